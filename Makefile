@@ -4,7 +4,7 @@
 #   make check   lint, types, layering
 #   make bench   speed of hot paths, relative to other implementations
 #   make pica-proof  trains PiCA's success model from random weights; fails unless it finds pivots on held-out questions
-#   make gpu     on a GPU: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU; sets up torch if there is none)
+#   make gpu     on a GPU: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU; ARGS=--resume: continue)
 #   make fuzz    damaged and hostile input for everything that is read; for hours: make fuzz SECONDS=7200 SEED=7
 #   make slow    the tests that take minutes
 #   make ci      what continuous integration runs (TIERS="browser alfworld": only these)
@@ -33,7 +33,7 @@ fuzz:
 	@.ci/fuzz $(or $(SECONDS),0) $(or $(SEED),0)
 
 pica-proof:
-	@venv=$$(.ci/venv train train) && nice -n 10 $$venv/bin/python -m creditflow.train.proof.pica --out tests/evidence/pica_proof.json
+	@venv=$$(.ci/venv train train) && nice -n 10 $$venv/bin/python -m creditflow.train.proof.pica --out tests/evidence/pica_proof.json --force
 
 gpu:
 	@python=python3; python3 -c 'import torch, transformers' 2>/dev/null || python=$$(.ci/venv train train)/bin/python; \

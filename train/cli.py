@@ -9,21 +9,13 @@ any part of the package registers its environments, which needs Gymnasium.
 
 from __future__ import annotations
 
-import os
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
-from creditflow.envs.errors import (
-    ConfigError,
-    CreditflowError,
-    DataError,
-    MissingExtraError,
-    UnknownTaskError,
-    unknown_name_error,
-)
+from creditflow.envs.errors import unknown_name_error
 from creditflow.train.commands.arguments.parser import CommandParser
+from creditflow.train.commands.arguments.programs import reported, run_module
 
 __all__ = ["COMMANDS", "main"]
 
@@ -71,51 +63,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name, text in COMMANDS.items():
             print(f"  {name:12} {text}")
         return 0
-    try:
+
+    def run() -> int:
         if top.command not in COMMANDS:
             raise unknown_name_error("command", top.command, COMMANDS)
-        from creditflow.train.commands.arguments.outputs import (
-            claimed_by,  # imported late: help does not need it
-        )
-
         module = import_module(f"creditflow.train.commands.{top.command.replace('-', '.')}")
         sub = CommandParser(prog=f"creditflow {top.command}", description=module.__doc__)
         module.add_arguments(sub)
-        args = sub.parse_args(arguments[at + 1 :])
-        with claimed_by(args):
-            return int(module.run(args))
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # the reader of our output has closed the pipe: not an error; keeps Python from reporting one at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (CreditflowError, OSError) as error:
-        if top.traceback:
-            traceback.print_exc()
-        print(f"creditflow: {_message(error)}", file=sys.stderr)
-        return _exit_code(error)
-    except Exception as error:  # noqa: BLE001 - any other error is a defect; the message explains how to report it
-        if top.traceback:
-            traceback.print_exc()
-        print(
-            f"creditflow: a defect in creditflow: {type(error).__name__}: {error}\n"
-            f"Please report it with the output of: creditflow --traceback {' '.join(arguments)}",
-            file=sys.stderr,
-        )
-        return 1
+        return run_module(module, sub.parse_args(arguments[at + 1 :]))
 
-
-def _message(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
-
-
-def _exit_code(error: Exception) -> int:
-    if isinstance(error, ConfigError):
-        return 2
-    if isinstance(error, DataError | MissingExtraError | UnknownTaskError | FileNotFoundError):
-        return 3
-    return 1
+    return reported(run, show_traceback=top.traceback, again=f"creditflow --traceback {' '.join(arguments)}")

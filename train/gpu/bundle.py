@@ -1,24 +1,32 @@
-"""Collect the pure-Python wheels for an offline machine that has torch and transformers."""
+"""Collect the pure-Python wheels for an offline machine that has torch and transformers, on one with network.
+
+python -m creditflow.train.gpu.bundle --out build/wheels
+"""
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from creditflow.envs.errors import DataError
+from creditflow.train.commands.arguments.outputs import Output, add_output, named
+from creditflow.train.commands.arguments.programs import run_program
 
-__all__ = ["BUNDLED", "MAX_BYTES", "build_bundle"]
+__all__ = ["BUNDLED", "MAX_BYTES", "add_arguments", "build_bundle", "main", "run"]
 
 # imported by the core and the trainer, and not dependencies of torch and transformers; all pure Python
 BUNDLED: Final = ("gymnasium", "farama-notifications", "cloudpickle", "networkx", "typing-extensions", "tqdm")
 # expected on the machine: dependencies of torch and transformers, not pure Python
 EXPECTED: Final = ("numpy", "pillow", "pyyaml", "safetensors", "tokenizers", "jinja2")
 MAX_BYTES: Final = 60 * 2**20
+UNPACKED: Final = (*(name.replace("-", "_") + "*" for name in BUNDLED), "*.dist-info")  # entries of the folder
 
 
 def build_bundle(folder: Path) -> int:
@@ -37,7 +45,7 @@ def build_bundle(folder: Path) -> int:
         impure = [wheel.name for wheel in wheels if not wheel.name.endswith("-none-any.whl")]
         if impure:
             raise DataError(f"not pure Python, so they may not run on the machine: {', '.join(impure)}")
-        if folder.exists():
+        if folder.exists():  # the program's own: with --force, and nothing else in it
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
         for wheel in wheels:
@@ -48,5 +56,27 @@ def build_bundle(folder: Path) -> int:
         raise DataError(f"{folder} has {size / 2**20:.1f} MiB, more than {MAX_BYTES // 2**20} MiB")
     print(f"{folder}: {', '.join(wheel.name for wheel in wheels)}; {size / 2**20:.1f} MiB unpacked")
     print(f"expected on the machine: {', '.join(EXPECTED)} (dependencies of torch and transformers)")
-    print(f"on the machine: PYTHONPATH=src:{folder} python -m creditflow.train.gpu.script --out figures.json")
+    print(f"on the machine: PYTHONPATH=src:{folder} python -m creditflow.train.gpu")
     return 0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the program's arguments."""
+    add_output(
+        parser, "--out", Output(kind="folder", owned=named(*UNPACKED)), required=True, metavar="DIR",
+        help="folder to unpack the wheels into, for PYTHONPATH",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Collect the wheels."""
+    return build_bundle(Path(args.out))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    return run_program("gpu.bundle", arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,34 +1,38 @@
 """GPU acceptance script: equality tests, throughput, learning curves. Needs torch ≥ 2.13, transformers ≥ 5.4; no network.
 
-  python -m creditflow.train.gpu --bundle build/wheels      # on a machine with network: collect the wheels
-  PYTHONPATH=src:build/wheels python -m creditflow.train.gpu --out figures.json
+  python -m creditflow.train.gpu.bundle --out build/wheels  # on a machine with network: collect the wheels
+  PYTHONPATH=src:build/wheels python -m creditflow.train.gpu
   python -m creditflow.train.gpu --dry-run                  # the same script on a CPU, at toy size
 
 Three parts: equality tests on the device; throughput, memory and the fraction of the device's own measured ceilings;
-learning curves of every scheme and of controls from one SFT policy per seed. The results file is rewritten after every
-check, and a later call skips the checks that it contains, so an interrupted run can be continued.
+learning curves of every scheme and of controls from one SFT policy per seed. Writes gpu.json and the folder runs. gpu.json is
+rewritten after every check, and with --resume the checks that it contains are skipped, so an interrupted run can be continued.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, CreditflowError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
-from creditflow.train.commands.arguments.parser import CommandParser
-from creditflow.train.gpu.bundle import build_bundle
+from creditflow.train.commands.arguments.outputs import Output, add_output, named
+from creditflow.train.commands.arguments.programs import run_program
 
-__all__ = ["ResultsFile", "main"]
+__all__ = ["ResultsFile", "add_arguments", "main", "run"]
+
+RESULTS: Final = "gpu.json"
+RUNS: Final = "runs"
 
 
 @dataclass
@@ -71,15 +75,14 @@ class ResultsFile:
         return [name for name, result in self.data.get("checks", {}).items() if "error" in result]
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the script; returns 1 if a check failed."""
-    parser = CommandParser(description=__doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the program's arguments."""
     parser.add_argument("--dry-run", action="store_true", help="toy sizes on a CPU, to test the script itself")
-    parser.add_argument("--bundle", metavar="DIR", help="only collect and unpack the pure-Python wheels")
-    parser.add_argument(
-        "--out", default="runs/gpu/gpu.json", metavar="FILE", help="results file (default runs/gpu/gpu.json)"
-    )
-    parser.add_argument("--runs", default="runs/gpu", metavar="DIR", help="run folders (default runs/gpu)")
+    add_output(
+        parser, "--out", Output(kind="folder", owned=named(RESULTS, RUNS), cleared=True), default="runs/gpu",
+        metavar="DIR", help="folder for gpu.json and the training runs (default runs/gpu)",
+    )  # fmt: skip
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted run in the same folder")
     parser.add_argument(
         "--minutes", type=float, default=25.0, help="start no new check after this many minutes (default 25)"
     )
@@ -91,9 +94,10 @@ def main(arguments: list[str] | None = None) -> int:
         help="schemes and controls to train (default: the controls, and all schemes that need no fields of a task)",
     )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a training setting")
-    args = parser.parse_args(arguments)
-    if args.bundle:
-        return build_bundle(Path(args.bundle))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the script; returns 1 if a check failed."""
     require_torch()
     import torch
 
@@ -106,8 +110,9 @@ def main(arguments: list[str] | None = None) -> int:
     device = torch.device("cpu" if args.dry_run else "cuda")
     if args.dry_run:
         torch.set_num_threads(1)
-    path = Path(args.out)
-    data = read_json(path) if path.is_file() else {}
+    folder = Path(args.out)
+    path = folder / RESULTS
+    data = read_json(path) if path.is_file() else {}  # without --resume the folder is empty
     data["about"] = _about(device, args.dry_run)
     results = ResultsFile(path, time.monotonic() + 60 * args.minutes, data)
     for name, check in gpu_checks.checks(device).items():
@@ -115,12 +120,17 @@ def main(arguments: list[str] | None = None) -> int:
     for name, measure in gpu_speed.measurements(device, toy=args.dry_run).items():
         results.run_check(f"speed/{name}", measure)
     curves = gpu_curves.curves(
-        Path(args.runs), seeds=args.seeds, schemes=args.schemes, overrides=args.set, toy=args.dry_run
+        folder / RUNS, seeds=args.seeds, schemes=args.schemes, overrides=args.set, toy=args.dry_run
     )
     for name, curve in curves.items():
         results.run_check(f"curves/{name}", curve)
     print(f"{len(data['checks'])} checks in {path}; failed: {', '.join(results.failed) or 'none'}")
     return 1 if results.failed else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    return run_program("gpu.script", arguments)
 
 
 def _about(device: Any, dry_run: bool) -> dict[str, Any]:

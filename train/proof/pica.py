@@ -9,13 +9,13 @@ The model reads names as ``train/annotate/success/names.py`` rewrites them, by w
 baseline counts shared words. A second baseline, which is no part of the claim, reads the model's own texts: logistic
 regression on how often each kind of rewritten name occurs in action and result.
 
-  python -m creditflow.train.proof.pica [--out FILE] [--work DIR] [--split dev] [--quick]
+  python -m creditflow.train.proof.pica [--out FILE] [--work DIR] [--force] [--split dev] [--quick]
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -33,7 +33,8 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.annotate.success.labelling.labels import write_labels
 from creditflow.train.annotate.success.labelling.pipeline import label_log
 from creditflow.train.annotate.success.names import plain_words
-from creditflow.train.commands.arguments.parser import CommandParser
+from creditflow.train.commands.arguments.outputs import Output, add_output, named
+from creditflow.train.commands.arguments.programs import run_program
 from creditflow.train.proof.ablation import ARMS, run_arm
 from creditflow.train.proof.lexical import FEATURES, Lexical, overlap_features, standing_features
 from creditflow.train.proof.pivots import Features, auc_verdict, baseline_data, calibration_of, score_turns
@@ -44,9 +45,10 @@ from creditflow.train.statistics import cluster_bootstrap
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
 
-__all__ = ["Sizes", "main", "prove"]
+__all__ = ["Sizes", "add_arguments", "main", "prove", "run"]
 
 CONFIG: Final = "success_model.yaml"
+WORK_FILES: Final = ("train.jsonl", "train.labels.jsonl", "run")
 Floats = NDArray[np.float64]
 
 
@@ -185,30 +187,32 @@ def _print_summary(result: dict[str, Any]) -> None:
     print(f"\nthe claim {'holds' if result['holds'] else 'DOES NOT HOLD'}")
 
 
-def _provenance(arguments: Sequence[str]) -> dict[str, Any]:
+def _provenance(command_line: str) -> dict[str, Any]:
     """Command, commit and versions."""
     import torch
     import transformers
 
     from creditflow.train.bench.report.provenance import provenance
 
-    command = " ".join(["python -m creditflow.train.proof.pica", *arguments])
     versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-    return provenance(arguments, 0) | {"command": command} | versions
+    return provenance([], 0) | {"command": command_line} | versions
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns 0 if the claim holds, 1 otherwise."""
-    parser = CommandParser(description=__doc__)
-    parser.add_argument("--out", metavar="FILE", help="write the evidence as JSON")
-    parser.add_argument(
-        "--work", metavar="DIR", help="keep logs, labels and the model here (default: a temporary folder)"
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the program's arguments."""
+    add_output(parser, "--out", metavar="FILE", help="write the evidence as JSON")
+    add_output(
+        parser, "--work", Output(kind="folder", owned=named(*WORK_FILES), cleared=True), metavar="DIR",
+        help="keep logs, labels and the model here (default: a temporary folder)",
+    )  # fmt: skip
     parser.add_argument("--split", choices=list(SPLITS), default="final", help="settings were chosen on the dev splits")
     parser.add_argument(
         "--quick", action="store_true", help="toy sizes, to test the code path; the result is no evidence"
     )
-    args = parser.parse_args(argv)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the program; returns 0 if the claim holds, 1 otherwise."""
     require_torch()
     sizes = QUICK if args.quick else Sizes()
     with tempfile.TemporaryDirectory() as temporary:
@@ -217,11 +221,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = prove(sizes, SPLITS[args.split], work)
     _print_summary(result)
     if args.out:
-        facts = _provenance(sys.argv[1:] if argv is None else argv)
+        facts = _provenance(args.command_line)
         with atomic_writer(args.out) as stream:
             # the path of the work folder differs between machines
             stream.write(json.dumps(facts | result, indent=1).replace(str(work), "WORK") + "\n")
     return 0 if result["holds"] else 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    return run_program("proof.pica", arguments)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from creditflow.train.cli import COMMANDS, main
 from creditflow.train.commands.arguments.parser import CommandParser
+from creditflow.train.commands.arguments.programs import PROGRAMS, run_program
 
 
 def module_of(command: str) -> ModuleType:
@@ -64,12 +65,10 @@ def test_every_command_names_the_near_option(command: str, capsys: pytest.Captur
             assert "did you mean" in refused([command, misspelt], capsys)
 
 
-@pytest.mark.parametrize("module", ["adapters.verl.data", "adapters.sb3.training"])
-def test_programs_of_their_own_do_too(module: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if module == "adapters.sb3.training":
-        pytest.importorskip("stable_baselines3")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_of_their_own_do_too(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as found:
-        import_module(f"creditflow.train.{module}").main(["--otu", "x"])
+        run_program(program, ["--otu", "x"])
     assert found.value.code == 2
     assert "did you mean '--out'?" in capsys.readouterr().err
 

@@ -8,6 +8,7 @@ episodes that PPO itself plays, one new version after every batch of rollouts.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,14 +24,15 @@ from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.envs.files.atomic import atomic_path, atomic_writer
 from creditflow.envs.registration import make
 from creditflow.envs.tasks import load_panel
-from creditflow.train.commands.arguments.parser import CommandParser
+from creditflow.train.commands.arguments.outputs import Output, add_output, named
+from creditflow.train.commands.arguments.programs import run_program
 from creditflow.wrappers.dense_reward import DenseReward
 from creditflow.wrappers.graphs.potentials import PotentialStore
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["VARIANTS", "LearningCurve", "PlayTasks", "learn_ppo"]
+__all__ = ["VARIANTS", "LearningCurve", "PlayTasks", "add_arguments", "learn_ppo", "main", "run"]
 
 ENVS = 4
 BATCH_STEPS = 128  # per environment between two updates
@@ -200,14 +202,19 @@ def plot(curves: Mapping[str, NDArray[np.float64]], steps: int, path: Path) -> N
         figure.savefig(temporary, format="png", dpi=130)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the example and write sb3.json and sb3.png."""
-    parser = CommandParser(description=__doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the program's arguments."""
     parser.add_argument("--steps", type=int, default=20_000, help="environment steps per run (default 20000)")
     parser.add_argument("--seeds", type=int, default=5, help="runs per variant (default 5)")
     parser.add_argument("--tasks", type=int, default=8, help="levels (default 8)")
-    parser.add_argument("--out", required=True, metavar="DIR", help="folder to write to")
-    args = parser.parse_args(argv)
+    add_output(
+        parser, "--out", Output(kind="folder", owned=named("sb3.json", "sb3.png")), required=True, metavar="DIR",
+        help="folder to write sb3.json and sb3.png to",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the example."""
     from creditflow.train.bench.report.provenance import provenance
 
     tasks, out = example_tasks(args.tasks), Path(args.out)
@@ -221,13 +228,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(
             f"{name:20} success of all episodes {whole.mean():.3f}, standard error over {args.seeds} seeds {error:.3f}"
         )
-    command = ["python -m creditflow.train.adapters.sb3.training", *(sys.argv[1:] if argv is None else argv)]
-    facts = provenance(command, 0) | {"command": " ".join(command), "gamma": GAMMA, "tasks": len(tasks)}
+    facts = provenance([], 0) | {"command": args.command_line, "gamma": GAMMA, "tasks": len(tasks)}
     with atomic_writer(out / "sb3.json") as stream:
         shown = {name: [[round(float(x), 4) for x in row] for row in rates] for name, rates in curves.items()}
         json.dump({"provenance": facts, "steps": args.steps, "success": shown}, stream, indent=1)
     plot(curves, args.steps, out / "sb3.png")
     return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    return run_program("adapters.sb3.training", arguments)
 
 
 if __name__ == "__main__":

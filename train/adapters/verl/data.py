@@ -8,18 +8,20 @@ loop that plays these rows; files of several environments can be given to verl t
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from creditflow.envs.errors import CreditflowError, MissingExtraError
+from creditflow.envs.errors import MissingExtraError
 from creditflow.envs.files.atomic import atomic_path
 from creditflow.envs.tasks import Task
-from creditflow.train.commands.arguments.parser import CommandParser
+from creditflow.train.commands.arguments.outputs import add_output
+from creditflow.train.commands.arguments.programs import run_program
 
-__all__ = ["main", "rows_of", "write_parquet"]
+__all__ = ["add_arguments", "main", "rows_of", "run", "write_parquet"]
 
 
 def rows_of(env: str, tasks: Sequence[Task], *, agent_loop: str = "creditflow") -> list[dict[str, Any]]:
@@ -56,30 +58,33 @@ def write_parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         pq.write_table(pa.Table.from_pylist(list(rows)), partial)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the file; returns the exit code."""
-    parser = CommandParser(prog="python -m creditflow.train.adapters.verl.data", description=__doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the program's arguments."""
     parser.add_argument("--env", required=True, metavar="NAME", help="sokoban, alfworld, webshop, wikisearch")
     parser.add_argument("--panel", default="", metavar="NAME:SPLIT", help="an embedded panel")
     parser.add_argument("--draw", type=int, default=0, metavar="N", help="number of tasks to draw from a generator")
     parser.add_argument("--seed", type=int, default=0, help="random seed of the drawn tasks")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of the environment")
     parser.add_argument("--agent-loop", default="creditflow", metavar="NAME", help="agent loop that plays the rows")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE.parquet", help="file to write")
-    given = parser.parse_args(arguments)
-    try:
-        from creditflow.train.run.assemble import training_tasks
-        from creditflow.train.settings.overrides import apply_overrides
-        from creditflow.train.settings.schema import EnvConfig, TaskConfig
+    add_output(parser, "--out", required=True, metavar="FILE.parquet", help="file to write")
 
-        env = EnvConfig(name=given.env, options=apply_overrides({}, given.set))
-        tasks = training_tasks(env, TaskConfig(panel=given.panel, count=given.draw), seed=given.seed)
-        write_parquet(given.out, rows_of(given.env, tasks, agent_loop=given.agent_loop))
-    except CreditflowError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 3 if isinstance(error, MissingExtraError) else 2
-    print(f"{len(tasks)} tasks of {given.env} to {given.out}")
+
+def run(args: argparse.Namespace) -> int:
+    """Write the file."""
+    from creditflow.train.run.assemble import training_tasks
+    from creditflow.train.settings.overrides import apply_overrides
+    from creditflow.train.settings.schema import EnvConfig, TaskConfig
+
+    env = EnvConfig(name=args.env, options=apply_overrides({}, args.set))
+    tasks = training_tasks(env, TaskConfig(panel=args.panel, count=args.draw), seed=args.seed)
+    write_parquet(Path(args.out), rows_of(args.env, tasks, agent_loop=args.agent_loop))
+    print(f"{len(tasks)} tasks of {args.env} to {args.out}")
     return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    return run_program("adapters.verl.data", arguments)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Rules for outputs: never over an input; over existing data only with ``--force`` or ``--resume``; one writer at a time.
 
-A command declares its inputs with ``add_input`` and its outputs with ``add_output``; the entry point then runs it inside
-``claimed_by``. A command that reads the name of its output from a file calls ``claimed`` itself. An existing file
+A command or program declares its inputs with ``add_input`` and its outputs with ``add_output``; the entry point then runs
+it inside ``claimed_by``. A command that reads the name of its output from a file calls ``claimed`` itself. An existing file
 or folder named inside another argument (``--agent hf:PATH``, ``--env-set levels=PATH``) is an input too.
 """
 
@@ -26,7 +26,7 @@ from creditflow.train.run.named_paths import paths_named
 __all__ = ["Output", "Target", "add_input", "add_output", "claimed", "claimed_by", "named"]
 
 
-_NO_PATHS: Final = ("input_names", "output_names", "panel")
+_NO_PATHS: Final = ("input_names", "output_names", "panel", "command_line")
 
 
 @dataclass(frozen=True, kw_only=True)

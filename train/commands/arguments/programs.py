@@ -1,0 +1,96 @@
+"""Programs of their own, beside ``creditflow``: the same parser, output rules, error messages and exit codes.
+
+A program is a module with ``add_arguments`` and ``run``, as a command is, that is called by ``python -m``. Its ``args`` also
+have ``command_line``, for the provenance of its results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Final
+
+from creditflow.envs.errors import ConfigError, CreditflowError, DataError, MissingExtraError, UnknownTaskError
+from creditflow.train.commands.arguments.parser import CommandParser
+
+__all__ = ["PROGRAMS", "reported", "run_module", "run_program"]
+
+PROGRAMS: Final = ("adapters.sb3.training", "adapters.verl.data", "gpu.bundle", "gpu.script", "proof.pica")
+
+
+def run_program(name: str, arguments: Sequence[str] | None = None) -> int:
+    """Run one of ``PROGRAMS``; returns its exit code.
+
+    Args:
+        name: name of its module in ``creditflow.train``.
+        arguments: command line; default that of the process.
+    """
+    module = import_module(f"creditflow.train.{name}")
+    parser = CommandParser(prog=f"python -m creditflow.train.{name}", description=module.__doc__)
+    parser.add_argument("--traceback", action="store_true", help="show the traceback of an error")
+    module.add_arguments(parser)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    args = parser.parse_args(words)
+    args.command_line = " ".join([parser.prog, *words])
+    again = " ".join([parser.prog, "--traceback", *words])
+    return reported(lambda: run_module(module, args), show_traceback=args.traceback, again=again)
+
+
+def run_module(module: ModuleType, args: argparse.Namespace) -> int:
+    """Run a module's command with its outputs claimed; returns its exit code."""
+    from creditflow.train.commands.arguments.outputs import claimed_by  # imported late: help does not need it
+
+    with claimed_by(args):
+        return int(module.run(args))
+
+
+def reported(work: Callable[[], int], *, show_traceback: bool, again: str) -> int:
+    """Run a command with errors as one line on standard error; returns the exit code.
+
+    Args:
+        work: the command.
+        show_traceback: print the traceback of an error too.
+        again: the command line that shows the traceback, for the report of a defect.
+    """
+    try:
+        return work()
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # the reader of our output has closed the pipe: not an error; keeps Python from reporting one at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (CreditflowError, OSError) as error:
+        if show_traceback:
+            traceback.print_exc()
+        print(f"creditflow: {_message(error)}", file=sys.stderr)
+        return _exit_code(error)
+    except Exception as error:  # noqa: BLE001 - any other error is a defect; the message explains how to report it
+        if show_traceback:
+            traceback.print_exc()
+        print(
+            f"creditflow: a defect in creditflow: {type(error).__name__}: {error}\n"
+            f"Please report it with the output of: {again}",
+            file=sys.stderr,
+        )
+        return 1
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, ConfigError):
+        return 2
+    if isinstance(error, DataError | MissingExtraError | UnknownTaskError | FileNotFoundError):
+        return 3
+    return 1
