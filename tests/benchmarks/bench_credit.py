@@ -29,7 +29,17 @@ QUOTED = {
     "graphgpo": (0.75, 4610, "released GraphGPO recipe: graph .03 + Dijkstra .006 + step returns .57 + groups .14 s"),
     "rewardflow": (3.74, 16 * 8 * 25, "released RewardFlow: 16 groups x 8 x 25 turns, 3.7 s of it 1000 sweeps"),
 }
-ANNOTATIONS = {"value.pica": 1, "value.critic": 1, "judge.score": 1, "logp.answer": -1, "logp.answer.mean": -1}
+ANNOTATIONS = {
+    "value.pica": 1,
+    "value.critic": 1,
+    "judge.score": 1,
+    "logp.answer": -1,
+    "logp.answer.mean": -1,
+    "logp.hindsight": -1,
+    "logp.teacher.gap": 1,
+    "rubric.passed": 1,
+    "rubric.failed": 1,
+}
 SEMANTICS: tuple[credit.Semantics, ...] = ("paper", "release")
 NEEDS_KEY = ("gigpo", "graphgpo", "hgpo", "rewardflow")
 

@@ -135,6 +135,7 @@ TABULAR_MEANING: Mapping[str, str] = MappingProxyType(
     {
         "tips": "success stands for the golden answer",
         "igpo": "success stands for the golden answer",
+        "trace": "success stands for the golden answer",
         "prm": "the turn score is the change of the probability of success",
         "ppo_gae": "one token per turn, which makes it equal to mt_ppo",
     }

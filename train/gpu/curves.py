@@ -37,6 +37,10 @@ WITHOUT = {
     "pica": "train a success model on search logs first (kind: success_model)",
     "tips": "Sokoban's tasks have no answers",
     "igpo": "Sokoban's tasks have no answers",
+    "trace": "Sokoban's tasks have no answers",
+    "hcapo": "no annotator computes the likelihood of actions in hindsight",
+    "draco": "no annotator writes the citations of a rubric's judge",
+    "agent_opsd": "no annotator runs a teacher with a skill's text",
 }
 
 
@@ -170,7 +174,7 @@ def _run_scheme(folder: Path, scheme: str, seed: int, overrides: Sequence[str], 
 
 def _annotator_settings(scheme: str, policy: Path, folder: Path) -> tuple[str, ...] | None:
     """Settings under which the scheme's annotations are written on Sokoban; None if they cannot be."""
-    if scheme in ("mt_ppo", "ppo_gae"):
+    if scheme in ("mt_ppo", "ppo_gae", "steppo"):
         return ("critic.kind=shared",)
     if scheme == "prm":  # the oracle stands in for the judge: a turn that makes the level unsolvable scores low
         return ("credit.annotators=[oracle]", "credit.parameters={value: value.oracle, form: increase}")

@@ -12,11 +12,16 @@ creditflow.envs.errors.ConfigError: unknown parameter of graphgpo 'distance'; di
 """
 
 from creditflow.wrappers.credit.annotations.actor_critic import MTPPO, PPOGAE
+from creditflow.wrappers.credit.annotations.agent_opsd import AgentOPSD
+from creditflow.wrappers.credit.annotations.draco import DRACO
 from creditflow.wrappers.credit.annotations.gae import gae, whiten
+from creditflow.wrappers.credit.annotations.hcapo import HCAPO
 from creditflow.wrappers.credit.annotations.igpo import IGPO
 from creditflow.wrappers.credit.annotations.pica import PiCA
 from creditflow.wrappers.credit.annotations.prm import PRM
+from creditflow.wrappers.credit.annotations.steppo import StepPO
 from creditflow.wrappers.credit.annotations.tips import TIPS
+from creditflow.wrappers.credit.annotations.trace import TRACE
 from creditflow.wrappers.credit.base import Aggregation, Credit, CreditError, Scheme, Semantics, ValueTargets
 from creditflow.wrappers.credit.check import CheckReport, check_credit
 from creditflow.wrappers.credit.entities.egrpo import EGRPO
@@ -38,11 +43,13 @@ from creditflow.wrappers.credit.states.rewardflow import RewardFlow
 from creditflow.wrappers.credit.states.rtmc import RTMC
 
 __all__ = [
+    "DRACO",
     "ECPO",
     "EGRPO",
     "GAGPO",
     "GDCR",
     "GRPO",
+    "HCAPO",
     "HGPO",
     "IGPO",
     "MTPPO",
@@ -52,6 +59,8 @@ __all__ = [
     "RTMC",
     "SAPO",
     "TIPS",
+    "TRACE",
+    "AgentOPSD",
     "Aggregation",
     "CheckReport",
     "Credit",
@@ -63,6 +72,7 @@ __all__ = [
     "RewardFlow",
     "Scheme",
     "Semantics",
+    "StepPO",
     "StepSearch",
     "ValueTargets",
     "check_credit",

@@ -34,7 +34,7 @@ def random_group(
         outcome: probability of success of each trajectory; default sampled.
         unit_costs: all costs are 1, else sampled from {1, 2, 3.5}.
         dense: every turn has a reward; else only the last turn of a success has one, of 1.
-        values: annotations of turns, functions of the state: in (0, 1) for names that begin with "value.", else in
+        values: annotations of turns, functions of the state: in (0, 1) for names that begin with "value." or "rubric.", else in
             (−1, 0); each with its ".next".
         token_values: annotations of tokens; if there are any, the trajectories have tokens.
     """
@@ -98,7 +98,7 @@ def _annotated(
 
 
 def _sign(name: str) -> float:
-    return 1.0 if name.startswith("value.") else -1.0
+    return 1.0 if name.startswith(("value.", "rubric.")) else -1.0
 
 
 def _tokens(turns: int, names: Sequence[str], rng: np.random.Generator) -> Tokens:

@@ -9,10 +9,15 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.wrappers.credit.annotations.actor_critic import MTPPO, PPOGAE
+from creditflow.wrappers.credit.annotations.agent_opsd import AgentOPSD
+from creditflow.wrappers.credit.annotations.draco import DRACO
+from creditflow.wrappers.credit.annotations.hcapo import HCAPO
 from creditflow.wrappers.credit.annotations.igpo import IGPO
 from creditflow.wrappers.credit.annotations.pica import PiCA
 from creditflow.wrappers.credit.annotations.prm import PRM
+from creditflow.wrappers.credit.annotations.steppo import StepPO
 from creditflow.wrappers.credit.annotations.tips import TIPS
+from creditflow.wrappers.credit.annotations.trace import TRACE
 from creditflow.wrappers.credit.base import Scheme, Semantics
 from creditflow.wrappers.credit.entities.egrpo import EGRPO
 from creditflow.wrappers.credit.entities.gdcr import GDCR
@@ -55,6 +60,11 @@ _SCHEMES: dict[str, type[Scheme]] = {
         TIPS,
         IGPO,
         PiCA,
+        StepPO,
+        TRACE,
+        HCAPO,
+        DRACO,
+        AgentOPSD,
     )
 }
 

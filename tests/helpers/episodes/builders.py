@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -61,6 +61,16 @@ def walk(
         final_state_key=states[-1],
         **fields,
     )
+
+
+def annotated(trajectory: Trajectory, values: Mapping[str, Sequence[float]]) -> Trajectory:
+    """Add annotations by name: T numbers for the turns, or T + 1 before and after them (``NAME.next``)."""
+    turns = list(trajectory.turns)
+    for name, numbers in values.items():
+        for t, turn in enumerate(turns):
+            after = {f"{name}.next": numbers[t + 1]} if len(numbers) == len(turns) + 1 else {}
+            turns[t] = replace(turn, values={**turn.values, name: numbers[t], **after})
+    return replace(trajectory, turns=tuple(turns))
 
 
 def group(*trajectories: Trajectory) -> Group:

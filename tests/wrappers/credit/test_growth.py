@@ -27,7 +27,10 @@ CASES = [
     for semantics in SEMANTICS
     if semantics in lookup(name).presets
 ]  # fmt: skip
-VALUES = ("value.pica", "value.critic", "judge.score", "logp.answer", "logp.answer.mean")
+VALUES = (
+    "value.pica", "value.critic", "judge.score", "rubric.passed", "rubric.failed",
+    "logp.answer", "logp.answer.mean", "logp.hindsight", "logp.teacher.gap",
+)  # fmt: skip
 
 
 def searches(size: int, turns: int) -> Group:
@@ -71,7 +74,7 @@ def searches(size: int, turns: int) -> Group:
 
 
 def _signed(name: str, number: float) -> float:
-    return number if name.startswith(("value", "judge")) else -number
+    return number if name.startswith(("value", "judge", "rubric")) else -number
 
 
 def lines_run(work: Callable[[], Any]) -> int:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.annotations.gae import gae_ragged, mean_and_std
 from creditflow.wrappers.credit.annotations.values import end_values, token_values, turn_values
-from creditflow.wrappers.credit.base import Credit, Scheme, ValueTargets, require_range
+from creditflow.wrappers.credit.base import Aggregation, Credit, Scheme, ValueTargets, require_range
 from creditflow.wrappers.credit.outcome import invalid_turns
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import TRUNCATED
@@ -65,6 +65,8 @@ class ActorCritic(Scheme):
         invalid: which turns are invalid: "invalid" or "unparsed" only.
     """
 
+    aggregation: ClassVar[Aggregation] = "token_mean"
+
     discount: float = 1.0
     gae_lambda: float = 1.0
     whitening: bool = True
@@ -85,6 +87,10 @@ class ActorCritic(Scheme):
     def estimate(self, group: Group) -> Estimate:
         """Estimate the advantages and value targets of one group, before whitening."""
 
+    def whitening_weights(self, one: Estimate) -> NDArray[np.int64]:
+        """int (M,): how often each step counts in the mean and variance of the batch; by its tokens unless overridden."""
+        return one.sizes
+
     def shaping(self, group: Group) -> NDArray[np.float64]:
         """float64 (N,): shaping added to the reward of each turn; zero unless overridden."""
         return np.zeros(len(group.arrays.trajectory))
@@ -102,7 +108,7 @@ class ActorCritic(Scheme):
         estimates = [self.estimate(group) for group in groups]
         mean, std = 0.0, 1.0
         if self.whitening and estimates:
-            samples = [np.repeat(one.advantages[one.kept], one.sizes[one.kept]) for one in estimates]
+            samples = [np.repeat(one.advantages[one.kept], self.whitening_weights(one)[one.kept]) for one in estimates]
             mean, std = mean_and_std(np.concatenate(samples), self.std_eps)
         return [self._credit(group, one, mean, std) for group, one in zip(groups, estimates, strict=True)]
 
@@ -117,7 +123,13 @@ class ActorCritic(Scheme):
             spans = zip(one.offsets[:-1].tolist(), one.offsets[1:].tolist(), strict=True)
             extra["token_advantages"] = tuple(advantages[a:b][one.kept[a:b]] for a, b in spans)
         return Credit.of(
-            group, outcome=np.zeros(len(group)), step=step, rewards=one.shaping, value_targets=one.targets, **extra
+            group,
+            outcome=np.zeros(len(group)),
+            step=step,
+            rewards=one.shaping,
+            aggregation=self.aggregation,
+            value_targets=one.targets,
+            **extra,
         )
 
 

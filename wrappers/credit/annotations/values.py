@@ -90,9 +90,13 @@ def token_values(group: Group, name: str, *, scheme: str) -> list[NDArray[np.flo
 
 
 def _missing(group: Group, index: int, position: str, name: str, scheme: str) -> CreditError:
-    writer = WRITERS.get(name.removesuffix(".next"), "NAME")
+    writer = WRITERS.get(name.removesuffix(".next"))
+    remedy = (
+        f"write it with: creditflow annotate --with {writer} IN.jsonl --out OUT.jsonl"
+        if writer
+        else "no annotator of this package writes it: put it into the values of every turn"
+    )
     return CreditError(
         f"{scheme} needs the annotation {name!r}, which group {group.group_id!r}, trajectory "
-        f"{group.trajectories[index].trajectory_id!r}, {position} does not have; write it with: "
-        f"creditflow annotate --with {writer} IN.jsonl --out OUT.jsonl"
+        f"{group.trajectories[index].trajectory_id!r}, {position} does not have; {remedy}"
     )

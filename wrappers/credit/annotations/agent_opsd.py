@@ -1,0 +1,110 @@
+"""AgentOPSD: the outcome advantage scaled by how a teacher with the skill's text shifts the odds of success at each turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.wrappers.credit.annotations.values import turn_values
+from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.normalize import normalize
+from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
+from creditflow.wrappers.records.group import Group
+
+__all__ = ["AgentOPSD"]
+
+START_CLAMP: Final = 1e-4  # of V_0, as released
+VALUE_CLAMP: Final = 1e-6  # of the later values, as released
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentOPSD(OutcomeScheme):
+    """A_k = A ((1 − λ) + λ m_k) with m_k = clip(1 + b sign(A) z_k, 1 − b, 1 + b), A the group's outcome advantage.
+
+    Δ_k is the sum over turn k's tokens of log π_teacher − log π, the teacher being the same weights with the skill's text
+    before the prompt: the annotation "logp.teacher.gap", which no annotator of this package writes yet. V_k = sigmoid(logit
+    V_0 + Σ_{j≤k} Δ_j) from the group's mean outcome V_0, q_k = V_k − V_{k−1}, z_k = z of q over the episode's turns. Signs
+    stay as long as b and λ are below 1. Read in the released code only; ours: the paper preset, with V_0 from success in
+    [0, 1] and no eps. The released code takes V_0 from rewards of 10 per success, so it sits at its upper clamp as soon
+    as a tenth of the group wins; the z-score makes this nearly harmless.
+
+    Attributes:
+        clip: b.
+        mix: λ: .5 in the released scripts, 1 in the code's default.
+        start: V_0, the group's mean "success", graded "score", or "return" (released code), clamped to [1e-4, 1 − 1e-4].
+    """
+
+    name = "agent_opsd"
+    source = (
+        "AgentOPSD (arXiv 2608.05987); release: ZethWang/AgentOPSD @ 0c478b2, verl/trainer/ppo/opsd_utils.py 305 to 581"
+    )
+    presets = {"paper": {}, "release": {"start": "return", "std_eps": 1e-6}}
+    requires = ("logp.teacher.gap",)
+    properties = frozenset(
+        {
+            "all_fail_zero",
+            "branches",
+            "keeps_sign",
+            "one_member_zero",
+            "permutation",
+            "scale",
+            "stopping_time",
+            "ties_zero",
+        }
+    )
+
+    clip: float = 0.2
+    mix: float = 0.5
+    start: Literal["return", "success", "score"] = "success"
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "clip", 0.0, 1.0)
+        require_range(self, "mix", 0.0, 1.0)
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group.
+
+        Raises:
+            CreditError: a turn has no gap.
+        """
+        episodes = group.episode_index
+        outcome, turn_part = self.outcome_part(group)
+        gaps = turn_values(group, "logp.teacher.gap", scheme=self.name)[episodes.stored]
+        start = float(np.clip(outcome_scores(group, self.start).mean(), START_CLAMP, 1.0 - START_CLAMP))
+        first = episodes.offsets[:-1][np.diff(episodes.offsets) > 0]
+        sums = _sums(gaps, episodes.offsets)
+        value = np.clip(_sigmoid(np.log(start / (1.0 - start)) + sums), VALUE_CLAMP, 1.0 - VALUE_CLAMP)
+        before = np.append(0.0, value[:-1])[: len(value)]
+        before[first] = start
+        z = normalize(
+            value - before, episodes.episode, len(group), std_eps=self.std_eps, std_kind="population",
+            magnitude=np.ones(len(value)),
+        )  # fmt: skip
+        owned = outcome[episodes.episode]
+        scale = np.clip(1.0 + self.clip * np.sign(owned) * z, 1.0 - self.clip, 1.0 + self.clip)
+        step = (owned * self.mix * (scale - 1.0))[episodes.own]
+        return Credit.of(
+            group,
+            outcome=outcome,
+            step=turn_part + step - self.advantage_penalties(group),
+            rewards=(value - before)[episodes.own],
+            diagnostics={"step_advantage": step, "values": value[episodes.own]},
+        )
+
+
+def _sums(x: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+    """float64 (M,): sums from the beginning of each episode to each turn."""
+    total = np.cumsum(x)
+    start = np.append(0.0, total)[offsets[:-1]]
+    sums: NDArray[np.float64] = total - np.repeat(start, np.diff(offsets))
+    return sums
+
+
+def _sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    small = np.exp(-np.abs(x))  # never overflows
+    return np.where(x >= 0.0, 1.0, small) / (1.0 + small)

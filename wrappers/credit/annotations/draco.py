@@ -1,0 +1,76 @@
+"""DRACO: the outcome advantage spread over turns by the rubric criteria that a judge cites them for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from creditflow.wrappers.credit.annotations.values import turn_values
+from creditflow.wrappers.credit.base import Credit, CreditError
+from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.records.group import Group
+
+__all__ = ["DRACO"]
+
+PASSED, FAILED = "rubric.passed", "rubric.failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DRACO(OutcomeScheme):
+    """a_j = A_i N w_j / (n_j Σ w) on every token of turn j, with w = Q where A_i ≥ 0 and 1 − Q where A_i < 0.
+
+    Q_j = p_j / (p_j + f_j) for a turn cited by p_j passed and f_j failed criteria; turns without a citation take the mean Q
+    of the cited turns of their rollout. n_j are the turn's model tokens, N their sum, so that Σ_j n_j a_j = A_i N, and
+    signs stay. A_i is z of the rollout's score in the group. A rollout without citations keeps A_i, as in GRPO.
+
+    Read in the paper; its code was not obtained. Annotations "rubric.passed" and "rubric.failed", numbers ≥ 0, which no
+    annotator of this package writes yet. The paper's score (p − f)/(p + f) over the applicable criteria that some member
+    failed, 0 if there are none, is expected as the trajectory's ``score`` (or ``outcome="return"``). Ours: where all w
+    are 0 the rollout keeps A_i, which the paper leaves open; turns without tokens take no share; the sample deviation.
+
+    A short turn gets up to A_i N / n_j: ``diagnostics["largest"]`` is the largest |a| of the group.
+    """
+
+    name = "draco"
+    source = "DRACO (arXiv 2609.04094)"
+    requires = (PASSED, FAILED)
+    properties = frozenset(
+        {"all_fail_zero", "branches", "keeps_sign", "one_member_zero", "permutation", "stopping_time", "ties_zero"}
+    )
+
+    outcome: Literal["return", "success", "score"] = "score"
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group.
+
+        Raises:
+            CreditError: a turn has no number of citations, or a negative one.
+        """
+        episodes = group.episode_index
+        owner, size = episodes.episode, len(group)
+        passed, failed = (turn_values(group, name, scheme=self.name)[episodes.stored] for name in (PASSED, FAILED))
+        if (np.minimum(passed, failed) < 0.0).any():
+            raise CreditError(f"group {group.group_id!r}: {PASSED} and {FAILED} are numbers of criteria, none below 0")
+        outcome, turn_part = self.outcome_part(group)
+        cited = passed + failed > 0.0
+        quality = np.divide(passed, passed + failed, out=np.zeros(len(passed)), where=cited)
+        citations = np.bincount(owner, cited, minlength=size)
+        mean = np.bincount(owner, quality, minlength=size) / np.maximum(citations, 1.0)
+        quality = np.where(cited, quality, mean[owner])
+        tokens = group.token_counts[episodes.stored].astype(np.float64)
+        weight = np.where(outcome[owner] >= 0.0, quality, 1.0 - quality) * (tokens > 0.0)
+        total = np.bincount(owner, weight, minlength=size)[owner]
+        all_tokens = np.bincount(owner, tokens, minlength=size)[owner]
+        spread = (citations[owner] > 0.0) & (total > 0.0) & (tokens > 0.0)
+        factor = np.divide(all_tokens * weight, tokens * total, out=np.ones(len(weight)), where=spread)
+        step = (outcome[owner] * (factor - 1.0))[episodes.own]
+        whole = outcome[group.arrays.trajectory] + step
+        return Credit.of(
+            group,
+            outcome=outcome,
+            step=turn_part + step - self.advantage_penalties(group),
+            rewards=quality[episodes.own],
+            diagnostics={"step_advantage": step, "largest": float(np.abs(whole).max(initial=0.0))},
+        )

@@ -1,0 +1,94 @@
+"""HCAPO: outcome advantage plus returns weighted by how likely each action is in hindsight of the final state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from creditflow.wrappers.credit.annotations.values import turn_values
+from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.normalize import StdKind, normalize
+from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
+from creditflow.wrappers.records.group import Group
+
+__all__ = ["HCAPO"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HCAPO(OutcomeScheme):
+    """A = A_macro + ω A_micro, with A_macro = z of R in the group and A_micro = z of Q_t = ρ_t γ^(T − 1 − t) R over its turns.
+
+    ρ_t = clip(h_t / mean h over the rollout, 1 − c, 1 + c), h_t = exp(ℓ_t / temperature), and ℓ_t the mean log-probability
+    of the taken action's tokens given its state and the rollout's **final state**: the annotation "logp.hindsight", which
+    no annotator of this package writes yet. Do no harm: negative A_micro in a successful rollout becomes 0.
+
+    Read in full notes of the paper; no code was found. Ours: the population deviation, the smoothing's last turn, and
+    that equal Q give 0. R = 0 gives Q = 0 whatever ρ: all turns of failures get one number. The paper's rewards are 10
+    on success and −.1 for an invalid turn.
+
+    Attributes:
+        discount: γ.
+        temperature: of the exponential.
+        ratio_clip: c.
+        step_weight: ω.
+        smoothing: average Q_t with Q_{t+1} before normalising (an option of the paper); the last turn is unchanged.
+        micro_over: z over all turns of the "group", or over those of the same number, "position" (the paper is unclear).
+    """
+
+    name = "hcapo"
+    source = "HCAPO (arXiv 2603.08754), read in full notes of the paper"
+    requires = ("logp.hindsight",)
+    properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale"})
+
+    outcome_std_kind: StdKind = "population"
+    discount: float = 0.95
+    temperature: float = 5.0
+    ratio_clip: float = 0.2
+    step_weight: float = 1.0
+    smoothing: bool = False
+    micro_over: Literal["group", "position"] = "group"
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "discount", 0.0, 1.0)
+        require_range(self, "temperature", 0.0, np.inf, above=True)
+        require_range(self, "ratio_clip", 0.0, 1.0)
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group.
+
+        Raises:
+            CreditError: a turn has no hindsight log-probability.
+        """
+        episodes = group.episode_index
+        owner, n = episodes.episode, len(episodes.stored)
+        logs = turn_values(group, "logp.hindsight", scheme=self.name)[episodes.stored] / self.temperature
+        highest = np.full(len(group), -np.inf)
+        np.maximum.at(highest, owner, logs)
+        likelihood = np.exp(logs - highest[owner])  # relative to the rollout's largest: the ratio does not change
+        length = np.maximum(np.diff(episodes.offsets), 1)
+        ratio = likelihood / (np.bincount(owner, likelihood, minlength=len(group)) / length)[owner]
+        to_go = episodes.offsets[1:][owner] - 1 - np.arange(n)
+        outcomes = outcome_scores(group, self.outcome)
+        q = np.clip(ratio, 1.0 - self.ratio_clip, 1.0 + self.ratio_clip) * self.discount**to_go * outcomes[owner]
+        if self.smoothing:
+            q = np.where(episodes.last, q, (q + np.append(q[1:], 0.0)[:n]) / 2.0)
+        position = (np.arange(n) - episodes.offsets[owner]).astype(np.int32)
+        labels = position if self.micro_over == "position" else np.zeros(n, np.int32)
+        penalties = self.score_penalties(group)[episodes.stored]
+        micro = normalize(
+            q - penalties, labels, int(labels.max(initial=0)) + 1, std_eps=self.std_eps, std_kind="population"
+        )
+        micro = np.where(group.arrays.success[owner], np.maximum(micro, 0.0), micro)[episodes.own]
+        outcome, turn_part = self.outcome_part(group)
+        return Credit.of(
+            group,
+            outcome=outcome,
+            step=turn_part + self.step_weight * micro - self.advantage_penalties(group),
+            rewards=q[episodes.own],
+            aggregation="turn_mean",
+            diagnostics={"step_advantage": micro, "ratio": ratio[episodes.own]},
+        )

@@ -1,0 +1,39 @@
+"""StepPO: GAE over turns with a critic, whitened over the turns of the batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.wrappers.credit.annotations.actor_critic import MTPPO, Estimate
+from creditflow.wrappers.credit.base import Aggregation
+
+__all__ = ["StepPO"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPO(MTPPO):
+    """A_t = Σ_l (γλ)^l δ_{t+l}, δ_t = r_t + γ V(s_{t+1}) − V(s_t): one turn is one step of the decision process.
+
+    V is read at the last prompt token before the action, and is 0 after the end, also of a truncated episode. The value
+    targets are A + V before whitening. ``mt_ppo`` with another unit: the released code whitens over all **turns** of the
+    batch, not over tokens, by √(sample variance + 1e-8); the paper's text names no whitening (our reading).
+
+    γ and λ are 1 in the released code (γ .99 in its HotpotQA script). Paper and code multiply this advantage with one
+    importance ratio per turn, clipped at 3e-4 / 4e-4 on ALFWorld, and average over turns; our trainer clips per token, so
+    ``aggregation`` is "turn_mean", which averages over the turns of a trajectory first.
+    """
+
+    name = "steppo"
+    source = "StepPO (arXiv 2604.18401); release: AgentR1/StepPO @ 26107f1, arft/core_algos.py 60 to 139"
+    presets = {"paper": {}, "release": {"whitening": True, "std_eps": 1e-8}}
+    aggregation: ClassVar[Aggregation] = "turn_mean"
+
+    whitening: bool = False
+
+    def whitening_weights(self, one: Estimate) -> NDArray[np.int64]:
+        """int (M,): every turn is one sample."""
+        return np.ones(len(one.advantages), np.int64)
