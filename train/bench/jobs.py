@@ -22,7 +22,7 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.progress import progress
 
-__all__ = ["Job", "JobRunner", "fingerprint"]
+__all__ = ["Job", "JobRunner", "begin_worker", "fingerprint"]
 
 
 class Job(NamedTuple):
@@ -86,7 +86,7 @@ class JobRunner:
             for job in missing:
                 yield job.name, self._keep(job, job.function(*job.arguments))
             return
-        pool = ProcessPoolExecutor(self._workers, initializer=_begin_worker)
+        pool = ProcessPoolExecutor(self._workers, initializer=begin_worker)
         try:
             futures = {pool.submit(job.function, *job.arguments): job for job in missing}
             for future in as_completed(futures):
@@ -106,7 +106,7 @@ class JobRunner:
         return self._folder / f"{fingerprint(job.name)}.json"
 
 
-def _begin_worker() -> None:
+def begin_worker() -> None:
     """Leave interrupts to the parent process, and end when it is gone, even if it was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -4,6 +4,7 @@
   creditflow bench --preset full --envs sokoban,grids --out runs/full
   creditflow bench --envs sokoban@levels.txt,webshop --schemes grpo,graphgpo --out runs/mine
   creditflow bench --show runs/full/results.json
+  creditflow bench --predictions judge.jsonl --credit-set turns.jsonl.gz --out runs/judge
 
 Schemes that read annotations get them from the benchmark itself: --schemes pica means pica[fitted], with means over
 earlier rollouts, and also pica[exact], with exact values, where there are any. The preset full compares all of these
@@ -38,12 +39,13 @@ from creditflow.train.bench.run import run_bench
 from creditflow.train.bench.suites import SUITES, suite_name
 from creditflow.train.commands.arguments.options import positive
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.commands.credit_set import SCORES, add_score_arguments, score
 from creditflow.train.run.identity import RUN_FILE
 from creditflow.wrappers import credit
 
 __all__ = ["add_arguments", "run"]
 
-BENCH_FILES = ("results.json", RUN_FILE, "report.html", "rollouts-*.jsonl.gz", "*.png", "unfinished")
+BENCH_FILES = ("results.json", RUN_FILE, "report.html", "rollouts-*.jsonl.gz", "*.png", "unfinished", SCORES)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,10 +77,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="print the tables of a run from its results.json[.gz]; with --out also its page",
     )
+    add_score_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
+    if args.predictions or args.credit_set or args.json:
+        if not args.predictions or args.show:
+            raise ConfigError("--credit-set and --json belong to --predictions FILE, which does not go with --show")
+        return score(args)
     if args.show:
         document = read_results(Path(args.show))
         with loading(f"{args.show}: its parts contradict each other"):

@@ -4,6 +4,7 @@ creditflow data list                                    embedded panels, and the
 creditflow data import webshop FOLDER --out STORE       the original product files, verified and indexed once
 creditflow data import searchr1 FILE --out LOG.jsonl    released Search-R1 trajectories as a trajectory log
 creditflow data build wiki --articles 1000 --out WIKI   a fictional encyclopedia: passages, questions, a search index
+creditflow data build credit-set --out TURNS.jsonl.gz   turns of agents with their values, to compare judges with
 creditflow data verify webshop STORE                    check every file against its checksum
 creditflow data label LOG.jsonl --out LABELS.jsonl      pivots of search rollouts, to train a success model on
 """
@@ -19,6 +20,8 @@ from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.tasks import load_panel, panel_names
 from creditflow.train.commands.arguments.options import positive
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.commands.credit_set import add_build_arguments
+from creditflow.train.commands.credit_set import build as build_credit_set
 from creditflow.train.progress import note
 
 __all__ = ["add_arguments", "run"]
@@ -44,15 +47,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strict", action="store_true", help="stop at a malformed record instead of skipping and counting it"
     )
     building = actions.add_parser("build", help="generate data")
-    building.add_argument("name", help="data set to generate: wiki")
-    building.add_argument(
+    generated = building.add_subparsers(dest="name", required=True, metavar="wiki|credit-set")
+    wiki = generated.add_parser("wiki", help="a fictional encyclopedia")
+    wiki.add_argument(
         "--articles", type=positive, required=True, metavar="N", help="number of articles, 200 to 1,000,000"
     )
-    building.add_argument("--questions", type=int, default=0, metavar="N", help="number of questions (default 0)")
-    building.add_argument("--index", action="store_true", help="write a search index instead of a passage file")
-    add_output(
-        building, "--out", Output(kind="folder", owned=WIKI), required=True, metavar="WIKI", help="folder to create"
-    )
+    wiki.add_argument("--questions", type=int, default=0, metavar="N", help="number of questions (default 0)")
+    wiki.add_argument("--index", action="store_true", help="write a search index instead of a passage file")
+    add_output(wiki, "--out", Output(kind="folder", owned=WIKI), required=True, metavar="WIKI", help="folder to create")
+    add_build_arguments(generated.add_parser("credit-set", help="turns with their values, to compare judges with"))
     verifying = actions.add_parser("verify", help="check a store")
     verifying.add_argument("name", help=f"kind of store, one of: {', '.join(VERIFIABLE)}")
     add_input(verifying, "path", help="folder of the store")
@@ -93,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
                 print(f"{'':12} embedded: {panel}, {len(load_panel(name, panel).rows)} tasks")
         return 0
     if args.action == "build":
-        return _build(args)
+        return build_credit_set(args) if args.name == "credit-set" else _build(args)
     if args.action == "label":
         return _label(args)
     known = VERIFIABLE if args.action == "verify" else IMPORTABLE
@@ -147,8 +150,6 @@ def _verify(name: str, path: str) -> int:
 def _build(args: argparse.Namespace) -> int:
     from creditflow.envs.wikisearch.world.build import build_wiki
 
-    if args.name != "wiki":
-        raise unknown_name_error("data to build", args.name, ["wiki"])
     build_wiki(
         args.out, articles=args.articles, questions=args.questions, index=args.index,
         replace=True, progress=lambda count: note(f"build: {count} articles"),

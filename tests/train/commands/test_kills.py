@@ -39,6 +39,22 @@ WRITERS: dict[str, tuple[list[str], list[str]]] = {
     "wiki-index": (["data", "build", "wiki", "--articles", "200", "--index", "--out", "{}/wiki"], ["--force"]),
     "webshop": (["data", "import", "webshop", "SHOP", "--out", "{}/store"], ["--force"]),
     "index": (["serve-search", "--corpus", "PASSAGES", "--index", "{}/idx", "--build-only"], ["--force"]),
+    "credit-set": (
+        [
+            "data",
+            "build",
+            "credit-set",
+            "--envs",
+            "sokoban",
+            "--turns",
+            "24",
+            "--workers",
+            "1",
+            "--out",
+            "{}/set.jsonl.gz",
+        ],
+        ["--resume"],
+    ),
     "label": (["data", "label", "SEARCH", "--out", "{}/labels.jsonl"], ["--force"]),
 }
 FOLDERS = {"wiki", "wiki-index", "webshop", "index"}  # all of it or nothing

@@ -39,7 +39,8 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("audit", "--out"): ["audit", "IN"],
     ("bench", "--out"): ["bench", "--show", "IN"],
     ("credit", "--out"): ["credit", "--scheme", "grpo", "IN"],
-    ("data build", "--out"): [],  # reads nothing
+    ("data build wiki", "--out"): [],  # reads nothing
+    ("data build credit-set", "--out"): ["data", "build", "credit-set", "--agent", "hf:IN"],
     ("data import", "--out"): ["data", "import", "searchr1", "IN"],
     ("data label", "--out"): ["data", "label", "IN"],
     ("data label", "--cache"): ["data", "label", "IN", "--out", "elsewhere.jsonl"],
@@ -67,11 +68,16 @@ def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     for name in COMMANDS:
         parser = argparse.ArgumentParser()
         import_module(f"creditflow.train.commands.{name.replace('-', '.')}").add_arguments(parser)
-        below = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-        if not below:
-            yield name, parser
-        for action in below:
-            yield from ((f"{name} {word}", one) for word, one in action.choices.items())
+        yield from with_actions(name, parser)
+
+
+def with_actions(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not below:
+        yield name, parser
+    for action in below:
+        for word, one in action.choices.items():
+            yield from with_actions(f"{name} {word}", one)
 
 
 PARSERS = dict(parsers())

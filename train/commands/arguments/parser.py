@@ -36,12 +36,17 @@ class CommandParser(argparse.ArgumentParser):
         """Reject unknown options, then parse as argparse does."""
         words = sys.argv[1:] if args is None else list(args)
         for word in words:
-            if word == "--" or word in self._actions_by_name:
+            if word == "--" or (self._actions_by_name and not self._is_option(word)):
                 break
             name = word.partition("=")[0]
             if self._is_option(word) and name not in self._option_string_actions:
                 self.error(str(unknown_name_error("option", name, self._option_string_actions)))
         return super().parse_known_args(words, namespace)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Answer an unknown action or choice with the nearest known one."""
+        if action.choices is not None and value not in action.choices:
+            self.error(str(unknown_name_error(action.dest, value, action.choices)))
 
     @staticmethod
     def _is_option(word: str) -> bool:

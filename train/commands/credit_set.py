@@ -1,0 +1,112 @@
+"""Build a set of credited turns, and score predictions on one: the actions behind `data build` and `bench`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+from creditflow.train.commands.arguments.options import non_negative, positive
+from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
+from creditflow.train.credit_set.settings import SETTINGS, BuildSettings
+from creditflow.train.progress import note
+
+__all__ = ["SCORES", "add_build_arguments", "add_score_arguments", "build", "score"]
+
+SCORES = "scores.json"
+
+
+def add_build_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the arguments of ``data build credit-set``."""
+    defaults = BuildSettings()
+    parser.add_argument(
+        "--turns",
+        type=positive,
+        default=defaults.turns,
+        metavar="N",
+        help=f"number of turns (default {defaults.turns})",
+    )
+    parser.add_argument(
+        "--forks", type=positive, default=defaults.forks, metavar="K",
+        help=f"continuations per value where there are no tables, even (default {defaults.forks})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--envs",
+        default=",".join(SETTINGS),
+        metavar="ENVS",
+        help=f"comma-separated environments (default {','.join(SETTINGS)})",
+    )
+    parser.add_argument(
+        "--agent", action="append", default=[], metavar="AGENT",
+        help="language model whose turns are recorded, such as hf:PATH (repeatable; default: a word n-gram model)",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=non_negative, default=0, help="random seed (default 0)")
+    parser.add_argument(
+        "--workers",
+        type=positive,
+        default=min(2, os.cpu_count() or 1),
+        metavar="N",
+        help="number of processes (default 2)",
+    )
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted build with the same settings")
+    add_output(
+        parser, "--out", Output(grows=True), required=True, metavar="FILE", help="file to write, .jsonl or .jsonl.gz"
+    )
+
+
+def build(args: argparse.Namespace) -> int:
+    """Run ``data build credit-set``."""
+    from creditflow.train.credit_set.build import build_credit_set
+
+    settings = BuildSettings(
+        turns=args.turns, forks=args.forks, seed=args.seed, agents=tuple(args.agent),
+        envs=tuple(name for name in args.envs.split(",") if name),
+    )  # fmt: skip
+    began, out = time.monotonic(), Path(args.out)
+    build_credit_set(settings, out, workers=args.workers, resume=args.resume)
+    note(f"credit set: {time.monotonic() - began:.0f} s")
+    print(
+        f"{out}: {settings.turns} turns of {', '.join(settings.policies)} in {', '.join(settings.envs)}, "
+        f"{out.stat().st_size / 2**20:.2f} MiB"
+    )
+    return 0
+
+
+def add_score_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the arguments of ``bench`` that score predictions."""
+    add_input(
+        parser, "--predictions", metavar="FILE",
+        help="score a judge's numbers instead: JSON Lines of turn_id, score and, if rated, alternatives",
+    )  # fmt: skip
+    add_input(
+        parser,
+        "--credit-set",
+        metavar="FILE",
+        help="credit set that --predictions rates (default: the embedded sample)",
+    )
+    parser.add_argument("--json", action="store_true", help="with --predictions: print the scores as JSON")
+
+
+def score(args: argparse.Namespace) -> int:
+    """Run ``bench --predictions``."""
+    from creditflow.envs.files.atomic import atomic_writer
+    from creditflow.train.annotate.digest import file_digest
+    from creditflow.train.credit_set.predictions import read_predictions
+    from creditflow.train.credit_set.reading import open_credit_set
+    from creditflow.train.credit_set.report import scores_text
+    from creditflow.train.credit_set.scoring import score_document
+
+    name, turns = open_credit_set(args.credit_set)
+    document = {
+        "credit_set": name,
+        "predictions": {"name": Path(args.predictions).name, "digest": file_digest(args.predictions)},
+        **score_document(turns, read_predictions(args.predictions, turns)),
+    }
+    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
+    if args.out:
+        with atomic_writer(Path(args.out) / SCORES) as stream:
+            stream.write(text)
+    print(text if args.json else scores_text(document))
+    return 0

@@ -1,0 +1,1 @@
+"""Turns of agents with their values, to compare judges, critics and reward models with."""

@@ -1,0 +1,222 @@
+"""Build a credit set: tasks one after the other, on any number of processes, with the same bytes.
+
+Every task is a job whose records depend on nothing but the settings. Results are used in the order of the jobs, until
+every policy has its number of turns. FILE.partial grows by one line per job, so that an interrupted build can be resumed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import closing, contextmanager
+from functools import lru_cache
+from itertools import count
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+from creditflow.envs.core import AgentEnv
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.files.appended import read_appended
+from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.reading.json_text import read_json_lines
+from creditflow.train.bench.jobs import begin_worker
+from creditflow.train.credit_set.continuation import State, StateWalker, endless_env
+from creditflow.train.credit_set.reading import FORMAT, header_settings, read_header
+from creditflow.train.credit_set.records import states_of, turn_record
+from creditflow.train.credit_set.settings import PANEL, RECORD_VERSION, SETTINGS, BuildSettings
+from creditflow.train.credit_set.turns import PlayedTurn, Player
+from creditflow.train.credit_set.values import ForkedValues, exact_values
+from creditflow.train.progress import progress
+from creditflow.train.rollout.play import episode_rng
+from creditflow.train.run.identity import require_same
+from creditflow.train.run.interrupted import partial_of
+
+__all__ = ["build_credit_set", "records_of_task"]
+
+FRUITLESS: Final = 200  # jobs in a row without a usable turn of a policy that still needs some
+IN_FLIGHT: Final = 3  # jobs per worker that are begun and not yet written
+
+
+def records_of_task(settings: BuildSettings, env: str, number: int) -> list[dict[str, Any]]:
+    """Records of some turns of every policy's episode of one task.
+
+    Args:
+        settings: of the set.
+        env: name of the environment.
+        number: number of the task, in an order that depends on the seed; beyond the panel's size it starts again with
+            other episodes.
+    """
+    player, of_env = _player(env, settings.policies, settings.seed), SETTINGS[env]
+    task, replica = player.task(number)
+    walker = StateWalker(_walker_env(env), task)
+    exact = exact_values(env, task, of_env.max_steps, of_env.noise) if settings.exact else None
+    values = exact or ForkedValues(walker, of_env.noise, settings.forks)
+    records = []
+    for policy in player.policies:
+        turns = player.play(task, replica, policy)
+        states, name = states_of(walker, turns), f"{task.task_id}#{replica}/{policy}"
+        usable = [turn for turn in turns if _is_usable(walker, states[turn.index], turn, of_env.max_steps)]
+        order = episode_rng(settings.seed, 0, name, 0).permutation(len(usable)).tolist()
+        for i in sorted(order[: settings.turns_per_episode]):
+            turn, turn_id = usable[i], f"{name}/{usable[i].index}"
+            left = of_env.max_steps - turn.index
+            record = turn_record(
+                walker, values, states[turn.index], turn, left,
+                turn_id=turn_id, alternatives=settings.alternatives, seed=settings.seed,
+            )  # fmt: skip
+            facts = {
+                "turn_id": turn_id, "env": env, "task_id": task.task_id, "split": player.splits[task.task_id],
+                "policy": policy, "turn": turn.index, "turns_left": left, "continuation": of_env.continuation,
+                "kind": values.kind, "forks": values.forks, "prompt": turn.prompt,
+            }  # fmt: skip
+            records.append(facts | record)
+    return records
+
+
+def _is_usable(walker: StateWalker, state: State, turn: PlayedTurn, max_steps: int) -> bool:
+    """Whether there was another action, and success was still within reach: elsewhere no action has credit."""
+    return bool(set(turn.actions) - {turn.action}) and walker.distance(state) <= max_steps - turn.index
+
+
+@lru_cache(maxsize=8)
+def _player(env: str, policies: tuple[str, ...], seed: int) -> Player:
+    return Player(env, policies, seed)
+
+
+@lru_cache(maxsize=8)
+def _walker_env(env: str) -> AgentEnv[Any, Any, Any]:
+    return endless_env(env, PANEL)
+
+
+def build_credit_set(settings: BuildSettings, out: Path, *, workers: int = 1, resume: bool = False) -> None:
+    """Write a credit set.
+
+    Args:
+        settings: what determines it.
+        out: file to write, .jsonl or .jsonl.gz.
+        workers: number of processes; the file does not depend on it.
+        resume: continue an interrupted build, or leave a finished one as it is.
+
+    Raises:
+        ConfigError: there is an unfinished build, without ``resume``.
+        OtherRunError: ``resume``, but it has other settings or was made by other code.
+        DataError: a policy has no usable turns.
+    """
+    partial = partial_of(out)
+    if partial.exists() and not resume:
+        raise ConfigError(f"{partial} is left from an interrupted build: continue it with --resume, or use --force")
+    if resume and out.exists() and not partial.exists():
+        require_same(read_header(out), settings.identity(), str(out))
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    left = _Left(settings)
+    with partial.open("a", encoding="ascii") as stream:
+        if not _resume(partial, settings, left):
+            stream.write(_line({"format": FORMAT, "version": RECORD_VERSION, "settings": settings.identity()}))
+        with _open_pool(workers) as pool:
+            for _ in progress(_new_records(settings, left, pool, stream), "credit set", left.total):
+                pass
+    with atomic_writer(out) as finished:
+        for number, (_, line) in enumerate(read_json_lines(partial)):
+            for value in line["records"] if number else [line]:
+                finished.write(_line(value))
+    partial.unlink()
+
+
+class _Left:
+    """What is left to do.
+
+    Attributes:
+        turns: number of turns by environment and policy.
+        jobs: number of the next job by environment.
+    """
+
+    def __init__(self, settings: BuildSettings) -> None:
+        self.turns = {env: settings.quotas(env) for env in settings.envs}
+        self.jobs = dict.fromkeys(settings.envs, 0)
+
+    @property
+    def total(self) -> int:
+        return sum(sum(of_env.values()) for of_env in self.turns.values())
+
+    def take(self, env: str, records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Count a job as done; returns its records that are still wanted."""
+        self.jobs[env] += 1
+        wanted, taken = self.turns[env], []
+        for record in records:
+            if wanted[record["policy"]]:
+                wanted[record["policy"]] -= 1
+                taken.append(record)
+        return taken
+
+
+def _resume(partial: Path, settings: BuildSettings, left: _Left) -> bool:
+    """Count the finished jobs of an interrupted build; returns whether its first line was written."""
+    lines = read_appended(partial)
+    _, first = next(lines, ("", None))
+    if first is None:
+        return False
+    require_same(header_settings(first, str(partial)), settings.identity(), str(partial))
+    for where, job in lines:
+        try:
+            left.take(job["env"], job["records"])
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{where}: not a job of an interrupted build; start anew with --force") from error
+    return True
+
+
+def _new_records(settings: BuildSettings, left: _Left, pool: _Pool | None, stream: IO[str]) -> Iterator[dict[str, Any]]:
+    """Run the jobs that are left, write each as one line, and yield the records."""
+    for env in settings.envs:
+        fruitless = 0
+        with closing(_results(settings, env, left.jobs[env], pool)) as results:
+            while any(left.turns[env].values()):
+                taken = left.take(env, next(results))
+                fruitless = 0 if taken else fruitless + 1
+                if fruitless == FRUITLESS:
+                    missing = ", ".join(policy for policy, turns in left.turns[env].items() if turns)
+                    raise DataError(f"{env}: {FRUITLESS} tasks in a row without a turn of {missing} to record")
+                stream.write(_line({"env": env, "records": taken}))
+                stream.flush()
+                yield from taken
+
+
+def _results(
+    settings: BuildSettings, env: str, first: int, pool: _Pool | None
+) -> Generator[list[dict[str, Any]], None, None]:
+    """Results of an environment's jobs in order, from ``first`` on, without end."""
+    if pool is None:
+        yield from (records_of_task(settings, env, number) for number in count(first))
+        return
+    begun = deque[Future[list[dict[str, Any]]]]()
+    try:
+        for number in count(first):
+            begun.append(pool.processes.submit(records_of_task, settings, env, number))
+            if len(begun) == IN_FLIGHT * pool.workers:
+                yield begun.popleft().result()
+    finally:
+        for future in begun:
+            future.cancel()
+
+
+class _Pool(NamedTuple):
+    processes: ProcessPoolExecutor
+    workers: int
+
+
+@contextmanager
+def _open_pool(workers: int) -> Iterator[_Pool | None]:
+    if workers == 1:
+        yield None
+        return
+    processes = ProcessPoolExecutor(workers, initializer=begin_worker)
+    try:
+        yield _Pool(processes, workers)
+    finally:
+        processes.shutdown(wait=False, cancel_futures=True)
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n"

@@ -1,0 +1,79 @@
+"""Calibration against success rates: Brier score, expected calibration error, and monotone recalibration."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["brier_score", "cross_fitted", "expected_calibration_error", "isotonic", "least_brier_score"]
+
+Floats = NDArray[np.float64]
+
+BINS: Final = 10
+
+
+def brier_score(predicted: Floats, rate: Floats) -> float:
+    """Expected squared difference of a prediction (N,) and the outcome, 0 or 1, of a continuation.
+
+    Where the rate is the fraction of K successes, this is the mean over the continuations, free of bias.
+    """
+    return float(np.mean((predicted - rate) ** 2 + rate * (1.0 - rate))) if len(rate) else float("nan")
+
+
+def least_brier_score(rate: Floats, forks: NDArray[np.int64]) -> float:
+    """The Brier score of the true probabilities: mean q (1 − q); from K continuations estimated with K / (K − 1)."""
+    factor = np.where(forks > 1, forks / np.maximum(forks - 1, 1), 1.0)
+    return float(np.mean(rate * (1.0 - rate) * factor)) if len(rate) else float("nan")
+
+
+def expected_calibration_error(predicted: Floats, rate: Floats) -> float:
+    """Mean |mean prediction − mean rate| over ten bins of equal size by prediction (Naeini et al. 2015)."""
+    if not len(rate):
+        return float("nan")
+    order = np.argsort(predicted, kind="stable")
+    parts = [part for part in np.array_split(order, BINS) if len(part)]
+    gaps = [abs(float(predicted[part].mean() - rate[part].mean())) * len(part) for part in parts]
+    return sum(gaps) / len(rate)
+
+
+def isotonic(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """The nondecreasing function of least squares, by pooling adjacent violators (Ayer et al. 1955).
+
+    Args:
+        x: float64 (N,), N ≥ 1; equal entries share one value.
+        y: float64 (N,).
+
+    Returns:
+        Sorted distinct x, and the function's values there.
+    """
+    places, index, weight = np.unique(x, return_inverse=True, return_counts=True)
+    mean = np.bincount(index, y) / weight
+    blocks: list[tuple[float, int, int]] = []  # mean, weight, number of places
+    for value, count in zip(mean.tolist(), weight.tolist(), strict=True):
+        width = 1
+        while blocks and blocks[-1][0] >= value:
+            before, total, places_before = blocks.pop()
+            value = (before * total + value * count) / (total + count)
+            count, width = count + total, width + places_before
+        blocks.append((value, count, width))
+    fitted = np.repeat([block[0] for block in blocks], [block[2] for block in blocks])
+    return places, np.asarray(fitted, np.float64)
+
+
+def cross_fitted(scores: Floats, rate: Floats, cluster: NDArray[np.int64]) -> Floats:
+    """Scores recalibrated by ``isotonic``, each half of the clusters with the function fitted on the other half.
+
+    Args:
+        scores: float64 (N,), any numbers.
+        rate: float64 (N,), success rates.
+        cluster: int64 (N,), cluster of each entry; entries of one cluster stay in one half. NaN if there is one cluster.
+    """
+    result = np.full(len(scores), np.nan)
+    half = cluster % 2 == 0
+    if half.any() and (~half).any():
+        for part in (half, ~half):
+            places, values = isotonic(scores[~part], rate[~part])
+            result[part] = np.interp(scores[part], places, values)
+    return result

@@ -1,0 +1,76 @@
+"""Predictions of a judge for the turns of a credit set: JSON Lines of anybody's making, read within limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.reading import checked
+from creditflow.envs.reading.json_text import read_json_lines
+from creditflow.train.credit_set.reading import CreditTurn
+
+__all__ = ["Prediction", "read_predictions"]
+
+MAX_PREDICTION: Final = 2**20  # characters of a line; a judge's reasoning may stand beside its number
+SHOWN: Final = 3  # missing turns that an error names
+
+
+class Prediction(NamedTuple):
+    """A judge's numbers for one turn; higher is better.
+
+    Attributes:
+        score: of the action taken.
+        alternatives: of the alternatives, in the order of the record; () if it did not rate them.
+    """
+
+    score: float
+    alternatives: tuple[float, ...] = ()
+
+
+def read_predictions(path: str | Path, turns: Sequence[CreditTurn]) -> list[Prediction]:
+    """Read one prediction for each turn, in the order of ``turns``.
+
+    Every line is an object with ``turn_id``, ``score`` and, if the judge rated them, ``alternatives``, a list with one number
+    per alternative; other fields are ignored.
+
+    Raises:
+        DataError: unknown, repeated or missing turns, a number that is not finite, another number of alternatives, or
+            alternatives rated for some turns only; names the line.
+    """
+    expected = {turn.turn_id: turn for turn in turns}
+    found: dict[str, Prediction] = {}
+    for where, line in read_json_lines(path, longest=MAX_PREDICTION):
+        if not isinstance(line, dict):
+            raise DataError(f"{where}: expected an object with turn_id and score, got {short_repr(line)}")
+        name = checked.text(line.get("turn_id"), f"{where}: turn_id")
+        if name not in expected:
+            raise DataError(f"{where}: the credit set has no turn {short_repr(name, 120)}; is it another set?")
+        if name in found:
+            raise DataError(f"{where}: the turn {short_repr(name, 120)} occurs twice")
+        wanted = len(expected[name].alternatives)
+        others = checked.items(line.get("alternatives", []), f"{where}: alternatives", wanted)
+        if others and len(others) != wanted:
+            raise DataError(f"{where}: alternatives must have one number for each of the {wanted}, got {len(others)}")
+        found[name] = Prediction(
+            _number(line.get("score"), f"{where}: score"),
+            tuple(_number(other, f"{where}: alternatives") for other in others),
+        )
+    missing = [name for name in expected if name not in found]
+    if missing:
+        more = ", …" if len(missing) > SHOWN else ""
+        raise DataError(
+            f"{path}: {len(missing)} of {len(expected)} turns have no prediction: {', '.join(missing[:SHOWN])}{more}"
+        )
+    if len({bool(one.alternatives) for one in found.values()}) > 1:
+        partly = next(name for name in expected if not found[name].alternatives)
+        raise DataError(f"{path}: alternatives are rated for some turns, but not for {partly}; rate all or none")
+    return [found[turn.turn_id] for turn in turns]
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise DataError(f"{where} must be a finite number, got {short_repr(value)}")
+    return float(value)

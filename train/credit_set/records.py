@@ -1,0 +1,99 @@
+"""Records of a credit set: one JSON object per turn, with its prompt, its action, alternatives, and their values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.envs.errors import DataError
+from creditflow.train.credit_set.continuation import State, StateWalker
+from creditflow.train.credit_set.turns import PlayedTurn
+from creditflow.train.credit_set.values import Estimate, ExactValues, ForkedValues
+from creditflow.train.rollout.play import episode_rng
+
+__all__ = ["choose_alternatives", "states_of", "turn_record"]
+
+DIGITS: Final = 6  # of every number
+
+
+def states_of(walker: StateWalker, turns: Sequence[PlayedTurn]) -> list[State]:
+    """The states before the turns of an episode.
+
+    Raises:
+        DataError: a state's admissible actions are not those of the episode.
+    """
+    states, state = list[State](), walker.start
+    for turn in turns:
+        if state.actions != turn.actions:
+            raise DataError(f"turn {turn.index} of task {state.key!r} was played in another state than its replay")
+        states.append(state)
+        state = walker.step(state, turn.action)
+    return states
+
+
+def choose_alternatives(
+    walker: StateWalker, state: State, action: str, count: int, rng: np.random.Generator
+) -> list[str]:
+    """At most ``count`` admissible actions other than ``action``, sorted: one optimal action if there is one, others at random."""
+    best = [text for text in walker.best(state) if text != action and text in state.actions]
+    chosen = [best[int(rng.integers(len(best)))]] if best else []
+    others = [text for text in state.actions if text != action and text not in chosen]
+    chosen += [others[i] for i in rng.permutation(len(others))[: count - len(chosen)].tolist()]
+    return sorted(chosen)
+
+
+def turn_record(
+    walker: StateWalker, values: ExactValues | ForkedValues, state: State, turn: PlayedTurn, left: int, *,
+    turn_id: str, alternatives: int, seed: int,
+) -> dict[str, Any]:  # fmt: skip
+    """The fields of one turn that depend on its state; see the data card for their meaning.
+
+    Args:
+        walker: the states of the task.
+        values: their values.
+        state: the state before the turn.
+        turn: the turn.
+        left: turns left, this one included.
+        turn_id: name of the turn; every estimate has a generator of its own, made from it, the action and the seed.
+        alternatives: most alternatives.
+        seed: seed of the set.
+    """
+
+    def rng(what: str) -> np.random.Generator:
+        return episode_rng(seed, 0, f"{turn_id}\n{what}", 0)
+
+    def valued(action: str) -> tuple[Estimate, dict[str, Any]]:
+        estimate = values.action(state, action, left, rng(f"action {action}"))
+        after = walker.distance(walker.step(state, action))
+        return estimate, {"action": action, **_fields("q", estimate), "distance_after": _finite(after)}
+
+    v = values.state(state, left, rng("state"))
+    q, taken = valued(turn.action)
+    others = choose_alternatives(walker, state, turn.action, alternatives, rng("alternatives"))
+    return {
+        **taken,
+        "valid": turn.valid,
+        "admissible": len(state.actions),
+        **_fields("v", v),
+        "advantage": round(q.mean - v.mean, DIGITS),
+        "advantage_error": round(math.hypot(q.error, v.error), DIGITS),
+        "distance": _finite(walker.distance(state)),
+        "alternatives": [valued(action)[1] for action in others],
+    }
+
+
+def _fields(name: str, estimate: Estimate) -> dict[str, Any]:
+    return {
+        name: round(estimate.mean, DIGITS),
+        f"{name}_error": round(estimate.error, DIGITS),
+        f"{name}_interval": [round(estimate.low, DIGITS), round(estimate.high, DIGITS)],
+        f"{name}_halves": [round(half, DIGITS) for half in estimate.halves],
+        f"{name}_score": round(estimate.score, DIGITS),
+    }
+
+
+def _finite(distance: float) -> float | None:
+    return distance if math.isfinite(distance) else None
