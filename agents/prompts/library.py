@@ -3,7 +3,7 @@
 ``think-v1``, ``action-v1`` and ``react-v1`` show an instructed model the possible actions. The search templates
 (``search-v1`` for tags, ``tools-v1`` for JSON calls, ``react-search-v1`` for plain lines, ``direct-v1`` and ``rag-v1``
 for the two baselines) never do: WikiSearch's list is for scripted agents and contains the golden answer once all
-evidence has been seen. ``terse-v1`` and ``places-v1`` give a small model trained from scratch the observation alone, without
+evidence has been seen. ``terse-v1``, ``places-v1`` and ``around-v1`` give a small model trained from scratch the observation alone, without
 instructions.
 """
 
@@ -78,6 +78,7 @@ PROMPTS: Final[Mapping[str, Prompt]] = {
         Prompt("rag-v1", "", *["Passages:\n{observation}\n\n" + _SHORT + "\n\nQuestion: {task}"] * 3),
         Prompt("terse-v1", "", "{observation}", "{observation}", "{observation}"),
         Prompt("places-v1", "", "{cells}", "{cells}", "{cells}"),
+        Prompt("around-v1", "", "{around}", "{around}", "{around}"),
     )
 }
 

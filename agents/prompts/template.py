@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from creditflow.agents.base import View
+from creditflow.agents.prompts.around import around
 from creditflow.agents.prompts.places import places
 from creditflow.agents.prompts.tasks import task_text
 from creditflow.envs.errors import ConfigError, unknown_name_error
@@ -26,6 +27,7 @@ class Slots:
         history: the last k turns, in windowed prompts only.
         observation: the latest observation.
         cells: a grid observation as a list of positions (see ``places``); the observation itself if it is not a grid.
+        around: a grid observation as seen by its player (see ``around``); the observation itself if it is not such a grid.
         actions: admissible actions, one a line.
         refused: why the last action was rejected; "" if it was not.
         lessons: reflections on earlier trials; "" in the first trial.
@@ -37,6 +39,7 @@ class Slots:
     history: str
     observation: str
     cells: str
+    around: str
     actions: str
     refused: str
     lessons: str = ""
@@ -127,6 +130,7 @@ def slots_of(prompt: Prompt, view: View, window: int = 0, reflections: str = "")
         history="\n".join(lines),
         observation=view.observation,
         cells=places(view.observation),
+        around=around(view.observation),
         actions="\n".join(view.info["admissible_actions"]),
         refused=_substitute(prompt.refused, {"reason": reason}) if reason else "",
         lessons=reflections,

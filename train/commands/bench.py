@@ -3,12 +3,16 @@
   creditflow bench --out runs/bench
   creditflow bench --preset full --envs sokoban,grids --out runs/full
   creditflow bench --envs sokoban@levels.txt,webshop --schemes grpo,graphgpo --out runs/mine
+  creditflow bench --preset lm --out runs/lm
   creditflow bench --show runs/full/results.json
   creditflow bench --predictions judge.jsonl --credit-set turns.jsonl.gz --out runs/judge
 
 Schemes that read annotations get them from the benchmark itself: --schemes pica means pica[fitted], with means over
 earlier rollouts, and also pica[exact], with exact values, where there are any. The preset full compares all of these
 schemes; the other presets only those named.
+
+The preset lm trains small language models from scratch with every method, on tasks of its own, and judges them exactly; it
+needs the extra train.
 
 Writes results.json, rollouts-*.jsonl.gz, *.png, report.html, and run.json (everything that determines the figures).
 An interrupted run that is started again with --resume and the same settings does only what is missing. With other
@@ -21,12 +25,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.envs.reading.failures import loading
+from creditflow.train.bench.language_model.suite.work import LM_PRESETS
 from creditflow.train.bench.methods import scheme_entry
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.report.figures import require_plots
@@ -59,7 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--schemes", default="", help=f"comma-separated schemes (default all): {', '.join(credit.names())}"
     )
-    parser.add_argument("--preset", choices=list(PRESETS), default="quick", help="amount of work (default quick)")
+    parser.add_argument("--preset", choices=[*PRESETS, *LM_PRESETS], default="quick", help="amount of work (default quick)")
+    parser.add_argument("--device", default="cpu", help="where language models are trained (default cpu)")
     parser.add_argument("--seed", type=int, default=0, help="random seed for tasks and rollouts (default 0)")
     parser.add_argument(
         "--workers", type=positive, default=min(2, os.cpu_count() or 1), help="number of processes (default 2)"
@@ -100,9 +106,11 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("name at least one suite with --envs, such as sokoban, grids or sokoban@levels.txt")
     for spec in suites:
         suite_name(spec)
-    require_plots()
     require_report()
     out = Path(args.out)
+    if args.preset in LM_PRESETS:
+        return _present(_language_models(args, schemes, out), out)
+    require_plots()
     document = run_bench(
         suites,
         schemes,
@@ -116,10 +124,33 @@ def run(args: argparse.Namespace) -> int:
     return _present(document, out)
 
 
+def _language_models(args: argparse.Namespace, schemes: Sequence[str], out: Path) -> dict[str, Any]:
+    """Run the suite of language models.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+    """
+    try:
+        from creditflow.train.bench.language_model.suite.run import run_language_models
+    except ImportError as error:
+        raise MissingExtraError("torch", "train") from error
+    return run_language_models(
+        args.preset,
+        out,
+        seed=args.seed,
+        workers=args.workers,
+        command=sys.argv[1:],
+        methods=schemes,
+        resume=args.resume,
+        device=args.device,
+    )
+
+
 def _present(document: Mapping[str, Any], out: Path | None) -> int:
     print(document_text(document))
     if out is not None:
-        write_report(document, plot_document(document, out), out / "report.html")
+        plots = plot_document(document, out) if document["suites"] else []
+        write_report(document, plots, out / "report.html")
         print(f"\n{out / 'report.html'}")
     require_sane(document)
     return 0

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from creditflow.train.bench.report.contrasts import Leader, against, leader_of, played_measure, table_measure
+from creditflow.train.bench.language_model.suite.report import language_model_conclusions
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline
@@ -23,12 +24,14 @@ def conclusions(document: Mapping[str, Any]) -> list[str]:
     if failed:
         sentences = [f"{len(failed)} of {len(checks)} sanity checks FAILED: do not use these results."]
     else:
-        sentences = [f"All {len(checks)} sanity checks passed."]
+        sentences = [f"All {len(checks)} sanity checks passed."] if checks else []
     for suite in document["suites"]:
         if "cells" in suite:
             sentences += _exact_conclusions(suite)
         elif "rows" in suite:
             sentences += _played_conclusions(suite)
+    if "language_models" in document:
+        sentences += language_model_conclusions(document["language_models"])
     if document["predictions"]:
         hits = [p["hit"] for p in document["predictions"]["checked"]]
         sentences.append(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from creditflow.envs.errors import MissingExtraError
 from creditflow.envs.files.atomic import atomic_writer
+from creditflow.train.bench.language_model.suite.report import language_model_tables
 from creditflow.train.bench.report.conclusions import conclusions, suite_description
 from creditflow.train.bench.report.plots import Plot
 from creditflow.train.bench.report.regimes import regime_table
@@ -117,7 +118,7 @@ def write_report(document: Mapping[str, Any], plots: Sequence[Plot], path: Path)
         conclusions=conclusions(document),
         when=regime_table(document),
         checks=sanity_checks(document),
-        suites=[_section(suite, plots) for suite in document["suites"]],
+        suites=[*(_section(suite, plots) for suite in document["suites"]), *_language_models(document)],
         predictions=prediction_rows(document) if document["predictions"] else [],
         written=document["predictions"]["written"] if document["predictions"] else "",
         definitions=DEFINITIONS,
@@ -142,6 +143,15 @@ def _section(suite: Mapping[str, Any], plots: Sequence[Plot]) -> Section:
         suite["settings"],
         undefined_table(suite),
     )
+
+
+def _language_models(document: Mapping[str, Any]) -> list[Section]:
+    part = document.get("language_models")
+    if part is None:
+        return []
+    description = "Small language models learn each family of tasks from one warm-up per seed; success is exact."
+    tables: list[tuple[Table, list[Bar | None]]] = [(table, []) for table in language_model_tables(part)]
+    return [Section("language models", description, tables, [], part["settings"], [])]
 
 
 def _drawn(table: Table) -> list[Bar | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from creditflow.train.bench.language_model.suite.report import language_model_text
 from creditflow.train.bench.report.conclusions import conclusions, suite_description
 from creditflow.train.bench.report.regimes import regime_table
 from creditflow.train.bench.report.sanity import sanity_checks
@@ -30,6 +31,8 @@ def document_text(document: Mapping[str, Any]) -> str:
     when = regime_table(document)
     if when:
         parts.append(f"=== {when.title}\n{when.note}\n\n{text_table(when.rows, when.controls)}")
+    if "language_models" in document:
+        parts.append(f"=== Language models\n{language_model_text(document['language_models'])}")
     checks = [[c.suite, "passed" if c.passed else "FAILED", c.check, c.observed] for c in sanity_checks(document)]
     parts.append("=== Sanity checks\n" + text_table([["suite", "result", "check", "observed"], *checks]))
     if document["predictions"]:

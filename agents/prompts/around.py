@@ -1,0 +1,60 @@
+"""A grid of symbols as seen by the player: a list of symbols with their offsets from it.
+
+What a move does depends on what lies around the player, wherever that is on the board, so a small model that reads
+offsets learns from few boards what it would need many for with positions (see ``places``). The list leaves out far walls,
+so two boards may have one text: it is a prompt for studies of learning, not a full observation.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from creditflow.agents.prompts.places import MAX_COLUMNS, MAX_ROWS, MIN_SIZE
+
+__all__ = ["around"]
+
+PLAYERS: Final = "APS"  # the grids' agent, Sokoban's player, and the player on a target
+ON_TARGET: Final = {"S": "O"}  # what lies under the player
+WALL: Final = "#"  # also what lies outside
+FREE: Final = "._"
+FREQUENT: Final = 3  # a symbol with so many cells is listed near the player only
+NEAR: Final = 2  # in moves
+
+
+def around(text: str) -> str:
+    r"""List the symbols around the player, the nearest first: up or down, then left or right, in cells.
+
+    Free cells are left out; symbols with three cells or more are listed within two moves, walls and what lies outside too.
+    A text that is not a grid with one player is returned unchanged.
+
+    >>> around("#####\n#__P#\n#_OX#\n#___#\n#####")
+    'Xd1 #u1 #r1 Od1l1 #u2 #u1l1 #u1r1 #r2 #d1r1'
+    """
+    rows = [row.replace(" ", "") for row in text.split("\n")]
+    width = len(rows[0])
+    symbols = "".join(rows)
+    if (
+        not MIN_SIZE <= len(rows) <= MAX_ROWS
+        or not MIN_SIZE <= width <= MAX_COLUMNS
+        or any(len(row) != width for row in rows)
+        or sum(symbols.count(player) for player in PLAYERS) != 1
+    ):
+        return text
+    at = next(i for i, symbol in enumerate(symbols) if symbol in PLAYERS)
+    top, left = divmod(at, width)
+    found = [(0, ON_TARGET[symbols[at]], 0, 0)] if symbols[at] in ON_TARGET else []
+    for down in range(-max(top, NEAR), max(len(rows) - top, NEAR + 1)):
+        for right in range(-max(left, NEAR), max(width - left, NEAR + 1)):
+            row, column, moves = top + down, left + right, abs(down) + abs(right)
+            inside = 0 <= row < len(rows) and 0 <= column < width
+            symbol = rows[row][column] if inside else WALL
+            everywhere = symbol != WALL and symbols.count(symbol) < FREQUENT
+            if moves and symbol not in FREE and (everywhere or moves <= NEAR):
+                found.append((moves, symbol, down, right))
+    found.sort(key=lambda one: (one[0], symbols.count(one[1]), one[1], one[2], one[3]))
+    return " ".join(symbol + _offset(down, "ud") + _offset(right, "lr") for _, symbol, down, right in found)
+
+
+def _offset(cells: int, names: str) -> str:
+    """A direction and a number of cells; "" for none."""
+    return f"{names[cells > 0]}{abs(cells)}" if cells else ""

@@ -1,0 +1,1 @@
+"""The suite ``lm``: which credit teaches a language model best, judged exactly."""

@@ -1,0 +1,75 @@
+"""Floors: what the warm-up reaches without reinforcement learning, by more imitation or by sampling at a lower temperature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.train.bench.language_model.suite.learning import assess
+from creditflow.train.bench.language_model.suite.setting import Setting
+from creditflow.train.bench.language_model.suite.warmup import demonstrated_states, imitate
+from creditflow.train.bench.language_model.suite.work import WarmUpWork
+
+__all__ = ["TEMPERATURES", "more_imitation", "sharper_samplers"]
+
+TEMPERATURES: Final = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+BISECTIONS: Final = 12
+
+
+def more_imitation(setting: Setting, work: WarmUpWork, tokens: int, seed: int) -> dict[str, Any]:
+    """Train the model on with fresh demonstrations until as many tokens went through it as in reinforcement learning.
+
+    The expert's noise falls to 0, so that the model is taught the best actions and not the mixture that it started with.
+
+    Returns:
+        Evaluations by ``assess``: ``same``, with the noise of the warm-up; ``clean``, without noise; and ``steps``.
+    """
+    rng = np.random.default_rng([seed, 21])
+    start = {name: value.detach().clone() for name, value in setting.model.state_dict().items()}
+    result: dict[str, Any] = {}
+    for name, noise in (("same", work.noise), ("clean", 0.0)):
+        setting.model.load_state_dict(start)
+        visited = demonstrated_states(setting.pool, work.episodes, work.noise, rng)
+        policy = setting.policy
+        per_step = 3.0 * work.batch * float(np.mean([len(policy.tasks[task].prompts[state]) for task, state in visited]))
+        steps = max(round(tokens / per_step), 1)
+        other = WarmUpWork(work.episodes, noise, steps, work.batch, work.lr)
+        imitate(policy, visited, other, steps, rng)
+        result[name] = {key: assess(one) for key, one in setting.judged_policies().items()} | {"steps": steps}
+    setting.model.load_state_dict(start)
+    return result
+
+
+def sharper_samplers(setting: Setting, entropies: Mapping[str, float]) -> dict[str, Any]:
+    """The warm-up sampled at other temperatures.
+
+    Args:
+        setting: the family with the warm-up's model.
+        entropies: by method, entropy per turn of the trained policy on the judged training tasks.
+
+    Returns:
+        Evaluations by ``assess`` with their ``temperature``: ``best``, of the temperature in ``TEMPERATURES`` with the highest
+        success on the judged training tasks; and by method that of the temperature which gives its entropy.
+    """
+    def judge(temperature: float) -> dict[str, Any]:
+        sets = setting.judged_policies(temperature)
+        return {name: assess(one) for name, one in sets.items()} | {"temperature": temperature}
+
+    grid = [judge(temperature) for temperature in TEMPERATURES]
+    best = max(grid, key=lambda one: float(np.mean(one["train"]["sampled"])))
+    matched = {name: judge(_temperature_of(setting, entropy)) for name, entropy in entropies.items()}
+    return {"best": best, "matched": matched}
+
+
+def _temperature_of(setting: Setting, entropy: float) -> float:
+    """The temperature in [0.05, 1] at which the model has this entropy per turn on the judged training tasks."""
+    low, high = 0.05, 1.0
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        if assess(setting.judged_policies(middle)["train"])["entropy"] < entropy:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)

@@ -1,0 +1,52 @@
+"""The jobs of the suite, each a pure function of plain arguments: warm-up, learning, one-step metrics, floors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from creditflow.train.bench.language_model.suite.floors import more_imitation, sharper_samplers
+from creditflow.train.bench.language_model.suite.learning import assess, reinforce
+from creditflow.train.bench.language_model.suite.one_step import measure_one_step
+from creditflow.train.bench.language_model.suite.setting import open_setting, parameters_text
+from creditflow.train.bench.language_model.suite.warmup import demonstrated_states, imitate
+from creditflow.train.bench.language_model.suite.work import LanguageModelWork
+
+__all__ = ["floors", "learn", "one_step", "warm_up"]
+
+
+def warm_up(family: str, seed: int, work: LanguageModelWork, device: str) -> dict[str, Any]:
+    """The start of all methods of a seed: its ``parameters``, their evaluation, and the tokens that it took."""
+    setting = open_setting(family, work, seed, device)
+    policy, rng = setting.policy, np.random.default_rng([seed, 1])
+    visited = demonstrated_states(setting.pool, work.warm_up.episodes, work.warm_up.noise, rng)
+    loss = imitate(policy, visited, work.warm_up, work.warm_up.steps, rng)
+    judged = {name: assess(one) for name, one in setting.judged_policies().items()}
+    return {"parameters": parameters_text(setting.model), "loss": loss, "tokens": policy.tokens, **judged}
+
+
+def learn(
+    family: str, seed: int, method: str, work: LanguageModelWork, device: str, parameters: str
+) -> list[dict[str, Any]]:
+    """The learning curve of one method from the start of its seed."""
+    setting = open_setting(family, work, seed, device, parameters)
+    return reinforce(setting.policy, method, work.learning, seed, setting.judged_policies())
+
+
+def one_step(
+    family: str, seed: int, methods: Sequence[str], work: LanguageModelWork, device: str, parameters: str
+) -> dict[str, Any]:
+    """M1, M2 and M3 of all methods at the start of a seed."""
+    setting = open_setting(family, work, seed, device, parameters)
+    return measure_one_step(setting, methods, work.one_step, work.learning, seed)
+
+
+def floors(
+    family: str, seed: int, work: LanguageModelWork, device: str, parameters: str, tokens: int, entropies: Mapping[str, float]
+) -> dict[str, Any]:
+    """More imitation with as many tokens as reinforcement learning took, and sampling at lower temperatures."""
+    setting = open_setting(family, work, seed, device, parameters)
+    samplers = sharper_samplers(setting, entropies)
+    return {"imitation": more_imitation(setting, work.warm_up, tokens, seed), **samplers}

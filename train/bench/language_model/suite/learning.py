@@ -1,0 +1,118 @@
+"""Reinforcement learning of one model with one method, evaluated exactly along the curve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.bench.controls import ExactEvaluator
+from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
+from creditflow.train.bench.exact.values import success, visitation
+from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy
+from creditflow.train.bench.language_model.suite.prompted_tasks import PromptedTask
+from creditflow.train.bench.language_model.suite.updates import merged_weights
+from creditflow.train.bench.methods import base_method, is_control, make_methods, scheme_entry
+from creditflow.train.bench.language_model.suite.work import LearningWork, WarmUpWork
+from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
+from creditflow.train.settings.update import OptimizerConfig
+from creditflow.wrappers.credit import Credit
+
+__all__ = ["assess", "batch_credit", "reinforce"]
+
+Floats = NDArray[np.float64]
+
+
+def reinforce(
+    policy: ModelPolicy, method: str, work: LearningWork, seed: int, judged: dict[str, ModelPolicy]
+) -> list[dict[str, Any]]:
+    """Train the policy's model in place; returns what ``assess`` says of ``judged`` along the curve, start and end included.
+
+    Tasks and random numbers of an iteration depend on ``seed`` alone, so that methods are compared on common ones.
+
+    Args:
+        policy: the model with the training tasks.
+        method: name of a scheme or control.
+        work: sizes.
+        seed: seed of tasks and rollouts.
+        judged: the same model on sets of tasks, by name.
+    """
+    config = OptimizerConfig(
+        lr=work.lr, schedule="linear", warmup_fraction=0.05, min_lr_fraction=0.1, betas=(0.9, 0.98), grad_clip=0.0
+    )
+    optimizer = make_optimizer(policy.model, config)
+    points = {round(work.iterations * k / work.points) for k in range(work.points + 1)}
+    curve, turns = list[dict[str, Any]](), 0
+    order = np.random.default_rng([seed, 11]).permutation(len(policy.tasks) * 64) % len(policy.tasks)
+    for iteration in range(work.iterations + 1):
+        if iteration in points:
+            policy.model.eval()
+            sets = {name: assess(one) for name, one in judged.items()}
+            curve.append({"iteration": iteration, "turns": turns, "tokens": policy.tokens, **sets})
+        if iteration == work.iterations:
+            break
+        start = iteration * work.tasks
+        chosen = [int(order[(start + k) % len(order)]) for k in range(work.tasks)]
+        rng = np.random.default_rng([seed, 12, iteration])
+        tables = policy.probabilities(chosen)
+        groups = [
+            simulate(policy.tasks[i].mdp, table[None], work.size, rng, name=f"{i}")[0]
+            for i, table in zip(chosen, tables, strict=True)
+        ]
+        turns += sum(len(group.number) for group in groups)
+        credits_ = batch_credit(method, groups, tables, [seed, 13, iteration])
+        weights = merged_weights(groups, credits_, work.aggregation)
+        if not any(weight.any() for weight in weights):
+            continue  # no credit in the batch, no step
+        policy.model.train()
+        set_learning_rate(optimizer, learning_rate(config, iteration, work.iterations))
+        optimizer.zero_grad(set_to_none=True)
+        policy.accumulate(chosen, weights)
+        clip_gradient(policy.model, config.grad_clip)
+        optimizer.step()
+    return curve
+
+
+def batch_credit(
+    name: str, groups: Sequence[ArrayGroup], tables: Sequence[Floats], seed: Sequence[int]
+) -> list[Credit]:
+    """Credit of a batch; a scheme whose groups depend on each other sees all of them.
+
+    Args:
+        name: name of a scheme or control.
+        groups: one group per task.
+        tables: float64 (S_i, A), the policy that made each.
+        seed: seed of the shuffling.
+    """
+    if base_method(name) == name and not is_control(name):
+        entry = scheme_entry(name)
+        if not entry.step_only:
+            return entry.scheme_for(groups[0].mdp.horizon, "state").assign_batch(groups)
+    given = []
+    for number, (group, table) in enumerate(zip(groups, tables, strict=True)):
+        (method,) = make_methods([name], ExactEvaluator(group.mdp, table), [*seed, number]).values()
+        given.append(method(group))
+    return given
+
+
+def assess(policy: ModelPolicy) -> dict[str, Any]:
+    """Exact success of a policy on its tasks, sampled and greedy, by task; entropy (nats) and rate of invalid answers per turn."""
+    tables = policy.probabilities(range(len(policy.tasks)))
+    sampled, greedy, entropies, invalid = [], [], [], []
+    for task, table in zip(policy.tasks, tables, strict=True):
+        best = np.zeros_like(table)
+        best[np.arange(len(table)), table.argmax(axis=1)] = 1.0
+        both = success(task.mdp, np.stack([table, best]))
+        sampled.append(round(float(both[0]), 5))
+        greedy.append(round(float(both[1]), 5))
+        visited = visitation(task.mdp, table)
+        entropies.append(float(visited @ -(table * np.log(np.maximum(table, 1e-30))).sum(axis=1)))
+        invalid.append(float(visited @ table[:, -1]))
+    return {
+        "sampled": sampled,
+        "greedy": greedy,
+        "entropy": float(np.mean(entropies)),
+        "invalid": float(np.mean(invalid)),
+    }

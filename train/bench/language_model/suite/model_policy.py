@@ -1,0 +1,142 @@
+"""A language model as a policy on many tasks at once: probabilities, gradients and steps in its own parameter space.
+
+With completions of one token the distribution over answers is one softmax, at the end of the prompt. Every state is one
+row of the batch; rows with equal prompts are computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from creditflow.train.bench.language_model.suite.prompted_tasks import PromptedTask
+
+__all__ = ["ModelPolicy", "flat_parameters", "load_parameters", "parameter_vector"]
+
+Floats = NDArray[np.float64]
+BATCH_TOKENS: Final = 8192  # of a forward pass
+
+
+class ModelPolicy:
+    """π(a | s) of a model on tasks whose prompts are known.
+
+    Args:
+        model: a causal language model of ``transformers``.
+        tasks: the tasks, each with its prompts.
+        answers: for each action the tokens that stand for it; any other token is an invalid answer.
+        temperature: sampling temperature.
+
+    Attributes:
+        model, tasks, answers, temperature: as given.
+        tokens: tokens that went through the network so far, forward passes counted once and backward passes twice.
+    """
+
+    def __init__(
+        self, model: Any, tasks: Sequence[PromptedTask], answers: Sequence[NDArray[np.int64]], temperature: float = 1.0
+    ) -> None:
+        self.model, self.tasks, self.answers, self.temperature = model, tasks, answers, temperature
+        self.tokens = 0
+
+    @property
+    def device(self) -> Any:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    def probabilities(self, tasks: Sequence[int]) -> list[Floats]:
+        """π of the tasks at these indices: float64 (S_i, A), the last action an invalid answer."""
+        prompts = [prompt for i in tasks for prompt in self.tasks[i].prompts]
+        with torch.no_grad():
+            logs = [(rows, self.log_probabilities([prompts[r] for r in rows])) for rows in batches(prompts)]
+        self.tokens += sum(map(len, prompts))
+        table = np.empty((len(prompts), len(self.answers) + 1))
+        for rows, log in logs:
+            table[rows] = log.exp().double().cpu().numpy()
+        table /= table.sum(axis=1, keepdims=True)  # rounding of float32
+        return np.split(table, np.cumsum([self.tasks[i].mdp.size for i in tasks])[:-1])
+
+    def log_probabilities(self, prompts: Sequence[NDArray[np.int32]]) -> Any:
+        """log π of each prompt: float32 tensor (N, A), with gradient outside ``torch.no_grad``."""
+        lengths = torch.tensor([len(prompt) for prompt in prompts])
+        ids = np.zeros((len(prompts), int(lengths.max())), np.int64)
+        for r, prompt in enumerate(prompts):
+            ids[r, : len(prompt)] = prompt
+        device = self.device
+        positions = torch.arange(ids.shape[1], device=device)[None, :]
+        hidden = self.model.get_decoder()(
+            input_ids=torch.from_numpy(ids).to(device), position_ids=positions, use_cache=False
+        ).last_hidden_state
+        last = hidden[torch.arange(len(prompts), device=device), (lengths - 1).to(device)]
+        logs = torch.log_softmax(self.model.get_output_embeddings()(last).float() / self.temperature, -1)
+        answers = [torch.logsumexp(logs[:, torch.from_numpy(ids).to(device)], 1) for ids in self.answers]
+        known = np.concatenate(list(self.answers))
+        others = np.setdiff1d(np.arange(logs.shape[1]), known)
+        answers.append(torch.logsumexp(logs[:, torch.from_numpy(others).to(device)], 1))
+        return torch.stack(answers, 1)
+
+    def accumulate(self, tasks: Sequence[int], weights: Sequence[Floats]) -> None:
+        """Add −Σ_i Σ_sa w_i[s, a] ∇ log π_i(a | s), the gradient of a loss, to the parameters' ``grad``."""
+        prompts, rows_of = list[NDArray[np.int32]](), list[Floats]()
+        for i, weight in zip(tasks, weights, strict=True):
+            for state in np.flatnonzero(weight.any(axis=1)).tolist():
+                prompts.append(self.tasks[i].prompts[state])
+                rows_of.append(weight[state])
+        for rows in batches(prompts):
+            log = self.log_probabilities([prompts[r] for r in rows])
+            weight = torch.from_numpy(np.stack([rows_of[r] for r in rows])).to(log.device, log.dtype)
+            (-(weight * log).sum()).backward()
+        self.tokens += 3 * sum(map(len, prompts))
+
+    def gradient(self, tasks: Sequence[int], weights: Sequence[Floats]) -> Floats:
+        """Σ_i Σ_sa w_i[s, a] ∇ log π_i(a | s): float64 (P,)."""
+        self.model.zero_grad(set_to_none=True)
+        self.accumulate(tasks, weights)
+        parts = [p.grad if p.grad is not None else torch.zeros_like(p) for p in flat_parameters(self.model)]
+        self.model.zero_grad(set_to_none=True)
+        return -torch.cat([part.flatten() for part in parts]).double().cpu().numpy()
+
+    def moved(self, direction: Floats, size: float) -> ModelPolicy:
+        """A copy whose parameters are larger by ``size`` · ``direction`` (P,)."""
+        other = ModelPolicy(deepcopy(self.model), self.tasks, self.answers, self.temperature)
+        load_parameters(other.model, parameter_vector(self.model) + size * direction)
+        return other
+
+    def at_temperature(self, temperature: float) -> ModelPolicy:
+        """The same model sampled at another temperature."""
+        return ModelPolicy(self.model, self.tasks, self.answers, temperature)
+
+
+def flat_parameters(model: Any) -> list[Any]:
+    """The trained parameters in their fixed order, tied ones once."""
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def parameter_vector(model: Any) -> NDArray[np.float32]:
+    """All parameters as one float32 (P,) vector."""
+    vector: NDArray[np.float32] = torch.cat([p.detach().flatten() for p in flat_parameters(model)]).float().cpu().numpy()
+    return vector
+
+
+def load_parameters(model: Any, vector: NDArray[np.floating[Any]]) -> None:
+    """Set all parameters from one vector (P,), see ``parameter_vector``."""
+    start = 0
+    with torch.no_grad():
+        for parameter in flat_parameters(model):
+            part = torch.from_numpy(vector[start : start + parameter.numel()].copy())
+            parameter.copy_(part.reshape(parameter.shape))
+            start += parameter.numel()
+
+
+def batches(prompts: Sequence[NDArray[np.int32]]) -> list[list[int]]:
+    """Indices of the prompts of every forward pass, sorted by length so that little is padded."""
+    order = sorted(range(len(prompts)), key=lambda r: (len(prompts[r]), r))
+    found: list[list[int]] = []
+    for r in order:
+        if not found or (len(found[-1]) + 1) * len(prompts[r]) > BATCH_TOKENS:
+            found.append([])
+        found[-1].append(r)
+    return found

@@ -1,0 +1,110 @@
+"""Tasks as tables together with the prompt of every state, for a language model whose prompt shows the state alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.agents.base import View
+from creditflow.agents.language_model.agent import Conversations
+from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.envs.core import AgentEnv
+from creditflow.envs.tasks import Task
+from creditflow.train.bench.exact.mdp import FiniteMDP, tabulate
+from creditflow.train.bench.language_model.suite.families import Split, bare_env, family_settings, family_tasks, open_family
+from creditflow.train.run.assemble import scratch_tokenizer
+
+__all__ = ["PromptedTask", "answer_tokens", "family_tokenizer", "prompted_task", "prompted_tasks"]
+
+TOKENIZER_TASKS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class PromptedTask:
+    """A task as tables, and what a language model reads in each of its states.
+
+    Attributes:
+        mdp: the tables; the last action stands for every invalid answer, which changes nothing and takes a turn.
+        prompts: int32 (L_s,) for each of the S acting states.
+    """
+
+    mdp: FiniteMDP
+    prompts: tuple[NDArray[np.int32], ...]
+
+
+@lru_cache(maxsize=4)
+def family_tokenizer(name: str) -> Any:
+    """The family's tokenizer, trained on prompts and actions of its first training tasks."""
+    settings = family_settings(open_family(name))
+    return scratch_tokenizer(settings, list(family_tasks(name, "train", TOKENIZER_TASKS)))
+
+
+@lru_cache(maxsize=4)
+def answer_tokens(name: str, actions: tuple[str, ...]) -> tuple[NDArray[np.int64], ...]:
+    """For each action the tokens that are an answer of it on their own; completions are one token long.
+
+    Raises:
+        ConfigError: the family's tokenizer cannot be used in its chat.
+    """
+    settings, tokenizer = family_settings(open_family(name)), family_tokenizer(name)
+    dialect, chat = make_dialect(settings.prompting.dialect), settings.prompting.conversations(tokenizer, ()).chat
+    parsed = [dialect.parse(chat.decode_completion([token])) for token in range(len(tokenizer))]
+    return tuple(
+        np.array([i for i, one in enumerate(parsed) if one.valid and one.action == action], np.int64)
+        for action in actions
+    )
+
+
+@lru_cache(maxsize=16)
+def prompted_tasks(name: str, split: Split, count: int) -> tuple[PromptedTask, ...]:
+    """The first ``count`` tasks of a family's split, with prompts."""
+    family = open_family(name)
+    env = bare_env(family)
+    conversations = family_settings(family).prompting.conversations(family_tokenizer(name), ())
+    return tuple(prompted_task(task, env, conversations) for task in family_tasks(name, split, count))
+
+
+def prompted_task(task: Task, env: AgentEnv[Any, Any, Any], conversations: Conversations) -> PromptedTask:
+    """Tabulate a task and build the prompt of every acting state.
+
+    Raises:
+        ConfigError, OracleLimitError: as ``tabulate``.
+    """
+    env.reset(options={"task_id": task.task_id, "task": dict(task.content)})
+    mdp = tabulate(env)
+    prompts = _prompts(mdp, env, conversations)
+    stay = np.repeat(np.arange(mdp.size, dtype=np.int32)[:, None, None], mdp.next_states.shape[2], axis=2)
+    certain = np.zeros(stay.shape)
+    certain[:, :, 0] = 1.0
+    return PromptedTask(
+        replace(
+            mdp,
+            actions=(*mdp.actions, ""),
+            next_states=np.concatenate([mdp.next_states, stay], axis=1),
+            transition_probs=np.concatenate([mdp.transition_probs, certain], axis=1),
+        ),
+        prompts,
+    )
+
+
+def _prompts(mdp: FiniteMDP, env: AgentEnv[Any, Any, Any], conversations: Conversations) -> tuple[NDArray[np.int32], ...]:
+    """The prompt of each acting state, from the observations met while the tables are walked once."""
+    snapshots: dict[int, str] = {mdp.start: env.get_state()}
+    prompts: dict[int, NDArray[np.int32]] = {}
+    rng = np.random.default_rng(0)
+    pending = [mdp.start]
+    for state in pending:  # grows while it is iterated
+        observation, info = env.set_state(snapshots[state])
+        prompts[state] = conversations.build_prompt(View(observation, info, (), env, rng)).ids
+        for action, after in enumerate(mdp.next_states[state, :, 0].tolist()):
+            if after < mdp.size and after not in snapshots:
+                env.set_state(snapshots[state])
+                env.step(env.action_from_text(mdp.actions[action]))
+                snapshots[after] = env.get_state()
+                pending.append(after)
+    return tuple(prompts[state] for state in range(mdp.size))

@@ -1,0 +1,139 @@
+"""One run of the suite ``lm``: warm-ups, then learning and one-step metrics, then floors, then one document."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final
+
+from creditflow.train.bench.jobs import Job, JobRunner, fingerprint
+from creditflow.train.bench.language_model.suite import jobs
+from creditflow.train.bench.language_model.suite.work import LM_PRESETS, LanguageModelWork
+from creditflow.train.bench.methods import is_control, settings_of
+from creditflow.train.bench.report.provenance import code_digest, provenance
+from creditflow.train.bench.results import RESULTS_VERSION, read_results, write_results
+from creditflow.train.run.identity import require_same_folder, versions, write_run_file
+
+__all__ = ["BASELINE", "run_language_models"]
+
+BASELINE: Final = "grpo"
+
+
+def run_language_models(
+    preset: str,
+    out: Path,
+    *,
+    seed: int,
+    workers: int,
+    command: Sequence[str],
+    methods: Sequence[str] = (),
+    resume: bool = False,
+    device: str = "cpu",
+) -> dict[str, Any]:
+    """Run the suite and write ``results.json`` into ``out``; until then, results of finished jobs are stored there.
+
+    Args:
+        preset: name of the sizes.
+        out: output folder.
+        seed: the first seed; every training run has its own.
+        workers: number of processes.
+        command: command-line arguments, for the provenance.
+        methods: schemes that train a model, instead of the preset's; its controls and the baseline always take part.
+        resume: continue the run in ``out`` if its settings are the same.
+        device: where models are.
+
+    Returns:
+        The document: plain JSON values.
+
+    Raises:
+        OtherRunError: ``resume``, but the run in ``out`` has other settings or was made by other code.
+    """
+    work, started = _chosen(LM_PRESETS[preset], methods), time.time()
+    identity = {
+        "versions": versions() | {"results": RESULTS_VERSION, "code": code_digest()},
+        "preset": preset,
+        "amounts": asdict(work),
+        "seed": seed,
+    }
+    results = out / "results.json"
+    if resume:
+        require_same_folder(out, identity, started=results.exists())
+    runner = JobRunner(out / "unfinished", fingerprint(identity), workers)
+    if resume and results.exists():
+        runner.close()
+        return read_results(results)
+    write_run_file(out, identity)
+    families = _families(work, seed, device, runner)
+    document: dict[str, Any] = {
+        "results_version": RESULTS_VERSION,
+        "provenance": provenance(command, seed)
+        | {"preset": preset, "workers": workers, "seconds": round(time.time() - started, 1)},
+        "amounts": asdict(work),
+        "suites": [],
+        "predictions": None,
+        "sanity": [],
+        "language_models": {
+            "preset": preset,
+            "baseline": BASELINE,
+            "settings": settings_of([name for name in work.methods if not is_control(name)]),
+            "families": families,
+        },
+    }
+    write_results(document, results)
+    runner.close()
+    return document
+
+
+def _chosen(work: LanguageModelWork, methods: Sequence[str]) -> LanguageModelWork:
+    if not methods:
+        return work
+    controls = [name for name in work.methods if is_control(name)]
+    return replace(work, methods=tuple(dict.fromkeys([BASELINE, *methods, *controls])))
+
+
+def _families(work: LanguageModelWork, seed: int, device: str, runner: JobRunner) -> dict[str, Any]:
+    """Run all jobs; the results by family."""
+    cells = [(family, seed + s) for family in work.families for s in range(work.seeds)]
+    starts = runner.run(
+        [Job(f"lm/{family}/{s}/warm-up", jobs.warm_up, (family, s, work, device)) for family, s in cells], "lm: warm-up"
+    )
+    parameters = {cell: starts[f"lm/{cell[0]}/{cell[1]}/warm-up"]["parameters"] for cell in cells}
+    measured = [cell for cell in cells if cell[1] < seed + work.one_step.seeds]
+    methods = (*work.methods, *work.controls)
+    second = [
+        Job(f"lm/{family}/{s}/one-step", jobs.one_step, (family, s, methods, work, device, parameters[family, s]))
+        for family, s in measured
+    ] + [
+        Job(f"lm/{family}/{s}/learn/{name}", jobs.learn, (family, s, name, work, device, parameters[family, s]))
+        for family, s in cells
+        for name in work.methods
+    ]
+    learned = runner.run(second, "lm: learning")
+    third = []
+    for family, s in cells:
+        curves = {name: learned[f"lm/{family}/{s}/learn/{name}"] for name in work.methods}
+        tokens = max(curve[-1]["tokens"] for curve in curves.values())
+        entropies = {BASELINE: curves[BASELINE][-1]["train"]["entropy"]}
+        if "oracle_adv" in curves:
+            entropies["oracle_adv"] = curves["oracle_adv"][-1]["train"]["entropy"]
+        third.append(
+            Job(f"lm/{family}/{s}/floors", jobs.floors, (family, s, work, device, parameters[family, s], tokens, entropies))
+        )
+    floors = runner.run(third, "lm: floors")
+    return {
+        family: {
+            "start": [_without_parameters(starts[f"lm/{family}/{s}/warm-up"]) for f, s in cells if f == family],
+            "runs": {
+                name: [learned[f"lm/{family}/{s}/learn/{name}"] for f, s in cells if f == family] for name in work.methods
+            },
+            "floors": [floors[f"lm/{family}/{s}/floors"] for f, s in cells if f == family],
+            "one_step": [learned[f"lm/{family}/{s}/one-step"] for f, s in measured if f == family],
+        }
+        for family in work.families
+    }
+
+
+def _without_parameters(start: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in start.items() if name != "parameters"}

@@ -1,0 +1,82 @@
+"""What every job of one family and seed shares: tasks, model and its two sets of judged tasks."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from creditflow.train.bench.language_model.suite.families import Split, open_family
+from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy, load_parameters, parameter_vector
+from creditflow.train.bench.language_model.suite.prompted_tasks import (
+    PromptedTask,
+    answer_tokens,
+    family_tokenizer,
+    prompted_tasks,
+)
+from creditflow.train.bench.language_model.suite.work import LanguageModelWork
+from creditflow.train.policy.network.scratch import build_model
+
+__all__ = ["Setting", "open_setting", "parameters_of", "parameters_text"]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """One family with a model.
+
+    Attributes:
+        model: the model, changed in place by training.
+        pool: training tasks.
+        held_out: tasks that are never trained on.
+        answers: for each action the tokens that stand for it.
+        judged: number of tasks that are evaluated, of either set.
+    """
+
+    model: Any
+    pool: tuple[PromptedTask, ...]
+    held_out: tuple[PromptedTask, ...]
+    answers: tuple[NDArray[np.int64], ...]
+    judged: int
+
+    @property
+    def policy(self) -> ModelPolicy:
+        """The model on the training tasks."""
+        return ModelPolicy(self.model, self.pool, self.answers)
+
+    def judged_policies(self, temperature: float = 1.0) -> dict[str, ModelPolicy]:
+        """The model on the judged training tasks and on the held-out ones."""
+        sets = {"train": self.pool[: self.judged], "held_out": self.held_out}
+        return {name: ModelPolicy(self.model, tasks, self.answers, temperature) for name, tasks in sets.items()}
+
+
+def open_setting(family: str, work: LanguageModelWork, seed: int, device: str, parameters: str = "") -> Setting:
+    """A family with a new model of this seed, or with given parameters. Uses one thread of a CPU.
+
+    Args:
+        family: name of the family.
+        work: sizes.
+        seed: seed of the model's weights.
+        device: where the model is.
+        parameters: text of ``parameters_text``; "" for random weights.
+    """
+    torch.set_num_threads(1)
+    model = build_model(open_family(family).network, family_tokenizer(family), seed=seed, device=device)
+    if parameters:
+        load_parameters(model, parameters_of(parameters))
+    pool = prompted_tasks(family, "train", work.pool)
+    held_out = prompted_tasks(family, cast("Split", work.split), work.judged)
+    return Setting(model, pool, held_out, answer_tokens(family, pool[0].mdp.actions[:-1]), work.judged)
+
+
+def parameters_text(model: Any) -> str:
+    """All parameters as base64 of little-endian float32."""
+    return base64.b64encode(parameter_vector(model).astype("<f4").tobytes()).decode("ascii")
+
+
+def parameters_of(text: str) -> NDArray[np.float32]:
+    """float32 (P,), the inverse of ``parameters_text``."""
+    return np.frombuffer(base64.b64decode(text), "<f4").astype(np.float32)

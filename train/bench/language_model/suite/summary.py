@@ -1,0 +1,120 @@
+"""What the runs of the suite ``lm`` say: endpoints, contrasts with the baseline, predictions. Imports no torch.
+
+Endpoints, fixed before any run: the final exact success and the area under its curve, of sampled answers on held-out tasks
+(primary), of greedy answers and on training tasks (secondary). Tasks and seeds are crossed and paired between methods.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.statistics.clustered import ClusteredMean, crossed_mean, stratified_mean
+from creditflow.train.statistics.contrasts import Contrast, contrasts_of
+
+__all__ = ["ENDPOINTS", "PRIMARY", "checked_predictions", "endpoint", "family_contrasts", "method_means", "pooled_contrasts"]
+
+Floats = NDArray[np.float64]
+Family = Mapping[str, Any]
+
+
+class Endpoint(NamedTuple):
+    """What is compared: a set of tasks, how answers are chosen, and the end of the curve or the area under it."""
+
+    tasks: str
+    answers: str
+    when: str
+
+
+ENDPOINTS: Final[Mapping[str, Endpoint]] = {
+    "held-out area": Endpoint("held_out", "sampled", "area"),
+    "held-out final": Endpoint("held_out", "sampled", "final"),
+    "held-out greedy": Endpoint("held_out", "greedy", "final"),
+    "trained area": Endpoint("train", "sampled", "area"),
+    "trained final": Endpoint("train", "sampled", "final"),
+}
+PRIMARY: Final = ("held-out area", "held-out final")
+
+
+def endpoint(curves: Sequence[Sequence[Mapping[str, Any]]], name: str) -> Floats:
+    """An endpoint of one method: float64 (S, T), rows are seeds and columns are tasks.
+
+    Args:
+        curves: the learning curve of each seed.
+        name: one of ``ENDPOINTS``.
+    """
+    what = ENDPOINTS[name]
+    values = np.array([[point[what.tasks][what.answers] for point in curve] for curve in curves])  # (S, points, T)
+    if what.when == "final":
+        return np.asarray(values[:, -1])
+    at = np.array([point["iteration"] for point in curves[0]], np.float64)
+    area: Floats = np.trapezoid(values, at, axis=1) / at[-1]
+    return area
+
+
+def method_means(family: Family, name: str) -> dict[str, ClusteredMean]:
+    """Mean of an endpoint by method, with its error over seeds and tasks."""
+    return {method: crossed_mean(endpoint(curves, name)) for method, curves in family["runs"].items()}
+
+
+def family_contrasts(family: Family, name: str, baseline: str) -> dict[str, Contrast]:
+    """Every other method minus the baseline, adjusted over the methods."""
+    return contrasts_of(_differences(family, name, baseline))
+
+
+def pooled_contrasts(families: Mapping[str, Family], name: str, baseline: str) -> dict[str, Contrast]:
+    """The same with equal weights of the families."""
+    parts = [_differences(family, name, baseline) for family in families.values()]
+    return contrasts_of({method: stratified_mean([part[method] for part in parts]) for method in parts[0]})
+
+
+def _differences(family: Family, name: str, baseline: str) -> dict[str, ClusteredMean]:
+    base = endpoint(family["runs"][baseline], name)
+    return {
+        method: crossed_mean(endpoint(curves, name) - base)
+        for method, curves in family["runs"].items()
+        if method != baseline
+    }
+
+
+# -- predictions ------------------------------------------------------------------------------------------------------------
+def checked_predictions(families: Mapping[str, Family]) -> list[dict[str, Any]]:
+    """Each prediction with its outcome: ``hit`` (None: not run), the observed difference and its interval.
+
+    A prediction names two methods, of which the first is better, an endpoint and the families that it is about.
+    """
+    text = (files("creditflow.train.bench.language_model.suite") / "predictions.json").read_text(encoding="utf-8")
+    return [prediction | _outcome(prediction, families) for prediction in json.loads(text)["predictions"]]
+
+
+def _outcome(prediction: Mapping[str, Any], families: Mapping[str, Family]) -> dict[str, Any]:
+    better, worse, name = prediction["better"], prediction["worse"], prediction["endpoint"]
+    about = [families[family] for family in prediction["families"] if family in families]
+    if len(about) < len(prediction["families"]) or any({better, worse} - _known(family) for family in about):
+        return {"hit": None, "observed": "not run"}
+    pooled = stratified_mean([crossed_mean(_values(f, better, name) - _values(f, worse, name)) for f in about])
+    low, high = pooled.interval
+    hit = pooled.mean > prediction.get("margin", 0.0)
+    return {"hit": hit, "observed": f"{pooled.mean:+.4f} [{low:+.4f}, {high:+.4f}]", "sure": low > 0.0 or high < 0.0}
+
+
+def _known(family: Family) -> set[str]:
+    return {*family["runs"], "more imitation", "best temperature", "start"}
+
+
+def _values(family: Family, method: str, name: str) -> Floats:
+    """The endpoint of a method, or the final value of a floor."""
+    if method in family["runs"]:
+        return endpoint(family["runs"][method], name)
+    what = ENDPOINTS[name]
+    points = {
+        "more imitation": lambda: [one["imitation"]["same"] for one in family["floors"]],
+        "best temperature": lambda: [one["best"] for one in family["floors"]],
+        "start": lambda: family["start"],
+    }[method]()
+    return np.array([point[what.tasks][what.answers] for point in points])

@@ -1,0 +1,88 @@
+"""Supervised warm-up: a new model imitates a noisy expert on the training tasks; all methods of a seed start from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.policies import noisy_expert
+from creditflow.train.bench.exact.simulate import simulate
+from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy
+from creditflow.train.bench.language_model.suite.prompted_tasks import PromptedTask
+from creditflow.train.bench.language_model.suite.work import LearningWork, WarmUpWork
+from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
+from creditflow.train.settings.update import OptimizerConfig
+
+__all__ = ["demonstrated_states", "expert_table", "imitate"]
+
+
+
+
+def demonstrated_states(
+    tasks: Sequence[PromptedTask], episodes: int, noise: float, rng: np.random.Generator
+) -> list[tuple[int, int]]:
+    """Task and state of every state that the noisy expert visits, without repetition.
+
+    Args:
+        tasks: played in order, again and again.
+        episodes: number of episodes, one per task and pass.
+        noise: fraction of random actions.
+        rng: generator of the episodes.
+    """
+    visited = dict[tuple[int, int], None]()
+    for episode in range(episodes):
+        number = episode % len(tasks)
+        mdp = tasks[number].mdp
+        (group,) = simulate(mdp, expert_table(mdp, noise)[None], 1, rng)
+        visited |= dict.fromkeys((number, state) for state in group.number.tolist())
+    return list(visited)
+
+
+def expert_table(mdp: FiniteMDP, noise: float) -> NDArray[np.float64]:
+    """The noisy expert, which gives no invalid answers: float64 (S, A), the last action that of invalid answers."""
+    table = noisy_expert(mdp, noise)
+    table[:, -1] = 0.0
+    return table / table.sum(axis=1, keepdims=True)
+
+
+def imitate(
+    policy: ModelPolicy, visited: Sequence[tuple[int, int]], work: WarmUpWork, steps: int, rng: np.random.Generator
+) -> float:
+    """Train the policy's model in place on the cross-entropy to the noisy expert; returns the mean loss of the last tenth.
+
+    The target of a state is the expert's distribution over actions, the limit of many demonstrations of that state.
+
+    Args:
+        policy: the model with its tasks.
+        visited: task and state of every prompt, as ``demonstrated_states`` gives them.
+        work: noise of the expert, batch size and learning rate.
+        steps: optimiser steps; epochs are shuffled.
+        rng: shuffles the states.
+    """
+    config = OptimizerConfig(
+        lr=work.lr, schedule="cosine", warmup_fraction=0.05, min_lr_fraction=0.05, betas=(0.9, 0.98), weight_decay=0.01
+    )
+    optimizer = make_optimizer(policy.model, config)
+    experts = [expert_table(task.mdp, work.noise) for task in policy.tasks]
+    policy.model.train()
+    losses, order = list[float](), np.zeros(0, np.int64)
+    for step in range(steps):
+        if len(order) < work.batch:
+            order = np.concatenate([order, rng.permutation(len(visited))])
+        chosen, order = [visited[i] for i in order[: work.batch].tolist()], order[work.batch :]
+        set_learning_rate(optimizer, learning_rate(config, step, steps))
+        optimizer.zero_grad(set_to_none=True)
+        prompts = [policy.tasks[task].prompts[state] for task, state in chosen]
+        target = torch.from_numpy(np.stack([experts[task][state] for task, state in chosen]))
+        logs = policy.log_probabilities(prompts)
+        loss = -(target.to(logs.device, logs.dtype) * logs).sum() / len(chosen)
+        loss.backward()
+        policy.tokens += 3 * sum(map(len, prompts))
+        clip_gradient(policy.model, config.grad_clip)
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return float(np.mean(losses[-max(1, steps // 10) :]))

@@ -1,0 +1,140 @@
+"""Sizes of the suite ``lm``. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from creditflow.wrappers.credit.base import Aggregation
+
+__all__ = ["LM_PRESETS", "LanguageModelWork", "LearningWork", "OneStepWork", "WarmUpWork"]
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUpWork:
+    """The supervised warm-up.
+
+    Attributes:
+        episodes: demonstrated episodes.
+        noise: fraction of random actions of the expert.
+        steps: optimiser steps.
+        batch: prompts per step.
+        lr: peak learning rate.
+    """
+
+    episodes: int
+    noise: float
+    steps: int
+    batch: int = 64
+    lr: float = 3e-3
+
+
+@dataclass(frozen=True, slots=True)
+class LearningWork:
+    """Reinforcement learning.
+
+    Attributes:
+        iterations: optimiser steps, one per batch of rollouts.
+        tasks: groups per iteration.
+        size: G, rollouts per group.
+        lr: peak learning rate.
+        points: exact evaluations along the curve after that of the start.
+        aggregation: how the loss is averaged, the same for every method.
+    """
+
+    iterations: int
+    tasks: int
+    size: int
+    lr: float
+    points: int
+    aggregation: Aggregation = "token_mean"
+
+
+@dataclass(frozen=True, slots=True)
+class OneStepWork:
+    """M1, M2 and M3 at the start of learning.
+
+    Attributes:
+        seeds: number of starts.
+        tasks: training tasks of a batch, the same in every batch.
+        batches: batches for M1 and M3.
+        steps: how many of them are also stepped along, for M2.
+        kl: KL divergence of a step, in nats per turn.
+    """
+
+    seeds: int
+    tasks: int
+    batches: int
+    steps: int
+    kl: float = 0.003
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModelWork:
+    """All sizes of one run of the suite.
+
+    Attributes:
+        families: names of the task families.
+        seeds: training runs per method.
+        pool: training tasks, for demonstrations and reinforcement learning.
+        judged: tasks that are evaluated, of the pool and of the held-out split.
+        split: the held-out split: "valid" while settings are chosen, "test" in the end.
+        warm_up, learning, one_step: sizes of the parts.
+        methods: schemes and controls that train a model.
+        controls: further controls in the one-step metrics.
+    """
+
+    families: tuple[str, ...]
+    seeds: int
+    pool: int
+    judged: int
+    split: str
+    warm_up: WarmUpWork
+    learning: LearningWork
+    one_step: OneStepWork
+    methods: tuple[str, ...]
+    controls: tuple[str, ...] = ("flipped(oracle_adv)", "shuffled(oracle_adv)")
+
+
+METHODS: Final = (
+    "grpo",
+    "rloo",
+    "gigpo",
+    "gigpo_mean",
+    "graphgpo",
+    "rewardflow",
+    "rewardflow_raw",
+    "grouptd",
+    "grouptd_8",
+    "stateless",
+    "oracle_adv",
+)
+
+LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
+    {
+        "lm": LanguageModelWork(
+            families=("sokoban", "pits"),
+            seeds=10,
+            pool=512,
+            judged=48,
+            split="test",
+            warm_up=WarmUpWork(episodes=2000, noise=0.5, steps=600),
+            learning=LearningWork(iterations=80, tasks=8, size=4, lr=1e-3, points=5),
+            one_step=OneStepWork(seeds=3, tasks=16, batches=16, steps=4),
+            methods=METHODS,
+        ),
+        "lm-smoke": LanguageModelWork(
+            families=("pits",),
+            seeds=2,
+            pool=8,
+            judged=4,
+            split="valid",
+            warm_up=WarmUpWork(episodes=16, noise=0.5, steps=8),
+            learning=LearningWork(iterations=4, tasks=2, size=4, lr=1e-3, points=2),
+            one_step=OneStepWork(seeds=1, tasks=2, batches=3, steps=1),
+            methods=("grpo", "grouptd", "oracle_adv"),
+        ),
+    }
+)
