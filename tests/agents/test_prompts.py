@@ -11,6 +11,7 @@ import pytest
 
 from creditflow.agents.base import View
 from creditflow.agents.prompts import PROMPTS, Prompt, make_prompt, slots_of
+from creditflow.agents.prompts.around import around
 from creditflow.agents.prompts.places import places
 from creditflow.agents.prompts.tasks import TASK_TEXTS
 from creditflow.envs.errors import ConfigError
@@ -28,6 +29,7 @@ PINNED = {
     "rag-v1": "e6040e4c2f4d86c7",
     "terse-v1": "5df4e1f00e6c735f",
     "places-v1": "1b1d0e649490f6fc",
+    "around-v1": "1b27d33c4d64d648",
 }
 PINNED_TASKS = "2a1c21c692230058"
 
@@ -125,3 +127,32 @@ def test_a_prompt_does_not_list_actions_that_give_the_answer_away() -> None:
             slots = slots_of(prompt, view)
             assert not any(action in prompt.fill(part, slots) for part in ("first", "later", "windowed"))
     assert {prompt.name for prompt in PROMPTS.values() if prompt.lists_actions} == {"think-v1", "action-v1", "react-v1"}
+
+
+@pytest.mark.parametrize("size", [(3, 3), (4, 6), (6, 5)])
+def test_what_lies_around_moves_with_the_player(size: tuple[int, int]) -> None:
+    rows, columns = size
+    for row in range(rows):
+        for column in range(columns):
+            board = [["."] * columns for _ in range(rows)]
+            board[row][column] = "A"
+            goal = (0, 0) if (row, column) != (0, 0) else (rows - 1, columns - 1)
+            board[goal[0]][goal[1]] = "G"
+            listed = around("\n".join("".join(line) for line in board)).split(" ")
+            down, right = goal[0] - row, goal[1] - column
+            offset = (f"{'ud'[down > 0]}{abs(down)}" if down else "") + (
+                f"{'lr'[right > 0]}{abs(right)}" if right else ""
+            )
+            assert f"G{offset}" in listed
+            outside = sum(
+                abs(r) + abs(c) in (1, 2) and not (0 <= row + r < rows and 0 <= column + c < columns)
+                for r in range(-2, 3)
+                for c in range(-2, 3)
+            )
+            assert sum(name.startswith("#") for name in listed) == outside
+
+
+def test_around_shows_the_target_under_the_player_and_returns_other_texts_unchanged() -> None:
+    assert around("####\n#S.#\n#X_#\n####").startswith("O Xd1")
+    for text in ("no grid", "...\n...\n...", "A.A\n...\n..."):
+        assert around(text) == text

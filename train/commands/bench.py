@@ -64,7 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--schemes", default="", help=f"comma-separated schemes (default all): {', '.join(credit.names())}"
     )
-    parser.add_argument("--preset", choices=[*PRESETS, *LM_PRESETS], default="quick", help="amount of work (default quick)")
+    parser.add_argument(
+        "--preset", choices=[*PRESETS, *LM_PRESETS], default="quick", help="amount of work (default quick)"
+    )
     parser.add_argument("--device", default="cpu", help="where language models are trained (default cpu)")
     parser.add_argument("--seed", type=int, default=0, help="random seed for tasks and rollouts (default 0)")
     parser.add_argument(

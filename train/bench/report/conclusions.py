@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from creditflow.train.bench.report.contrasts import Leader, against, leader_of, played_measure, table_measure
 from creditflow.train.bench.language_model.suite.report import language_model_conclusions
+from creditflow.train.bench.report.contrasts import Leader, against, leader_of, played_measure, table_measure
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline

@@ -160,7 +160,7 @@ def test_the_whole_suite_runs_and_a_resumed_run_gives_the_same(tmp_path):
     document = run("a")
     again = run("a", resume=True)
     assert again == json.loads(json.dumps(document))
-    other = run("b", methods=["grouptd"])
+    other = run("b", methods=["grouptd", "grouptd_relative_pooled"])
     assert other["language_models"]["families"] == document["language_models"]["families"]
     for family in document["language_models"]["families"].values():
         starts = {json.dumps(curve[0]["held_out"]) for curves in family["runs"].values() for curve in curves[:1]}

@@ -24,7 +24,11 @@ from creditflow.train.settings.schema import EnvConfig, PromptingConfig, Rollout
 __all__ = ["FAMILIES", "Family", "Split", "family_settings", "family_tasks", "open_family"]
 
 Split = Literal["train", "valid", "test"]
-SPLITS: Final = ("test", "valid", "train")  # the order in which they are drawn: more training tasks leave the others as they are
+SPLITS: Final = (
+    "test",
+    "valid",
+    "train",
+)  # the order in which they are drawn: more training tasks leave the others as they are
 MAX_TASKS: Final = 512  # of a split
 HORIZON: Final = 20
 # a symbol with its offset is one token, an action is one token; x is a symbol, the pit
@@ -46,7 +50,15 @@ class Family:
     options: Mapping[str, Any]
     network: ScratchConfig = field(
         default_factory=lambda: ScratchConfig(
-            hidden=64, layers=2, heads=4, kv_heads=2, intermediate=128, vocabulary=1024, pattern=PATTERN, positions=64, init=0.1
+            hidden=64,
+            layers=2,
+            heads=4,
+            kv_heads=2,
+            intermediate=128,
+            vocabulary=1024,
+            pattern=PATTERN,
+            positions=64,
+            init=0.1,
         )
     )
 

@@ -33,7 +33,9 @@ def more_imitation(setting: Setting, work: WarmUpWork, tokens: int, seed: int) -
         setting.model.load_state_dict(start)
         visited = demonstrated_states(setting.pool, work.episodes, work.noise, rng)
         policy = setting.policy
-        per_step = 3.0 * work.batch * float(np.mean([len(policy.tasks[task].prompts[state]) for task, state in visited]))
+        per_step = (
+            3.0 * work.batch * float(np.mean([len(policy.tasks[task].prompts[state]) for task, state in visited]))
+        )
         steps = max(round(tokens / per_step), 1)
         other = WarmUpWork(work.episodes, noise, steps, work.batch, work.lr)
         imitate(policy, visited, other, steps, rng)
@@ -53,6 +55,7 @@ def sharper_samplers(setting: Setting, entropies: Mapping[str, float]) -> dict[s
         Evaluations by ``assess`` with their ``temperature``: ``best``, of the temperature in ``TEMPERATURES`` with the highest
         success on the judged training tasks; and by method that of the temperature which gives its entropy.
     """
+
     def judge(temperature: float) -> dict[str, Any]:
         sets = setting.judged_policies(temperature)
         return {name: assess(one) for name, one in sets.items()} | {"temperature": temperature}

@@ -44,7 +44,13 @@ def one_step(
 
 
 def floors(
-    family: str, seed: int, work: LanguageModelWork, device: str, parameters: str, tokens: int, entropies: Mapping[str, float]
+    family: str,
+    seed: int,
+    work: LanguageModelWork,
+    device: str,
+    parameters: str,
+    tokens: int,
+    entropies: Mapping[str, float],
 ) -> dict[str, Any]:
     """More imitation with as many tokens as reinforcement learning took, and sampling at lower temperatures."""
     setting = open_setting(family, work, seed, device, parameters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,9 @@ from creditflow.train.bench.controls import ExactEvaluator
 from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
 from creditflow.train.bench.exact.values import success, visitation
 from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy
-from creditflow.train.bench.language_model.suite.prompted_tasks import PromptedTask
 from creditflow.train.bench.language_model.suite.updates import merged_weights
+from creditflow.train.bench.language_model.suite.work import LearningWork
 from creditflow.train.bench.methods import base_method, is_control, make_methods, scheme_entry
-from creditflow.train.bench.language_model.suite.work import LearningWork, WarmUpWork
 from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.settings.update import OptimizerConfig
 from creditflow.wrappers.credit import Credit

@@ -117,7 +117,9 @@ def flat_parameters(model: Any) -> list[Any]:
 
 def parameter_vector(model: Any) -> NDArray[np.float32]:
     """All parameters as one float32 (P,) vector."""
-    vector: NDArray[np.float32] = torch.cat([p.detach().flatten() for p in flat_parameters(model)]).float().cpu().numpy()
+    vector: NDArray[np.float32] = (
+        torch.cat([p.detach().flatten() for p in flat_parameters(model)]).float().cpu().numpy()
+    )
     return vector
 
 

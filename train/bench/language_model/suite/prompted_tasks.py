@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -16,7 +15,13 @@ from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.tasks import Task
 from creditflow.train.bench.exact.mdp import FiniteMDP, tabulate
-from creditflow.train.bench.language_model.suite.families import Split, bare_env, family_settings, family_tasks, open_family
+from creditflow.train.bench.language_model.suite.families import (
+    Split,
+    bare_env,
+    family_settings,
+    family_tasks,
+    open_family,
+)
 from creditflow.train.run.assemble import scratch_tokenizer
 
 __all__ = ["PromptedTask", "answer_tokens", "family_tokenizer", "prompted_task", "prompted_tasks"]
@@ -92,7 +97,9 @@ def prompted_task(task: Task, env: AgentEnv[Any, Any, Any], conversations: Conve
     )
 
 
-def _prompts(mdp: FiniteMDP, env: AgentEnv[Any, Any, Any], conversations: Conversations) -> tuple[NDArray[np.int32], ...]:
+def _prompts(
+    mdp: FiniteMDP, env: AgentEnv[Any, Any, Any], conversations: Conversations
+) -> tuple[NDArray[np.int32], ...]:
     """The prompt of each acting state, from the observations met while the tables are walked once."""
     snapshots: dict[int, str] = {mdp.start: env.get_state()}
     prompts: dict[int, NDArray[np.int32]] = {}

@@ -141,7 +141,9 @@ def _predictions(families: Mapping[str, Any]) -> Table:
     words = {True: "true", False: "FALSE", None: "not run"}
     rows = [["id", "result", "observed", "prediction"]]
     rows += [[p["id"], words[p["hit"]], p["observed"], p["statement"]] for p in checked_predictions(families)]
-    return Table("Predictions", "Written before the run; the observed difference with its 95 % interval.", rows, len(rows))
+    return Table(
+        "Predictions", "Written before the run; the observed difference with its 95 % interval.", rows, len(rows)
+    )
 
 
 def _with_error(mean: float, error: float) -> str:

@@ -119,14 +119,19 @@ def _families(work: LanguageModelWork, seed: int, device: str, runner: JobRunner
         if "oracle_adv" in curves:
             entropies["oracle_adv"] = curves["oracle_adv"][-1]["train"]["entropy"]
         third.append(
-            Job(f"lm/{family}/{s}/floors", jobs.floors, (family, s, work, device, parameters[family, s], tokens, entropies))
+            Job(
+                f"lm/{family}/{s}/floors",
+                jobs.floors,
+                (family, s, work, device, parameters[family, s], tokens, entropies),
+            )
         )
     floors = runner.run(third, "lm: floors")
     return {
         family: {
             "start": [_without_parameters(starts[f"lm/{family}/{s}/warm-up"]) for f, s in cells if f == family],
             "runs": {
-                name: [learned[f"lm/{family}/{s}/learn/{name}"] for f, s in cells if f == family] for name in work.methods
+                name: [learned[f"lm/{family}/{s}/learn/{name}"] for f, s in cells if f == family]
+                for name in work.methods
             },
             "floors": [floors[f"lm/{family}/{s}/floors"] for f, s in cells if f == family],
             "one_step": [learned[f"lm/{family}/{s}/one-step"] for f, s in measured if f == family],

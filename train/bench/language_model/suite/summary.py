@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 from creditflow.train.statistics.clustered import ClusteredMean, crossed_mean, stratified_mean
 from creditflow.train.statistics.contrasts import Contrast, contrasts_of
 
-__all__ = ["ENDPOINTS", "PRIMARY", "checked_predictions", "endpoint", "family_contrasts", "method_means", "pooled_contrasts"]
+__all__ = [
+    "ENDPOINTS",
+    "PRIMARY",
+    "checked_predictions",
+    "endpoint",
+    "family_contrasts",
+    "method_means",
+    "pooled_contrasts",
+]
 
 Floats = NDArray[np.float64]
 Family = Mapping[str, Any]

@@ -29,7 +29,10 @@ def turn_weights(credits_: Sequence[Credit], aggregation: Aggregation) -> list[F
     if aggregation == "token_mean":
         total = sum(int(mask.sum()) for mask in masks)
         return [mask / max(total, 1) for mask in masks]
-    kept = [np.add.reduceat(mask.astype(np.int64), credit.offsets[:-1]) for mask, credit in zip(masks, credits_, strict=True)]
+    kept = [
+        np.add.reduceat(mask.astype(np.int64), credit.offsets[:-1])
+        for mask, credit in zip(masks, credits_, strict=True)
+    ]
     trajectories = sum(int((count > 0).sum()) for count in kept)
     weights = []
     for mask, count, credit in zip(masks, kept, credits_, strict=True):

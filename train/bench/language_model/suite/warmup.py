@@ -13,13 +13,11 @@ from creditflow.train.bench.exact.policies import noisy_expert
 from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy
 from creditflow.train.bench.language_model.suite.prompted_tasks import PromptedTask
-from creditflow.train.bench.language_model.suite.work import LearningWork, WarmUpWork
+from creditflow.train.bench.language_model.suite.work import WarmUpWork
 from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.settings.update import OptimizerConfig
 
 __all__ = ["demonstrated_states", "expert_table", "imitate"]
-
-
 
 
 def demonstrated_states(

@@ -106,8 +106,10 @@ METHODS: Final = (
     "graphgpo",
     "rewardflow",
     "rewardflow_raw",
-    "grouptd",
+    "grouptd_base",
     "grouptd_8",
+    "grouptd_relative",
+    "grouptd_relative_pooled",
     "stateless",
     "oracle_adv",
 )
@@ -116,12 +118,12 @@ LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
     {
         "lm": LanguageModelWork(
             families=("sokoban", "pits"),
-            seeds=10,
-            pool=512,
+            seeds=12,
+            pool=256,
             judged=48,
             split="test",
-            warm_up=WarmUpWork(episodes=2000, noise=0.5, steps=600),
-            learning=LearningWork(iterations=80, tasks=8, size=4, lr=1e-3, points=5),
+            warm_up=WarmUpWork(episodes=1000, noise=0.5, steps=80),
+            learning=LearningWork(iterations=80, tasks=8, size=4, lr=5e-4, points=5),
             one_step=OneStepWork(seeds=3, tasks=16, batches=16, steps=4),
             methods=METHODS,
         ),
@@ -134,7 +136,7 @@ LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
             warm_up=WarmUpWork(episodes=16, noise=0.5, steps=8),
             learning=LearningWork(iterations=4, tasks=2, size=4, lr=1e-3, points=2),
             one_step=OneStepWork(seeds=1, tasks=2, batches=3, steps=1),
-            methods=("grpo", "grouptd", "oracle_adv"),
+            methods=("grpo", "grouptd", "grouptd_relative_pooled", "oracle_adv"),
         ),
     }
 )
