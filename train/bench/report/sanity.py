@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from creditflow.envs.errors import CreditflowError
+from creditflow.train.bench.language_model.suite.sanity import language_model_checks
 from creditflow.train.bench.report.contrasts import study_measure
 from creditflow.train.bench.report.summary import methods_of
 from creditflow.train.bench.studies import Study
@@ -58,6 +59,8 @@ def sanity_checks(document: Mapping[str, Any]) -> list[SanityCheck]:
             checks += _study_checks(suite)
         else:
             checks += _exact_checks(suite) if "cells" in suite else _played_checks(suite)
+    if "language_models" in document:
+        checks += [SanityCheck(*check) for check in language_model_checks(document["language_models"])]
     return checks
 
 

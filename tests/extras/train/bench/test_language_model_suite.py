@@ -136,7 +136,7 @@ def test_the_exact_gradient_is_the_derivative_of_exact_success(warm):
     tables = policy.probabilities([0, 1])
     mdps = [policy.tasks[i].mdp for i in (0, 1)]
     gradient = policy.gradient([0, 1], [policy_gradient(mdp, table) for mdp, table in zip(mdps, tables, strict=True)])
-    size = 1e-2 / np.linalg.norm(gradient)
+    size = 1e-2 / float(np.linalg.norm(gradient))
 
     def total(step: float) -> float:
         moved = policy.moved(gradient, step).probabilities([0, 1])

@@ -15,11 +15,12 @@ from typing import Any, Final, Literal, cast
 import numpy as np
 
 import creditflow
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import unknown_name_error
 from creditflow.envs.tasks import Task
 from creditflow.train.settings.model import ModelConfig, ScratchConfig
-from creditflow.train.settings.schema import EnvConfig, PromptingConfig, RolloutConfig, TrainConfig
+from creditflow.train.settings.schema import EnvConfig, RolloutConfig, TrainConfig
 
 __all__ = ["FAMILIES", "Family", "Split", "family_settings", "family_tasks", "open_family"]
 

@@ -97,7 +97,8 @@ class ModelPolicy:
         self.accumulate(tasks, weights)
         parts = [p.grad if p.grad is not None else torch.zeros_like(p) for p in flat_parameters(self.model)]
         self.model.zero_grad(set_to_none=True)
-        return -torch.cat([part.flatten() for part in parts]).double().cpu().numpy()
+        total: Floats = -torch.cat([part.flatten() for part in parts]).double().cpu().numpy()
+        return total
 
     def moved(self, direction: Floats, size: float) -> ModelPolicy:
         """A copy whose parameters are larger by ``size`` · ``direction`` (P,)."""

@@ -13,6 +13,7 @@ from creditflow.train.bench.language_model.suite import jobs
 from creditflow.train.bench.language_model.suite.work import LM_PRESETS, LanguageModelWork
 from creditflow.train.bench.methods import is_control, settings_of
 from creditflow.train.bench.report.provenance import code_digest, provenance
+from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.results import RESULTS_VERSION, read_results, write_results
 from creditflow.train.run.identity import require_same_folder, versions, write_run_file
 
@@ -81,6 +82,7 @@ def run_language_models(
             "families": families,
         },
     }
+    document["sanity"] = [check._asdict() for check in sanity_checks(document)]
     write_results(document, results)
     runner.close()
     return document

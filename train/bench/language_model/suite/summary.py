@@ -120,9 +120,9 @@ def _values(family: Family, method: str, name: str) -> Floats:
     if method in family["runs"]:
         return endpoint(family["runs"][method], name)
     what = ENDPOINTS[name]
-    points = {
-        "more imitation": lambda: [one["imitation"]["same"] for one in family["floors"]],
-        "best temperature": lambda: [one["best"] for one in family["floors"]],
-        "start": lambda: family["start"],
-    }[method]()
+    floors = family["floors"]
+    if method == "start":
+        points = family["start"]
+    else:
+        points = [one["imitation"]["same"] if method == "more imitation" else one["best"] for one in floors]
     return np.array([point[what.tasks][what.answers] for point in points])

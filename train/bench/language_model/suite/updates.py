@@ -59,7 +59,7 @@ def merged_weights(
         advantages = np.concatenate([credit.flat_advantages[credit.flat_loss_mask] for credit in credits_])
         root = float(np.sqrt(np.mean(advantages**2))) if len(advantages) else 0.0
         scale = 1.0 / root if root > 0.0 else 0.0
-    tables = []
+    tables = list[Floats]()
     for group, credit, weight in zip(groups, credits_, weights, strict=True):
         mdp = group.mdp
         number = np.array([mdp.actions.index(text) for text in group.arrays.actions], np.int64)[group.arrays.action]
@@ -68,5 +68,5 @@ def merged_weights(
             scale * weight * credit.flat_advantages,
             minlength=mdp.size * len(mdp.actions),
         )
-        tables.append(flat.reshape(mdp.size, len(mdp.actions)))
+        tables.append(flat.reshape(mdp.size, len(mdp.actions)).astype(np.float64))
     return tables

@@ -44,7 +44,8 @@ def expert_table(mdp: FiniteMDP, noise: float) -> NDArray[np.float64]:
     """The noisy expert, which gives no invalid answers: float64 (S, A), the last action that of invalid answers."""
     table = noisy_expert(mdp, noise)
     table[:, -1] = 0.0
-    return table / table.sum(axis=1, keepdims=True)
+    valid: NDArray[np.float64] = table / table.sum(axis=1, keepdims=True)
+    return valid
 
 
 def imitate(
