@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -12,11 +13,10 @@ from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, StdKind, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
-from creditflow.wrappers.credit.states.histories import history_groups
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["HGPO"]
+__all__ = ["HGPO", "history_groups"]
 
 MAX_LEVELS: Final = 64  # more states of history than any prompt shows; larger powers of it would overflow
 WEIGHT_EPS: Final = 1e-6  # the released code adds it to the sum of the weights that it keeps
@@ -115,3 +115,43 @@ class HGPO(StateScheme):
         base = outcome[group.arrays.trajectory] + turn_part
         counted = (base != 0.0) | (self.zero_levels == "keep")
         return base, counted.astype(np.float64)
+
+
+def history_groups(
+    state: NDArray[np.integer], offsets: NDArray[np.int64], length: int
+) -> Iterator[tuple[NDArray[np.int32], int]]:
+    """For k = 0 … length, number the turns by their last k + 1 states; linear in turns, but for the sorting.
+
+    A history begins with its episode: a turn with fewer than k + 1 states so far is in one group with turns whose episode
+    began with the same states, and never with later turns of another. Hence each level refines the one before it.
+
+    >>> for groups, size in history_groups(np.array([0, 1, 0, 1, 0, 1]), np.array([0, 2, 6]), 2):
+    ...     print(groups, size)
+    [0 1 0 1 0 1] 2
+    [0 1 0 1 2 1] 3
+    [0 1 0 1 2 3] 4
+
+    Args:
+        state: int (M,), the state of each turn, one episode after the other.
+        offsets: int64 (G+1,); episode i is ``offsets[i]:offsets[i+1]``.
+        length: K ≥ 0, number of states before the present one.
+
+    Yields:
+        int32 (M,), the group of each turn, and the number of groups.
+    """
+    first = np.zeros(len(state), np.bool_)
+    first[offsets[:-1][np.diff(offsets) > 0]] = True
+    labels, size = _numbered(state.astype(np.int64))
+    present, n_states = labels, size
+    yield labels, size
+    for _ in range(length):
+        before = np.zeros(len(labels), np.int64)  # 0: the episode begins here
+        before[1:] = labels[:-1] + 1
+        before[first] = 0
+        labels, size = _numbered(before * n_states + present)
+        yield labels, size
+
+
+def _numbered(x: NDArray[np.int64]) -> tuple[NDArray[np.int32], int]:
+    values, inverse = np.unique(x, return_inverse=True)
+    return inverse.astype(np.int32), len(values)

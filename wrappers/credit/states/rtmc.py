@@ -28,7 +28,7 @@ class RTMC(StateScheme):
 
     Formula, γ and N₀ from second-hand accounts and another project's port that agree. Ours: states and actions are the
     log's keys (the paper builds its own signatures for coding), R is the graded score, branches are full episodes, the
-    token ratio and aggregation of GRPO.
+    loss is averaged as GRPO's.
 
     What follows from it: a pair visited once gets N₀/(1 + N₀) (G_t − V₀), so nothing is silent, not even a group of one;
     and a group of successes alone is **not** zero, because V₀ = 1 exceeds every discounted return. ``dead_groups`` and
@@ -92,5 +92,6 @@ class RTMC(StateScheme):
             outcome=np.zeros(arrays.size),
             step=step[episodes.own] - self.advantage_penalties(group),
             rewards=returns[episodes.own],
+            aggregation="trajectory_mean",
             diagnostics={"values": value, "node_keys": states.keys, "prior": prior},
         )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.random_group import random_fork, random_group
-from creditflow.wrappers.credit.states.histories import history_groups
+from creditflow.wrappers.credit.states.hgpo import history_groups
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
