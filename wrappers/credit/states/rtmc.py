@@ -31,8 +31,8 @@ class RTMC(StateScheme):
     loss is averaged as GRPO's.
 
     What follows from it: a pair visited once gets N₀/(1 + N₀) (G_t − V₀), so nothing is silent, not even a group of one;
-    and a group of successes alone is **not** zero, because V₀ = 1 exceeds every discounted return. ``dead_groups`` and
-    ``prior`` repair this.
+    and a group of successes alone is **not** zero, because V₀ = 1 exceeds every discounted return. ``dead_groups`` removes
+    that, ``prior`` centres it.
 
     Attributes:
         discount: γ.
