@@ -62,9 +62,8 @@ def merged_weights(
     tables = list[Floats]()
     for group, credit, weight in zip(groups, credits_, weights, strict=True):
         mdp = group.mdp
-        number = np.array([mdp.actions.index(text) for text in group.arrays.actions], np.int64)[group.arrays.action]
         flat = np.bincount(
-            group.number * len(mdp.actions) + number,
+            group.number * len(mdp.actions) + group.chosen,
             scale * weight * credit.flat_advantages,
             minlength=mdp.size * len(mdp.actions),
         )

@@ -122,7 +122,7 @@ LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
             pool=256,
             judged=48,
             split="test",
-            warm_up=WarmUpWork(episodes=1000, noise=0.5, steps=80),
+            warm_up=WarmUpWork(episodes=1000, noise=0.5, steps=60),
             learning=LearningWork(iterations=80, tasks=8, size=4, lr=5e-4, points=5),
             one_step=OneStepWork(seeds=3, tasks=16, batches=16, steps=4),
             methods=METHODS,
