@@ -79,7 +79,7 @@ class OutcomeScheme(Scheme):
 
     def _penalties(self, group: Group, target: Literal["score", "advantage"]) -> NDArray[np.float64]:
         rho = self.invalid_penalty if self.penalty_at == target else 0.0
-        return np.where(invalid_turns(group, self.invalid), rho, 0.0)
+        return np.where(invalid_turns(group, self.invalid), rho, 0.0) if rho else np.zeros(len(group.arrays.parsed))
 
     def outcome_part(
         self, group: Group, *, scores: NDArray[np.float64] | None = None, leave_one_out: bool = False

@@ -64,6 +64,17 @@ def permutation(scheme: Scheme, rng: np.random.Generator) -> str:
     return _compare(shuffled, np.concatenate(after), np.concatenate([before[i] for i in order]))
 
 
+def batch_permutation(scheme: Scheme, rng: np.random.Generator) -> str:
+    """The order of the groups of a batch does not matter."""
+    groups = [sample_group(scheme, rng, dense=True) for _ in range(int(rng.integers(2, 5)))]
+    order = rng.permutation(len(groups))
+    before, after = scheme.assign_batch(groups), scheme.assign_batch([groups[i] for i in order])
+    different = (
+        _compare(groups[i], got.flat_advantages, before[i].flat_advantages) for i, got in zip(order, after, strict=True)
+    )
+    return next(filter(None, different), "")
+
+
 def one_member_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     """A group of one has zero outcome advantage."""
     group = sample_group(scheme, rng, size=1)
@@ -187,7 +198,18 @@ def _unrolled(trajectory: Trajectory) -> Trajectory:
     return replace(trajectory, turns=turns, final_state_key=f"{n}", final_text_key=f"{n}")
 
 
-_ALL = (permutation, one_member_zero, ties_zero, all_fail_zero, shift, scale, homogeneous, stopping_time, telescoping)
+_ALL = (
+    permutation,
+    batch_permutation,
+    one_member_zero,
+    ties_zero,
+    all_fail_zero,
+    shift,
+    scale,
+    homogeneous,
+    stopping_time,
+    telescoping,
+)
 PROPERTIES: dict[str, Property] = {
     check.__name__: check for check in (*_ALL, monotone, keeps_sign, unnamed_entity, branches)
 }

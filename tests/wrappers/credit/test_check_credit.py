@@ -57,6 +57,12 @@ def test_properties_are_checked_only_for_the_papers_formula(name, parameters, de
     check_credit(scheme, draws=10)
 
 
+@pytest.mark.parametrize("name", credit.names())
+def test_the_order_of_groups_in_a_batch_matters_to_no_scheme(name):
+    scheme = credit.make(name)
+    assert not any(PROPERTIES["batch_permutation"](scheme, np.random.default_rng(seed)) for seed in range(10))
+
+
 def test_the_report_shows_counterexamples_to_what_is_not_declared():
     report = check_credit(credit.make("gigpo"))
     assert not report.holds("stopping_time")
@@ -230,8 +236,13 @@ def fraction_of_entities(group):
     return Credit.of(group, outcome=np.ones(len(group)) / len(group.task["entities"]))
 
 
+def by_place_in_the_batch(_, groups):
+    return [Credit.of(group, outcome=group.arrays.returns * (1.0 + place)) for place, group in enumerate(groups)]
+
+
 BROKEN = {
     "permutation": turn_numbers,
+    "batch_permutation": raw_return,
     "one_member_zero": raw_return,
     "ties_zero": one_each,
     "all_fail_zero": one_each,
@@ -247,6 +258,9 @@ BROKEN = {
 }
 
 
+BATCHES = {"batch_permutation": by_place_in_the_batch}
+
+
 def test_every_property_has_a_scheme_that_breaks_it():
     assert set(BROKEN) == set(PROPERTIES)
 
@@ -254,12 +268,12 @@ def test_every_property_has_a_scheme_that_breaks_it():
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_declared_property_that_does_not_hold_is_detected(name):
     with pytest.raises(SchemeContractError, match=f"declares '{name}' but: "):
-        check_credit(scheme_of(BROKEN[name], properties=(name,)))
+        check_credit(scheme_of(BROKEN[name], properties=(name,), batch=BATCHES.get(name)))
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_is_not_declared_may_fail_with_a_counterexample(name):
-    report = check_credit(scheme_of(BROKEN[name]), draws=20)
+    report = check_credit(scheme_of(BROKEN[name], batch=BATCHES.get(name)), draws=20)
     assert not report.holds(name)
 
 

@@ -88,7 +88,9 @@ class GroupTD(StateScheme):
     name = "grouptd"
     source = "our own: certainty-equivalent policy evaluation on the group's graph with a shortest-path prior"
     presets = {"paper": {}}
-    properties = frozenset({"all_fail_zero", "one_member_zero", "permutation", "scale", "shift", "telescoping"})
+    properties = frozenset(
+        {"all_fail_zero", "batch_permutation", "one_member_zero", "permutation", "scale", "shift", "telescoping"}
+    )
 
     outcome: Literal["return", "success", "score"] = "score"
     penalty_at: Literal["score", "advantage"] = "advantage"
@@ -145,6 +147,8 @@ class GroupTD(StateScheme):
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
         """Score many groups; the pooled prior is that of all of them."""
+        if self.prior != "pooled":
+            return [self._assign(group, self._process(group), None) for group in groups]
         processes = [self._process(group) for group in groups]
         levels = self._levels(groups, processes)
         return [self._assign(group, process, levels) for group, process in zip(groups, processes, strict=True)]

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.records.arrays import StateIndex
+from creditflow.wrappers.records.arrays import StateIndex, distinct
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
 
@@ -46,7 +46,7 @@ def released_rewards(
     """
     arrays, index = group.arrays, group.episode_index
     seeds: dict[int, float] = {}
-    edges: list[tuple[int, int]] = []
+    size, edges = len(states.keys), list[int]()  # an edge from i to j has the code i · size + j
     missing = np.zeros(len(index.stored), np.bool_)
     for turns, (a, b) in zip(group.episodes, pairwise(index.offsets.tolist()), strict=True):
         if a == b:
@@ -61,8 +61,8 @@ def released_rewards(
         for here, there in transitions:
             seeds.setdefault(nodes[here], entering[here])
             seeds.setdefault(nodes[there], entering[there])
-            edges.append((nodes[here], nodes[there]))
-    value = _propagated(len(states.keys), seeds, edges, discount)
+            edges.append(nodes[here] * size + nodes[there])
+    value = _propagated(size, seeds, edges, discount)
     rewards = np.where(missing[index.own], arrays.reward, value[states.next_state] - value[states.state])
     return value, rewards
 
@@ -94,7 +94,7 @@ def _bridged(turns: Sequence[Turn], nodes: list[int], steps: int, keys: tuple[st
             start = None
 
 
-def _propagated(n: int, seeds: dict[int, float], edges: list[tuple[int, int]], discount: float) -> NDArray[np.float64]:
+def _propagated(n: int, seeds: dict[int, float], edges: list[int], discount: float) -> NDArray[np.float64]:
     """Return the fixed point of sweeps V ← max(V, γ max over successors) from the seeds; linear, except for the last step.
 
     Positive values propagate back along shortest paths, largest first. A node that reaches only seeds of 0 or less gets 0
@@ -106,7 +106,7 @@ def _propagated(n: int, seeds: dict[int, float], edges: list[tuple[int, int]], d
         return value
     inside = np.fromiter(seeds, np.int64, len(seeds))
     value[inside] = np.fromiter(seeds.values(), np.float64, len(seeds))
-    source, target = np.unique(np.array(edges, np.int64), axis=0).T
+    source, target = np.divmod(distinct(np.array(edges, np.int64))[0], n)
     before: list[list[int]] = [[] for _ in range(n)]
     for here, there in zip(source.tolist(), target.tolist(), strict=True):
         before[there].append(here)

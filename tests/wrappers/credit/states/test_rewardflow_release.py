@@ -32,7 +32,7 @@ def test_released_propagation_equals_a_thousand_sweeps(n, edges, seeds, discount
         if swept == value:
             break
         value = swept
-    ours = _propagated(n, {node: seeds[node] for node in inside}, pairs, discount)
+    ours = _propagated(n, {node: seeds[node] for node in inside}, [i * n + j for i, j in pairs], discount)
     np.testing.assert_allclose(ours, [value.get(node, 0.0) for node in range(n)], rtol=1e-12, atol=1e-12)
 
 
