@@ -44,7 +44,7 @@ def warm(request):
     setting = open_setting(name, WORK, 3, "cpu")
     rng = np.random.default_rng(0)
     visited = demonstrated_states(setting.pool, 32, 0.5, rng)
-    imitate(setting.policy, visited, WORK.warm_up, 150, rng)
+    imitate(setting.policy, visited, WORK.warm_up[name], 150, rng)
     settings = family_settings(open_family(name))
     agent = make_policy_agent(settings, make_backend(setting.model, settings), _tokenizer(name), temperature=1.0)
     engine = RolloutEngine(group_env_factory(settings.env, 4, texts=True))

@@ -19,10 +19,10 @@ __all__ = ["floors", "learn", "one_step", "warm_up"]
 
 def warm_up(family: str, seed: int, work: LanguageModelWork, device: str) -> dict[str, Any]:
     """The start of all methods of a seed: its ``parameters``, their evaluation, and the tokens that it took."""
-    setting = open_setting(family, work, seed, device)
+    setting, size = open_setting(family, work, seed, device), work.warm_up[family]
     policy, rng = setting.policy, np.random.default_rng([seed, 1])
-    visited = demonstrated_states(setting.pool, work.warm_up.episodes, work.warm_up.noise, rng)
-    loss = imitate(policy, visited, work.warm_up, work.warm_up.steps, rng)
+    visited = demonstrated_states(setting.pool, size.episodes, size.noise, rng)
+    loss = imitate(policy, visited, size, size.steps, rng)
     judged = {name: assess(one) for name, one in setting.judged_policies().items()}
     return {"parameters": parameters_text(setting.model), "loss": loss, "tokens": policy.tokens, **judged}
 
@@ -55,4 +55,4 @@ def floors(
     """More imitation with as many tokens as reinforcement learning took, and sampling at lower temperatures."""
     setting = open_setting(family, work, seed, device, parameters)
     samplers = sharper_samplers(setting, entropies)
-    return {"imitation": more_imitation(setting, work.warm_up, tokens, seed), **samplers}
+    return {"imitation": more_imitation(setting, work.warm_up[family], tokens, seed), **samplers}

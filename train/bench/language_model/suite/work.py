@@ -81,7 +81,8 @@ class LanguageModelWork:
         pool: training tasks, for demonstrations and reinforcement learning.
         judged: tasks that are evaluated, of the pool and of the held-out split.
         split: the held-out split: "valid" while settings are chosen, "test" in the end.
-        warm_up, learning, one_step: sizes of the parts.
+        warm_up: by family, size of the warm-up: as many steps as lead to 20 to 40 % success.
+        learning, one_step: sizes of the parts.
         methods: schemes and controls that train a model.
         controls: further controls in the one-step metrics.
     """
@@ -91,7 +92,7 @@ class LanguageModelWork:
     pool: int
     judged: int
     split: str
-    warm_up: WarmUpWork
+    warm_up: Mapping[str, WarmUpWork]
     learning: LearningWork
     one_step: OneStepWork
     methods: tuple[str, ...]
@@ -122,7 +123,7 @@ LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
             pool=256,
             judged=48,
             split="test",
-            warm_up=WarmUpWork(episodes=1000, noise=0.5, steps=60),
+            warm_up={"sokoban": WarmUpWork(1000, 0.5, 90), "pits": WarmUpWork(1000, 0.5, 60)},
             learning=LearningWork(iterations=80, tasks=8, size=4, lr=5e-4, points=5),
             one_step=OneStepWork(seeds=3, tasks=16, batches=16, steps=4),
             methods=METHODS,
@@ -133,7 +134,7 @@ LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
             pool=8,
             judged=4,
             split="valid",
-            warm_up=WarmUpWork(episodes=16, noise=0.5, steps=8),
+            warm_up={"pits": WarmUpWork(16, 0.5, 8), "sokoban": WarmUpWork(16, 0.5, 8)},
             learning=LearningWork(iterations=4, tasks=2, size=4, lr=1e-3, points=2),
             one_step=OneStepWork(seeds=1, tasks=2, batches=3, steps=1),
             methods=("grpo", "grouptd", "grouptd_relative_pooled", "oracle_adv"),
