@@ -29,7 +29,7 @@ def document_text(document: Mapping[str, Any]) -> str:
             reasons = "\n".join(f"  {name}: {reason}" for name, reason in undefined)
             parts.append(f"Not defined on {suite['name']}\n{reasons}")
     when = regime_table(document)
-    if when:
+    if when and document["suites"]:
         parts.append(f"=== {when.title}\n{when.note}\n\n{text_table(when.rows, when.controls)}")
     if "language_models" in document:
         parts.append(f"=== Language models\n{language_model_text(document['language_models'])}")

@@ -164,5 +164,8 @@ def language_model_conclusions(part: Mapping[str, Any]) -> list[str]:
             f"{', '.join(worse) or 'none'} worse (Holm, 5 %); the design detects a difference of {detectable:.3f} with probability .8."
         )
     hits = [prediction["hit"] for prediction in checked_predictions(families)]
-    sentences.append(f"Of {len(hits)} predictions {hits.count(True)} came true, {hits.count(False)} did not.")
+    sentences.append(
+        f"Of {len(hits)} predictions {hits.count(True)} came true, {hits.count(False)} did not, "
+        f"{hits.count(None)} were not tested."
+    )
     return sentences
