@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from creditflow.envs.reading.json_text import decode_json
+
 if TYPE_CHECKING:
     from starlette.requests import Request
 
@@ -101,20 +103,6 @@ async def read_json(request: Request, limit: int) -> Any:
     """
     body = await read_body(request, limit)
     try:
-        return _DECODER.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
-    except (ValueError, RecursionError) as error:
+        return decode_json(body.decode(json.detect_encoding(body), "surrogatepass"), locate=False)
+    except ValueError as error:
         raise BadRequestError("json_invalid", ("body",), f"the body must be JSON: {str(error)[:80]}") from error
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("an object has the same key twice")
-    return found
-
-
-def _reject_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_reject_constant)

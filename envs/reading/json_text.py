@@ -47,8 +47,11 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise RepeatedKeyError(next(key for index, key in enumerate(keys) if key in keys[:index]))
+        seen = set[str]()
+        for key, _ in pairs:
+            if key in seen:
+                raise RepeatedKeyError(key)
+            seen.add(key)
     return found
 
 
@@ -85,8 +88,12 @@ def parse_json(data: str | bytes, *, where: str, limits: Limits = JSON) -> Any:
     return value
 
 
-def decode_json(text: str) -> Any:
+def decode_json(text: str, *, locate: bool = True) -> Any:
     """Decode a text of bounded length, for readers that check every value themselves (all others use ``parse_json``).
+
+    Args:
+        text: the text.
+        locate: find the line of a repeated key, which takes many times as long as decoding; False for servers.
 
     Raises:
         ValueError: not JSON, a repeated key, NaN or an infinity, too many levels; names no file.
@@ -94,6 +101,8 @@ def decode_json(text: str) -> Any:
     try:
         return _DECODER.decode(text)
     except RepeatedKeyError:
+        if not locate:
+            raise
         raise RepeatedKeyError(*_repeated_key(text)) from None
     except RecursionError:
         raise ValueError("nested too deeply") from None

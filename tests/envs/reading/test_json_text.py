@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.reading.json_text import parse_json, read_json, read_json_lines, read_json_rows
+from creditflow.envs.reading.json_text import (
+    RepeatedKeyError,
+    decode_json,
+    parse_json,
+    read_json,
+    read_json_lines,
+    read_json_rows,
+    unique_keys,
+)
 from creditflow.envs.reading.limits import JSON, Limits
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**128), 2**128) | st.floats(allow_nan=False, allow_infinity=False)
@@ -65,6 +73,38 @@ def test_a_repeated_key_is_rejected_with_line_and_key(value: Any, data: st.DataO
     assert f"the key {key!r:.80} " in str(caught.value)
     line = int(str(caught.value).rpartition("line ")[2].rstrip(")"))
     assert json.dumps(key) + ": " in text.split("\n")[line - 1]
+
+
+class CountedKey(str):
+    """A key that counts how often keys are compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedKey.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@given(st.integers(1, 2_000), st.data())
+def test_finding_a_repeated_key_compares_each_key_a_few_times(count: int, data: st.DataObject) -> None:
+    """A hostile object with many keys must not take quadratic time."""
+    pairs: list[tuple[str, Any]] = [(CountedKey(f"key {number}"), 0) for number in range(count)]
+    again = data.draw(st.integers(0, count - 1))
+    pairs.append((CountedKey(f"key {again}"), 1))
+    CountedKey.compared = 0
+    with pytest.raises(RepeatedKeyError, match=f"'key {again}' occurs twice"):
+        unique_keys(pairs)
+    assert CountedKey.compared <= 4 * len(pairs)
+
+
+def test_the_line_of_a_repeated_key_is_searched_only_where_it_is_wanted() -> None:
+    with pytest.raises(RepeatedKeyError, match=r"'a' occurs twice in one object \(line 2\)"):
+        decode_json('{"a": 1,\n"a": 2}')
+    with pytest.raises(RepeatedKeyError, match=r"'a' occurs twice in one object$"):
+        decode_json('{"a": 1,\n"a": 2}', locate=False)
 
 
 def test_equal_keys_in_different_spellings_are_equal() -> None:
