@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling
 from creditflow.agents.backends.engine import UniquePrompt, check_sampling, deduplicate_prompts, in_request_order
-from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.envs.wikisearch.retrieval.base import RetrievalError
+from creditflow.envs.errors import ConfigError, RetrievalError, short_repr
 
 __all__ = ["JsonPoster", "OpenAIBackend"]
 

@@ -16,10 +16,16 @@ from creditflow.agents.backends.openai_backend import JsonPoster, OpenAIBackend
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.agents.language_model.model_folder import folder_end_ids, folder_prompting
 from creditflow.agents.language_model.pretrained import PromptingConfig, open_tokenizer
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr, unknown_name_error
+from creditflow.envs.errors import (
+    ConfigError,
+    DataError,
+    MissingExtraError,
+    RetrievalError,
+    short_repr,
+    unknown_name_error,
+)
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey, check_url, redacted_repr
-from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 
 __all__ = ["KEY_VARIABLE", "make_openai_agent", "parse_served"]
 

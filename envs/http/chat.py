@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from creditflow.envs.errors import CreditflowError, DataError
+from creditflow.envs.errors import CreditflowError, DataError, RetrievalError
 from creditflow.envs.files.appended import read_appended
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey
-from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 
 __all__ = ["CachedChat", "ChatQuestion"]
 

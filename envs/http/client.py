@@ -22,9 +22,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, RetrievalError
 from creditflow.envs.http.credentials import ApiKey, check_url
-from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 
 __all__ = ["JsonClient"]
 

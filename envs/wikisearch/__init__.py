@@ -1,9 +1,10 @@
 """WikiSearch: multi-hop questions, a corpus to search, and the evidence graph of every question."""
 
+from creditflow.envs.errors import RetrievalError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.question_files import read_question, read_questions
 from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion, with_virtual_answer
-from creditflow.envs.wikisearch.retrieval.base import Hit, Passage, RetrievalError, Retriever
+from creditflow.envs.wikisearch.retrieval.base import Hit, Passage, Retriever
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever

@@ -9,10 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.errors import ConfigError, RetrievalError, short_repr
 from creditflow.envs.http.chat import CachedChat, ChatQuestion
 from creditflow.envs.http.client import JsonClient
-from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 
 __all__ = ["ModelJudge", "make_judge"]
 

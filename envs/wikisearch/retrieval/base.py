@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from creditflow.envs.errors import CreditflowError
-
-__all__ = ["Hit", "Passage", "RetrievalError", "Retriever"]
-
-
-class RetrievalError(CreditflowError, ConnectionError):
-    """A search server, engine or judge cannot be reached in time, fails, or returns malformed data."""
+__all__ = ["Hit", "Passage", "Retriever"]
 
 
 @dataclass(frozen=True, slots=True)

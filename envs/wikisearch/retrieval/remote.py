@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
+from creditflow.envs.errors import ConfigError, DataError, RetrievalError, short_repr, unknown_name_error
 from creditflow.envs.http.client import JsonClient
-from creditflow.envs.wikisearch.retrieval.base import Hit, Passage, RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import Hit, Passage
 from creditflow.envs.wikisearch.retrieval.documents import read_document
 
 __all__ = ["SERVER_DIALECTS", "HttpRetriever"]

@@ -9,10 +9,9 @@ from helpers.servers.openai_server import MODEL, openai_server
 
 from creditflow.agents.language_model.openai_agent import KEY_VARIABLE, parse_served
 from creditflow.agents.registry import check_agent, make_agent
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, RetrievalError
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey
-from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 
 URL = "http://127.0.0.1:8000/v1"
 

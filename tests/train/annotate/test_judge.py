@@ -13,8 +13,7 @@ import pytest
 from helpers.episodes.builders import group, walk
 
 from creditflow import credit
-from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.wikisearch.retrieval.base import RetrievalError
+from creditflow.envs.errors import ConfigError, DataError, RetrievalError
 from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
 from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.cli import main

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
-from creditflow.envs.errors import ConfigError, MissingExtraError, short_repr
-from creditflow.envs.wikisearch.retrieval.base import RetrievalError
+from creditflow.envs.errors import ConfigError, MissingExtraError, RetrievalError, short_repr
 from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java
 
 __all__ = ["DEFAULT_MEMORY", "JavaMachine", "checked_memory", "java_machine"]

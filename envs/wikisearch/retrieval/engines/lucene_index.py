@@ -19,10 +19,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.errors import DataError, RetrievalError, short_repr
 from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.text.plain_text import plain_text
-from creditflow.envs.wikisearch.retrieval.base import Passage, RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.corpus import Corpus
 from creditflow.envs.wikisearch.retrieval.disk_corpus import PASSAGES
 from creditflow.envs.wikisearch.retrieval.engines.base import Ranking, no_ranking

@@ -23,11 +23,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, RetrievalError
 from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.text.plain_text import plain_text
-from creditflow.envs.wikisearch.retrieval.base import Passage, RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.engines.base import Ranking, no_ranking
 
 __all__ = ["TantivyBuilder", "TantivyIndex", "open_tantivy"]

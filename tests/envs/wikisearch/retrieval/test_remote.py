@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError, DataError, RetrievalError
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.wikisearch.grading.judge import ModelJudge, make_judge
-from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 
 DOCUMENT = {"id": "1", "contents": '"Inception"\nA film.'}

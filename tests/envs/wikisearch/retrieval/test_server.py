@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from helpers.shared_data import shared_files
 
-from creditflow.envs.errors import ConfigError
-from creditflow.envs.wikisearch.retrieval.base import Hit, Passage, RetrievalError
+from creditflow.envs.errors import ConfigError, RetrievalError
+from creditflow.envs.wikisearch.retrieval.base import Hit, Passage
 from creditflow.envs.wikisearch.retrieval.documents import read_document
 from creditflow.envs.wikisearch.retrieval.request_bodies import ServerLimits
 

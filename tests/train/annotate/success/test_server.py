@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from creditflow import credit
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError, DataError, RetrievalError
 from creditflow.envs.http import BadRequestError
-from creditflow.envs.wikisearch.retrieval.base import RetrievalError
 from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
 from creditflow.train.annotate.success.serving.released_format import PLACEHOLDER, released_query
 from creditflow.train.annotate.success.serving.remote import PicaServerAnnotator, text_with_placeholders
