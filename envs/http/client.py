@@ -22,8 +22,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from creditflow.envs.errors import ConfigError, RetrievalError
+from creditflow.envs.errors import ConfigError, DataError, RetrievalError
 from creditflow.envs.http.credentials import ApiKey, check_url
+from creditflow.envs.reading.json_text import parse_json
+from creditflow.envs.reading.limits import Limits
 
 __all__ = ["JsonClient"]
 
@@ -78,7 +80,7 @@ class JsonClient:
         self._next = 0
 
     def post(self, path: str, body: Any) -> Any:
-        """POST a JSON body and return the JSON response.
+        """POST a JSON body and return the JSON response: plain data with finite numbers and without repeated keys.
 
         Raises:
             RetrievalError: no valid response from any URL; states the errors of the last attempts.
@@ -157,9 +159,9 @@ class JsonClient:
             body = self._without_key(text[:_MAX_ERROR_BYTES].decode("latin-1")).encode("latin-1")
             raise _ExchangeError(f"status {response.status}: {body!r}", final=response.status not in _RETRIED)
         try:
-            response_json = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise _ExchangeError(f"the response is not JSON: {self._without_key(str(error))}") from None
+            response_json = parse_json(text, where="the response", limits=Limits(characters=self._max_bytes))
+        except DataError as error:
+            raise _ExchangeError(self._without_key(str(error))) from None
         if self._key is not None and self._key.is_in(response_json):
             raise _ExchangeError("the response contains the API key, so it is discarded", final=True)
         return response_json

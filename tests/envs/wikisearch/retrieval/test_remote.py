@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError, DataError, RetrievalError
 from creditflow.envs.http.client import JsonClient
@@ -129,6 +131,47 @@ MALFORMED = {
 def test_a_malformed_response_is_an_error(body: Any) -> None:
     with serving(replying(body)) as url, pytest.raises(RetrievalError):
         retriever(url).search(["a", "b"], 3)
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**90), 10**90) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+NOT_PLAIN = (
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "1e999",
+    "-1e999",
+    "1" * 101,
+    "9" * 5000,
+    '{"a": 1, "a": 2}',
+    "[" * 100 + "]" * 100,
+)
+
+
+def test_a_client_returns_plain_data_and_nothing_else() -> None:
+    """A number or an object that a reader would take for something else never leaves the client."""
+    sent = [b""]
+
+    def answer(handler: BaseHTTPRequestHandler, _: Any) -> None:
+        replying(sent[0])(handler, None)
+
+    with serving(answer) as url:
+        client = JsonClient([url], max_attempts=1)
+
+        @settings(max_examples=60)
+        @given(PLAIN, st.sampled_from(["", *NOT_PLAIN]))
+        def exchange(value: Any, odd: str) -> None:
+            sent[0] = json.dumps([value, "odd"]).replace('"odd"', odd or '"odd"').encode()
+            if odd:
+                with pytest.raises(RetrievalError, match="the response"):
+                    client.post("/", {})
+            else:
+                assert client.post("/", {}) == [value, "odd"]
+
+        exchange()
 
 
 def test_an_endless_response_is_cut_at_the_limit() -> None:
