@@ -52,12 +52,7 @@ def run_language_models(
         OtherRunError: ``resume``, but the run in ``out`` has other settings or was made by other code.
     """
     work, started = _chosen(LM_PRESETS[preset], methods), time.time()
-    identity = {
-        "versions": versions() | {"results": RESULTS_VERSION, "code": code_digest()},
-        "preset": preset,
-        "amounts": asdict(work),
-        "seed": seed,
-    }
+    identity = _identity(preset, work, seed)
     results = out / "results.json"
     if resume:
         require_same_folder(out, identity, started=results.exists())
@@ -86,6 +81,16 @@ def run_language_models(
     write_results(document, results)
     runner.close()
     return document
+
+
+def _identity(preset: str, work: LanguageModelWork, seed: int) -> dict[str, Any]:
+    """Everything that the results depend on."""
+    return {
+        "versions": versions() | {"results": RESULTS_VERSION, "code": code_digest()},
+        "preset": preset,
+        "amounts": asdict(work),
+        "seed": seed,
+    }
 
 
 def _chosen(work: LanguageModelWork, methods: Sequence[str]) -> LanguageModelWork:
