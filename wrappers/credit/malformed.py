@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Final
 
 from creditflow.envs.errors import short_repr
@@ -22,6 +23,8 @@ def malformed_turns(group: Group, fields: Sequence[str]) -> str:
         group: group from any source.
         fields: names of the fields of ``Turn`` to check.
     """
+    if all(_well_formed([getattr(turn, name) for turn in group.turns], name in _TUPLES) for name in fields):
+        return ""
     for member in group.trajectories:
         for t, turn in enumerate(member.turns):
             for name in fields:
@@ -36,6 +39,13 @@ def malformed_turns(group: Group, fields: Sequence[str]) -> str:
                 kind = "strings" if is_tuple else "a string"
                 return f"trajectory {member.trajectory_id!r}, turn {t}: {name} must be {kind}, got {short_repr(value)}"
     return ""
+
+
+def _well_formed(values: Sequence[Any], are_tuples: bool) -> bool:
+    """Whether all values are exactly of the right types: a fast test, which subclasses do not pass."""
+    if not are_tuples:
+        return set(map(type, values)) <= {str}
+    return set(map(type, values)) <= {tuple, list} and set(map(type, chain.from_iterable(values))) <= {str}
 
 
 def _strings(values: Sequence[Any]) -> bool:
