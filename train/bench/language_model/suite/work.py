@@ -107,6 +107,10 @@ METHODS: Final = (
     "graphgpo",
     "rewardflow",
     "rewardflow_raw",
+    "hgpo",
+    "gagpo",
+    "rtmc",
+    "ecpo",
     "grouptd_base",
     "grouptd_8",
     "grouptd_relative",
@@ -119,7 +123,7 @@ LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
     {
         "lm": LanguageModelWork(
             families=("sokoban", "pits"),
-            seeds=12,
+            seeds=10,
             pool=256,
             judged=48,
             split="test",
