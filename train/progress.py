@@ -35,7 +35,8 @@ def progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:
         now = time.monotonic()
         if now - last_line >= QUIET_SECONDS and done < total:
             last_line = now
-            note(f"{what}: {done}/{total} after {now - began:.0f} s")
+            taken = now - began
+            note(f"{what}: {done}/{total} after {taken:.0f} s, about {taken / done * (total - done):.0f} s left")
 
 
 def note(text: str) -> None:

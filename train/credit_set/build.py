@@ -1,7 +1,7 @@
 """Build a credit set: tasks one after the other, on any number of processes, with the same bytes.
 
-Every task is a job whose records depend on nothing but the settings. Results are used in the order of the jobs, until
-every policy has its number of turns. FILE.partial grows by one line per job, so that an interrupted build can be resumed.
+Every task is a job whose records depend on nothing but the settings. Environments take turns, and their results are used in the
+order of their jobs, until every policy has its number of turns. FILE.partial grows by one line per job, so that an interrupted build can be resumed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -36,7 +36,7 @@ from creditflow.train.run.interrupted import partial_of
 __all__ = ["build_credit_set", "records_of_task"]
 
 FRUITLESS: Final = 200  # jobs in a row without a usable turn of a policy that still needs some
-IN_FLIGHT: Final = 3  # jobs per worker that are begun and not yet written
+IN_FLIGHT: Final = 3  # jobs per worker and environment that are begun and not yet written
 
 
 def records_of_task(settings: BuildSettings, env: str, number: int) -> list[dict[str, Any]]:
@@ -141,6 +141,11 @@ class _Left:
     def total(self) -> int:
         return sum(sum(of_env.values()) for of_env in self.turns.values())
 
+    def next_env(self) -> str | None:
+        """The environment of the next job: they take turns until each has all its turns. None at the end."""
+        unfinished = [env for env, of_env in self.turns.items() if any(of_env.values())]
+        return min(unfinished, key=lambda env: self.jobs[env], default=None)
+
     def take(self, env: str, records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Count a job as done; returns its records that are still wanted."""
         self.jobs[env] += 1
@@ -169,18 +174,20 @@ def _resume(partial: Path, settings: BuildSettings, left: _Left) -> bool:
 
 def _new_records(settings: BuildSettings, left: _Left, pool: _Pool | None, stream: IO[str]) -> Iterator[dict[str, Any]]:
     """Run the jobs that are left, write each as one line, and yield the records."""
-    for env in settings.envs:
-        fruitless = 0
-        with closing(_results(settings, env, left.jobs[env], pool)) as results:
-            while any(left.turns[env].values()):
-                taken = left.take(env, next(results))
-                fruitless = 0 if taken else fruitless + 1
-                if fruitless == FRUITLESS:
-                    missing = ", ".join(policy for policy, turns in left.turns[env].items() if turns)
-                    raise DataError(f"{env}: {FRUITLESS} tasks in a row without a turn of {missing} to record")
-                stream.write(_line({"env": env, "records": taken}))
-                stream.flush()
-                yield from taken
+    with ExitStack() as stack:
+        results = {
+            env: stack.enter_context(closing(_results(settings, env, first, pool))) for env, first in left.jobs.items()
+        }
+        fruitless = dict.fromkeys(settings.envs, 0)
+        while (env := left.next_env()) is not None:
+            taken = left.take(env, next(results[env]))
+            fruitless[env] = 0 if taken else fruitless[env] + 1
+            if fruitless[env] == FRUITLESS:
+                missing = ", ".join(policy for policy, turns in left.turns[env].items() if turns)
+                raise DataError(f"{env}: {FRUITLESS} tasks in a row without a turn of {missing} to record")
+            stream.write(_line({"env": env, "records": taken}))
+            stream.flush()
+            yield from taken
 
 
 def _results(

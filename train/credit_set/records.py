@@ -75,6 +75,7 @@ def turn_record(
     others = choose_alternatives(walker, state, turn.action, alternatives, rng("alternatives"))
     return {
         **taken,
+        "response": turn.response,
         "valid": turn.valid,
         "admissible": len(state.actions),
         **_fields("v", v),

@@ -13,9 +13,11 @@ from creditflow.agents.prompts.template import Prompt, slots_of
 from creditflow.agents.registry import make_agent
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.core import AgentEnv
+from creditflow.envs.errors import EpisodeError
 from creditflow.envs.tasks import Task, load_panel
 from creditflow.train.credit_set.ngram import NgramAgent
 from creditflow.train.credit_set.settings import NGRAM, PANEL, SETTINGS
+from creditflow.train.rollout.engine import RolloutEngine, RolloutReport
 from creditflow.train.rollout.play import play_group
 from creditflow.wrappers.group_env import GroupEnv
 
@@ -46,6 +48,7 @@ class PlayedTurn:
         index: number of the turn in its episode, from 0.
         prompt: what a judge reads: task, past turns, observation, and the possible actions if they may be shown.
         action: text of the action.
+        response: a language model's full text; "" for other agents.
         valid: whether it was parsed and admissible.
         actions: listed admissible actions, sorted.
     """
@@ -53,6 +56,7 @@ class PlayedTurn:
     index: int
     prompt: str
     action: str
+    response: str
     valid: bool
     actions: tuple[str, ...]
 
@@ -70,6 +74,7 @@ class Player:
         self.env, self.seed, self.policies = env, seed, tuple(policies)
         self._group = GroupEnv(env, size=1, panel=PANEL, max_steps=SETTINGS[env].max_steps)
         self.base: AgentEnv[Any, Any, Any] = self._group.members[0].base
+        self._engine = RolloutEngine(lambda: self._group)
         rows = load_panel(env, PANEL.partition(":")[0]).rows
         self.splits = {row.task_id: row.split for row in rows}
         order = np.random.default_rng([seed, len(rows)]).permutation(len(rows))
@@ -81,13 +86,19 @@ class Player:
         return self.base.tasks.get(self._ids[number % len(self._ids)]), number // len(self._ids)
 
     def play(self, task: Task, replica: int, policy: str) -> list[PlayedTurn]:
-        """Play one episode, and return all its turns."""
+        """Play one episode, and return all its turns.
+
+        Raises:
+            EpisodeError: the environment failed.
+        """
         index = self.policies.index(policy)
         seed, iteration = self.seed * len(self.policies) + index, replica
-        recording = _Recording(self._agents[policy])
-        group = play_group(self._group, recording, task, seed=seed, iteration=iteration)
+        recording, report = _Recording(self._agents[policy]), RolloutReport()
+        [group] = self._engine.play(recording, [task], seed=seed, iteration=iteration, report=report)
+        if report.errors:
+            raise EpisodeError(f"{policy} on {task.task_id}: {report.errors[0]}")
         return [
-            PlayedTurn(t, prompt, turn.action, turn.valid, actions)
+            PlayedTurn(t, prompt, turn.action, turn.response, turn.valid, actions)
             for t, (turn, (prompt, actions)) in enumerate(
                 zip(group.trajectories[0].turns, recording.seen, strict=False)
             )

@@ -39,7 +39,7 @@ def test_without_a_terminal_a_line_comes_at_most_every_ten_seconds(
     seconds = iter(range(0, 600, 4))
     monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
     list(progress(range(6), "merge", 6))
-    assert capsys.readouterr().err.splitlines() == ["merge: 3/6 after 12 s"]
+    assert capsys.readouterr().err.splitlines() == ["merge: 3/6 after 12 s, about 12 s left"]
 
 
 def test_columns_are_as_wide_as_their_widest_cell_and_a_rule_may_stand_between_rows() -> None:
