@@ -10,7 +10,7 @@
 #   make ci      what continuous integration runs (TIERS="browser alfworld": only these)
 export PYTHONSAFEPATH := 1
 BOXOBAN := $(wildcard ../shared/data/boxoban/unfiltered/train/000.txt)
-SUITES := sokoban,grids$(if $(BOXOBAN),$(shell printf ',sokoban@%s' $(BOXOBAN)))
+SUITES := shared,sokoban,grids$(if $(BOXOBAN),$(shell printf ',sokoban@%s' $(BOXOBAN)))
 
 .PHONY: demo test check bench ci slow fuzz gpu pica-proof clean
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-__all__ = ["PRESETS", "ExactWork", "PlayedWork", "Preset"]
+__all__ = ["PRESETS", "ExactWork", "PlayedWork", "Preset", "SharedWork"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +50,50 @@ class PlayedWork:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedWork:
+    """Sizes for many tasks with one policy. The standard setting is 16 tasks × 8 rollouts, local features, J0 .25.
+
+    Attributes:
+        units: number of layout seeds, each with tasks of its own.
+        train, held_out: number of tasks that are trained on (more where an update has more), and that are only measured.
+        groups: number of groups sampled per layout seed for the metrics.
+        updates: number of updates of a learning curve.
+        every: updates between two measured points.
+        kinds: kinds of task in the standard setting.
+        aggregations, features, batches, sizes, successes: values that are varied, one at a time.
+        learn_variations: whether learning curves are made of the varied features, batches and sizes too.
+        kl: KL divergence of each update, in nats per turn.
+    """
+
+    units: int
+    train: int
+    held_out: int
+    groups: int
+    updates: int
+    every: int
+    kinds: tuple[str, ...]
+    aggregations: tuple[Literal["token_mean", "trajectory_mean"], ...] = ()
+    features: tuple[str, ...] = ()
+    batches: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
+    successes: tuple[float, ...] = ()
+    learn_variations: bool = False
+    kl: float = 0.003
+
+
+@dataclass(frozen=True, slots=True)
 class Preset:
     """Sizes of all suites.
 
     Attributes:
+        shared: sizes of the suite whose tasks share a policy.
         grids, sokoban: sizes of the two suites that have tables.
         played: sizes of all other suites.
         log: number of groups in the recorded log of a suite with tables.
         variants: whether the named variants of schemes take part when no schemes are named.
     """
 
+    shared: SharedWork
     grids: ExactWork
     sokoban: ExactWork
     played: PlayedWork
@@ -72,18 +107,45 @@ class Preset:
 
 PRESETS: Mapping[str, Preset] = {
     "smoke": Preset(
+        shared=SharedWork(2, 16, 4, 16, 4, 2, ("pits", "fresh"), batches=(1,)),
         grids=ExactWork((0.5,), (8,), 2, {8: 12}, {8: 4}),
         sokoban=ExactWork((0.5,), (8,), 2, {8: 8}, {8: 4}),
         played=PlayedWork(3, 4, 4, 2),
         log=4,
     ),
     "quick": Preset(
+        shared=SharedWork(
+            3,
+            48,
+            16,
+            128,
+            40,
+            10,
+            ("pits", "slip", "alias", "fresh", "sokoban"),
+            features=("additive",),
+            batches=(1, 4, 64),
+        ),
         grids=ExactWork((0.1, 0.5, 0.9), (4, 16), 4, {4: 32, 16: 20}, {4: 20, 16: 14}),
         sokoban=ExactWork((0.1, 0.5), (8,), 4, {8: 20}, {8: 16}),
         played=PlayedWork(6, 8, 12, 2),
         log=16,
     ),
     "full": Preset(
+        shared=SharedWork(
+            10,
+            64,
+            32,
+            512,
+            60,
+            10,
+            ("open", "pits", "slip", "alias", "fresh", "sokoban"),
+            ("token_mean", "trajectory_mean"),
+            ("additive", "table"),
+            (1, 4, 64),
+            (4, 64),
+            (0.5, 0.8),
+            learn_variations=True,
+        ),
         grids=ExactWork(
             (0.1, 0.5, 0.9), (4, 8, 16, 64), 50, {4: 60, 8: 50, 16: 30, 64: 12}, {4: 60, 8: 60, 16: 40, 64: 30}
         ),

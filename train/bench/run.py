@@ -31,6 +31,7 @@ from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.summary import BASELINE, correlations
 from creditflow.train.bench.results import RESULTS_VERSION, read_results, write_results
 from creditflow.train.bench.selection import MethodSelection, select_methods
+from creditflow.train.bench.shared.run import run_shared
 from creditflow.train.bench.suites import Suite, open_suite
 from creditflow.train.progress import progress
 from creditflow.train.rollout import play_groups
@@ -130,6 +131,8 @@ def _run_suite(
     suite: Suite, names: Sequence[str], preset: Preset, out: Path, seed: int, runner: JobRunner
 ) -> dict[str, Any]:
     """Record the suite's log, select the methods, and measure them."""
+    if suite.name == "shared":
+        return run_shared(names, preset.shared, seed, runner)
     groups = _record(suite, seed)
     slug = "".join(c if c.isalnum() else "-" for c in suite.name)
     write_jsonl(out / f"rollouts-{slug}.jsonl.gz", groups)

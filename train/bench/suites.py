@@ -16,7 +16,7 @@ from creditflow.train.bench.presets import Preset
 
 __all__ = ["SUITES", "Suite", "SuiteEnv", "open_suite", "suite_name"]
 
-SUITES = ("grids", *ENVIRONMENTS)
+SUITES = ("shared", "grids", *ENVIRONMENTS)
 DEFAULT_PANEL = "standard-v1"
 OPTIMAL_PROB = {"sokoban": 0.45, "alfworld": 0.25, "webshop": 0.55, "grids": 0.45}
 LONG_TASK_OPTIMAL_PROB = 0.8  # of every other suite, ``ENV@PATH`` included
@@ -51,7 +51,7 @@ class Suite:
     Attributes:
         name: short name.
         spec: as given on the command line.
-        envs: environments that its log is recorded from; one, except for the grids.
+        envs: environments that its log is recorded from; one, except for the grids, and none for ``shared``.
         kinds: kinds of exact tasks; empty if states cannot be listed.
         why: reason why ``kinds`` is empty; "" if it is not.
     """
@@ -79,7 +79,7 @@ def suite_name(spec: str) -> str:
 
 
 def open_suite(spec: str, preset: Preset, seed: int = 0) -> Suite:
-    """Open a suite: ``grids``, ``ENV`` (its built-in panel) or ``ENV@PATH`` (the environment's files at a path).
+    """Open a suite: ``shared``, ``grids``, ``ENV`` (its built-in panel) or ``ENV@PATH`` (the environment's files at a path).
 
     Args:
         spec: as given on the command line.
@@ -92,8 +92,10 @@ def open_suite(spec: str, preset: Preset, seed: int = 0) -> Suite:
     """
     name, at, path = spec.partition("@")
     suite_name(spec)
-    if at and (name == "grids" or not ENVIRONMENTS[name].files):
+    if at and (name in ("shared", "grids") or not ENVIRONMENTS[name].files):
         raise ConfigError(f"suite {spec!r}: {name} takes no files")
+    if name == "shared":
+        return Suite(name, spec, (), preset.shared.kinds, "")
     kinds, why = exact_kinds(spec)
     limit = preset.log if kinds else preset.played.tasks
     short = name if not at else f"{name}@{Path(path).parent.name}/{Path(path).stem}"

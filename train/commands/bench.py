@@ -1,11 +1,15 @@
-"""Compare credit schemes: with exact values where a suite's states fit a table, and by how fast a tabular policy learns.
+"""Compare credit schemes by how fast a policy learns, and with exact values where a suite's states fit a table.
 
   creditflow bench --out runs/bench
+  creditflow bench --envs shared --out runs/shared
   creditflow bench --preset full --envs sokoban,grids --out runs/full
   creditflow bench --envs sokoban@levels.txt,webshop --schemes grpo,graphgpo --out runs/mine
   creditflow bench --preset lm --out runs/lm
   creditflow bench --show runs/full/results.json
   creditflow bench --predictions judge.jsonl --credit-set turns.jsonl.gz --out runs/judge
+
+In the suite shared one policy over local features learns many grids or Sokoban levels at once, with the trainer's loss; in
+the others every task has a table of its own.
 
 Schemes that read annotations get them from the benchmark itself: --schemes pica means pica[fitted], with means over
 earlier rollouts, and also pica[exact], with exact values, where there are any. The preset full compares all of these
@@ -57,9 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument(
         "--envs",
-        default="sokoban,grids",
+        default="shared,sokoban,grids",
         metavar="SUITES",
-        help=f"comma-separated suites: {', '.join(SUITES)}, or ENV@PATH for your own files (default sokoban,grids)",
+        help=f"comma-separated suites: {', '.join(SUITES)}, or ENV@PATH for your own files (default shared,sokoban,grids)",
     )
     parser.add_argument(
         "--schemes", default="", help=f"comma-separated schemes (default all): {', '.join(credit.names())}"
@@ -105,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         scheme_entry(name)
     suites = list(dict.fromkeys(spec for spec in args.envs.split(",") if spec))
     if not suites:
-        raise ConfigError("name at least one suite with --envs, such as sokoban, grids or sokoban@levels.txt")
+        raise ConfigError("name at least one suite with --envs, such as shared, sokoban, grids or sokoban@levels.txt")
     for spec in suites:
         suite_name(spec)
     require_report()

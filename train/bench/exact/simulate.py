@@ -6,7 +6,7 @@ have the same content as those of ``GroupEnv``, stored as arrays; ``trajectories
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property
 from typing import Literal
@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.paths import Paths, sample_paths
 from creditflow.wrappers.records.arrays import GroupArrays, StateIndex
 from creditflow.wrappers.records.branches import EpisodeIndex
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, TRUNCATED, StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["ArrayGroup", "simulate"]
+__all__ = ["ArrayGroup", "group_of", "simulate"]
 
 STOPS: dict[int, StopReason] = {GOAL: "success", FAILED: "failed", TRUNCATED: "env_limit"}
 
@@ -231,12 +232,37 @@ def _fresh(start: str, name: str, offsets: NDArray[np.int64]) -> StateIndex:
     return StateIndex((start, *(f"{name}:{i}" for i in range(count))), before, after)
 
 
+def group_of(
+    paths: Paths,
+    lanes: slice,
+    mdp: FiniteMDP,
+    *,
+    name: str,
+    fresh: bool = False,
+    numbers: Callable[[NDArray[np.int32]], NDArray[np.int32]] = lambda states: states,
+) -> ArrayGroup:
+    """Some lanes of sampled rollouts as a group.
+
+    Args:
+        paths: sampled rollouts.
+        lanes: those of the group.
+        mdp: their task.
+        name, fresh: of the group.
+        numbers: maps the states of ``paths`` to those of the task.
+    """
+    length = paths.lengths[lanes]
+    longest = int(length.max())
+    taken = np.arange(longest) < length[:, None]
+    before, after = (
+        numbers(part[:, lanes].T[taken]) for part in (paths.states[:longest], paths.states[1 : longest + 1])
+    )
+    return ArrayGroup(mdp, before, after, paths.actions[:longest, lanes].T[taken], length, name, fresh=fresh)
+
+
 def simulate(
     mdp: FiniteMDP, policies: NDArray[np.float64], size: int, rng: np.random.Generator, *, name: str = "g"
 ) -> list[ArrayGroup]:
     """One group of ``size`` rollouts for each policy, all from the same random numbers.
-
-    Common random numbers reduce the variance of differences between policies, and between the schemes that produced them.
 
     Args:
         mdp: task as tables.
@@ -245,46 +271,7 @@ def simulate(
         rng: generator; how much is drawn from it does not depend on the policies.
         name: group id.
     """
-    count = len(policies)
-    lanes = count * size
-    owner = np.repeat(np.arange(count), size)
-    cumulative = np.cumsum(policies, axis=2)[:, :, :-1]
-    branches = None if mdp.deterministic else np.cumsum(mdp.transition_probs, axis=2)[:, :, :-1]
-    draws = rng.random((mdp.horizon, 1 if branches is None else 2, size))
-    state = np.full(lanes, mdp.start, np.int32)
-    states, actions = np.empty((mdp.horizon + 1, lanes), np.int32), np.empty((mdp.horizon, lanes), np.int32)
-    lengths = np.full(lanes, mdp.horizon, np.int64)
-    running = np.arange(lanes)
-    states[0] = state
-    for t in range(mdp.horizon):
-        now = state[running]
-        draw = draws[t][:, running % size]
-        action = (cumulative[owner[running], now] <= draw[0][:, None]).sum(axis=1)
-        branch = 0 if branches is None else (branches[now, action] <= draw[1][:, None]).sum(axis=1)
-        after = mdp.next_states[now, action, branch]
-        state[running] = after
-        actions[t, running] = action
-        states[t + 1] = state
-        terminated = after >= mdp.size
-        if terminated.any():
-            lengths[running[terminated]] = t + 1
-            running = running[~terminated]
-            if not len(running):
-                break
-    groups = []
-    for p in range(count):
-        lane = slice(p * size, (p + 1) * size)
-        length = lengths[lane]
-        longest = int(length.max())
-        taken = np.arange(longest) < length[:, None]
-        groups.append(
-            ArrayGroup(
-                mdp,
-                states[:longest, lane].T[taken],
-                states[1 : longest + 1, lane].T[taken],
-                actions[:longest, lane].T[taken],
-                length,
-                name,
-            )
-        )
-    return groups
+    start = np.full(size, mdp.start)
+    paths = sample_paths(mdp.next_states, mdp.transition_probs, policies, start, mdp.horizon, rng)
+    lanes = [slice(p * size, (p + 1) * size) for p in range(len(policies))]
+    return [group_of(paths, own, mdp, name=name) for own in lanes]

@@ -10,7 +10,9 @@ from creditflow.train.bench.language_model.suite.report import language_model_co
 from creditflow.train.bench.report.contrasts import Leader, against, leader_of, played_measure, table_measure
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.bench.report.summary import Summary, baseline
+from creditflow.train.bench.report.summary import Summary, baseline, main_schemes
+from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, standard_studies
+from creditflow.train.bench.studies import Study
 
 __all__ = ["conclusions", "suite_description"]
 
@@ -28,6 +30,8 @@ def conclusions(document: Mapping[str, Any]) -> list[str]:
     for suite in document["suites"]:
         if "cells" in suite:
             sentences += _exact_conclusions(suite)
+        elif "variations" in suite:
+            sentences += _shared_conclusions(suite)
         elif "rows" in suite:
             sentences += _played_conclusions(suite)
     if "language_models" in document:
@@ -81,6 +85,29 @@ def _learning_conclusions(suite: Mapping[str, Any], summary: Summary, schemes: S
     return sentences
 
 
+def _shared_conclusions(suite: Mapping[str, Any]) -> list[str]:
+    studies = standard_studies([Study.from_json(row) for row in suite["studies"]])
+    schemes = main_schemes([name for name in suite["schemes"] if name in methods_in(studies, "area")])
+    if not schemes:
+        return [f"{suite['name']}: no scheme is defined here."]
+    sentences, base = [], baseline(schemes)
+    for endpoint, where in (("area", "the training tasks"), ("held_out_area", "held-out tasks")):
+        measure = over_seeds(studies, endpoint)
+        top = leader_of(schemes, measure)
+        lead = f", {100 * measure(top.name, base).mean:+.1f} points compared with {base}" if top.name != base else ""
+        sentences.append(
+            f"{suite['name']}: with one policy for many tasks {top.name} learns fastest on {where}, with a mean success rate of "
+            f"{top.mean.text(2)}{lead}" + _not_separated(top, f"{100 * top.detectable:.1f} points") + "."
+        )
+    known = {metric: value for metric, value in suite["correlations"].items() if value is not None}
+    if "gain" in known:
+        sentences.append(
+            f"{suite['name']}: the gain of a single step (M2) predicts how well methods learn with a rank correlation of "
+            f"{known['gain']:.2f}."
+        )
+    return sentences
+
+
 def _played_conclusions(suite: Mapping[str, Any]) -> list[str]:
     rows = {n: suite["rows"][n] for n in suite["schemes"] if n in suite["rows"]}
     if not rows:
@@ -118,6 +145,8 @@ def suite_description(suite: Mapping[str, Any]) -> str:
         if log
         else "No log was recorded."
     )
+    if "variations" in suite:
+        return _shared_description(suite)
     if "studies" in suite:
         return (
             f"Learning with parameters shared over tasks, by study below ({len(suite['studies'])} in all). {recorded}"
@@ -137,4 +166,13 @@ def suite_description(suite: Mapping[str, Any]) -> str:
     return (
         f"{len(cells)} cells. Kinds of task: {', '.join(parts)}. Initial success rates: {successes}. Group sizes: {sizes}. "
         f"{tasks} tasks per cell, at most {suite['horizon']} turns. Values are exact. {recorded}"
+    )
+
+
+def _shared_description(suite: Mapping[str, Any]) -> str:
+    tasks, studies = suite["tasks"], [Study.from_json(row) for row in suite["studies"]]
+    return (
+        f"One policy over features of the state is shared by {tasks['train']} training tasks and {tasks['held_out']} held-out ones of a "
+        f"kind, {tasks['seeds']} times with other tasks. Kinds: {', '.join(suite['kinds'])}. {len(studies)} studies with learning curves, "
+        f"{len(suite['variations'])} of single steps only. Values are exact; the loss is the trainer's."
     )

@@ -41,8 +41,10 @@ DEFINITIONS = {
     "among the turns of failed and of successful rollouts; of credit centered within states (in brackets: of the credit "
     "itself)",
     "coverage, dead groups": "fraction of turns with credit other than 0; fraction of groups without any credit",
-    "area": "area under the learning curve: mean success rate while a tabular policy is trained, over a budget of environment "
-    "turns; the final criterion",
+    "area": "area under the learning curve: mean success rate while a policy is trained, over a budget of environment turns (a "
+    "shared policy: over its updates); the final criterion",
+    "shared policy": "one policy over features of the state that many tasks share, so that they help and disturb each other; held-out "
+    "tasks are measured but not trained on; one batch is what one update is made of",
     "KL": "Kullback–Leibler divergence from the old policy to the new one, in nats per turn",
     "95 % CI": "95 % confidence interval by Student's t; tasks, and seeds where there are several, are the samples",
     "p, detectable": "p-value adjusted by Holm's method over the schemes compared; the true difference that such a test finds with "

@@ -11,6 +11,8 @@ import numpy as np
 from creditflow.train.bench.report.figures import COLOURS, new_figure, require_plots, save_figure, tidy
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline, main_schemes
+from creditflow.train.bench.report.tables.shared import standard_studies
+from creditflow.train.bench.studies import Study
 
 __all__ = ["Plot", "plot_document"]
 
@@ -44,6 +46,8 @@ def plot_document(document: Mapping[str, Any], folder: Path) -> list[Plot]:
             plots.append(_bias_variance(suite, folder / f"bias-variance-{number}.png"))
             if any(cell["curves"] for cell in suite["cells"]):
                 plots.append(_curves(suite, folder / f"curves-{number}.png"))
+        elif "variations" in suite:
+            plots.append(_shared_curves(suite, folder / f"shared-{number}.png"))
         elif "rows" in suite:
             plots.append(_learning(suite, folder / f"learning-{number}.png"))
     return plots
@@ -124,6 +128,34 @@ def _curves(suite: Mapping[str, Any], path: Path) -> Plot:
         suite["name"],
         path,
         "Exact success rate while a tabular policy is trained, mean over the cells of each kind of task.",
+    )
+
+
+def _shared_curves(suite: Mapping[str, Any], path: Path) -> Plot:
+    """Mean exact success over the updates, one column per kind of task; training tasks above, held-out tasks below."""
+    studies = [Study.from_json(row) for row in suite["studies"]]
+    shown = [(study, suite["curves"][studies.index(study)]) for study in standard_studies(studies)]
+    names = [name for name in shown[0][1] if all(name in curves for _, curves in shown)]
+    look, updates = _look(suite, names), suite["updates"]
+    figure = new_figure(2.9 * len(shown) + 2.2, 6.0)
+    grid = figure.subplots(2, len(shown), squeeze=False, sharey="row", sharex=True)
+    for column, (study, curves) in zip(grid.T, shown, strict=True):
+        for side, axes in enumerate(column):
+            for name, style in look.items():
+                points = curves[name][side]
+                at = np.minimum(np.arange(len(points)) * updates["every"], updates["count"])
+                axes.plot(at, points, label=name, linewidth=1.6, **(style | {"marker": ""}))
+        column[0].set_title(study.kind if study.keys == "distinct" else f"{study.kind}, {study.keys} keys")
+        column[1].set_xlabel("update (equal KL divergence)")
+    for axes, tasks in zip(grid[:, 0], ("training tasks", "held-out tasks"), strict=True):
+        axes.set_ylabel(f"exact success, {tasks}")
+    _legend(figure)
+    _finish(figure, path)
+    return Plot(
+        suite["name"],
+        path,
+        "Exact success rate while one policy is trained on many tasks, mean over layout seeds: on the training tasks (above) and "
+        "on held-out tasks (below).",
     )
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from creditflow.envs.errors import CreditflowError
 from creditflow.train.bench.language_model.suite.sanity import language_model_checks
-from creditflow.train.bench.report.contrasts import study_measure
+from creditflow.train.bench.report.contrasts import Measure, study_measure
 from creditflow.train.bench.report.summary import methods_of
+from creditflow.train.bench.report.tables.shared import over_seeds
 from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import crossed_mean
 
@@ -50,18 +51,95 @@ def sanity_checks(document: Mapping[str, Any]) -> list[SanityCheck]:
     3. Shuffled credit gains less (M2) than the credit itself, averaged over the cells: for the exact advantage and every
        other X with a control ``shuffled(X)``.
 
-    Without exact values, and with a shared policy, negated credit leads to less learning than the credit itself, and shuffled
-    credit not to clearly more. On tables, all methods start from the same success rate.
+    Without exact values, and with a language model, negated credit leads to less learning than the credit itself, and
+    shuffled credit not to clearly more. On tables, all methods start from the same success rate.
+
+    With a shared policy over features, the first two as with exact values; shuffled credit gains less than the exact
+    advantage, and not clearly more than the scheme that it comes from; the negated exact advantage ends below its start; and
+    grpo and rloo differ, because several tasks share an update.
     """
     checks: list[SanityCheck] = []
     for suite in document["suites"]:
-        if "studies" in suite:
+        if "variations" in suite:
+            checks += _shared_checks(suite)
+        elif "studies" in suite:
             checks += _study_checks(suite)
         else:
             checks += _exact_checks(suite) if "cells" in suite else _played_checks(suite)
     if "language_models" in document:
         checks += [SanityCheck(*check) for check in language_model_checks(document["language_models"])]
     return checks
+
+
+def _shared_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
+    name, studies = suite["name"], [Study.from_json(row) for row in (*suite["studies"], *suite["variations"])]
+    needed = {"oracle_adv", "flipped(oracle_adv)", "shuffled(oracle_adv)"}
+    gains, cosines = ([study.results(metric) for study in studies] for metric in ("gain", "cos_batch"))
+    methods = [method for method in gains[0] if all(method in of_study for of_study in gains)]
+    statement, observed = "the controls were measured", f"{len(studies)} studies, {len(methods)} methods"
+    yield SanityCheck(name, statement, needed <= set(methods), observed)
+    if not needed <= set(methods):
+        return
+    cosine = {method: float(np.mean([of_study[method].mean() for of_study in cosines])) for method in methods}
+    second = max((method for method in methods if method != "oracle_adv"), key=cosine.__getitem__)
+    yield SanityCheck(
+        name,
+        "the exact advantage has the best one-batch cosine (M1)",
+        cosine["oracle_adv"] > cosine[second],
+        f"oracle_adv {cosine['oracle_adv']:.3f}; second best: {second} {cosine[second]:.3f}",
+    )
+    flipped = {
+        study.title: float(found["flipped(oracle_adv)"].mean()) for study, found in zip(studies, gains, strict=True)
+    }
+    worst = max(flipped, key=flipped.__getitem__)
+    yield SanityCheck(
+        name,
+        "the negated exact advantage makes the policy worse (M2), in every study",
+        flipped[worst] < 0.0,
+        f"largest gain {flipped[worst]:+.3f} ({worst})",
+    )
+    for method in methods:
+        if method.startswith("shuffled("):
+            yield _shuffled_check(name, method, over_seeds(studies, "gain"))
+    if {"grpo", "rloo"} <= set(methods):
+        apart = max(float(np.abs(found["grpo"] - found["rloo"]).max()) for found in gains)
+        yield SanityCheck(
+            name, "grpo and rloo differ where tasks share an update", apart > 0.0, f"by up to {apart:.3f}"
+        )
+    yield from _curve_checks(suite)
+
+
+def _shuffled_check(suite: str, method: str, gain: Measure) -> SanityCheck:
+    """Of the exact advantage by the means; of a scheme only beyond the interval, as some hardly distinguish turns."""
+    base = method[9:-1]
+    own, corrupted, lead = gain(base, "").mean, gain(method, "").mean, gain(method, base)
+    if "oracle" in base:
+        statement, passed = f"{method} gains less (M2) than {base}", corrupted < own
+    else:
+        statement = f"{method} does not gain clearly more (M2) than {base} (otherwise the benchmark or {base} is wrong)"
+        passed = corrupted <= own or not lead.interval.low > 0.0
+    return SanityCheck(suite, statement, passed, f"{corrupted:.3f} against {own:.3f}")
+
+
+def _curve_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
+    titles = [Study.from_json(row).title for row in suite["studies"]]
+    starts = [{train[0] for train, _ in curves.values()} for curves in suite["curves"]]
+    apart = [title for title, found in zip(titles, starts, strict=True) if max(found) - min(found) > 1e-3]
+    yield SanityCheck(
+        suite["name"],
+        "all learning curves of a study start at the same success rate",
+        not apart,
+        ", ".join(apart) or "true in all studies",
+    )
+    ends = {
+        title: curves["flipped(oracle_adv)"][0][-1] - curves["flipped(oracle_adv)"][0][0]
+        for title, curves in zip(titles, suite["curves"], strict=True)
+        if "flipped(oracle_adv)" in curves
+    }
+    if ends:
+        worst = max(ends, key=ends.__getitem__)
+        statement = "the negated exact advantage unlearns, in every study"
+        yield SanityCheck(suite["name"], statement, ends[worst] < 0.0, f"largest change {ends[worst]:+.3f} ({worst})")
 
 
 def _exact_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:

@@ -16,7 +16,7 @@ from creditflow.train.bench.shared.credits import batch_credit
 from creditflow.train.bench.shared.loss import LossTurns, loss_turns
 from creditflow.train.bench.shared.policy import SharedPolicy
 from creditflow.train.bench.shared.rollouts import sample_groups
-from creditflow.train.bench.shared.stack import StackedTasks
+from creditflow.train.bench.shared.stack import StackedTasks, split_rows
 from creditflow.train.settings.update import LossConfig
 from creditflow.wrappers.credit import Credit
 
@@ -59,13 +59,21 @@ class Batch(NamedTuple):
     visits: Floats
     groups: list[ArrayGroup]
 
-    def credit(self, name: str, source: AnnotationSource, seed: Sequence[int], sampling: Sampling) -> list[Credit]:
-        """Credit of a method for every group.
+    def credit(
+        self,
+        name: str,
+        source: AnnotationSource,
+        seed: Sequence[int],
+        sampling: Sampling,
+        known: dict[str, list[Credit]] | None = None,
+    ) -> list[Credit]:
+        """Credit of a method for every group; see ``batch_credit``.
 
         Raises:
             CreditError: the scheme cannot score one of the groups.
         """
-        return batch_credit(name, self.groups, self.split(self.policy), source, seed, key=sampling.key)
+        policies = self.split(self.policy)
+        return batch_credit(name, self.groups, policies, source, seed, key=sampling.key, known=known)
 
     def turns(self, credits_: Sequence[Credit], sampling: Sampling) -> LossTurns:
         """The turns that are in the loss."""
@@ -73,7 +81,7 @@ class Batch(NamedTuple):
 
     def split(self, table: Floats) -> list[Floats]:
         """A table (S, …) over the stacked states as one table per task."""
-        return np.split(table, np.cumsum([group.mdp.size for group in self.groups])[:-1])
+        return split_rows(table, [group.mdp.size for group in self.groups])
 
 
 def draw_tasks(train: Sequence[int], batch: int, rng: np.random.Generator) -> list[int]:

@@ -34,6 +34,7 @@ def batch_credit(
     seed: Sequence[int],
     *,
     key: Literal["state", "text"] = "state",
+    known: dict[str, list[Credit]] | None = None,
 ) -> list[Credit]:
     """Credit of one method for each group.
 
@@ -44,26 +45,36 @@ def batch_credit(
         source: annotation source of the method.
         seed: non-negative integers, the seed of the shuffling.
         key: which key schemes compare states by.
+        known: credit of these groups by uncorrupted name, which is used and added to.
 
     Raises:
         ConfigError: the name is unknown.
         CreditError: the scheme cannot score one of the groups.
     """
-    base = base_method(name)
-    evaluators = [ExactEvaluator(group.mdp, policy) for group, policy in zip(groups, policies, strict=True)]
-    if base in ORACLES:
-        plain = [ORACLES[base](one)(group) for group, one in zip(groups, evaluators, strict=True)]
-    elif base in STATELESS:
-        plain = [STATELESS[base](group) for group in groups]
-    else:
-        annotated = list(map(source.annotate, groups, evaluators))
-        plain = _bound(base, groups[0].mdp.horizon, key)(annotated)
+    base, known = base_method(name), {} if known is None else known
+    if base not in known:
+        known[base] = _uncorrupted(base, groups, policies, source, key)
     if name == base:
-        return plain
+        return known[base]
     return [
         with_corruption(name, _always(given), [*seed, number])(group)
-        for number, (group, given) in enumerate(zip(groups, plain, strict=True))
+        for number, (group, given) in enumerate(zip(groups, known[base], strict=True))
     ]
+
+
+def _uncorrupted(
+    name: str,
+    groups: Sequence[ArrayGroup],
+    policies: Sequence[NDArray[np.float64]],
+    source: AnnotationSource,
+    key: Literal["state", "text"],
+) -> list[Credit]:
+    if name in STATELESS:
+        return [STATELESS[name](group) for group in groups]
+    evaluators = [ExactEvaluator(group.mdp, policy) for group, policy in zip(groups, policies, strict=True)]
+    if name in ORACLES:
+        return [ORACLES[name](one)(group) for group, one in zip(groups, evaluators, strict=True)]
+    return _bound(name, groups[0].mdp.horizon, key)(list(map(source.annotate, groups, evaluators)))
 
 
 def _always(given: Credit) -> Callable[[str], CreditFunction]:

@@ -27,11 +27,11 @@ class FeaturesOf(NamedTuple):
 
     Attributes:
         indices: int64 (S, K), the K features of each state.
-        bounds: int64 (n − 1,), where all tasks but the first begin.
+        lengths: number of states of each task.
     """
 
     indices: NDArray[np.int64]
-    bounds: NDArray[np.int64]
+    lengths: list[int]
 
 
 class Features:
@@ -55,7 +55,7 @@ class Features:
         wanted = tuple(tasks)
         if self._last is None or self._last[0] != wanted:
             parts = [self._indices[i] for i in wanted]
-            self._last = wanted, FeaturesOf(np.concatenate(parts), np.cumsum([len(part) for part in parts])[:-1])
+            self._last = wanted, FeaturesOf(np.concatenate(parts), [len(part) for part in parts])
         return self._last[1]
 
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from creditflow.train.bench.annotation_sources import AnnotationSource, open_annotation_source
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.shared.batch import Batch, Sampling, draw_tasks, sample_batches
+from creditflow.train.bench.shared.evaluation import Evaluation
 from creditflow.train.bench.shared.loss import LossTurns, ascent_weights
 from creditflow.train.bench.shared.policy import SharedPolicy
-from creditflow.train.bench.shared.stack import StackedTasks
 from creditflow.train.bench.shared.steps import matched_step
 from creditflow.wrappers.credit import CreditError
 
@@ -62,7 +62,7 @@ class SharedCurve(NamedTuple):
 
     Attributes:
         train: float64 (points,), mean over the training tasks.
-        held_out: float64 (points,), mean over the held-out tasks; empty without any.
+        held_out: float64 (points,), mean over the held-out tasks; nan without any.
     """
 
     train: Floats
@@ -76,7 +76,7 @@ class SharedCurve(NamedTuple):
     @property
     def held_out_area(self) -> float:
         """The same on held-out tasks; nan without any."""
-        return float(self.held_out[1:].mean()) if len(self.held_out) else float("nan")
+        return float(self.held_out[1:].mean())
 
 
 class SharedCurves(NamedTuple):
@@ -121,8 +121,8 @@ def learn_shared(
         name: _Learner(name, policy, update, open_annotation_source(name, mdps[0].horizon, sampling.key))
         for name in names
     }
-    record = _Record(mdps, train, held_out)
-    record.measure(learners)
+    evaluation = Evaluation(mdps, train, held_out)
+    points = {name: [evaluation.add(policy)] for name in names}
     undefined: dict[str, str] = {}
     for number in range(1, updates + 1):
         if not learners:
@@ -140,28 +140,10 @@ def learn_shared(
                 undefined[name] = str(error)
                 del learners[name]
         if number % every == 0 or number == updates:
-            record.measure(learners)
-    return SharedCurves({name: record.curve(name) for name in learners}, undefined)
-
-
-class _Record:
-    """Exact success of every method at every measured point."""
-
-    def __init__(self, mdps: Sequence[FiniteMDP], train: Sequence[int], held_out: Sequence[int]) -> None:
-        self._tasks, self._trained = [*train, *held_out], len(train)
-        self._stack = StackedTasks([mdps[i] for i in self._tasks])
-        self._points: dict[str, list[Floats]] = {}
-
-    def measure(self, learners: Mapping[str, _Learner]) -> None:
-        """Add a point to every curve."""
-        for name, learner in learners.items():
-            table = np.concatenate(learner.policy.probabilities(self._tasks))
-            self._points.setdefault(name, []).append(self._stack.success(table[None])[0])
-
-    def curve(self, name: str) -> SharedCurve:
-        rates = np.array(self._points[name])
-        other = rates[:, self._trained :]
-        return SharedCurve(rates[:, : self._trained].mean(axis=1), other.mean(axis=1) if other.size else np.zeros(0))
+            for name, learner in learners.items():
+                points[name].append(evaluation.add(learner.policy))
+    curves = {name: evaluation.means(points[name]).T for name in learners}
+    return SharedCurves({name: SharedCurve(own, other) for name, (own, other) in curves.items()}, undefined)
 
 
 class _Learner:

@@ -18,17 +18,17 @@ from creditflow.train.bench.annotation_sources import HELD_OUT, AnnotationSource
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.metrics import coverage
 from creditflow.train.bench.shared.batch import Batch, Sampling, draw_tasks, sample_batches
+from creditflow.train.bench.shared.evaluation import Evaluation
 from creditflow.train.bench.shared.loss import ascent_weights
 from creditflow.train.bench.shared.policy import SharedPolicy
 from creditflow.train.bench.shared.stack import StackedTasks
 from creditflow.train.bench.shared.steps import matched_step
-from creditflow.wrappers.credit import CreditError
+from creditflow.wrappers.credit import Credit, CreditError
 
 __all__ = ["KLS", "GradientMoments", "SharedMeasured", "SharedMeasures", "measure_shared"]
 
 Floats = NDArray[np.float64]
 KLS: Final = (0.001, 0.01)
-CHUNK: Final = 16  # policies evaluated together: as many as stay in a core's cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ def measure_shared(
         batches: number of batches.
     """
     (fitting_rng,) = rng.spawn(1)  # so that annotations leave all other random numbers as they are
-    evaluation = _Evaluation(policy, mdps, train, held_out)
-    runs = {name: _Run(evaluation.aim) for name in names}
+    gains = _Gains(policy, mdps, train, held_out)
+    runs = {name: _Run(gains.aim) for name in names}
     undefined: dict[str, str] = {}
     for number in range(batches):
         tasks = draw_tasks(train, sampling.batch, rng)
@@ -140,17 +140,17 @@ def measure_shared(
             earlier = sample_batches(
                 mdps, tasks, [policy], sampling, fitting_rng, name=label, size=HELD_OUT * sampling.size
             )
+        known: dict[str, list[Credit]] = {}  # of this batch
         for name in list(runs):
             source = open_annotation_source(name, mdps[0].horizon, sampling.key)
             try:
-                runs[name].add(policy, batch, _updated(source, earlier), evaluation, sampling, name, seed)
+                runs[name].add(policy, batch, _updated(source, earlier), gains, (name, seed, sampling, known))
             except CreditError as error:
                 if "oracle" in name:
                     raise
                 undefined[name] = str(error)
                 del runs[name]
-    evaluation.finish()
-    return SharedMeasured({name: run.measures(evaluation) for name, run in runs.items()}, undefined)
+    return SharedMeasured({name: run.measures(gains) for name, run in runs.items()}, undefined)
 
 
 def _updated(source: AnnotationSource, earlier: Sequence[Batch]) -> AnnotationSource:
@@ -173,24 +173,22 @@ class _Run:
         policy: SharedPolicy,
         batch: Batch,
         source: AnnotationSource,
-        evaluation: _Evaluation,
-        sampling: Sampling,
-        name: str,
-        seed: int,
+        gains: _Gains,
+        how: tuple[str, int, Sampling, dict[str, list[Credit]]],
     ) -> None:
         """Measure one batch."""
-        credits_ = batch.credit(name, source, [seed], sampling)
+        name, seed, sampling, known = how
+        credits_ = batch.credit(name, source, [seed], sampling, known)
         weights = ascent_weights(batch.turns(credits_, sampling), batch.policy, sampling.loss)
         gradient = policy.gradient(batch.tasks, batch.split(weights))
         self._moments.add(gradient)
         for kl, numbers in self._steps.items():
-            numbers.append(evaluation.add(matched_step(policy, batch.tasks, gradient, batch.visits, kl)[0]))
+            numbers.append(gains.add(matched_step(policy, batch.tasks, gradient, batch.visits, kl)[0]))
         self._covered.append(coverage(credits_))
         self._dead += [not given.flat_advantages.any() for given in credits_]
 
-    def measures(self, evaluation: _Evaluation) -> SharedMeasures:
-        gains = {kl: evaluation.gain(numbers, kl) for kl, numbers in self._steps.items()}
-        (small, small_other), (large, large_other) = (gains[kl] for kl in KLS)
+    def measures(self, gains: _Gains) -> SharedMeasures:
+        (small, small_other), (large, large_other) = (gains.mean(self._steps[kl], kl) for kl in KLS)
         return SharedMeasures(
             **self._moments.values(),
             gain_small=small,
@@ -202,39 +200,26 @@ class _Run:
         )
 
 
-class _Evaluation:
-    """Exact success of many moved policies on all tasks, and the exact gradient with the gain of a step along it."""
+class _Gains:
+    """Gains of exact success, in units of what a step along the exact gradient gains on the training tasks."""
 
     def __init__(
         self, policy: SharedPolicy, mdps: Sequence[FiniteMDP], train: Sequence[int], held_out: Sequence[int]
     ) -> None:
-        self._tasks, self._trained = [*train, *held_out], len(train)
-        self._stack = StackedTasks([mdps[i] for i in self._tasks])
-        self._waiting: list[Floats] = []
-        self._success: list[Floats] = []
+        self._evaluation = Evaluation(mdps, train, held_out)
         stack = StackedTasks([mdps[i] for i in train])
         table = np.concatenate(policy.probabilities(train))
         self.aim = policy.gradient(train, stack.split(stack.gradient_weights(table) / len(train)))
         turns = stack.expected_turns(table[None])[0]
-        self.add(policy)
+        self._start = self.add(policy)
         self._along = {kl: self.add(matched_step(policy, train, self.aim, turns / turns.sum(), kl)[0]) for kl in KLS}
 
     def add(self, policy: SharedPolicy) -> int:
-        """Evaluate a policy, in time; returns its number."""
-        self._waiting.append(np.concatenate(policy.probabilities(self._tasks)))
-        if len(self._waiting) == CHUNK:
-            self.finish()
-        return len(self._success) + len(self._waiting) - 1
+        """Evaluate a moved policy, in time; returns its number."""
+        return self._evaluation.add(policy)
 
-    def finish(self) -> None:
-        """Evaluate the policies that wait."""
-        if self._waiting:
-            self._success += list(self._stack.success(np.stack(self._waiting)))
-            self._waiting = []
-
-    def gain(self, numbers: Sequence[int], kl: float) -> tuple[float, float]:
-        """Mean gain of these policies on training and on held-out tasks, in units of the exact gradient's on the former."""
-        moved = np.mean([self._success[i] for i in numbers], axis=0) - self._success[0]
-        exact = self._success[self._along[kl]] - self._success[0]
-        unit, other = float(exact[: self._trained].mean()), moved[self._trained :]
-        return float(moved[: self._trained].mean()) / unit, float(other.mean()) / unit if len(other) else float("nan")
+    def mean(self, numbers: Sequence[int], kl: float) -> tuple[float, float]:
+        """Mean gain of these policies on the training tasks and on the held-out tasks."""
+        start, along = self._evaluation.means([self._start, self._along[kl]])
+        own, other = ((self._evaluation.means(numbers) - start).mean(axis=0) / (along - start)[0]).tolist()
+        return own, other

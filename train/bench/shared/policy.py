@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.exact.policies import softmax
 from creditflow.train.bench.shared.features import Features, FeaturesOf
-from creditflow.train.bench.shared.stack import StackedTasks
+from creditflow.train.bench.shared.stack import StackedTasks, split_rows
 
 __all__ = ["LinearPolicy", "SharedPolicy", "policy_with_success"]
 
@@ -51,7 +51,7 @@ class LinearPolicy:
     def probabilities(self, tasks: Sequence[int]) -> list[Floats]:
         """π of each task: float64 (S_i, A)."""
         found = self.features.of(tasks)
-        return np.split(self._table(found), found.bounds)
+        return split_rows(self._table(found), found.lengths)
 
     def gradient(self, tasks: Sequence[int], weights: Sequence[Floats]) -> Floats:
         """Σ_i Σ_sa weights_i[s, a] ∇ log π_i(a|s): float64 ((F + 1) · A,)."""

@@ -136,3 +136,17 @@ def test_annotations_are_fitted_on_other_rollouts():
     assert list(measured.methods) == names
     alone = measure_shared(policy, mdps, [0, 1], [], ["grpo"], np.random.default_rng(0), sampling=sampling, batches=2)
     assert measured.methods["grpo"].gain == alone.methods["grpo"].gain
+
+
+def test_fresh_keys_change_nothing_for_credit_that_reads_no_states():
+    policy, mdps = table_policy("pits", 2)
+    plain, fresh = (
+        measure_shared(
+            policy, mdps, [0], [1], ["grpo", "stateless", "grouptd"], np.random.default_rng(0),
+            sampling=Sampling(1, 6, fresh=fresh), batches=3,
+        ).methods
+        for fresh in (False, True)
+    )  # fmt: skip
+    assert plain["grpo"] == fresh["grpo"]
+    assert plain["stateless"] == fresh["stateless"]
+    assert plain["grouptd"] != fresh["grouptd"]

@@ -1,0 +1,142 @@
+"""The suite end to end at smoke size: document, tables, sanity checks, resumption."""
+
+import json
+
+import numpy as np
+import pytest
+
+from creditflow.train.bench.report.conclusions import conclusions
+from creditflow.train.bench.report.regimes import verdicts
+from creditflow.train.bench.report.sanity import BenchmarkBrokenError, require_sane, sanity_checks
+from creditflow.train.bench.report.tables import suite_tables
+from creditflow.train.bench.report.text import document_text
+from creditflow.train.bench.results import read_results
+from creditflow.train.bench.shared.cells import run_unit
+from creditflow.train.cli import main
+
+SCHEMES = {"grpo", "rloo", "graphgpo", "grouptd"}
+COMMAND = ["bench", "--preset", "smoke", "--seed", "5", "--envs", "shared", "--schemes", "grpo,rloo,graphgpo,grouptd"]
+
+
+def test_all_sanity_checks_pass(document):
+    assert [check.check for check in sanity_checks(document) if not check.passed] == []
+
+
+def test_tables_have_every_scheme_and_control(document):
+    (suite,) = document["suites"]
+    learning, step, varied, predictors = suite_tables(suite)
+    for table in (step, varied):
+        assert {row[0] for row in table.rows[1:]} == SCHEMES | set(suite["controls"])
+    learned = {row[0] for row in learning.rows[1:]}
+    assert learned >= SCHEMES | {"oracle_adv", "stateless", "position", "flipped(oracle_adv)"}
+    assert learning.controls == step.controls == 4
+    assert "pits, fresh keys" in learning.rows[0]
+    assert len(predictors.rows) == 6
+
+
+def test_the_report_states_the_suite_in_words(document, shared_out):
+    text = document_text(document)
+    assert "Learning with a shared policy" in text
+    assert "shared policy" in text.partition("Which scheme when")[2]
+    assert any("held-out tasks" in sentence for sentence in conclusions(document))
+    page = (shared_out / "report.html").read_text()
+    assert "Single steps" in page
+    assert page.count("data:image/png") == 1
+    assert len(verdicts(document)) == 2
+
+
+def changed(document, method, metric, value):
+    for study in (*document["suites"][0]["studies"], *document["suites"][0]["variations"]):
+        study["endpoints"][metric][method] = [[value]] * len(study["endpoints"][metric][method])
+    return document
+
+
+@pytest.mark.parametrize(
+    ("method", "metric", "value", "broken"),
+    [
+        ("grouptd", "cos_batch", 0.999, "best one-batch cosine"),
+        ("flipped(oracle_adv)", "gain", 0.01, "makes the policy worse"),
+        ("shuffled(oracle_adv)", "gain", 2.0, "shuffled\\(oracle_adv\\) gains less"),
+        ("shuffled(grouptd)", "gain", 2.0, "shuffled\\(grouptd\\) does not gain clearly more"),
+    ],
+)
+def test_a_control_that_misbehaves_breaks_the_benchmark(document, method, metric, value, broken):
+    with pytest.raises(BenchmarkBrokenError, match=broken):
+        require_sane(changed(document, method, metric, value))
+
+
+def test_grpo_equal_to_rloo_breaks_the_benchmark(document):
+    for study in (*document["suites"][0]["studies"], *document["suites"][0]["variations"]):
+        study["endpoints"]["gain"]["rloo"] = study["endpoints"]["gain"]["grpo"]
+    with pytest.raises(BenchmarkBrokenError, match="grpo and rloo differ"):
+        require_sane(document)
+
+
+def test_curves_that_start_apart_or_learn_from_negated_credit_break_the_benchmark(document):
+    curves = document["suites"][0]["curves"][1]
+    curves["grpo"][0][0] += 0.01
+    with pytest.raises(BenchmarkBrokenError, match="start at the same success rate"):
+        require_sane(document)
+    curves["grpo"][0][0] -= 0.01
+    curves["flipped(oracle_adv)"][0][-1] = 0.9
+    with pytest.raises(BenchmarkBrokenError, match="unlearns"):
+        require_sane(document)
+
+
+def test_a_run_without_controls_is_no_benchmark(document):
+    for study in document["suites"][0]["studies"]:
+        del study["endpoints"]["gain"]["oracle_adv"]
+    with pytest.raises(BenchmarkBrokenError, match="the controls were measured"):
+        require_sane(document)
+
+
+def test_several_workers_give_the_same_numbers(document, tmp_path):
+    assert main([*COMMAND, "--workers", "2", "--out", str(tmp_path)]) == 0
+    again, one = read_results(tmp_path / "results.json")["suites"][0], document["suites"][0]
+    del one["cost"], again["cost"]  # milliseconds
+    assert one == again
+
+
+def test_an_interrupted_run_is_resumed_where_it_stopped(document, tmp_path, monkeypatch):
+    done: list[tuple[object, int]] = []
+    most = 2
+
+    def stops(cell, work, methods, learned, seed, unit):
+        if len(done) == most:
+            raise KeyboardInterrupt
+        done.append((cell, unit))
+        return run_unit(cell, work, methods, learned, seed, unit)
+
+    monkeypatch.setattr("creditflow.train.bench.shared.run.run_unit", stops)
+    command = [*COMMAND, "--workers", "1", "--out", str(tmp_path)]
+    assert main(command) == 130
+    assert len(list((tmp_path / "unfinished").rglob("*.json"))) == 2
+    most = 100
+    assert main([*command, "--resume"]) == 0
+    assert len(done) == len(set(done)) == 6
+    resumed = read_results(tmp_path / "results.json")["suites"][0]
+    assert resumed["studies"] == document["suites"][0]["studies"]
+
+
+def test_another_seed_gives_other_tasks(document, tmp_path):
+    command = [
+        "bench",
+        "--preset",
+        "smoke",
+        "--seed",
+        "6",
+        "--envs",
+        "shared",
+        "--schemes",
+        "grpo",
+        "--out",
+        str(tmp_path),
+    ]
+    assert main([*command, "--workers", "1"]) == 0
+    other = read_results(tmp_path / "results.json")["suites"][0]["studies"][0]["endpoints"]["area"]["grpo"]
+    own = document["suites"][0]["studies"][0]["endpoints"]["area"]["grpo"]
+    assert not np.isclose(other, own).any()
+
+
+def test_results_contain_neither_nan_nor_infinity(shared_out):
+    json.loads((shared_out / "results.json").read_text(), parse_constant=lambda name: pytest.fail(name))

@@ -1,0 +1,185 @@
+"""The tables of the suite ``shared``: learning and single steps over all kinds of task, and what changes when one thing is varied.
+
+The sample is the layout seed. Studies share their seeds, so they are averaged within a seed first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from creditflow.train.bench.report.contrasts import Measure, against, contrast_texts
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.report.summary import baseline
+from creditflow.train.bench.report.tables.table import Table, number_text, ordered
+from creditflow.train.bench.studies import Study
+from creditflow.train.statistics import crossed_mean
+
+__all__ = ["methods_in", "over_seeds", "shared_tables", "standard_studies"]
+
+PREDICTORS: Mapping[str, str] = {
+    "gain_small": "gain, KL 0.001 (M2)",
+    "gain": "gain, KL 0.01 (M2)",
+    "held_out_gain": "gain on held-out tasks, KL 0.01 (M2)",
+    "cos_batch": "cosine, one batch (M1)",
+    "cos_mean": "cosine, mean (M1)",
+}
+
+
+def shared_tables(suite: Mapping[str, Any]) -> list[Table]:
+    """All tables of the suite."""
+    studies = [Study.from_json(row) for row in suite["studies"]]
+    standard = standard_studies(studies)
+    varied = [study for study in studies if study not in standard]
+    single = [standard[0], *varied, *(Study.from_json(row) for row in suite["variations"])]
+    tables = [_learning_table(suite, standard), _step_table(suite, standard)]
+    if varied:
+        tables.append(_varied_table(suite, [standard[0], *varied], "area", "Learning when one thing is varied"))
+    if len(single) > 1:
+        tables.append(_varied_table(suite, single, "gain", "Single steps when one thing is varied (M2)"))
+    return [*tables, _correlation_table(suite)]
+
+
+def standard_studies(studies: Sequence[Study]) -> list[Study]:
+    """The studies in the setting of the first, of all kinds of task."""
+    first = studies[0]
+    setting = (first.batch, first.size, first.condition)
+    return [study for study in studies if (study.batch, study.size, study.condition) == setting]
+
+
+def methods_in(studies: Sequence[Study], endpoint: str) -> list[str]:
+    """The methods that every study has, in the order of the first."""
+    found = [study.results(endpoint) for study in studies]
+    return [name for name in found[0] if all(name in results for results in found)]
+
+
+def over_seeds(studies: Sequence[Study], endpoint: str) -> Measure:
+    """Means of an endpoint over studies with standard errors over the layout seeds that they share."""
+    means = {
+        name: np.mean([study.results(endpoint)[name].mean(axis=1) for study in studies], axis=0)[:, None]
+        for name in methods_in(studies, endpoint)
+    }
+    return lambda method, over: crossed_mean(means[method] - means[over] if over else means[method])
+
+
+def _parts(suite: Mapping[str, Any], names: Sequence[str]) -> tuple[list[str], list[str]]:
+    schemes, controls = ([name for name in suite[part] if name in names] for part in ("schemes", "controls"))
+    return schemes, controls
+
+
+def _mean(studies: Sequence[Study], endpoint: str, name: str) -> float:
+    """Mean over studies and seeds (median for the variance) of the known values."""
+    values = np.concatenate([study.results(endpoint)[name].ravel() for study in studies])
+    known = values[np.isfinite(values)]
+    return float(np.median(known) if endpoint == "variance" else known.mean()) if len(known) else float("nan")
+
+
+def _label(study: Study) -> str:
+    return study.kind if study.keys == "distinct" or study.kind == "alias" else f"{study.kind}, {study.keys} keys"
+
+
+def _learning_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table:
+    schemes, controls = _parts(suite, methods_in(studies, "area"))
+    base, area, held_out = (
+        baseline([*schemes, *controls]),
+        *(over_seeds(studies, endpoint) for endpoint in ("area", "held_out_area")),
+    )
+    family = against(base, schemes, area)
+    rows = [
+        ["method", f"area minus {base} [95 % CI]", "p", "detectable", "area", "final success",
+         f"held-out area minus {base} [95 % CI]", "held-out final", *map(_label, studies), "ms per 1000 turns"]
+    ]  # fmt: skip
+    bars: list[Estimate | None] = []
+    schemes = ordered(schemes, lambda name: area(name, "").mean)
+    for name in (*schemes, *controls):
+        lead = Estimate.of(area(name, base)) if name != base else None
+        tested = ["–"] * 3 if lead is None else [lead.text(sign="+"), "–", "–"]
+        if name in family:
+            tested = contrast_texts(family[name])
+        other = "–" if name == base else Estimate.of(held_out(name, base)).text(sign="+")
+        kinds = [f"{_mean([study], 'area', name):.3f}" for study in studies]
+        cost = suite["cost"].get(name)
+        rows.append(
+            [name, *tested, f"{area(name, '').mean:.3f}", f"{_mean(studies, 'final', name):.3f}", other,
+             f"{_mean(studies, 'held_out_final', name):.3f}", *kinds, "–" if cost is None else f"{cost:.1f}"]
+        )  # fmt: skip
+        bars.append(None if name.startswith("flipped(") else lead)
+    updates, tasks, first = suite["updates"], suite["tasks"], studies[0]
+    return Table(
+        "Learning with a shared policy",
+        f"Area: mean exact success on the {tasks['train']} training tasks after every {updates['every']} of {updates['count']} "
+        f"updates; held-out: on {tasks['held_out']} other tasks of the kind. An update has {first.batch} tasks × {first.size} rollouts, "
+        f"the loss aggregation of the scheme, and a KL divergence of {updates['kl']:g} nats per turn. Means over the kinds of "
+        f"task; area by kind on the right. Intervals: 95 %, over {tasks['seeds']} layout seeds, each with tasks of its own. p is "
+        f"adjusted by Holm over {len(family)} schemes; detectable is the true difference that such a test finds with probability "
+        ".8. The last column is the time to assign credit.",
+        rows,
+        len(schemes),
+        tuple(bars),
+    )
+
+
+def _step_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table:
+    schemes, controls = _parts(suite, methods_in(studies, "gain"))
+    base, gain = baseline([*schemes, *controls]), over_seeds(studies, "gain")
+    held_out = over_seeds(studies, "held_out_gain")
+    rows = [
+        ["method", "gain, KL 0.01 [95 % CI]", f"minus {base}", "gain, KL 0.001", "held-out gain, KL 0.01", "cosine, mean",
+         "cosine, one batch", "bias²", "variance", "coverage", "dead groups", *map(_label, studies)]
+    ]  # fmt: skip
+    bars: list[Estimate | None] = []
+    schemes = ordered(schemes, lambda name: gain(name, "").mean)
+    for name in (*schemes, *controls):
+        own = Estimate.of(gain(name, ""))
+        metrics = [
+            number_text(_mean(studies, metric, name))
+            for metric in ("cos_mean", "cos_batch", "bias2", "variance", "coverage", "dead_groups")
+        ]
+        rows.append(
+            [name, str(own), "–" if name == base else Estimate.of(gain(name, base)).text(sign="+"),
+             number_text(_mean(studies, "gain_small", name)), number_text(held_out(name, "").mean), *metrics,
+             *(number_text(_mean([study], "gain", name)) for study in studies)]
+        )  # fmt: skip
+        bars.append(None if name.startswith("flipped(") else own)
+    return Table(
+        "Single steps (M1, M2, M3), in the policy's own parameters",
+        "Gain: mean exact success on all training tasks (held-out: on the held-out tasks) gained by one step of a given KL "
+        "divergence along the gradient of one batch, relative to what the exact gradient gains on the training tasks. Cosine, "
+        "squared bias and variance (median): of that gradient against the exact one. By kind of task: gain at KL 0.01.",
+        rows,
+        len(schemes),
+        tuple(bars),
+    )
+
+
+def _varied_table(suite: Mapping[str, Any], studies: Sequence[Study], endpoint: str, title: str) -> Table:
+    schemes, controls = _parts(suite, methods_in(studies, endpoint))
+    schemes = ordered(schemes, lambda name: _mean(studies[:1], endpoint, name))
+    heads = [f"{study.batch} × {study.size}" + (f", {study.condition}" if study.condition else "") for study in studies]
+    rows = [["method", *heads]]
+    rows += [
+        [name, *(number_text(_mean([study], endpoint, name), 3 if endpoint == "area" else 2) for study in studies)]
+        for name in (*schemes, *controls)
+    ]
+    return Table(
+        title,
+        f"Kind of task: {_label(studies[0])}. First column: the standard setting, tasks × rollouts of an update. The others differ from "
+        "it as they say. "
+        + ("Area under the learning curve." if endpoint == "area" else "Gain of one step at KL 0.01.")
+        + " Columns have other tasks or amounts of data, so compare within a column.",
+        rows,
+        len(schemes),
+    )
+
+
+def _correlation_table(suite: Mapping[str, Any]) -> Table:
+    rows = [["metric", "rank correlation with the area"]]
+    rows += [[PREDICTORS[name], number_text(value)] for name, value in suite["correlations"].items()]
+    return Table(
+        "Which metric predicts learning",
+        "Spearman's rank correlation, over methods, of each metric with the area under the learning curve; mean over studies.",
+        rows,
+        len(rows) - 1,
+    )

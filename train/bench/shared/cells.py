@@ -1,0 +1,218 @@
+"""Cells of the suite: kind of task × feature map × batch × group size × initial success; one layout seed of a cell is one job.
+
+Everything in a cell is paired by layout seed: all methods have the same tasks, start and random numbers. The sample is the
+layout seed, because the tasks of one seed are coupled by the policy that they share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from creditflow.envs.errors import DataError
+from creditflow.train.bench.presets import SharedWork
+from creditflow.train.bench.shared.batch import Sampling
+from creditflow.train.bench.shared.features import make_features
+from creditflow.train.bench.shared.learning import KLUpdate, SharedCurve, learn_shared
+from creditflow.train.bench.shared.metrics import SharedMeasures, measure_shared
+from creditflow.train.bench.shared.policy import LinearPolicy, policy_with_success
+from creditflow.train.bench.shared.stack import StackedTasks
+from creditflow.train.bench.shared.tasks import SHARED_KINDS, ViewedTask, viewed_tasks
+from creditflow.train.bench.studies import Keys, Study
+from creditflow.train.settings.update import LossConfig
+
+__all__ = ["SharedCell", "assemble", "cells_of", "learned_names", "run_unit", "start_of", "trained_tasks"]
+
+STANDARD_SUCCESS: Final = 0.25
+STANDARD_KIND: Final = "pits"  # of the cells in which something else is varied
+MIN_BATCHES, MAX_BATCHES = 4, 48
+Aggregation = Literal["auto", "token_mean", "trajectory_mean", "turn_mean"]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCell:
+    """One cell.
+
+    Attributes:
+        kind: kind of task.
+        features: feature map of the policy.
+        batch: B, tasks of an update.
+        size: G, rollouts per task.
+        success: J0, mean exact success of the initial policy on the training tasks.
+        aggregation: loss aggregation; "auto" follows each scheme.
+        learn: whether learning curves are made, not only the metrics of a single step.
+    """
+
+    kind: str
+    features: str = "local"
+    batch: int = 16
+    size: int = 8
+    success: float = STANDARD_SUCCESS
+    aggregation: Aggregation = "auto"
+    learn: bool = True
+
+    @property
+    def keys(self) -> Keys:
+        """Whether states have keys of their own, share them, or have a new one every time."""
+        return "aliased" if self.kind == "alias" else "fresh" if self.kind == "fresh" else "distinct"
+
+    @property
+    def condition(self) -> str:
+        """What differs from the standard setting, besides batch and group size."""
+        parts = [
+            "" if self.features == "local" else f"{self.features} features",
+            "" if self.success == STANDARD_SUCCESS else f"J0 {self.success:g}",
+            "" if self.aggregation == "auto" else f"{self.aggregation.replace('_', ' ')} for all",
+        ]
+        return ", ".join(filter(None, parts))
+
+    @property
+    def sampling(self) -> Sampling:
+        """How its updates are sampled."""
+        loss = LossConfig(aggregation=self.aggregation)
+        return Sampling(
+            self.batch, self.size, loss, "text" if self.keys == "aliased" else "state", self.keys == "fresh"
+        )
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value}" for name, value in asdict(self).items())
+
+
+def cells_of(work: SharedWork) -> list[SharedCell]:
+    """All cells: the kinds in the standard setting, then one thing varied at a time."""
+    cells = [SharedCell(kind) for kind in work.kinds]
+    learn = work.learn_variations
+    cells += [SharedCell(STANDARD_KIND, aggregation=aggregation) for aggregation in work.aggregations]
+    cells += [SharedCell(STANDARD_KIND, features=name, learn=learn) for name in work.features]
+    cells += [SharedCell(STANDARD_KIND, batch=batch, learn=learn) for batch in work.batches]
+    cells += [SharedCell(STANDARD_KIND, size=size, learn=learn) for size in work.sizes]
+    cells += [SharedCell(STANDARD_KIND, success=success, learn=False) for success in work.successes]
+    return list(dict.fromkeys(cells))
+
+
+def learned_names(schemes: Sequence[str], controls: Sequence[str]) -> list[str]:
+    """The methods that learning curves are made of: all schemes; of the corrupted controls only the first of each sort."""
+    corrupted = [name for name in controls if name.startswith(("shuffled(", "flipped("))]
+    kept = {next((n for n in corrupted if n.startswith(sort)), "") for sort in ("shuffled(", "flipped(")}
+    return [*schemes, *(name for name in controls if name not in corrupted or name in kept)]
+
+
+def trained_tasks(cell: SharedCell, work: SharedWork) -> int:
+    """Number of training tasks; an update that is larger than the preset's number has as many as it needs."""
+    return max(work.train, cell.batch)
+
+
+def start_of(cell: SharedCell, work: SharedWork, seed: int, unit: int) -> tuple[list[ViewedTask], LinearPolicy]:
+    """The tasks of a layout seed, training tasks first, and the initial policy.
+
+    Raises:
+        DataError: there are too few tasks, or no policy over these features has the cell's success rate.
+    """
+    trained = trained_tasks(cell, work)
+    tasks = viewed_tasks(cell.kind, seed, unit, trained + work.held_out)
+    stack = StackedTasks([task.mdp for task in tasks])
+    features = make_features(cell.features, [task.parts for task in tasks])
+    return tasks, policy_with_success(stack, features, range(trained), cell.success)
+
+
+def run_unit(
+    cell: SharedCell, work: SharedWork, methods: Sequence[str], learned: Sequence[str], seed: int, unit: int
+) -> dict[str, Any]:
+    """Run one layout seed of a cell; plain JSON values.
+
+    Args:
+        cell: the cell.
+        work: sizes of the benchmark.
+        methods: names of the methods whose single steps are measured.
+        learned: names of those that learn.
+        seed: seed of tasks and rollouts.
+        unit: number of the layout seed.
+
+    Returns:
+        "states", mean number of states of a task; "measures" and "curves" by method; "undefined", by name why a method is
+        missing; or only "impossible", why the cell has no initial policy.
+    """
+    try:
+        tasks, policy = start_of(cell, work, seed, unit)
+    except DataError as error:
+        return {"impossible": str(error)}
+    trained = len(tasks) - work.held_out
+    mdps, train, held_out = [task.mdp for task in tasks], range(trained), range(trained, len(tasks))
+    stream = [seed, unit, SHARED_KINDS.index(cell.kind), cell.batch, cell.size]
+    measured = measure_shared(
+        policy, mdps, train, held_out, methods, np.random.default_rng([*stream, 1]),
+        sampling=cell.sampling, batches=min(max(work.groups // cell.batch, MIN_BATCHES), MAX_BATCHES),
+    )  # fmt: skip
+    undefined, curves = dict(measured.undefined), dict[str, SharedCurve]()
+    if cell.learn:
+        found = learn_shared(
+            policy, mdps, train, held_out, learned, np.random.default_rng([*stream, 2]), sampling=cell.sampling,
+            update=KLUpdate(work.kl), updates=work.updates, every=work.every,
+        )  # fmt: skip
+        undefined |= found.undefined
+        curves |= found.curves
+    return {
+        "states": float(np.mean([mdp.size for mdp in mdps])),
+        "measures": {name: _plain(asdict(one)) for name, one in measured.methods.items()},
+        "curves": {name: [_rounded(curve.train), _rounded(curve.held_out)] for name, curve in curves.items()},
+        "undefined": undefined,
+    }
+
+
+MEASURED: Final = tuple(SharedMeasures.__dataclass_fields__)
+
+
+def assemble(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Combine the layout seeds of a cell. A method that is missing in one of them is missing in the cell.
+
+    Returns:
+        "study", as ``Study.to_json``, with the endpoints area, final, held_out_area and held_out_final of the curves (where
+        there are any) and the fields of ``SharedMeasures``; "curves", by method the mean of the training and of the held-out
+        curve; "states"; "undefined".
+    """
+    undefined = {name: reason for part in parts for name, reason in part["undefined"].items()}
+
+    def common(table: str) -> list[str]:
+        return [
+            name for name in parts[0][table] if name not in undefined and all(name in part[table] for part in parts)
+        ]
+
+    learned = {name: np.array([part["curves"][name] for part in parts]) for name in common("curves")}  # (U, 2, points)
+    endpoints: dict[str, dict[str, list[list[float | None]]]] = {}
+    if learned:
+        for side, prefix in enumerate(("", "held_out_")):
+            endpoints[f"{prefix}area"] = {n: _column(x[:, side, 1:].mean(axis=1)) for n, x in learned.items()}
+            endpoints[f"{prefix}final"] = {n: _column(x[:, side, -1]) for n, x in learned.items()}
+    for metric in MEASURED:
+        endpoints[metric] = {name: [[part["measures"][name][metric]] for part in parts] for name in common("measures")}
+    kind = STANDARD_KIND if cell.kind == "fresh" else cell.kind
+    return {
+        "study": Study(
+            "shared policy",
+            kind,
+            cell.keys,
+            cell.batch,
+            cell.size,
+            cell.condition,
+            endpoints,  # type: ignore[arg-type]  # None stands for nan in JSON
+        ).to_json(),
+        "curves": {name: [_rounded(side) for side in x.mean(axis=0)] for name, x in learned.items()},
+        "states": float(np.mean([part["states"] for part in parts])),
+        "undefined": undefined,
+    }
+
+
+def _column(values: Any) -> list[list[float | None]]:
+    return [[float(f"{x:.5g}")] for x in values]
+
+
+def _rounded(values: Any) -> list[float]:
+    return [float(f"{x:.5g}") for x in values]
+
+
+def _plain(values: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: float(f"{x:.5g}") if math.isfinite(x) else None for name, x in values.items()}

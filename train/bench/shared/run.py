@@ -1,0 +1,136 @@
+"""A run of the suite: methods × cells × layout seeds as jobs, and the part of the results document that they make."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.envs.errors import DataError
+from creditflow.train.bench.annotation_sources import annotated_log
+from creditflow.train.bench.jobs import Job, JobRunner
+from creditflow.train.bench.methods import scheme_entry, settings_of
+from creditflow.train.bench.played.scoring import milliseconds_per_1000_turns
+from creditflow.train.bench.presets import SharedWork
+from creditflow.train.bench.selection import MethodSelection, select_methods
+from creditflow.train.bench.shared.batch import sample_batches
+from creditflow.train.bench.shared.cells import (
+    SharedCell,
+    assemble,
+    cells_of,
+    learned_names,
+    run_unit,
+    start_of,
+    trained_tasks,
+)
+from creditflow.train.bench.studies import Study
+from creditflow.train.statistics import spearman
+
+__all__ = ["run_shared"]
+
+TIMED_TASKS: Final = 16  # whose groups the schemes are selected and timed on
+PREDICTORS: Final = ("gain_small", "gain", "held_out_gain", "cos_batch", "cos_mean")
+
+
+def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRunner) -> dict[str, Any]:
+    """Run the suite.
+
+    Args:
+        names: names of the requested schemes.
+        work: sizes.
+        seed: seed of tasks, rollouts and shuffling.
+        runner: runs the jobs.
+
+    Returns:
+        The suite's part of the document; see ``assemble`` for its "studies" and "curves". "variations" are studies without
+        learning curves.
+
+    Raises:
+        DataError: no cell has an initial policy.
+    """
+    cells = cells_of(work)
+    selection, facts = _selected(names, cells[0], work, seed)
+    learned = learned_names(selection.schemes, selection.controls)
+    jobs = {
+        cell: [
+            Job(f"shared/{cell}/{unit}", run_unit, (cell, work, selection.names, learned, seed, unit))
+            for unit in range(work.units)
+        ]
+        for cell in cells
+    }
+    results = runner.run([job for of_cell in jobs.values() for job in of_cell], "shared")
+    undefined = dict(selection.undefined)
+    impossible = dict[str, str]()
+    found = list[tuple[SharedCell, dict[str, Any]]]()
+    for cell, of_cell in jobs.items():
+        parts = [results[job.name] for job in of_cell]
+        reason = next((part["impossible"] for part in parts if "impossible" in part), "")
+        if reason:
+            impossible[str(cell)] = reason
+            continue
+        found.append((cell, assemble(cell, parts)))
+        undefined |= found[-1][1]["undefined"]
+    if not any(cell.learn for cell, _ in found):
+        raise DataError(f"suite 'shared': {next(iter(impossible.values()))}")
+    studies = [one for cell, one in found if cell.learn]
+    return facts | {
+        "schemes": [name for name in selection.schemes if name not in undefined],
+        "controls": [name for name in selection.controls if name not in undefined],
+        "undefined": undefined,
+        "impossible": impossible,
+        "studies": [one["study"] for one in studies],
+        "curves": [one["curves"] for one in studies],
+        "variations": [one["study"] for cell, one in found if not cell.learn],
+        "correlations": _correlations([Study.from_json(one["study"]) for one in studies]),
+        "tasks": {"train": trained_tasks(cells[0], work), "held_out": work.held_out, "seeds": work.units},
+        "updates": {"count": work.updates, "every": work.every, "kl": work.kl},
+    }
+
+
+def _selected(
+    names: Sequence[str], cell: SharedCell, work: SharedWork, seed: int
+) -> tuple[MethodSelection, dict[str, Any]]:
+    """The methods, selected on groups of the first layout seed, and the facts of the suite that all suites state."""
+    tasks, policy = start_of(cell, work, seed, 0)
+    mdps, chosen = [task.mdp for task in tasks], range(min(TIMED_TASKS, len(tasks)))
+    rng = np.random.default_rng([seed, 3])
+    groups, earlier = (
+        sample_batches(mdps, chosen, [policy], cell.sampling, rng, name=name)[0].groups for name in ("log", "earlier")
+    )
+    horizon = mdps[0].horizon
+    selection = select_methods(names, groups, horizon=horizon, exact=True, earlier=earlier)
+    return selection, {
+        "name": "shared",
+        "spec": "shared",
+        "kinds": list(work.kinds),
+        "why": "",
+        "horizon": horizon,
+        "oracle": True,
+        "settings": settings_of([*selection.schemes, *(n for n in selection.controls if n.endswith("]"))]),
+        "log": None,
+        "expert": None,
+        "cost": {
+            name: milliseconds_per_1000_turns(
+                scheme_entry(name).bind(horizon, "state"), annotated_log(name, horizon, groups, earlier)
+            )
+            for name in selection.schemes
+        },
+    }
+
+
+def _correlations(studies: Sequence[Study]) -> dict[str, float | None]:
+    """Rank correlation over methods of each metric with the area under the learning curve, averaged over studies."""
+    result: dict[str, float | None] = {}
+    for metric in PREDICTORS:
+        values = [_correlation(study.results(metric), study.results("area")) for study in studies]
+        known = [value for value in values if math.isfinite(value)]
+        result[metric] = float(f"{np.mean(known):.4g}") if known else None
+    return result
+
+
+def _correlation(metric: Mapping[str, Any], area: Mapping[str, Any]) -> float:
+    both = [name for name in area if name in metric]
+    x, y = (np.array([np.mean(values[name]) for name in both]) for values in (metric, area))
+    return spearman(x, y) if np.isfinite(x).all() else float("nan")
