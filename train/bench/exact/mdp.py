@@ -175,7 +175,7 @@ def explore(
             if score is not None:
                 row.append(found.terminal(after, score, success))
             elif after not in found.index and len(found.acting) >= cap:
-                raise OracleLimitError(f"{name}: more than {cap} states can be reached; raise the cap")
+                raise OracleLimitError(f"{name}: more than {cap} states can be reached; raise the limit (--max-states)")
             else:
                 row.append(found.visit(after, found.depth[index] + 1))
         rows.append(row)

@@ -21,7 +21,7 @@ from creditflow.train.bench.language_model.spelling import Spelling
 
 __all__ = ["MAX_NODES", "Answers", "Node"]
 
-MAX_NODES: Final = 1_000_000
+MAX_NODES: Final = 200_000
 NONE: Final = -1
 
 
@@ -117,7 +117,7 @@ class Answers:
             if len(self.nodes) + len(tokens) > MAX_NODES:
                 raise ConfigError(
                     f"completions of up to {self.max_new_tokens} tokens have more than {MAX_NODES} prefixes that can become an "
-                    "action; lower --max-new-tokens"
+                    "action; lower --max-new-tokens, or evaluate by sampled episodes (without --exact)"
                 )
             nodes = [self._add((*path, token)) for token in tokens]
             found = self._children[node] = _Children(np.array(tokens, np.int64), np.array(nodes, np.int64))

@@ -26,7 +26,9 @@ def known_table(env: AgentEnv[Any, Any, Any], max_states: int) -> tuple[FiniteMD
     if isinstance(env, GridEnv):
         mdp = grid_mdp(env.layout, env.max_steps)
         if mdp.size > max_states:
-            raise OracleLimitError(f"task {env.task.task_id}: {mdp.size} states, the cap is {max_states}")
+            raise OracleLimitError(
+                f"task {env.task.task_id}: more than {max_states} states can be reached; raise the limit (--max-states)"
+            )
         return mdp, [env.layout.draw(cell) for cell in grid_cells(env.layout)[0]]
     plain = isinstance(env.observation_space, TextSpace) and env.action_space == TextSpace(DIRECTIONS)
     if isinstance(env, SokobanEnv) and plain:

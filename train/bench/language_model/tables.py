@@ -219,7 +219,7 @@ class _Walk:
                     queue.append(after)
             if len(depths) > max_states:
                 raise OracleLimitError(
-                    f"task {task.task_id}: more than {max_states} states can be reached; raise --max-states or take smaller tasks"
+                    f"task {task.task_id}: more than {max_states} states can be reached; raise the limit (--max-states)"
                 )
 
     def _actions(self, name: _Name) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -122,25 +123,38 @@ def test_rows_are_distributions_and_the_tolerance_bounds_the_error(seed: int, te
         assert set(np.unique(exact)) <= {0.0, 1.0}
 
 
-def test_answers_are_drawn_in_proportion_and_read_as_their_action() -> None:
-    agent, tokenizer = tiny_agent(3, 2)
+@pytest.mark.parametrize("action", [0, 1, 4])
+@pytest.mark.parametrize("seed", [3, 4])
+def test_completions_of_an_action_are_drawn_in_proportion(seed: int, action: int) -> None:
+    agent, tokenizer = tiny_agent(seed, 2, tokens=("up", "u", "p", "down", "Ġ"))
     env = sokoban()
     table = first_table(agent, env)
     policy = ExactPolicy.of_agent(agent, tokenizer, env, table.actions, tolerance=0.0)
-    answers = policy.answers
-    count = 4000
-    drawn = policy.sample_answers([table.prompts[0]] * count, np.zeros(count, np.int64), np.random.default_rng(5))
-    ends = agent.conversations.chat.end_ids
-    bare = [tuple(ids[:-1].tolist() if int(ids[-1]) in ends else ids.tolist()) for ids in drawn]
-    assert {answers.action_of(ids) for ids in bare} == {0}
-    [(_, found)] = list(policy._completions([table.prompts[0]], 1.0))
-    fits = [i for i, node in enumerate(found.node.tolist()) if answers.nodes[node].action == 0]
-    total = found.probability[fits].sum()
-    for i in fits:
-        end = [int(found.end[i])] if found.end[i] >= 0 else []
-        ids = [*answers.nodes[found.node[i]].path, *end]
-        share, expected = sum(one.tolist() == ids for one in drawn) / count, found.probability[i] / total
-        assert abs(share - expected) <= 4.5 * np.sqrt(expected * (1 - expected) / count) + 1e-9
+    count, chat = 3000, agent.conversations.chat
+    drawn = policy.sample_answers([table.prompts[0]] * count, np.full(count, action), np.random.default_rng(5))
+    seen = Counter(tuple(ids.tolist()) for ids in drawn)
+    expected: dict[tuple[int, ...], float] = {}
+    model: Any = policy.model
+    vocabulary = model.config.vocab_size
+    with torch.inference_mode():
+        first = torch.softmax(model(input_ids=torch.tensor([table.prompts[0].tolist()])).logits[0, -1].double(), -1)
+        for a in range(vocabulary):
+            if a in chat.end_ids:
+                expected[a,] = float(first[a])
+                continue
+            ids = torch.tensor([[*table.prompts[0].tolist(), a]])
+            second = torch.softmax(model(input_ids=ids).logits[0, -1].double(), -1)
+            expected |= {(a, b): float(first[a] * second[b]) for b in range(vocabulary)}
+    read = {ids: policy.answers.action_of(ids[:-1] if ids[-1] in chat.end_ids else ids) for ids in expected}
+    fits = {ids: p for ids, p in expected.items() if (read[ids] if read[ids] >= 0 else 4) == action}
+    assert seen.keys() <= fits.keys()
+    total = sum(fits.values())
+    # Pearson's statistic over completions that are expected often enough, with the rest as one more
+    often = {ids: count * p / total for ids, p in fits.items() if count * p / total >= 5}
+    rest = count - sum(often.values())
+    statistic = sum((seen[ids] - n) ** 2 / n for ids, n in often.items())
+    statistic += (count - sum(seen[ids] for ids in often) - rest) ** 2 / max(rest, 5.0)
+    assert statistic <= len(often) + 4 * np.sqrt(2 * len(often)) + 4
 
 
 def test_other_actions_and_thinking_dialects_are_refused() -> None:

@@ -1,0 +1,119 @@
+"""Speed of exact evaluation: states per CPU second with the quickstart's model, by part; what a larger model would cost.
+
+  python tests/benchmarks/bench_exact_policy.py [--model runs/quickstart/model] [--tasks 64]
+
+Without ``--model`` the quickstart's architecture is taken with weights after 100 SFT steps of its own settings: random weights give
+every token sequence some probability, so they would be followed where a trained model's are not.
+
+The estimate for a larger model counts 2 floating-point operations per parameter and token read, at 40 % of a GPU's
+nominal 400 TFLOP/s in bfloat16 (an assumption, stated in the output); the number of tokens per state is measured here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from creditflow.train.commands.arguments.parser import CommandParser
+
+GPU_FLOPS, UTILISATION = 400e12, 0.4
+LARGE = 100_000_000
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """Result and CPU seconds."""
+    began = time.process_time()
+    result = work()
+    return result, time.process_time() - began
+
+
+def open_agent(model: str) -> tuple[Any, Any, Any]:
+    """Settings of the quickstart, and an agent with its tokenizer: of this folder, or after 100 SFT steps."""
+    from creditflow.agents.language_model.pretrained import make_hf_agent, open_tokenizer
+    from creditflow.train.settings.schema import load_settings
+    from creditflow.train.trainer import Trainer
+
+    config = Path(__file__).parents[2] / "train" / "configs" / "quickstart.yaml"
+    shorter = (
+        "sft.steps=100",
+        "sft.episodes=400",
+        "update.iterations=0",
+        "evaluation.panel=",
+        "evaluation.final_panel=",
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        settings = load_settings(config, (*shorter, f"out={folder}/run"))
+        if not model:
+            Trainer(settings).run()
+        path = model or f"{folder}/run/model"
+        return settings, make_hf_agent(path, device="cpu"), open_tokenizer(path)
+
+
+def main() -> int:
+    """Measure and print one JSON object."""
+    parser = CommandParser(description=__doc__)
+    parser.add_argument(
+        "--model", default="", help="folder of a model trained by the quickstart (default: 100 SFT steps)"
+    )
+    parser.add_argument("--tasks", type=int, default=64, help="number of levels of small-v1:test (default 64)")
+    args = parser.parse_args()
+    import torch
+
+    import creditflow
+    from creditflow.train.bench.language_model.evaluate import table_values
+    from creditflow.train.bench.language_model.following import Follower
+    from creditflow.train.bench.language_model.policy import ExactPolicy
+    from creditflow.train.bench.language_model.tables import prompt_table
+    from creditflow.train.run.assemble import panel_tasks
+
+    torch.set_num_threads(1)
+    settings, agent, tokenizer = open_agent(args.model)
+    env: Any = creditflow.make("sokoban", **settings.env.options).unwrapped
+    tasks = panel_tasks(settings.env, "small-v1:test", args.tasks)
+    tables, table_seconds = timed(lambda: [prompt_table(agent, env, task) for task in tasks])
+    states = sum(table.mdp.size for table in tables)
+    policy = ExactPolicy.of_agent(agent, tokenizer, env, tables[0].actions)
+    read = [0]
+
+    def counted(self: Follower, ids: Any, cache: Any) -> Any:
+        read[0] += ids.numel()
+        return reader(self, ids, cache)
+
+    reader, Follower.read = Follower.read, counted  # type: ignore[method-assign]  # counts tokens
+    policy.probabilities(tables[:2])
+    read[0] = 0
+    sampled, sampled_seconds = timed(lambda: policy.probabilities(tables))
+    tokens = read[0] / states
+    _, greedy_seconds = timed(lambda: policy.greedy(tables))
+    _, value_seconds = timed(lambda: [table_values(t.mdp, p) for t, p in zip(tables, sampled, strict=True)])
+    flops = 2 * LARGE * tokens
+    print(json.dumps({
+        "states": states,
+        "parameters": sum(p.numel() for p in policy.model.parameters()),
+        "tokens_per_state": round(tokens, 1),
+        "unresolved": policy.unresolved,
+        "states_per_cpu_second": {
+            "tables and prompts": round(states / table_seconds),
+            "sampled policy": round(states / sampled_seconds),
+            "greedy policy": round(states / greedy_seconds),
+            "values": round(states / value_seconds),
+            "sampled evaluation, all parts": round(states / (table_seconds + sampled_seconds + value_seconds)),
+            "sampled and greedy evaluation": round(
+                states / (table_seconds + sampled_seconds + greedy_seconds + 2 * value_seconds)
+            ),
+        },
+        "estimate_100M_parameters_on_a_gpu": {
+            "assumption": f"{UTILISATION:.0%} of {GPU_FLOPS / 1e12:.0f} TFLOP/s, 2 operations per parameter and token",
+            "states_per_second": round(GPU_FLOPS * UTILISATION / flops),
+        },
+    }, indent=1))  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

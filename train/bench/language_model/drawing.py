@@ -1,0 +1,108 @@
+"""Drawing completions from the model, given the action that they are read as; the invalid action included.
+
+A training row needs the tokens of a turn, not only its action. Completions of an action are drawn from the list of its
+completions. Those of the invalid action are too many to list: their tokens are drawn one after the other, from the model's
+distribution without the part that ends as a valid action.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.bench.language_model.following import Completions, Follower
+
+__all__ = ["draw_completions"]
+
+Path = tuple[int, ...]
+
+
+def draw_completions(
+    follower: Follower,
+    ids: NDArray[np.int64],
+    found: Completions,
+    actions: NDArray[np.int64],
+    uniforms: NDArray[np.float64],
+) -> list[NDArray[np.int32]]:
+    """Draw one completion per prompt, given its action.
+
+    Args:
+        follower: reads the model.
+        ids: int64 (R, L), prompts of equal length.
+        found: their valid completions.
+        actions: int64 (R,), indices of actions; A for the invalid one.
+        uniforms: float64 (R, max_new_tokens), in [0, 1).
+
+    Raises:
+        ConfigError: an action without probability.
+    """
+    answers = follower.answers
+    drawn: dict[int, Path] = {}
+    entries: dict[int, list[int]] = defaultdict(list)
+    for entry, place in enumerate(found.prompt.tolist()):
+        entries[place].append(entry)
+    invalid = np.flatnonzero(actions == len(answers.actions))
+    for place in np.flatnonzero(actions < len(answers.actions)).tolist():
+        fits = [i for i in entries[place] if answers.nodes[found.node[i]].action == actions[place]]
+        weights = found.probability[fits]
+        if not weights.sum() > 0.0:
+            raise ConfigError(f"the model has no completion that is read as {answers.actions[actions[place]]!r} here")
+        drawn[place] = _completion(follower, found, fits[_pick(weights, uniforms[place, 0])])
+    if len(invalid):
+        valid = [_prefixes(follower, found, entries[place]) for place in invalid.tolist()]
+        drawn |= zip(invalid.tolist(), _draw_invalid(follower, ids[invalid], valid, uniforms[invalid]), strict=True)
+    return [np.array(drawn[place], np.int32) for place in range(len(ids))]
+
+
+def _completion(follower: Follower, found: Completions, entry: int) -> Path:
+    end = int(found.end[entry])
+    return (*follower.answers.nodes[found.node[entry]].path, *((end,) if end >= 0 else ()))
+
+
+def _prefixes(follower: Follower, found: Completions, entries: list[int]) -> dict[Path, float]:
+    """Probability of all valid completions that begin with each prefix, or are equal to it."""
+    total: dict[Path, float] = defaultdict(float)
+    for entry in entries:
+        path = _completion(follower, found, entry)
+        for length in range(1, len(path) + 1):
+            total[path[:length]] += float(found.probability[entry])
+    return total
+
+
+def _draw_invalid(
+    follower: Follower, ids: NDArray[np.int64], valid: list[dict[Path, float]], uniforms: NDArray[np.float64]
+) -> list[Path]:
+    """Draw completions that are not valid, one per prompt."""
+    import torch
+    from transformers import DynamicCache
+
+    cache = DynamicCache(config=follower.model.config)
+    ends = set(follower.answers.end_ids.tolist())
+    paths: list[Path] = [()] * len(ids)
+    masses, running = np.ones(len(ids)), np.ones(len(ids), np.bool_)
+    tokens = ids
+    for step in range(follower.answers.max_new_tokens):
+        table: Any = follower.read(torch.from_numpy(tokens).to(follower.device), cache).cpu().numpy()
+        tokens = np.zeros((len(ids), 1), np.int64)
+        for row in np.flatnonzero(running).tolist():
+            weights = table[row] * masses[row]
+            before = weights.copy()
+            for path, mass in valid[row].items():
+                if len(path) == step + 1 and path[:step] == paths[row]:
+                    weights[path[-1]] = max(weights[path[-1]] - mass, 0.0)
+            token = _pick(weights if weights.sum() > 0.0 else before, uniforms[row, step])
+            paths[row], masses[row] = (*paths[row], token), before[token]
+            tokens[row], running[row] = token, token not in ends
+        if not running.any():
+            break
+    return paths
+
+
+def _pick(weights: NDArray[np.float64], uniform: float) -> int:
+    """An index in proportion to its weight."""
+    total = np.cumsum(weights)
+    return min(int(np.searchsorted(total, uniform * total[-1], "right")), int(np.flatnonzero(weights)[-1]))

@@ -1,0 +1,179 @@
+"""Following the trie of answers through a model: the valid completions of a batch of prompts, with their probabilities.
+
+Prompts are read once, in batches of equal length (so there is no padding and no mask); the trie is then followed from their
+key-value cache, one token a level, wherever a prefix has probability. Logits are computed after the last token alone.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.agents.backends.base import Sampling
+from creditflow.train.bench.language_model.answers import Answers
+
+__all__ = ["Completions", "Follower", "rows_at_once"]
+
+PROMPT_ROWS: Final = 256
+STEP_ROWS: Final = 1024
+TOKENS_AT_ONCE: Final = 1 << 13  # of prompts that are read
+TOKENS_CACHED: Final = 1 << 16
+NUMBERS_AT_ONCE: Final = 1 << 23  # of a table of token probabilities
+
+Floats = NDArray[np.float64]
+
+
+def rows_at_once(model: Any, length: int, *, cached: bool = False) -> int:
+    """Number of rows of ``length`` tokens that are read at once, or of which one token is read and the rest is cached."""
+    rows, tokens = (STEP_ROWS, TOKENS_CACHED) if cached else (PROMPT_ROWS, TOKENS_AT_ONCE)
+    return max(1, min(rows, tokens // length, NUMBERS_AT_ONCE // int(model.config.vocab_size)))
+
+
+class Completions(NamedTuple):
+    """Valid completions with their probabilities, one entry each.
+
+    Attributes:
+        prompt: int64 (n,), index of the prompt.
+        node: int64 (n,), where in the trie the completion ends.
+        end: int64 (n,), its end token; −1 if it is cut.
+        probability: float64 (n,).
+        unresolved: float64 (prompts,), probability of prefixes that were not followed.
+    """
+
+    prompt: NDArray[np.int64]
+    node: NDArray[np.int64]
+    end: NDArray[np.int64]
+    probability: Floats
+    unresolved: Floats
+
+
+class Follower:
+    """Follows the trie for one batch of prompts of equal length.
+
+    Args:
+        model: a causal language model, in evaluation mode.
+        answers: the trie.
+        sampling: how tokens are sampled.
+        count: number of prompts.
+        tolerance: largest probability per prompt that may be left out.
+    """
+
+    def __init__(self, model: Any, answers: Answers, sampling: Sampling, count: int, tolerance: float) -> None:
+        self.model, self.answers, self.sampling = model, answers, sampling
+        self.device = next(model.parameters()).device
+        self.budget = np.full(count, tolerance)
+        self.unresolved = np.zeros(count)
+        self.length = 0
+        self.entries: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]] = []
+
+    def run(self, ids: NDArray[np.int64]) -> Completions:
+        """The valid completions of the prompts, int64 (count, L)."""
+        import torch
+        from transformers import DynamicCache
+
+        self.length = ids.shape[1]
+        cache = DynamicCache(config=self.model.config)
+        table = self.read(torch.from_numpy(ids).to(self.device), cache)
+        count = len(ids)
+        self._follow(cache, table, np.arange(count), np.zeros(count, np.int64), np.ones(count))
+        none = np.zeros(0, np.int64)
+        entries = [*self.entries, (none, none, none, np.zeros(0))]
+        return Completions(
+            np.concatenate([entry[0] for entry in entries]),
+            np.concatenate([entry[1] for entry in entries]),
+            np.concatenate([entry[2] for entry in entries]),
+            np.concatenate([entry[3] for entry in entries]),
+            self.unresolved,
+        )
+
+    def read(self, ids: Any, cache: Any) -> Any:
+        """Read more tokens; returns the probabilities of the next one, float64 (R, V)."""
+        from creditflow.agents.backends.token_sampling import token_probabilities
+
+        out = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        return token_probabilities(out.logits[:, -1].float(), self.sampling)
+
+    def _follow(self, cache: Any, table: Any, prompt: NDArray[np.int64], node: NDArray[np.int64], mass: Floats) -> None:
+        """Add the completions that end after these prefixes, and follow the longer ones.
+
+        Args:
+            cache: key-value cache of the prefixes; it is used up.
+            table: (R, V), probabilities of the next token.
+            prompt, node, mass: (R,), index of the prompt, prefix in the trie, and its probability.
+        """
+        parents, prompts, nodes, masses = [], [], [], []
+        for one in np.unique(node).tolist():
+            rows = np.flatnonzero(node == one)
+            tokens, children = self.answers.children(one)
+            ends = self.answers.end_ids if self.answers.nodes[one].action >= 0 else self.answers.end_ids[:0]
+            wanted = np.concatenate([ends, tokens])
+            if not len(wanted):
+                continue
+            probability = self._columns(table, rows, wanted) * mass[rows, None]
+            self._add(prompt[rows], np.full(len(ends), one), ends, probability[:, : len(ends)])
+            longer = probability[:, len(ends) :]
+            if len(children) and not self.answers.nodes[children[0]].grows:
+                self._add(prompt[rows], children, np.full(len(children), -1), longer)
+                continue
+            parents.append(np.repeat(rows, len(children)))
+            prompts.append(np.repeat(prompt[rows], len(children)))
+            nodes.append(np.tile(children, len(rows)))
+            masses.append(longer.ravel())
+        if not parents:
+            return
+        parent, prompt, node = np.concatenate(parents), np.concatenate(prompts), np.concatenate(nodes)
+        mass = np.concatenate(masses)
+        kept = np.flatnonzero(self._worth_following(prompt, mass))
+        size = rows_at_once(self.model, self.length, cached=True)
+        for first in range(0, len(kept), size):
+            some = kept[first : first + size]
+            part = cache if first + size >= len(kept) else copy.deepcopy(cache)
+            self._step(part, parent[some], prompt[some], node[some], mass[some])
+
+    def _step(
+        self, cache: Any, parent: NDArray[np.int64], prompt: NDArray[np.int64], node: NDArray[np.int64], mass: Floats
+    ) -> None:
+        """Read the last token of these prefixes, from the cache of their parents, and go on."""
+        import torch
+
+        cache.batch_select_indices(torch.from_numpy(parent).to(self.device))
+        last = np.array([self.answers.nodes[one].path[-1] for one in node.tolist()], np.int64)
+        table = self.read(torch.from_numpy(last)[:, None].to(self.device), cache)
+        self._follow(cache, table, prompt, node, mass)
+
+    def _columns(self, table: Any, rows: NDArray[np.int64], tokens: NDArray[np.int64]) -> Floats:
+        import torch
+
+        index = (torch.from_numpy(array).to(self.device) for array in (rows, tokens))
+        row, column = index
+        found: Floats = table[row[:, None], column[None, :]].cpu().numpy()
+        return found
+
+    def _add(
+        self, prompt: NDArray[np.int64], node: NDArray[np.int64], end: NDArray[np.int64], probability: Floats
+    ) -> None:
+        """Add completions: (R,) prompts times (C,) nodes and end tokens, with probabilities (R, C)."""
+        if probability.size:
+            rows = len(prompt)
+            self.entries.append(
+                (np.repeat(prompt, len(node)), np.tile(node, rows), np.tile(end, rows), probability.ravel())
+            )
+
+    def _worth_following(self, prompt: NDArray[np.int64], mass: Floats) -> NDArray[np.bool_]:
+        """All but the least likely prefixes; each level of the trie may spend half of what is left of the tolerance."""
+        order = np.lexsort((mass, prompt))
+        ordered, owner = mass[order], prompt[order]
+        total = np.cumsum(ordered)
+        starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        before = np.repeat(total[starts] - ordered[starts], np.diff(starts, append=len(owner)))
+        allowed = 0.5 * self.budget[owner]
+        drop = (ordered == 0.0) | ((allowed > 0.0) & (total - before <= allowed))
+        dropped = np.bincount(owner[drop], ordered[drop], len(self.budget))
+        self.budget -= dropped
+        self.unresolved += dropped
+        worth = np.ones(len(mass), np.bool_)
+        worth[order[drop]] = False
+        return worth
