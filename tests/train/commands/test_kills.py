@@ -47,14 +47,14 @@ WRITERS: dict[str, tuple[list[str], list[str]]] = {
             "--envs",
             "sokoban",
             "--turns",
-            "24",
+            "16",
             "--workers",
             "1",
             "--out",
-            "{}/set.jsonl.gz",
+            "{}/s.jsonl.gz",
         ],
         ["--resume"],
-    ),
+    ),  # fmt: skip
     "label": (["data", "label", "SEARCH", "--out", "{}/labels.jsonl"], ["--force"]),
 }
 FOLDERS = {"wiki", "wiki-index", "webshop", "index"}  # all of it or nothing
