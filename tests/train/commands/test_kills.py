@@ -54,7 +54,7 @@ WRITERS: dict[str, tuple[list[str], list[str]]] = {
             "{}/s.jsonl.gz",
         ],
         ["--resume"],
-    ),  # fmt: skip
+    ),
     "label": (["data", "label", "SEARCH", "--out", "{}/labels.jsonl"], ["--force"]),
 }
 FOLDERS = {"wiki", "wiki-index", "webshop", "index"}  # all of it or nothing
