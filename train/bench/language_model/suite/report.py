@@ -138,11 +138,13 @@ def _contrasts(title: str, contrasts: Mapping[str, Contrast], baseline: str) -> 
 
 
 def _predictions(families: Mapping[str, Any]) -> Table:
-    words = {True: "true", False: "FALSE", None: "not run"}
     rows = [["id", "result", "observed", "prediction"]]
-    rows += [[p["id"], words[p["hit"]], p["observed"], p["statement"]] for p in checked_predictions(families)]
+    rows += [[p["id"], p["outcome"], p["observed"], p["statement"]] for p in checked_predictions(families)]
     return Table(
-        "Predictions", "Written before the run; the observed difference with its 95 % interval.", rows, len(rows)
+        "Predictions",
+        "Written before the run. Observed: the difference with its 95 % interval; a prediction is open if that contains 0.",
+        rows,
+        len(rows),
     )
 
 
@@ -163,9 +165,9 @@ def language_model_conclusions(part: Mapping[str, Any]) -> list[str]:
             f"Language models, {endpoint}: {', '.join(better) or 'no method'} better than {baseline}, "
             f"{', '.join(worse) or 'none'} worse (Holm, 5 %); the design detects a difference of {detectable:.3f} with probability .8."
         )
-    hits = [prediction["hit"] for prediction in checked_predictions(families)]
+    outcomes = [prediction["outcome"] for prediction in checked_predictions(families)]
     sentences.append(
-        f"Of {len(hits)} predictions {hits.count(True)} came true, {hits.count(False)} did not, "
-        f"{hits.count(None)} were not tested."
+        f"Of {len(outcomes)} predictions {outcomes.count('hit')} came true, {outcomes.count('miss')} did not, "
+        f"{outcomes.count('open')} are open, {outcomes.count('not run')} were not tested."
     )
     return sentences

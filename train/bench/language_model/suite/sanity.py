@@ -14,7 +14,8 @@ def language_model_checks(part: Mapping[str, Any]) -> Iterator[tuple[str, str, b
     """Suite, statement, whether it holds, and what was observed, of every check.
 
     All methods of a seed start from one policy. At that start the exact advantage has the direction of ∇J (M1), the negated
-    one loses success in one step (M2), and the shuffled one has a worse direction.
+    one loses success in one step (M2), and the shuffled one has a worse direction in one batch: its variance is too large for
+    the mean of a few batches to have a direction.
     """
     for name, family in part["families"].items():
         starts = [
@@ -35,10 +36,10 @@ def language_model_checks(part: Mapping[str, Any]) -> Iterator[tuple[str, str, b
         yield f"lm {name}", "the exact advantage has the direction of the gradient (M1)", cosine > 0.8, f"{cosine:.2f}"
         loss = average(flipped, "sgd")
         yield f"lm {name}", "the negated exact advantage loses success (M2)", loss < 0.0, f"{100.0 * loss:+.2f} points"
-        worse = average(shuffled, "cos_mean")
+        worse, batch = average(shuffled, "cos_batch"), average(exact, "cos_batch")
         yield (
             f"lm {name}",
-            "the shuffled exact advantage has a worse direction (M1)",
-            worse < cosine,
-            f"{worse:.2f}, unshuffled {cosine:.2f}",
+            "the shuffled exact advantage has a worse one-batch cosine (M1)",
+            worse < batch,
+            f"{worse:.2f}, unshuffled {batch:.2f}",
         )

@@ -61,7 +61,8 @@ def endpoint(curves: Sequence[Sequence[Mapping[str, Any]]], name: str) -> Floats
     if what.when == "final":
         return np.asarray(values[:, -1])
     at = np.array([point["iteration"] for point in curves[0]], np.float64)
-    area: Floats = np.trapezoid(values, at, axis=1) / at[-1]
+    width = np.diff(at) / at[-1]
+    area: Floats = np.einsum("p,spt->st", width, 0.5 * (values[:, 1:] + values[:, :-1]))  # the trapezoidal rule
     return area
 
 
@@ -92,7 +93,7 @@ def _differences(family: Family, name: str, baseline: str) -> dict[str, Clustere
 
 # -- predictions ------------------------------------------------------------------------------------------------------------
 def checked_predictions(families: Mapping[str, Family]) -> list[dict[str, Any]]:
-    """Each prediction with its outcome: ``hit`` (None: not run), the observed difference and its interval.
+    """Each prediction with its outcome: "hit", "miss", "open" (the interval contains the margin) or "not run".
 
     A prediction names two methods, of which the first is better, an endpoint and the families that it is about.
     """
@@ -104,11 +105,12 @@ def _outcome(prediction: Mapping[str, Any], families: Mapping[str, Family]) -> d
     better, worse, name = prediction["better"], prediction["worse"], prediction["endpoint"]
     about = [families[family] for family in prediction["families"] if family in families]
     if len(about) < len(prediction["families"]) or any({better, worse} - _known(family) for family in about):
-        return {"hit": None, "observed": "not run"}
+        return {"outcome": "not run", "observed": "–"}
     pooled = stratified_mean([crossed_mean(_values(f, better, name) - _values(f, worse, name)) for f in about])
     low, high = pooled.interval
-    hit = pooled.mean > prediction.get("margin", 0.0)
-    return {"hit": hit, "observed": f"{pooled.mean:+.4f} [{low:+.4f}, {high:+.4f}]", "sure": low > 0.0 or high < 0.0}
+    margin = prediction.get("margin", 0.0)
+    outcome = "hit" if low > margin else "miss" if high < margin else "open"
+    return {"outcome": outcome, "observed": f"{pooled.mean:+.4f} [{low:+.4f}, {high:+.4f}]"}
 
 
 def _known(family: Family) -> set[str]:
