@@ -10,7 +10,7 @@ from creditflow.train.bench.language_model.suite.report import language_model_co
 from creditflow.train.bench.report.contrasts import Leader, against, leader_of, played_measure, table_measure
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.bench.report.summary import Summary, baseline, main_schemes
+from creditflow.train.bench.report.summary import Summary, baseline
 from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, standard_studies
 from creditflow.train.bench.studies import Study
 
@@ -87,7 +87,7 @@ def _learning_conclusions(suite: Mapping[str, Any], summary: Summary, schemes: S
 
 def _shared_conclusions(suite: Mapping[str, Any]) -> list[str]:
     studies = standard_studies([Study.from_json(row) for row in suite["studies"]])
-    schemes = main_schemes([name for name in suite["schemes"] if name in methods_in(studies, "area")])
+    schemes = [name for name in suite["schemes"] if name in methods_in(studies, "area")]  # variants too, if they take part
     if not schemes:
         return [f"{suite['name']}: no scheme is defined here."]
     sentences, base = [], baseline(schemes)
