@@ -87,7 +87,9 @@ def _learning_conclusions(suite: Mapping[str, Any], summary: Summary, schemes: S
 
 def _shared_conclusions(suite: Mapping[str, Any]) -> list[str]:
     studies = standard_studies([Study.from_json(row) for row in suite["studies"]])
-    schemes = [name for name in suite["schemes"] if name in methods_in(studies, "area")]  # variants too, if they take part
+    schemes = [
+        name for name in suite["schemes"] if name in methods_in(studies, "area")
+    ]  # variants too, if they take part
     if not schemes:
         return [f"{suite['name']}: no scheme is defined here."]
     sentences, base = [], baseline(schemes)
