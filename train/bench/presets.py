@@ -107,7 +107,9 @@ class Preset:
 
 PRESETS: Mapping[str, Preset] = {
     "smoke": Preset(
-        shared=SharedWork(2, 16, 4, 16, 4, 2, ("pits", "fresh"), batches=(1,)),
+        shared=SharedWork(
+            units=2, train=16, held_out=4, groups=16, updates=4, every=2, kinds=("pits", "fresh"), batches=(1,)
+        ),
         grids=ExactWork((0.5,), (8,), 2, {8: 12}, {8: 4}),
         sokoban=ExactWork((0.5,), (8,), 2, {8: 8}, {8: 4}),
         played=PlayedWork(3, 4, 4, 2),
@@ -115,13 +117,13 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "quick": Preset(
         shared=SharedWork(
-            3,
-            48,
-            16,
-            128,
-            40,
-            10,
-            ("pits", "slip", "alias", "fresh", "sokoban"),
+            units=4,
+            train=48,
+            held_out=16,
+            groups=128,
+            updates=30,
+            every=5,
+            kinds=("pits", "slip", "alias", "fresh", "sokoban"),
             features=("additive",),
             batches=(1, 4, 64),
         ),
@@ -132,18 +134,18 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "full": Preset(
         shared=SharedWork(
-            10,
-            64,
-            32,
-            512,
-            60,
-            10,
-            ("open", "pits", "slip", "alias", "fresh", "sokoban"),
-            ("token_mean", "trajectory_mean"),
-            ("additive", "table"),
-            (1, 4, 64),
-            (4, 64),
-            (0.5, 0.8),
+            units=10,
+            train=64,
+            held_out=32,
+            groups=512,
+            updates=60,
+            every=10,
+            kinds=("open", "pits", "slip", "alias", "fresh", "sokoban"),
+            aggregations=("token_mean", "trajectory_mean"),
+            features=("additive", "table"),
+            batches=(1, 4, 64),
+            sizes=(4, 64),
+            successes=(0.5, 0.8),
             learn_variations=True,
         ),
         grids=ExactWork(
