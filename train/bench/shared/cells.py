@@ -29,7 +29,7 @@ __all__ = ["SharedCell", "assemble", "cells_of", "learned_names", "run_unit", "s
 
 STANDARD_SUCCESS: Final = 0.25
 STANDARD_KIND: Final = "pits"  # of the cells in which something else is varied
-MIN_BATCHES, MAX_BATCHES = 4, 48
+MIN_BATCHES, MAX_BATCHES = 3, 32
 Aggregation = Literal["auto", "token_mean", "trajectory_mean", "turn_mean"]
 
 
