@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, short_repr
 
 __all__ = ["KEYS", "REGIMES", "Keys", "Regime", "Study"]
 
@@ -76,7 +76,7 @@ class Study:
         if study.regime not in REGIMES or study.keys not in KEYS:
             raise DataError(
                 f"a study's regime is one of {', '.join(REGIMES)} and its keys are one of {', '.join(KEYS)}, "
-                f"got {study.regime!r} and {study.keys!r}"
+                f"got {short_repr(study.regime)} and {short_repr(study.keys)}"
             )
         for endpoint in study.endpoints:
             shapes = {rows.shape for rows in study.results(endpoint).values()}
