@@ -164,7 +164,9 @@ def stratified_mean(parts: Sequence[ClusteredMean], weights: Sequence[float] | N
     if not error > 0.0:
         return ClusteredMean(mean, error, math.nan)
     freedom = np.array([part.freedom for part in parts])[known]
-    return ClusteredMean(mean, error, float(error**4 / (errors[known] ** 4 / freedom).sum()))
+    shares = (errors[known] / error) ** 2  # of the variance: their fourth powers, of tiny errors, would underflow
+    together = float(1.0 / (shares**2 / freedom).sum())
+    return ClusteredMean(mean, error, max(together, float(freedom.min())))  # it is at least that, but for rounding
 
 
 def _mean_squares(values: Floats) -> tuple[Floats, Floats, Floats]:

@@ -182,3 +182,15 @@ def test_a_stratum_without_spread_does_not_count():
 def test_a_design_that_is_neither_crossed_nor_nested_is_refused(values, tasks, seeds, message):
     with pytest.raises(ConfigError, match=message):
         clustered_mean(values, tasks, seeds)
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e-120, 1e3), st.sampled_from([1.0, 2.0, 7.5])), min_size=1, max_size=4),
+    st.lists(st.integers(1, 9), min_size=4, max_size=4),
+)
+def test_a_stratified_mean_has_at_least_the_least_freedom_of_its_strata(parts, counts):
+    weights = np.array(counts[: len(parts)], float)
+    mean = stratified_mean([ClusteredMean(0.1, *part) for part in parts], list(weights / weights.sum()))
+    assert mean.freedom >= min(freedom for _, freedom in parts)
+    low, high = mean.interval  # a quantile needs one degree of freedom, which rounding must not take away
+    assert low < 0.1 < high or mean.error < 1e-15
