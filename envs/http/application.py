@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from creditflow.envs.errors import CreditflowError, MissingExtraError
 from creditflow.envs.http.batcher import Batcher, OverloadedError
-from creditflow.envs.http.bodies import BadRequestError, BodyMemory
+from creditflow.envs.http.bodies import BadRequestError, BodyMemory, with_deadline
 from creditflow.envs.http.callers import CallerCheck
 
 if TYPE_CHECKING:
@@ -62,23 +61,19 @@ def application(
         raise MissingExtraError(f"starlette, which the {what} server runs on,", "serve") from error
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        app.state.body_memory = BodyMemory()  # its timer belongs to this event loop
         batcher.start()
         yield
         await batcher.stop()
 
-    def with_deadline(function: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        async def within(request: Request) -> Response:
-            async with asyncio.timeout(batcher.limits.seconds):  # includes the time in which the body arrives
-                return await function(request)
-
-        return within
-
-    routes = [Route(path, with_deadline(function), methods=[method]) for method, path, function in endpoints]
+    routes = [
+        Route(path, with_deadline(function, batcher.limits.seconds), methods=[method])
+        for method, path, function in endpoints
+    ]
     callers = Middleware(CallerCheck, hosts=hosts, pages=pages)
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_error_handlers(what), middleware=[callers])
     app.router.redirect_slashes = False  # a redirect would repeat the host name that the client sent
-    app.state.body_memory = BodyMemory()
     return app
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 __all__ = ["BatchLimits", "Batcher", "OverloadedError"]
@@ -76,9 +75,13 @@ class Batcher(Generic[RequestT, ResponseT]):
             TimeoutError: the deadline has passed.
         """
         future: asyncio.Future[ResponseT] = asyncio.get_running_loop().create_future()
-        with self._pending(items):
+        self._add(items)
+        try:
             self._queue.put_nowait((request, items, future))
-            response = await asyncio.wait_for(future, self.limits.seconds)
+            async with asyncio.timeout(self.limits.seconds):
+                response = await future
+        finally:
+            self.pending -= items
         self.served += items
         return response
 
@@ -88,23 +91,22 @@ class Batcher(Generic[RequestT, ResponseT]):
         Raises:
             OverloadedError, TimeoutError: as ``submit``.
         """
-        with self._pending(items):
+        self._add(items)
+        try:
             loop = asyncio.get_running_loop()
-            return await asyncio.wait_for(loop.run_in_executor(self._pool, function), self.limits.seconds)
+            async with asyncio.timeout(self.limits.seconds):
+                return await loop.run_in_executor(self._pool, function)
+        finally:
+            self.pending -= items
 
-    @contextmanager
-    def _pending(self, items: int) -> Iterator[None]:
+    def _add(self, items: int) -> None:
         if self.pending + items > self.limits.pending:
             self.rejected += items
             raise OverloadedError
         self.pending += items
-        try:
-            yield
-        finally:
-            self.pending -= items
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
         while True:
             batch = [await self._queue.get()]
             size = batch[0][1]
@@ -115,10 +117,13 @@ class Batcher(Generic[RequestT, ResponseT]):
             if not batch:
                 continue
             requests = [request for request, _, _ in batch]
-            [result] = await asyncio.gather(
-                loop.run_in_executor(self._pool, self._process, requests), return_exceptions=True
-            )
-            results = [result] * len(batch) if isinstance(result, BaseException) else result
+            results: Sequence[ResponseT | BaseException]
+            try:
+                results = await loop.run_in_executor(self._pool, self._process, requests)
+            except BaseException as error:  # whatever the function raises is the response to its requests
+                if task is not None and task.cancelling():  # by ``stop``
+                    raise
+                results = [error] * len(batch)
             for (_, _, future), response in zip(batch, results, strict=True):
                 if future.done():
                     continue

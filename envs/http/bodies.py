@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from creditflow.envs.reading.json_text import decode_json
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.responses import Response
 
-__all__ = ["BODY_SECONDS", "BadRequestError", "BodyMemory", "read_body", "read_json"]
+__all__ = ["BODY_SECONDS", "BadRequestError", "BodyMemory", "read_body", "read_json", "with_deadline"]
 
+TIMEOUT: Final = "creditflow.timeout"  # keys of a request's ASGI scope: its deadline, an asyncio.Timeout,
+BODY: Final = "creditflow.body"  # and its body, a Body
 BODY_SECONDS: Final = 20.0  # from the end of a request's header to the end of its body
 MAX_UNFINISHED: Final = 64 * 2**20  # bytes of unfinished bodies, over all connections
 MIN_BODIES: Final = 8  # bodies of full size that must fit at least
@@ -35,10 +37,31 @@ class BadRequestError(Exception):
         self.kind, self.loc, self.status = kind, loc, status
 
 
-class BodyMemory:
-    """The memory of unfinished bodies. When it is full, the oldest one is dropped.
+class Body:
+    """An unfinished body.
 
-    Otherwise clients that send most of a body and then stall would occupy the size of a body per connection.
+    Args:
+        timeout: of the whole request; it is expired early if the body is late or its memory is needed.
+
+    Attributes:
+        timeout: as given.
+        ends: time of the event loop at which the body must have arrived.
+        size: bytes so far.
+        dropped: whether the request was ended because of its body.
+    """
+
+    __slots__ = ("dropped", "ends", "size", "timeout")
+
+    def __init__(self, timeout: asyncio.Timeout) -> None:
+        self.timeout, self.size, self.dropped = timeout, 0, False
+        self.ends = asyncio.get_running_loop().time() + BODY_SECONDS
+
+
+class BodyMemory:
+    """The unfinished bodies of a server: each has ``BODY_SECONDS``, and when their memory is full, the oldest one is dropped.
+
+    Otherwise clients that send most of a body and then stall would occupy the size of a body per connection. As all have the
+    same time, the oldest is the first to be late, and one timer serves all.
 
     Attributes:
         limit, used: bytes.
@@ -46,52 +69,97 @@ class BodyMemory:
 
     def __init__(self) -> None:
         self.limit, self.used = MAX_UNFINISHED, 0
-        self._unfinished: dict[asyncio.Timeout, int] = {}  # in order of arrival
+        self._unfinished: dict[Body, None] = {}  # in order of arrival
+        self._timer: asyncio.TimerHandle | None = None
 
-    @contextmanager
-    def entry(self, timeout: asyncio.Timeout) -> Iterator[None]:
-        """Register a body with its timeout, which is expired early if the memory is needed."""
-        self._unfinished[timeout] = 0
-        try:
-            yield
-        finally:
-            self.used -= self._unfinished.pop(timeout, 0)
+    def begin(self, timeout: asyncio.Timeout) -> Body:
+        """Register the body of a request."""
+        body = Body(timeout)
+        self._unfinished[body] = None
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_at(body.ends, self._drop_late)
+        return body
 
-    def grow(self, timeout: asyncio.Timeout, size: int) -> None:
-        """Count ``size`` more bytes of the body with this timeout."""
-        if timeout not in self._unfinished:  # already dropped
+    def end(self, body: Body) -> None:
+        """Free the memory of a body."""
+        if body in self._unfinished:
+            del self._unfinished[body]
+            self.used -= body.size
+
+    def grow(self, body: Body, size: int) -> None:
+        """Count ``size`` more bytes of a body."""
+        if body.dropped:
             return
-        self._unfinished[timeout] += size
+        body.size += size
         self.used += size
         while self.used > self.limit:
+            self._drop(next(iter(self._unfinished)))
+
+    def _drop(self, body: Body) -> None:
+        self.end(body)
+        if not body.timeout.expired():
+            body.dropped = True
+            body.timeout.reschedule(asyncio.get_running_loop().time())
+
+    def _drop_late(self) -> None:
+        """Drop the bodies whose time is over, and set the timer to the next one."""
+        loop, self._timer = asyncio.get_running_loop(), None
+        while self._unfinished:
             oldest = next(iter(self._unfinished))
-            self.used -= self._unfinished.pop(oldest)
-            if not oldest.expired():
-                oldest.reschedule(asyncio.get_running_loop().time())
+            if oldest.ends > loop.time():
+                self._timer = loop.call_at(oldest.ends, self._drop_late)
+                return
+            self._drop(oldest)
+
+
+def with_deadline(
+    function: Callable[[Request], Awaitable[Response]], seconds: float
+) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint that responds within ``seconds``, the time in which the body arrives included.
+
+    Raises:
+        TimeoutError: at the deadline.
+        BadRequestError: a body that does not arrive in time.
+    """
+
+    async def within(request: Request) -> Response:
+        scope = request.scope
+        try:
+            async with asyncio.timeout(seconds) as scope[TIMEOUT]:
+                return await function(request)
+        except TimeoutError as error:
+            if BODY in scope and scope[BODY].dropped:
+                raise _late_body() from error
+            raise
+
+    return within
+
+
+def _late_body() -> BadRequestError:
+    return BadRequestError("too_slow", ("body",), "the body did not arrive in time", 408)
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Return the body of a request, of at most ``limit`` bytes.
+    """Return the body of a request, of at most ``limit`` bytes; called in an endpoint ``with_deadline``, which a late body ends.
 
     Raises:
         BadRequestError: a larger body, or one that does not arrive in time.
     """
     memory: BodyMemory = request.app.state.body_memory
     memory.limit = max(memory.limit, MIN_BODIES * limit)
+    request.scope[BODY] = body = memory.begin(request.scope[TIMEOUT])
     parts, size = [], 0
     try:
-        async with asyncio.timeout(BODY_SECONDS) as timeout:
-            with memory.entry(timeout):
-                async for part in request.stream():
-                    size += len(part)
-                    if size > limit:
-                        raise BadRequestError("too_large", ("body",), f"a body has at most {limit} bytes", 413)
-                    memory.grow(timeout, len(part))
-                    parts.append(part)
-    except TimeoutError as error:
-        if not timeout.expired():
-            raise  # the deadline of the whole request
-        raise BadRequestError("too_slow", ("body",), "the body did not arrive in time", 408) from error
+        async for part in request.stream():
+            size += len(part)
+            if size > limit:
+                raise BadRequestError("too_large", ("body",), f"a body has at most {limit} bytes", 413)
+            memory.grow(body, len(part))
+            parts.append(part)
+    finally:
+        memory.end(body)
+    if body.dropped:
+        raise _late_body()
     return b"".join(parts)
 
 
