@@ -46,7 +46,12 @@ def texts(value: Any, where: str, limit: int) -> tuple[str, ...]:
 
 def is_string_list(value: Any) -> bool:
     """Return whether the value is a list of strings."""
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if not isinstance(value, list):
+        return False
+    for item in value:  # noqa: SIM110 - twice as fast as all() for the short lists of snapshots
+        if not isinstance(item, str):
+            return False
+    return True
 
 
 def snapshot_fields(snapshot: Any, *, kind: str, form: str, fields: AbstractSet[str], limit: int) -> dict[str, Any]:

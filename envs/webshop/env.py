@@ -130,12 +130,19 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
 
     # -- AgentEnv -----------------------------------------------------------------------------------------------------
     def _start(self, task: Task) -> None:
-        goal = goal_from_content(task.content, self.stock)
-        self._goal_index = self.stock.number_of(goal)
+        goal, self._goal_index = self._goal_of(task)
         self._shop = self._shop_for(goal, str(self._goal_index) if self._goal_index >= 0 else "task")
         self._solvable = solvable(self.stock.catalogue, self._shop.goal)
         self._noise = str(self.np_random.bit_generator.random_raw()) if self.preset.ads else ""
         self._move_to(INDEX, ())
+
+    def _goal_of(self, task: Task) -> tuple[Goal, int]:
+        """The goal of a task and its number; a task that the source made from a goal is not parsed again."""
+        number = self.goal_tasks.number_of(task.task_id)
+        if number >= 0:
+            return self.stock.goals[number], number
+        goal = goal_from_content(task.content, self.stock)
+        return goal, self.stock.number_of(goal)
 
     def _shop_for(self, goal: Goal, session: str) -> Shop:
         return Shop(self.stock.catalogue, goal, session, self.preset.show_attributes, self._tagger)

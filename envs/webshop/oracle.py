@@ -52,12 +52,16 @@ class GoalOracle:
         """Fewest steps to a purchase with a score of 1; infinity if there is none."""
         if state.page == "done":
             return 0.0 if self.shop.purchase(state).score == 1.0 else math.inf
-        best = math.inf
+        best, perfect, exact = math.inf, self.plan.perfect(), self.plan.exact
+        begun = state.asin if state.options else ""  # the product with chosen options
         for asin, steps in self._near(state):
-            clicks = self.plan.clicks_from(asin, dict(state.options) if asin == state.asin else {})
-            if clicks >= 0:
-                best = min(best, steps + clicks + 1)
-        for asin, clicks in self.plan.perfect().items():
+            if asin in perfect and asin != begun:
+                best = min(best, steps + perfect[asin] + 1)
+            elif asin == begun or not exact:  # of a large catalogue ``perfect`` has only some products
+                chosen = dict(state.options) if asin == begun else {}
+                clicks = self.plan.clicks_to_perfect(self.shop.catalogue.product(asin), chosen)
+                best = min(best, steps + clicks + 1) if clicks >= 0 else best
+        for asin, clicks in perfect.items():
             if clicks + 3 < best:
                 best = min(best, steps_by_search(self.shop.catalogue, asin) + clicks)
         return float(best)

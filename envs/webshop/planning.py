@@ -156,14 +156,6 @@ class GoalPlan:
             return -1
         return self.costs(product, chosen).get(everything, -1)
 
-    def clicks_from(self, asin: str, chosen: Mapping[str, str]) -> int:
-        """``clicks_to_perfect`` of a product by id, whether or not it is among ``rows``."""
-        if not chosen and asin in self.perfect():
-            return self.perfect()[asin]
-        if not chosen and self.exact:
-            return -1
-        return self.clicks_to_perfect(self.catalogue.product(asin), chosen)
-
     # -- all products -------------------------------------------------------------------------------------------------
     def rows(self) -> tuple[int, ...]:
         """The products considered: all, or in a large catalogue those collected under the goal's query."""

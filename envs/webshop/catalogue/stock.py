@@ -6,7 +6,7 @@ original's random stream, so that prices, price caps and goal numbers are the or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -55,19 +55,20 @@ class Stock:
 
     def number_of(self, goal: Goal) -> int:
         """The number of the first goal that is the same task; -1 if there is none. Only goals of its product are compared."""
-        numbers = (
-            self.goals.of_product(goal.asin)
-            if isinstance(self.goals, ListedByProduct)
-            else self._by_product.get(goal.asin, ())
-        )
-        return next((number for number in numbers if self.goals[number].same_task_as(goal)), -1)
+        for number in self._of_product(goal.asin):
+            if self.goals[number].same_task_as(goal):
+                return number
+        return -1
 
     @cached_property
-    def _by_product(self) -> dict[str, list[int]]:
+    def _of_product(self) -> Callable[[str], Sequence[int]]:
+        """The numbers of a product's goals."""
+        if isinstance(self.goals, ListedByProduct):
+            return self.goals.of_product
         numbers: dict[str, list[int]] = {}
         for number, goal in enumerate(self.goals):
             numbers.setdefault(goal.asin, []).append(number)
-        return numbers
+        return lambda asin: numbers.get(asin, ())
 
 
 @dataclass(frozen=True)

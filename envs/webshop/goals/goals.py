@@ -10,9 +10,10 @@ from __future__ import annotations
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from itertools import accumulate
 from itertools import product as combinations
+from operator import attrgetter
 from typing import Any
 
 from creditflow.envs.errors import DataError
@@ -73,7 +74,10 @@ class Goal:
 
     def same_task_as(self, other: Goal) -> bool:
         """Whether both are the same task: equal in everything but ``weight``."""
-        return replace(self, weight=0.0) == replace(other, weight=0.0)
+        return bool(_requirements(self) == _requirements(other))
+
+
+_requirements = attrgetter(*(field.name for field in fields(Goal) if field.name != "weight"))
 
 
 def price_table(products: Iterable[Product], rng: Mersenne) -> list[float]:

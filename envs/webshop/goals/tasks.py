@@ -96,15 +96,21 @@ class GoalTasks:
         if not len(numbers):
             raise ConfigError(f"webshop: none of {len(stock.goals)} goals is left; choose another split or filter")
         self.stock, self.numbers = stock, numbers
-        self._known: dict[str, int] = {}  # ids of this source made so far -> goal number
+        self._known: dict[str, int] = {}  # ids of tasks made so far -> number of the first goal that is this task
         self._all_known = False
 
     def task(self, number: int) -> Task:
         """The task of goal ``number``."""
-        content = goal_content(self.stock.goals[number], self.stock.catalogue.digest)
+        goal = self.stock.goals[number]
+        content = goal_content(goal, self.stock.catalogue.digest)
         task_id = content_id("webshop1", content)
-        self._known[task_id] = number
+        if task_id not in self._known:
+            self._known[task_id] = self.stock.number_of(goal)
         return Task(task_id, task_id, content)
+
+    def number_of(self, task_id: str) -> int:
+        """The number of a task that this source has made, of equal goals the first; -1 for any other."""
+        return self._known.get(task_id, -1)
 
     def sample(self, rng: np.random.Generator) -> Task:
         """A uniformly sampled goal."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from helpers.worlds.webshop_small import small_stock
 
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
+from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.env import WebShopEnv
+from creditflow.envs.webshop.goals.goals import Goal
+from creditflow.envs.webshop.goals.tasks import GoalTasks
 
 
 def test_goals_can_be_given_by_number_and_by_content():
@@ -70,3 +75,34 @@ def test_unsolvable_goals_are_flagged_and_left_out_on_request_only():
     flags = [everything.reset(options={"task": {"goal": i}})[1]["solvable"] for i in range(len(stock.goals))]
     assert 0 < sum(flags) < len(flags)
     assert list(solvable.goal_tasks.numbers) == [i for i, flag in enumerate(flags) if flag]
+
+
+def test_goals_are_one_task_if_and_only_if_nothing_but_the_weight_differs() -> None:
+    goal = Goal("a", "b", "c", "d", "e", "f", ("g",), 1.0, (("h", "i"),), 1.0, True)
+    other: dict[str, Any] = {
+        "attributes": ("x",),
+        "options": (("x", "y"),),
+        "price_cap": 2.0,
+        "weight": 2.0,
+        "named_options": False,
+    }
+    for field in fields(Goal):
+        changed = replace(goal, **{field.name: other.get(field.name, "x")})
+        assert goal.same_task_as(changed) == (field.name == "weight"), field.name
+
+
+def test_a_task_that_the_source_made_starts_as_one_of_equal_content() -> None:
+    env = WebShopEnv()
+    for seed in (0, 1, 0, 2, 3, 0, 3, 1):
+        started = env.reset(seed=seed)
+        assert WebShopEnv().reset(options={"task": dict(env.task.content)}) == started
+
+
+def test_of_equal_goals_every_source_names_the_first() -> None:
+    stock = small_stock()
+    doubled = Stock(stock.catalogue, [*stock.goals, *(replace(goal, weight=2.0) for goal in stock.goals)])
+    count = len(stock.goals)
+    tasks = GoalTasks(doubled, range(count, 2 * count))
+    ids = tasks.task_ids()
+    assert [tasks.number_of(task_id) for task_id in ids] == [doubled.number_of(goal) for goal in stock.goals]
+    assert all(tasks.number_of(task_id) < count for task_id in ids)
