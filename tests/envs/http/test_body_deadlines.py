@@ -98,7 +98,7 @@ def play(
 
 
 # no two events at one time: pauses, answers and deadlines are numbers with different remainders
-PAUSES = st.lists(st.integers(0, 15).map(lambda n: n + 0.25), min_size=1, max_size=4)
+PAUSES = st.lists(st.integers(0, 15).map(lambda n: n + 0.2), min_size=1, max_size=4)
 REQUESTS = st.tuples(
     st.integers(0, 60).map(float),
     PAUSES,
