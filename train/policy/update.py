@@ -70,9 +70,7 @@ def update_policy(
     """
     learner = _Learner(model, config, temperature, precision, critic)
     kl_in_loss = bool(config.loss.kl_weight) and config.loss.kl_in == "loss" and logprobs.reference is not None
-    policy_means = _Means((*POLICY_MEANS, "kl_reference") if kl_in_loss else POLICY_MEANS)
-    critic_means = _Means(CRITIC_MEANS if critic is not None else ())
-    first_step, tokens = dict.fromkeys(FIRST_STEP_MAXIMA, 0.0), 0
+    summary = _Summary(kl_in_loss=kl_in_loss, has_critic=critic is not None)
     model.train()
     set_learning_rate(optimizer, lr)
     for _ in range(config.epochs):
@@ -82,21 +80,17 @@ def update_policy(
                 continue
             num_value_targets = 0 if critic is None else count_value_targets(minibatch.rows)
             optimizer.zero_grad(set_to_none=True)
-            metrics = learner.policy_gradient(trained, num_value_targets, policy_means.steps)
+            metrics = learner.policy_gradient(trained, num_value_targets, summary.steps)
             metrics |= learner.critic_gradient(minibatch.rows, num_value_targets)
             if trained.rows:
                 metrics["grad_norm"] = clip_gradient(model, config.optimizer.grad_clip)
-                if not policy_means.steps:
-                    first_step = {name: max(first_step[name], metrics[name]) for name in FIRST_STEP_MAXIMA}
-                policy_means.add(metrics)
-                tokens += trained.tokens
+                summary.add_policy_step(metrics, trained.tokens)
             if critic is not None and num_value_targets:
                 metrics["value_grad_norm"] = clip_gradient(critic, critic.config.grad_clip)
-                critic_means.add(metrics)
+                summary.add_critic_step(metrics)
             optimizer.step()
             learner.more_critic_epochs(optimizer, minibatch.rows, num_value_targets)
-    means = policy_means.means() | critic_means.means()
-    return means | first_step | {"steps": float(policy_means.steps), "tokens": float(tokens)}
+    return summary.metrics()
 
 
 class _Means:
@@ -114,6 +108,34 @@ class _Means:
 
     def means(self) -> dict[str, float]:
         return {name: value / self.steps if self.steps else float("nan") for name, value in self._sums.items()}
+
+
+class _Summary:
+    """What ``update_policy`` returns, from the metrics of its optimiser steps."""
+
+    def __init__(self, *, kl_in_loss: bool, has_critic: bool) -> None:
+        self._policy = _Means((*POLICY_MEANS, "kl_reference") if kl_in_loss else POLICY_MEANS)
+        self._critic = _Means(CRITIC_MEANS if has_critic else ())
+        self._first_step = dict.fromkeys(FIRST_STEP_MAXIMA, 0.0)
+        self._tokens = 0
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps of the policy so far."""
+        return self._policy.steps
+
+    def add_policy_step(self, metrics: Mapping[str, float], tokens: int) -> None:
+        if not self.steps:
+            self._first_step = {name: max(0.0, metrics[name]) for name in FIRST_STEP_MAXIMA}
+        self._policy.add(metrics)
+        self._tokens += tokens
+
+    def add_critic_step(self, metrics: Mapping[str, float]) -> None:
+        self._critic.add(metrics)
+
+    def metrics(self) -> dict[str, float]:
+        means = self._policy.means() | self._critic.means()
+        return means | self._first_step | {"steps": float(self.steps), "tokens": float(self._tokens)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
