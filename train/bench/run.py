@@ -7,7 +7,6 @@ same rollouts.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,24 +17,20 @@ import numpy as np
 from creditflow.agents.scripted import ExpertAgent
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import DataError
-from creditflow.train.bench.annotation_sources import annotated_log
+from creditflow.train.bench.document import measure_once
 from creditflow.train.bench.exact.cells import assemble, cells_of, run_task
 from creditflow.train.bench.jobs import Job, JobRunner, fingerprint
-from creditflow.train.bench.methods import default_schemes, scheme_entry, settings_of, with_annotation_sources
+from creditflow.train.bench.methods import default_schemes, with_annotation_sources
 from creditflow.train.bench.played.learning import learn, played_row
-from creditflow.train.bench.played.scoring import credit_coverage, log_statistics, milliseconds_per_1000_turns
+from creditflow.train.bench.played.scoring import credit_coverage, log_statistics
 from creditflow.train.bench.presets import PRESETS, ExactWork, PlayedWork, Preset
 from creditflow.train.bench.report.predictions import check_predictions, load_predictions
-from creditflow.train.bench.report.provenance import code_digest, provenance
-from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.summary import BASELINE, correlations
-from creditflow.train.bench.results import RESULTS_VERSION, read_results, write_results
 from creditflow.train.bench.selection import MethodSelection, select_methods
 from creditflow.train.bench.shared.run import run_shared
 from creditflow.train.bench.suites import Suite, open_suite
 from creditflow.train.progress import progress
 from creditflow.train.rollout import play_groups
-from creditflow.train.run.identity import require_same_folder, versions, write_run_file
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
@@ -78,53 +73,32 @@ def run_bench(
         DataError: a suite has no tasks, or no initial policy with a success rate of the preset.
         OtherRunError: ``resume``, but the run in ``out`` has other settings or was made by other code.
     """
-    preset, started = PRESETS[preset_name], time.time()
+    preset = PRESETS[preset_name]
     names = with_annotation_sources(schemes) or default_schemes(preset.variants)
     opened = [open_suite(spec, preset, seed) for spec in specs]  # invalid suites are reported before any work
-    identity = _identity(opened, names, preset_name, seed)
-    results = out / "results.json"
-    if resume:
-        require_same_folder(out, identity, started=results.exists())
-    runner = JobRunner(out / "unfinished", fingerprint(identity), workers)
-    if resume and results.exists():
-        runner.close()
-        return read_results(results)
-    write_run_file(out, identity)
-    suites = [_run_suite(suite, names, preset, out, seed, runner) for suite in opened]
-    predicted = preset_name == "full" and not schemes
-    document: dict[str, Any] = {
-        "results_version": RESULTS_VERSION,
-        "provenance": provenance(command, seed)
-        | {"preset": preset_name, "workers": workers, "seconds": round(time.time() - started, 1)},
+
+    def measure(runner: JobRunner) -> dict[str, Any]:
+        suites = [_run_suite(suite, names, preset, out, seed, runner) for suite in opened]
+        predicted = preset_name == "full" and not schemes
+        return {"suites": suites, "predictions": predictions_of(suites) if predicted else None}
+
+    identity = {
+        "preset": preset_name,
         "amounts": asdict(preset),
-        "suites": suites,
-        "predictions": predictions_of(suites) if predicted else None,
+        "methods": list(names),
+        "suites": {
+            suite.spec: fingerprint([task.task_id for suite_env in suite.envs for task in suite_env.tasks])
+            for suite in opened
+        },
+        "seed": seed,
     }
-    document["sanity"] = [check._asdict() for check in sanity_checks(document)]
-    write_results(document, results)
-    runner.close()
-    return document
+    return measure_once(measure, out, identity=identity, workers=workers, command=command, resume=resume)
 
 
 def predictions_of(suites: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The preregistered predictions, each checked against these suites."""
     cells = [cell for suite in suites if suite["spec"] in PREDICTED_SUITES for cell in suite["cells"]]
     return {"written": load_predictions()["written"], "checked": check_predictions(cells)}
-
-
-def _identity(suites: Sequence[Suite], names: Sequence[str], preset_name: str, seed: int) -> dict[str, Any]:
-    """Everything that the results depend on."""
-    return {
-        "versions": versions() | {"results": RESULTS_VERSION, "code": code_digest()},
-        "preset": preset_name,
-        "amounts": asdict(PRESETS[preset_name]),
-        "methods": list(names),
-        "suites": {
-            suite.spec: fingerprint([task.task_id for suite_env in suite.envs for task in suite_env.tasks])
-            for suite in suites
-        },
-        "seed": seed,
-    }
 
 
 def _run_suite(
@@ -146,15 +120,10 @@ def _run_suite(
         "why": suite.why,
         "horizon": horizon,
         "oracle": all(suite_env.oracle for suite_env in suite.envs),
-        "settings": settings_of([*selection.schemes, *(n for n in selection.controls if n.endswith("]"))]),
+        "settings": selection.settings(),
         "log": log_statistics(groups),
         "expert": _expert_success(suite),
-        "cost": {
-            name: milliseconds_per_1000_turns(
-                scheme_entry(name).bind(horizon, "state"), annotated_log(name, horizon, groups, earlier)
-            )
-            for name in selection.schemes
-        },
+        "cost": selection.cost(horizon, groups, earlier),
     }
     if suite.kinds:
         return facts | _exact(suite, selection, preset.exact(suite.name), seed, runner)
@@ -201,7 +170,7 @@ def _exact(suite: Suite, selection: MethodSelection, work: ExactWork, seed: int,
     undefined = {name: reason for cell in assembled for name, reason in cell["undefined"].items()}
     undefined |= dict(selection.undefined)
     return {
-        **_defined(selection, undefined),
+        **selection.defined(undefined),
         "undefined": undefined,
         "cells": assembled,
         "correlations": correlations(assembled),
@@ -236,16 +205,9 @@ def _played(
         "oracle_adv": "exact advantages are unknown here: " + suite.why,
     }
     return {
-        **_defined(selection, undefined),
+        **selection.defined(undefined),
         "undefined": undefined,
         "tasks": len(suite_env.tasks),
         "rows": {name: played_row(seeds, base)._asdict() for name, seeds in runs.items()},
         "coverage": {name: credit_coverage(name, suite_env.horizon, *log) for name in runs},
-    }
-
-
-def _defined(selection: MethodSelection, undefined: Mapping[str, str]) -> dict[str, list[str]]:
-    return {
-        "schemes": [name for name in selection.schemes if name not in undefined],
-        "controls": [name for name in selection.controls if name not in undefined],
     }

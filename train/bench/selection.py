@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from creditflow.train.bench.annotation_sources import annotated_log
-from creditflow.train.bench.methods import STATELESS, can_be_annotated, scheme_entry
+from creditflow.train.bench.methods import STATELESS, can_be_annotated, scheme_entry, settings_of
+from creditflow.train.bench.played.scoring import milliseconds_per_1000_turns
 from creditflow.wrappers import credit
 from creditflow.wrappers.records.group import Group
 
@@ -30,6 +31,26 @@ class MethodSelection(NamedTuple):
     def names(self) -> tuple[str, ...]:
         """Names of all methods, schemes first."""
         return (*self.schemes, *self.controls)
+
+    def defined(self, undefined: Mapping[str, str]) -> dict[str, list[str]]:
+        """Names of the "schemes" and "controls" that turned out to be defined."""
+        return {
+            "schemes": [name for name in self.schemes if name not in undefined],
+            "controls": [name for name in self.controls if name not in undefined],
+        }
+
+    def settings(self) -> dict[str, str]:
+        """Descriptions of the methods that differ from their paper's preset, by name."""
+        return settings_of([*self.schemes, *(name for name in self.controls if name.endswith("]"))])
+
+    def cost(self, horizon: int, groups: Sequence[Group], earlier: Sequence[Group]) -> dict[str, float]:
+        """Milliseconds per 1000 turns of each scheme on a log; annotations are fitted on the earlier one."""
+        return {
+            name: milliseconds_per_1000_turns(
+                scheme_entry(name).bind(horizon, "state"), annotated_log(name, horizon, groups, earlier)
+            )
+            for name in self.schemes
+        }
 
 
 def select_methods(

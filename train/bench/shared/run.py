@@ -9,10 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import DataError
-from creditflow.train.bench.annotation_sources import annotated_log
 from creditflow.train.bench.jobs import Job, JobRunner
-from creditflow.train.bench.methods import scheme_entry, settings_of
-from creditflow.train.bench.played.scoring import milliseconds_per_1000_turns
 from creditflow.train.bench.presets import SharedWork
 from creditflow.train.bench.selection import MethodSelection, select_methods
 from creditflow.train.bench.shared.batch import sample_batches
@@ -76,8 +73,7 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
         raise DataError(f"suite 'shared': {next(iter(impossible.values()))}")
     studies = [one for cell, one in found if cell.learn]
     return facts | {
-        "schemes": [name for name in selection.schemes if name not in undefined],
-        "controls": [name for name in selection.controls if name not in undefined],
+        **selection.defined(undefined),
         "undefined": undefined,
         "impossible": impossible,
         "studies": [one["study"] for one in studies],
@@ -108,15 +104,10 @@ def _selected(
         "why": "",
         "horizon": horizon,
         "oracle": True,
-        "settings": settings_of([*selection.schemes, *(n for n in selection.controls if n.endswith("]"))]),
+        "settings": selection.settings(),
         "log": None,
         "expert": None,
-        "cost": {
-            name: milliseconds_per_1000_turns(
-                scheme_entry(name).bind(horizon, "state"), annotated_log(name, horizon, groups, earlier)
-            )
-            for name in selection.schemes
-        },
+        "cost": selection.cost(horizon, groups, earlier),
     }
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.train.bench.jobs import Job, JobRunner, fingerprint
+from creditflow.train.bench.document import measure_once
+from creditflow.train.bench.jobs import Job, JobRunner
 from creditflow.train.bench.language_model.suite import jobs
 from creditflow.train.bench.language_model.suite.work import LM_PRESETS, LanguageModelWork
 from creditflow.train.bench.methods import is_control, settings_of
-from creditflow.train.bench.report.provenance import code_digest, provenance
-from creditflow.train.bench.report.sanity import sanity_checks
-from creditflow.train.bench.results import RESULTS_VERSION, read_results, write_results
-from creditflow.train.run.identity import require_same_folder, versions, write_run_file
 
 __all__ = ["BASELINE", "run_language_models"]
 
@@ -51,46 +47,20 @@ def run_language_models(
     Raises:
         OtherRunError: ``resume``, but the run in ``out`` has other settings or was made by other code.
     """
-    work, started = _chosen(LM_PRESETS[preset], methods), time.time()
-    identity = _identity(preset, work, seed)
-    results = out / "results.json"
-    if resume:
-        require_same_folder(out, identity, started=results.exists())
-    runner = JobRunner(out / "unfinished", fingerprint(identity), workers)
-    if resume and results.exists():
-        runner.close()
-        return read_results(results)
-    write_run_file(out, identity)
-    families = _families(work, seed, device, runner)
-    document: dict[str, Any] = {
-        "results_version": RESULTS_VERSION,
-        "provenance": provenance(command, seed)
-        | {"preset": preset, "workers": workers, "seconds": round(time.time() - started, 1)},
-        "amounts": asdict(work),
-        "suites": [],
-        "predictions": None,
-        "sanity": [],
-        "language_models": {
-            "preset": preset,
-            "baseline": BASELINE,
-            "settings": settings_of([name for name in work.methods if not is_control(name)]),
-            "families": families,
-        },
-    }
-    document["sanity"] = [check._asdict() for check in sanity_checks(document)]
-    write_results(document, results)
-    runner.close()
-    return document
+    work = _chosen(LM_PRESETS[preset], methods)
 
+    def measure(runner: JobRunner) -> dict[str, Any]:
+        return {
+            "language_models": {
+                "preset": preset,
+                "baseline": BASELINE,
+                "settings": settings_of([name for name in work.methods if not is_control(name)]),
+                "families": _families(work, seed, device, runner),
+            }
+        }
 
-def _identity(preset: str, work: LanguageModelWork, seed: int) -> dict[str, Any]:
-    """Everything that the results depend on."""
-    return {
-        "versions": versions() | {"results": RESULTS_VERSION, "code": code_digest()},
-        "preset": preset,
-        "amounts": asdict(work),
-        "seed": seed,
-    }
+    identity = {"preset": preset, "amounts": asdict(work), "seed": seed}
+    return measure_once(measure, out, identity=identity, workers=workers, command=command, resume=resume)
 
 
 def _chosen(work: LanguageModelWork, methods: Sequence[str]) -> LanguageModelWork:
