@@ -1,8 +1,8 @@
 """Means over tasks and seeds: their standard error, interval and test where both vary.
 
-Results of one task under several seeds are alike, and so are those of several tasks under one seed (one trained policy),
-so results must not be counted as independent. Where every seed meets every task (crossed), the mean's variance is the
-two-way analysis of variance's; where every seed has tasks of its own (nested), seeds are the samples.
+Results of one task under several seeds are correlated, and so are those of several tasks under one seed (one trained
+policy), so they must not be counted as independent. Where every seed has every task (a crossed design), the variance of the
+mean follows from a two-way analysis of variance; where every seed has its own tasks (nested), the seeds are the samples.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 class Components(NamedTuple):
-    """Variance components of crossed results: of tasks, of seeds, and of the rest; NaN where the design cannot tell.
+    """Variance components of crossed results: of tasks, of seeds, and of the rest; NaN where the design does not identify them.
 
     The variance of a mean over T tasks under S seeds is tasks / T + seeds / S + rest / (S·T).
     """
@@ -40,12 +40,12 @@ UNKNOWN = Components(math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True, slots=True)
 class ClusteredMean:
-    """A mean with what its interval and test need.
+    """A mean with its standard error, from which its interval and its test follow.
 
     Attributes:
         mean: the mean.
-        error: its standard error; NaN if nothing was repeated.
-        freedom: degrees of freedom of the error.
+        error: its standard error; NaN for a single result.
+        freedom: degrees of freedom of the standard error.
         components: variance components of one result.
     """
 
@@ -56,13 +56,13 @@ class ClusteredMean:
 
     @property
     def interval(self) -> Interval:
-        """95 % t interval; NaN if nothing was repeated."""
+        """95 % t interval; NaN for a single result."""
         half = t_quantile(self.freedom) * self.error if self.error > 0.0 else self.error
         return Interval(self.mean - half, self.mean + half)
 
     @property
     def p_value(self) -> float:
-        """Two-sided p-value of the hypothesis that the mean is 0; NaN if nothing was repeated."""
+        """Two-sided p-value of the hypothesis that the mean is 0; NaN for a single result."""
         if self.error > 0.0:
             return t_tails(self.mean / self.error, self.freedom)
         return self.error if math.isnan(self.error) else float(self.mean == 0.0)
@@ -77,21 +77,21 @@ def clustered_mean(
 
     Args:
         values: float64 (N,).
-        tasks: for each value its task.
-        seeds: for each value its seed; default one seed, so that tasks are the samples.
+        tasks: the task of each value, (N,).
+        seeds: the seed of each value, (N,); by default one seed, so that tasks are the samples.
 
     Returns:
         As ``crossed_mean`` if every seed has every task; if no task has two seeds, the mean over seeds of the mean over
         their tasks, with the seeds as samples.
 
     Raises:
-        ConfigError: there is no value, lengths differ, or some tasks have some of the seeds.
+        ConfigError: there is no value, the lengths differ, or the design is neither crossed nor nested.
     """
     x = np.asarray(values, np.float64)
     seeds = [0] * len(tasks) if seeds is None else seeds
     if not len(x) == len(tasks) == len(seeds) or not len(x):
         raise ConfigError(
-            f"a mean needs values, each with task and seed, got {len(x)}, {len(tasks)} tasks, {len(seeds)} seeds"
+            f"a mean needs values, each with its task and seed, got {len(x)} values, {len(tasks)} tasks, {len(seeds)} seeds"
         )
     columns, rows = ({label: i for i, label in enumerate(dict.fromkeys(labels))} for labels in (tasks, seeds))
     sums, counts = np.zeros((len(rows), len(columns))), np.zeros((len(rows), len(columns)))
@@ -103,7 +103,8 @@ def clustered_mean(
     if (np.count_nonzero(counts, axis=0) > 1).any():
         missing = int((counts == 0.0).sum())
         raise ConfigError(
-            f"tasks must be the same under all seeds or differ under all: {missing} of {counts.size} pairs are missing"
+            "the tasks must be the same under all seeds, or different under every seed: "
+            f"{missing} of {counts.size} pairs of task and seed are missing; measure these or leave their tasks out"
         )
     per_task = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0.0)
     return crossed_mean((per_task.sum(axis=1) / np.count_nonzero(counts, axis=1))[:, None])
@@ -129,7 +130,7 @@ def mean_errors(values: Floats) -> tuple[Floats, Floats, Floats]:
     estimates the variance of the mean without bias (Cornfield and Tukey, 1956; its plain form is the two-way
     clustered variance of Cameron, Gelbach and Miller, 2011). It can be negative and is too small about as often as too
     large, so it is taken to be at least max(M_T, M_S), with the smaller of two degrees of freedom: Satterthwaite's, and those
-    of the larger mean square. Coverage of the intervals was chosen by simulation: ``tests/train/statistics``.
+    of the larger mean square. This rule was chosen by the coverage of its intervals in simulations: ``tests/train/statistics``.
 
     Args:
         values: float64 (..., S, T), rows are seeds and columns are tasks.
@@ -140,7 +141,7 @@ def mean_errors(values: Floats) -> tuple[Floats, Floats, Floats]:
     s, t = values.shape[-2:]
     mean = values.mean(axis=(-2, -1))
     by_task, by_seed, rest = _mean_squares(values)
-    least = np.fmax(by_task, by_seed)  # a NaN says that this factor was not repeated
+    least = np.fmax(by_task, by_seed)  # NaN: this factor has one level
     if min(s, t) == 1:
         return mean, np.sqrt(least / (s * t)), np.where(np.isnan(least), np.nan, float(max(s, t) - 1))
     square = np.maximum(by_task + by_seed - rest, least)
@@ -154,8 +155,8 @@ def stratified_mean(parts: Sequence[ClusteredMean], weights: Sequence[float] | N
     """Weighted mean of means over independent strata, by Welch and Satterthwaite.
 
     Args:
-        parts: one or more means; kinds of task, for example, which are chosen and not sampled.
-        weights: of each, with the sum 1; default equal weights.
+        parts: one or more means, for example of task kinds, which are chosen and not sampled.
+        weights: the weight of each mean; they sum to 1; by default equal.
     """
     weight = np.full(len(parts), 1.0 / len(parts)) if weights is None else np.asarray(weights, np.float64)
     errors = np.array([part.error for part in parts]) * weight
@@ -164,9 +165,9 @@ def stratified_mean(parts: Sequence[ClusteredMean], weights: Sequence[float] | N
     if not error > 0.0:
         return ClusteredMean(mean, error, math.nan)
     freedom = np.array([part.freedom for part in parts])[known]
-    shares = (errors[known] / error) ** 2  # of the variance: their fourth powers, of tiny errors, would underflow
-    together = float(1.0 / (shares**2 / freedom).sum())
-    return ClusteredMean(mean, error, max(together, float(freedom.min())))  # it is at least that, but for rounding
+    fractions = (errors[known] / error) ** 2  # of the variance; fourth powers of tiny errors would underflow
+    together = float(1.0 / (fractions**2 / freedom).sum())
+    return ClusteredMean(mean, error, max(together, float(freedom.min())))  # the minimum only corrects rounding
 
 
 def _mean_squares(values: Floats) -> tuple[Floats, Floats, Floats]:

@@ -41,9 +41,9 @@ class Contrast:
 
     Attributes:
         difference: mean difference, with its standard error.
-        p_adjusted: Holm's adjusted p-value over all contrasts of the family; NaN if nothing was repeated.
-        detectable: the true difference that the test would find with probability ``POWER``, at the level α / number of
-            contrasts, which is Holm's for its smallest p-value.
+        p_adjusted: p-value with Holm's adjustment over all contrasts of the family; NaN for a single result.
+        detectable: the true difference that the test would find with probability ``POWER`` at the level α / number of
+            contrasts, which is Holm's level for the smallest p-value.
     """
 
     difference: ClusteredMean
@@ -70,7 +70,7 @@ def paired_contrasts(values: Mapping[str, ArrayLike], baseline: str) -> dict[str
     """Every other method against the baseline, paired by task and seed.
 
     Args:
-        values: by method its results, float64 (S, T), rows are seeds and columns are tasks, the same for all methods.
+        values: results by method, float64 (S, T); rows are seeds and columns are tasks, the same for all methods.
         baseline: name of the method that is subtracted.
 
     Raises:
@@ -78,11 +78,13 @@ def paired_contrasts(values: Mapping[str, ArrayLike], baseline: str) -> dict[str
     """
     results = {name: np.asarray(x, np.float64) for name, x in values.items()}
     if baseline not in results:
-        raise ConfigError(f"the baseline {baseline!r} is not among the methods {', '.join(results)}")
+        raise ConfigError(f"the baseline {baseline!r} is not among the methods: {', '.join(results)}")
     base = results.pop(baseline)
     for name, x in results.items():
         if x.shape != base.shape:
-            raise ConfigError(f"paired results need one shape, got {x.shape} of {name} and {base.shape} of {baseline}")
+            raise ConfigError(
+                f"paired results need one shape (seeds, tasks), got {x.shape} of {name} and {base.shape} of {baseline}"
+            )
     return contrasts_of({name: crossed_mean(x - base) for name, x in results.items()})
 
 
@@ -90,7 +92,7 @@ def paired_contrasts(values: Mapping[str, ArrayLike], baseline: str) -> dict[str
 def detectable_difference(error: float, freedom: float, *, alpha: float = ALPHA, power: float = POWER) -> float:
     """The true difference that a two-sided t test at level ``alpha`` finds with probability ``power``.
 
-    (t_{1 − α/2} + t_power) · standard error; NaN without an error, 0 where it is 0.
+    It is (t_{1 − α/2} + t_power) · standard error: NaN where the standard error is NaN, 0 where it is 0.
 
     >>> round(detectable_difference(1.0, 1e6), 2)
     2.8
@@ -111,13 +113,13 @@ def planned_error(components: Components, *, seeds: int, tasks: int) -> float:
 
 # -- robust summaries (Agarwal et al., 2021) --------------------------------------------------------------------------------
 def interquartile_mean(values: ArrayLike) -> float:
-    """Mean of the middle half, of all entries; a quarter that is no whole number cuts entries in part.
+    """Mean of the middle half of all entries; if a quarter of them is not a whole number, the entries at the edges count in part.
 
     >>> interquartile_mean([0.0, 1.0, 3.0, 100.0])
     2.0
     """
     x = np.sort(np.asarray(values, np.float64), axis=None)
-    # entry i stands for the fractions i/n to (i + 1)/n
+    # entry i covers the fractions i/n to (i + 1)/n
     edges = np.arange(len(x) + 1) / len(x)
     weights = np.clip(edges[1:], 0.25, 0.75) - np.clip(edges[:-1], 0.25, 0.75)
     return float(weights @ x / 0.5)
@@ -130,7 +132,8 @@ def probability_of_improvement(a: ArrayLike, b: ArrayLike) -> float:
     0.875
 
     Args:
-        a, b: float64 (S, T), rows are runs and columns are tasks; all pairs of runs are compared.
+        a: float64 (S, T); rows are runs and columns are tasks; all pairs of runs are compared.
+        b: float64 (S', T), of the other method.
     """
     x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
     order = np.sign(x[:, None, :] - y[None, :, :])
@@ -147,7 +150,7 @@ def stratified_bootstrap(
     """95 % percentile interval of a statistic; runs are resampled with replacement within each stratum.
 
     Args:
-        strata: arrays whose first axis are independent runs; what belongs to one run (its tasks, and the runs of other
+        strata: arrays whose first axis indexes independent runs; what belongs to one run (its tasks, and the runs of other
             methods with its seed) stays together.
         statistic: maps resampled strata to a number.
         rng: source of randomness.

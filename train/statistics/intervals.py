@@ -40,7 +40,7 @@ def wilson_interval(successes: float, trials: int) -> Interval:
     centre = p + Z * Z / (2 * n)
     half = Z * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
     scale = 1 + Z * Z / n
-    # exact at the ends, where both terms are equal but for rounding
+    # exact at the ends, where both terms are equal up to rounding
     return Interval(
         (centre - half) / scale if successes > 0 else 0.0, (centre + half) / scale if successes < trials else 1.0
     )

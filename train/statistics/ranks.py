@@ -16,7 +16,7 @@ ROUNDING: Final = 1e-13  # deviations below this fraction of the largest entry a
 
 
 def ranks(x: ArrayLike) -> Floats:
-    """Ranks from 1, ties share their mean rank; float64 (N,).
+    """Ranks from 1; ties share their mean rank; float64 (N,).
 
     >>> ranks([3.0, 1.0, 3.0]).tolist()
     [2.5, 1.0, 2.5]
@@ -54,7 +54,7 @@ def auroc(scores: ArrayLike, positive: ArrayLike) -> float:
 
 
 def _centred(x: Any) -> Floats:
-    """Entries minus their mean; exactly 0 where the entries are equal but for rounding."""
+    """Entries minus their mean; exactly 0 where the entries are equal up to rounding."""
     values = np.asarray(x, np.float64)
     if len(values) < 2:
         return np.zeros(len(values))

@@ -11,7 +11,7 @@ __all__ = ["holm", "sign_test"]
 
 
 def sign_test(more: int, less: int) -> float:
-    """Two-sided exact p-value of the sign test, from the numbers of positive and negative differences without ties.
+    """Two-sided exact p-value of the sign test, from the numbers of positive and of negative differences; ties are left out.
 
     >>> sign_test(5, 0)
     0.0625
@@ -22,7 +22,7 @@ def sign_test(more: int, less: int) -> float:
 
 
 def holm(p_values: ArrayLike) -> list[float]:
-    """Holm's step-down adjusted p-values (1979): rejecting those below α errs anywhere with probability at most α.
+    """P-values with Holm's step-down adjustment (1979): rejecting those below α keeps the family-wise error rate at most α.
 
     A NaN counts as 1 and stays NaN.
 

@@ -10,7 +10,7 @@ from creditflow.envs.errors import ConfigError
 
 __all__ = ["t_quantile", "t_tails"]
 
-NORMAL: Final = 1e6  # degrees of freedom from which the normal distribution stands in
+NORMAL: Final = 1e6  # degrees of freedom from which the normal distribution is used instead
 TINY: Final = 1e-300
 PRECISION: Final = 1e-15
 
@@ -23,7 +23,7 @@ def t_tails(t: float, freedom: float) -> float:
 
     Args:
         t: the statistic; may be infinite.
-        freedom: degrees of freedom, above 0; with a million or more, T is normal.
+        freedom: degrees of freedom, above 0; from a million on, T is taken as normal.
     """
     if freedom >= NORMAL:
         return math.erfc(abs(t) / math.sqrt(2.0))
@@ -48,7 +48,8 @@ def t_quantile(freedom: float, probability: float = 0.975) -> float:
     """
     if not (freedom >= 1.0 and 0.5 <= probability < 1.0):
         raise ConfigError(
-            f"a quantile of t needs freedom >= 1 and a probability in [.5, 1), got {freedom} and {probability}"
+            "a quantile of Student's t needs at least 1 degree of freedom and a probability in [.5, 1), "
+            f"got {freedom} and {probability}"
         )
     t = statistics.NormalDist().inv_cdf(probability)
     if freedom >= NORMAL:
@@ -66,7 +67,7 @@ def t_quantile(freedom: float, probability: float = 0.975) -> float:
 
 
 def _beta(a: float, b: float, x: float, y: float) -> float:
-    """The regularised incomplete beta function I_x(a, b); y = 1 − x is given apart, as the difference would be rounded."""
+    """The regularised incomplete beta function I_x(a, b); y = 1 − x is an argument because the difference would be rounded."""
     if x <= 0.0 or y <= 0.0:
         return float(x > 0.0)
     front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(y))

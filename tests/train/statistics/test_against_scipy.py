@@ -1,4 +1,4 @@
-"""Every function of train/statistics against scipy's, where scipy is installed, and against what must hold anyway."""
+"""Every function of train/statistics agrees with scipy, where scipy is installed, and has the properties that it must have."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ SCORES = st.lists(st.tuples(NUMBERS, st.booleans()), min_size=1, max_size=30)
 
 
 @scipy
-@given(trials=st.integers(1, 500), share=st.floats(0, 1))
-def test_wilsons_interval_is_scipys(trials, share):
-    successes = round(share * trials)
+@given(trials=st.integers(1, 500), rate=st.floats(0, 1))
+def test_wilsons_interval_is_scipys(trials, rate):
+    successes = round(rate * trials)
     expected = reference.binomtest(successes, trials).proportion_ci(method="wilson")
     assert statistics.wilson_interval(successes, trials) == pytest.approx((expected.low, expected.high), abs=1e-14)
 
@@ -50,7 +50,7 @@ def test_ranks_are_scipys(values):
 @scipy
 @pytest.mark.parametrize("name", ["pearson", "spearman"])
 @given(pairs=PAIRS)
-def test_correlations_are_scipys_and_nan_where_it_refuses(name, pairs):
+def test_correlations_are_scipys_and_nan_where_undefined(name, pairs):
     x, y = (np.array(column) for column in zip(*pairs, strict=True))
     got = getattr(statistics, name)(x, y)
     if len(pairs) < 2 or not np.ptp(x) or not np.ptp(y):
@@ -61,7 +61,7 @@ def test_correlations_are_scipys_and_nan_where_it_refuses(name, pairs):
 
 @scipy
 @given(samples=SCORES)
-def test_auroc_is_mann_and_whitneys_u_per_pair(samples):
+def test_auroc_is_the_mann_whitney_u_per_pair(samples):
     scores, positive = np.array([s for s, _ in samples]), np.array([p for _, p in samples])
     n, m = int(positive.sum()), int((~positive).sum())
     got = statistics.auroc(scores, positive)
@@ -126,7 +126,7 @@ def test_resamples_without_a_value_are_left_out():
     assert all(map(math.isnan, statistics.percentile_interval([math.nan])))
 
 
-def test_an_interval_of_no_trial_is_refused_and_of_one_number_endless():
+def test_an_interval_of_no_trials_is_rejected_and_that_of_one_number_is_infinite():
     with pytest.raises(ConfigError, match="at least one trial"):
         statistics.wilson_interval(0, 0)
     assert statistics.normal_interval([0.5]) == (-math.inf, math.inf)
@@ -147,8 +147,8 @@ def test_the_quantiles_of_t_are_scipys(freedom, tail):
 
 
 @pytest.mark.parametrize(("freedom", "probability"), [(0.5, 0.975), (math.nan, 0.975), (5.0, 0.4), (5.0, 1.0)])
-def test_quantiles_out_of_range_are_refused(freedom, probability):
-    with pytest.raises(ConfigError, match="freedom >= 1"):
+def test_quantiles_out_of_range_are_rejected(freedom, probability):
+    with pytest.raises(ConfigError, match="at least 1 degree of freedom"):
         statistics.t_quantile(freedom, probability)
 
 
@@ -171,7 +171,7 @@ def test_the_mean_of_one_seed_is_tested_as_scipy_tests_one_sample(values):
 
 @scipy
 @given(p=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12))
-def test_holm_rejects_before_hochberg_does_and_after_bonferroni(p):
+def test_holm_lies_between_bonferroni_and_benjamini_hochberg(p):
     """Bonferroni ≥ Holm ≥ Benjamini and Hochberg, in adjusted p-values."""
     adjusted = np.array(statistics.holm(p))
     assert (adjusted <= np.minimum(len(p) * np.array(p), 1.0) + 1e-12).all()

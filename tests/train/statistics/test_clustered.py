@@ -1,4 +1,4 @@
-"""Means over tasks and seeds: their intervals cover as often as they say, by simulation and against known answers."""
+"""Means over tasks and seeds: their intervals have the nominal coverage, by simulation and against known answers."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_intervals_of_crossed_results_cover_at_least_as_often_as_nominal(seeds, 
 )
 def test_an_interval_that_takes_all_results_as_independent_covers_far_too_rarely(seeds, tasks, expected):
     values = studies(seeds, tasks, EFFECTS["all equal"])
-    apart = values.reshape(N, 1, -1)
-    assert covers(apart) == pytest.approx(expected, abs=0.03)
+    pooled = values.reshape(N, 1, -1)
+    assert covers(pooled) == pytest.approx(expected, abs=0.03)
     assert covers(values) > 0.94 - 3 * BINOMIAL_ERROR
 
 
@@ -94,7 +94,7 @@ def test_intervals_of_paired_differences_of_success_rates_cover():
 
 
 def test_skewed_seeds_cost_a_few_points_of_coverage():
-    """Exponential effects: three seeds cannot show the tail that they missed. This is a limit, measured and not mended."""
+    """Exponential effects: three seeds cannot show the tail that they missed. This is a known limit, measured here."""
     rng = np.random.default_rng(0)
     seeds = rng.exponential(size=(N, 3, 1)) - 1.0
     found = covers(seeds + 0.3 * rng.normal(size=(N, 3, 50)))
@@ -120,7 +120,7 @@ def test_tasks_and_seeds_are_treated_alike(values):
 
 
 @given(values=VALUES, shift=st.integers(-5, 5), scale=st.sampled_from([0.5, 2.0]))
-def test_shift_and_scale_carry_over(values, shift, scale):
+def test_the_mean_and_its_error_are_equivariant_under_shift_and_scale(values, shift, scale):
     one, other = crossed_mean(values), crossed_mean(scale * values + shift)
     assert other.mean == pytest.approx(scale * one.mean + shift)
     assert other.error == pytest.approx(scale * one.error, nan_ok=True)
@@ -157,7 +157,7 @@ def test_repeats_of_a_task_under_a_seed_are_averaged():
     assert clustered_mean([1.0, 3.0, 6.0], ["a", "a", "b"]) == crossed_mean([[2.0, 6.0]])
 
 
-def test_nothing_repeated_has_no_interval_and_equal_results_a_point():
+def test_a_single_result_has_no_interval_and_equal_results_have_a_point():
     single, equal = crossed_mean([[0.5]]), crossed_mean(np.full((3, 4), 0.5))
     assert all(map(math.isnan, (*single.interval, single.p_value)))
     assert (equal.interval, equal.p_value) == ((0.5, 0.5), 0.0)
@@ -165,7 +165,7 @@ def test_nothing_repeated_has_no_interval_and_equal_results_a_point():
     assert math.isnan(stratified_mean([single, equal]).interval.low)
 
 
-def test_a_stratum_without_spread_does_not_count():
+def test_a_stratum_without_error_adds_no_degrees_of_freedom():
     part = crossed_mean([[1.0, 3.0]])
     found = stratified_mean([part, ClusteredMean(5.0, 0.0, 9.0)])
     assert (found.mean, found.error, found.freedom) == pytest.approx((3.5, part.error / 2, 1.0))
@@ -176,10 +176,10 @@ def test_a_stratum_without_spread_does_not_count():
     [
         ([], [], [], "a mean needs values"),
         ([1.0], ["a", "b"], None, "a mean needs values"),
-        ([1.0, 2.0, 3.0], ["a", "b", "a"], [0, 0, 1], "1 of 4 pairs are missing"),
+        ([1.0, 2.0, 3.0], ["a", "b", "a"], [0, 0, 1], "1 of 4 pairs of task and seed are missing"),
     ],
 )
-def test_a_design_that_is_neither_crossed_nor_nested_is_refused(values, tasks, seeds, message):
+def test_a_design_that_is_neither_crossed_nor_nested_is_rejected(values, tasks, seeds, message):
     with pytest.raises(ConfigError, match=message):
         clustered_mean(values, tasks, seeds)
 
@@ -188,7 +188,7 @@ def test_a_design_that_is_neither_crossed_nor_nested_is_refused(values, tasks, s
     st.lists(st.tuples(st.floats(1e-120, 1e3), st.sampled_from([1.0, 2.0, 7.5])), min_size=1, max_size=4),
     st.lists(st.integers(1, 9), min_size=4, max_size=4),
 )
-def test_a_stratified_mean_has_at_least_the_least_freedom_of_its_strata(parts, counts):
+def test_a_stratified_mean_has_at_least_the_fewest_degrees_of_freedom_of_its_strata(parts, counts):
     weights = np.array(counts[: len(parts)], float)
     mean = stratified_mean([ClusteredMean(0.1, *part) for part in parts], list(weights / weights.sum()))
     assert mean.freedom >= min(freedom for _, freedom in parts)

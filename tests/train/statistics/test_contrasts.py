@@ -42,15 +42,15 @@ def test_holm_keeps_the_order_and_never_lowers_a_p_value(p, data):
     assert sorted(adjusted) == [a for _, a in sorted(zip(p, adjusted, strict=True))]
 
 
-def test_an_unknown_p_value_stays_unknown_and_counts():
+def test_a_missing_p_value_stays_missing_and_counts_as_a_test():
     adjusted = holm([0.02, math.nan])
     assert adjusted[0] == 0.04
     assert math.isnan(adjusted[1])
     assert holm([]) == []
 
 
-def test_a_family_of_contrasts_errs_in_at_most_a_twentieth_of_the_studies():
-    """Eight schemes equal to the baseline, paired on 5 seeds × 20 tasks; without adjustment a third of the studies err."""
+def test_a_family_of_contrasts_has_a_family_wise_error_rate_of_at_most_alpha():
+    """Eight schemes equal to the baseline, paired on 5 seeds × 20 tasks; unadjusted, a third of the studies reject one."""
     rng = np.random.default_rng(0)
     studies, schemes = 1500, 8
     results = (
@@ -117,14 +117,14 @@ def test_contrasts_need_the_baseline_and_one_shape():
         paired_contrasts({"a": [[1.0]], "grpo": [[1.0, 2.0]]}, "grpo")
 
 
-def test_nothing_repeated_separates_nothing():
+def test_a_single_result_separates_nothing():
     (found,) = paired_contrasts({"a": [[1.0]], "b": [[0.0]]}, "b").values()
     assert math.isnan(found.p_adjusted)
     assert not found.separates
 
 
 @given(values=st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30))
-def test_the_interquartile_mean_lies_between_the_quartiles_ends_and_ignores_outliers(values):
+def test_the_interquartile_mean_lies_within_the_range_and_ignores_outliers(values):
     found = interquartile_mean(values)
     assert min(values) - 1e-9 <= found <= max(values) + 1e-9
     assert interquartile_mean([*values] * 4) == pytest.approx(found, rel=1e-9, abs=1e-9)
@@ -149,7 +149,7 @@ def test_the_stratified_bootstrap_resamples_within_strata_only():
     assert found == (0.5, 0.5)
 
 
-def test_the_stratified_bootstrap_has_the_spread_of_the_mean():
+def test_the_stratified_bootstrap_is_as_wide_as_the_standard_error_of_the_mean_says():
     values = np.random.default_rng(0).normal(size=(60, 1))
     found = stratified_bootstrap([values], lambda x: float(x[0].mean()), rng=np.random.default_rng(1))
     assert (found.high - found.low) == pytest.approx(2 * 1.96 * values.std() / math.sqrt(60), rel=0.15)
