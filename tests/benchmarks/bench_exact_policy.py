@@ -66,9 +66,9 @@ def main() -> int:
 
     import creditflow
     from creditflow.train.bench.language_model.evaluate import table_values
-    from creditflow.train.bench.language_model.following import Follower
     from creditflow.train.bench.language_model.policy import ExactPolicy
     from creditflow.train.bench.language_model.tables import prompt_table
+    from creditflow.train.bench.language_model.trie_search import TrieSearch
     from creditflow.train.run.assemble import panel_tasks
 
     torch.set_num_threads(1)
@@ -80,11 +80,11 @@ def main() -> int:
     policy = ExactPolicy.of_agent(agent, tokenizer, env, tables[0].actions)
     read = [0]
 
-    def counted(self: Follower, ids: Any, cache: Any) -> Any:
+    def counted(self: TrieSearch, ids: Any, cache: Any) -> Any:
         read[0] += ids.numel()
         return reader(self, ids, cache)
 
-    reader, Follower.read = Follower.read, counted  # type: ignore[method-assign]  # counts tokens
+    reader, TrieSearch.read = TrieSearch.read, counted  # type: ignore[method-assign]  # counts tokens
     policy.probabilities(tables[:2])
     read[0] = 0
     sampled, sampled_seconds = timed(lambda: policy.probabilities(tables))

@@ -61,7 +61,7 @@ def open_annotation_source(name: str, horizon: int, key: Key) -> AnnotationSourc
     Args:
         name: name of the method.
         horizon: turn limit.
-        key: which key the estimates are stored by.
+        key: the key by which estimates are stored.
     """
     name = base_method(name)
     entry = None if is_control(name) else scheme_entry(name)
@@ -73,7 +73,7 @@ def open_annotation_source(name: str, horizon: int, key: Key) -> AnnotationSourc
 
 @lru_cache(maxsize=64)
 def _scheme(name: str, horizon: int, key: Key) -> Scheme:
-    """The scheme, cached: making one validates it, and every measured group needs one."""
+    """The scheme, cached: construction validates it, and every measured group needs one."""
     return scheme_entry(name).scheme_for(horizon, key)
 
 

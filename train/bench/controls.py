@@ -56,7 +56,7 @@ class ExactEvaluator:
 
     Args:
         mdp: task as tables.
-        policy: float64 (S, A), the policy that made the rollouts.
+        policy: float64 (S, A), the policy that sampled the rollouts.
     """
 
     def __init__(self, mdp: FiniteMDP, policy: Floats) -> None:
@@ -96,7 +96,7 @@ class ExactEvaluator:
         """A group's turns as indices into the tables; invalid actions get index −1.
 
         Raises:
-            DataError: the log contains a state or an action that the task does not have, or a rollout has more turns than the limit.
+            DataError: the log has a state or an action that the task lacks, or a rollout has more turns than the limit.
         """
         arrays = group.arrays
         names = {text: i for i, text in enumerate(self.mdp.actions)}
@@ -162,7 +162,7 @@ def recorded_progress(group: Group) -> Credit:
 
 
 def shuffled(method: CreditFunction, rng: np.random.Generator) -> CreditFunction:
-    """The method's credit permuted within each rollout: sums per rollout stay, the assignment to turns is random."""
+    """The method's credit permuted within each rollout: its sum per rollout is unchanged, the assignment to turns is random."""
 
     def assign(group: Group) -> Credit:
         given = method(group)

@@ -58,7 +58,7 @@ class JobRunner:
         self._folder, self._workers = folder / cache_key, workers
 
     def run(self, jobs: Sequence[Job], what: str) -> dict[str, Any]:
-        """Results by name, in the order of ``jobs``; shows progress on standard error.
+        """Run the jobs; returns results by name, in the order of ``jobs``. Progress is shown on standard error.
 
         Args:
             jobs: jobs of the run; their names are distinct.

@@ -1,4 +1,4 @@
-"""The compared methods by name: every scheme with the settings it is compared under, and the controls.
+"""The compared methods by name: every scheme with the settings under which it is compared, and the controls.
 
 A scheme that reads annotations becomes a method only together with an annotation source (see ``annotation_sources``):
 ``pica[fitted]``, ``pica[exact]``.
@@ -55,7 +55,7 @@ BatchCreditFunction = Callable[[Sequence[Group]], list[credit.Credit]]
 
 @dataclass(frozen=True, slots=True)
 class SchemeEntry:
-    """A scheme with the settings it is compared under.
+    """A scheme with the settings under which it is compared.
 
     Attributes:
         scheme: registry name.
@@ -85,7 +85,7 @@ class SchemeEntry:
         return (lambda group: _step_part(group, scheme.assign(group))) if self.step_only else scheme.assign
 
     def bind_batch(self, horizon: int, key: Literal["state", "text"]) -> BatchCreditFunction:
-        """The same for the groups of one update, which may depend on each other."""
+        """The credit function for all groups of one update, which a scheme may normalise together."""
         scheme = self.scheme_for(horizon, key)
         if not self.step_only:
             return scheme.assign_batch
@@ -144,7 +144,7 @@ TABULAR_MEANING: Mapping[str, str] = MappingProxyType(
 
 def default_schemes(variants: bool) -> tuple[str, ...]:
     """The schemes compared when none are named: every registered one and, on request, the variants in ``NAMED``."""
-    # grouptd_base is grouptd as long as that is its default
+    # grouptd_base is left out: it equals grouptd with its present defaults
     named = [name for name in NAMED if name not in ("leave_one_out", "grouptd_base")] if variants else []
     names = tuple(dict.fromkeys([*named, *credit.names()]))
     # with one token per turn ppo_gae equals mt_ppo: it is included only when named
@@ -183,7 +183,7 @@ def scheme_entry(name: str) -> SchemeEntry:
     """A scheme by name: one of ``NAMED``, or a registered scheme in paper semantics; either with an annotation source.
 
     Raises:
-        ConfigError: the name is unknown (suggests the near one), or the scheme reads no annotations.
+        ConfigError: the name is unknown (the message suggests the nearest one), or the scheme reads no annotations.
     """
     base, bracket, rest = name.partition("[")
     if bracket:
@@ -232,9 +232,9 @@ def make_methods(
 
     Args:
         names: names of schemes, oracles or stateless controls, or ``shuffled(X)`` or ``flipped(X)`` of one.
-        evaluator: exact values of the policy that made the rollouts.
-        seed: non-negative integers; with the control's name the seed of its shuffling, whatever else is named.
-        key: which key schemes compare states by.
+        evaluator: exact values of the policy that sampled the rollouts.
+        seed: non-negative integers, which together with a control's name seed its shuffling, whatever else is compared.
+        key: the key by which schemes compare states.
 
     Raises:
         ConfigError: a name is unknown.
@@ -253,7 +253,7 @@ def played_method(name: str, horizon: int, seed: Sequence[int]) -> CreditFunctio
     Args:
         name: name of a scheme, ``oracle_progress`` or a stateless control, or ``shuffled(X)`` or ``flipped(X)`` of one.
         horizon: turn limit.
-        seed: non-negative integers; with the control's name the seed of its shuffling.
+        seed: non-negative integers, which together with a control's name seed its shuffling.
     """
 
     def uncorrupted(name: str) -> CreditFunction:
@@ -263,7 +263,7 @@ def played_method(name: str, horizon: int, seed: Sequence[int]) -> CreditFunctio
 
 
 def reads_texts(name: str, horizon: int) -> bool:
-    """Whether a method, or the one it corrupts, reads the texts of turns, so that rollouts have to keep them."""
+    """Whether a method, or the one it corrupts, reads the texts of turns, so that rollouts must record them."""
     name = base_method(name)
     return not is_control(name) and bool(scheme_entry(name).scheme_for(horizon, "state").texts)
 
@@ -277,7 +277,7 @@ STATELESS: Mapping[str, CreditFunction] = MappingProxyType(
 
 
 def is_control(name: str) -> bool:
-    """Whether a name is that of a control by itself: an oracle, or a credit that reads no states."""
+    """Whether a name is that of an uncorrupted control: an oracle, or credit that reads no states."""
     return name in ORACLES or name in STATELESS
 
 
@@ -294,5 +294,5 @@ def with_corruption(name: str, uncorrupted: Callable[[str], CreditFunction], see
 
 @lru_cache(maxsize=256)
 def _bound(name: str, horizon: int, key: Literal["state", "text"]) -> CreditFunction:
-    """The bound scheme, cached: making one validates it, and a learning curve would make thousands."""
+    """The bound scheme, cached: construction validates it, and a learning curve would construct thousands."""
     return scheme_entry(name).bind(horizon, key)

@@ -51,17 +51,17 @@ class PlayedWork:
 
 @dataclass(frozen=True, slots=True)
 class SharedWork:
-    """Sizes for many tasks with one policy. The standard setting is 16 tasks × 8 rollouts, local features, J0 .25.
+    """Sizes for many tasks that share one policy. The standard setting is 16 tasks × 8 rollouts, local features, J0 .25.
 
     Attributes:
         units: number of layout seeds, each with tasks of its own.
-        train, held_out: number of tasks that are trained on (more where an update has more), and that are only measured.
+        train, held_out: number of tasks that are trained on (more if an update has more), and that are only evaluated.
         groups: number of groups sampled per layout seed for the metrics.
         updates: number of updates of a learning curve.
         every: updates between two measured points.
         kinds: kinds of task in the standard setting.
         aggregations, features, batches, sizes, successes: values that are varied, one at a time.
-        learn_variations: whether learning curves are made of the varied features, batches and sizes too.
+        learn_variations: whether learning curves are also measured for the varied features, batches and sizes.
         kl: KL divergence of each update, in nats per turn.
     """
 
@@ -90,7 +90,7 @@ class Preset:
         grids, sokoban: sizes of the two suites that have tables.
         played: sizes of all other suites.
         log: number of groups in the recorded log of a suite with tables.
-        variants: whether the named variants of schemes take part when no schemes are named.
+        variants: whether the variants of schemes are included when no schemes are named.
     """
 
     shared: SharedWork

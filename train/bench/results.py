@@ -32,15 +32,18 @@ def read_results(path: Path) -> dict[str, Any]:
     """Read a document, compressed or not.
 
     Raises:
-        DataError: the file is not the results of a benchmark, or of another version.
+        DataError: the file does not hold benchmark results of this version.
     """
     try:
         document = read_json(path)
     except DataError as error:
-        raise DataError(f"{error}; {path} is not the results of a benchmark") from error
+        raise DataError(f"{error}; {path} does not hold the results of a benchmark") from error
     version = document.get("results_version") if isinstance(document, dict) else None
     if not isinstance(document, dict) or version != RESULTS_VERSION:
-        raise DataError(f"{path}: expected benchmark results of version {RESULTS_VERSION}, got version {version!r}")
+        raise DataError(
+            f"{path}: expected benchmark results of version {RESULTS_VERSION}, got version {version!r}; run the benchmark "
+            "again, or read the file with the release that wrote it"
+        )
     missing, suites = DOCUMENT_KEYS - document.keys(), document.get("suites")
     for suite in suites if isinstance(suites, list) else [suites]:
         missing |= SUITE_KEYS - suite.keys() if isinstance(suite, dict) else SUITE_KEYS

@@ -52,7 +52,7 @@ def run_bench(
     command: Sequence[str],
     resume: bool = False,
 ) -> dict[str, Any]:
-    """Run the benchmark and write its results and recorded logs into ``out``; until then, results of finished jobs are stored there.
+    """Run the benchmark and write its results and recorded logs into ``out``; results of finished jobs are stored there meanwhile.
 
     Args:
         specs: specs of the suites.

@@ -20,7 +20,7 @@ class MethodSelection(NamedTuple):
     Attributes:
         schemes: names of the schemes that are defined on the suite.
         controls: names of the controls.
-        undefined: by name, why a method is missing.
+        undefined: the reason by method, if one is missing.
     """
 
     schemes: tuple[str, ...]
@@ -58,9 +58,9 @@ def select_methods(
 ) -> MethodSelection:
     """Select the schemes that can score a recorded log, and their controls.
 
-    Every registered scheme whose credit differs between the turns of a rollout gets its ``shuffled(X)``; variants do not.
-    One scheme, ``grouptd`` if it takes part, is flipped too. A scheme with fitted annotations is accompanied by itself
-    with exact ones, as a control.
+    Every registered scheme whose credit differs between the turns of a rollout gets a control ``shuffled(X)``; variants do
+    not. One scheme, ``grouptd`` if it is included, gets a control ``flipped(X)``. A scheme with fitted annotations is also
+    included with exact ones, as a control.
 
     Args:
         names: names of the requested schemes.

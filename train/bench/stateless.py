@@ -1,7 +1,7 @@
 """Controls that read no states: an outcome discounted by the turns to go, and an outcome against others at the same turn.
 
-A scheme that compares states should beat both. On tasks where short ways are good ways, a discount alone already prefers
-the later turns and the shorter rollouts; what a scheme gains over ``stateless`` is what it learns from states.
+A scheme that compares states should beat both. On tasks with short solutions a discount alone already favours the later turns
+and the shorter rollouts; the lead of a scheme over ``stateless`` is what it learns from states.
 """
 
 from __future__ import annotations

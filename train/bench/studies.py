@@ -1,6 +1,6 @@
-"""Studies: learning of several methods from one start on the same tasks and seeds, as suites with a shared policy write them.
+"""Studies: results of several methods from one start on the same tasks and seeds, for suites with a shared policy.
 
-A suite of such studies has the key "studies" in the results, a list of what ``Study.to_json`` returns.
+In the results such a suite has the key "studies", a list of the values of ``Study.to_json``.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ class Study:
 
     Attributes:
         regime: what the tasks share: nothing, a policy over features, or a language model.
-        kind: kind of task.
-        keys: whether one state has one key (distinct), several states share one (aliased), or no key repeats (fresh).
+        kind: task kind.
+        keys: whether each state has its own key ("distinct"), several states share one ("aliased"), or every visit of a state
+            has a new one ("fresh").
         batch: tasks per update.
         size: G, rollouts per task and update.
         condition: what else was varied, in a word or two; "" for the standard setting.
-        endpoints: by endpoint ("area", "held-out success", …; the first is the primary one) and method the results, rows are
-            seeds and columns are tasks. Tasks that differ by seed are averaged first: one column.
+        endpoints: results by endpoint ("area", "held-out success", …; the first is the primary one) and method; rows are seeds
+            and columns are tasks. Where each seed has its own tasks, these are averaged into one column.
     """
 
     regime: Regime
@@ -55,11 +56,11 @@ class Study:
         return f"{self.regime}, {self.kind}{keys}{batch}" + (f", {self.condition}" if self.condition else "")
 
     def results(self, endpoint: str) -> dict[str, NDArray[np.float64]]:
-        """By method the results of an endpoint, float64 (S, T); empty if it was not measured."""
+        """Results of an endpoint by method, float64 (S, T); empty if it was not measured."""
         return {name: np.asarray(rows, np.float64) for name, rows in self.endpoints.get(endpoint, {}).items()}
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """The study as plain JSON values."""
         return asdict(self)
 
     @classmethod

@@ -51,7 +51,7 @@ class Suite:
     Attributes:
         name: short name.
         spec: as given on the command line.
-        envs: environments that its log is recorded from; one, except for the grids, and none for ``shared``.
+        envs: environments from which its log is recorded: several for the grids, none for ``shared``, else one.
         kinds: kinds of exact tasks; empty if states cannot be listed.
         why: reason why ``kinds`` is empty; "" if it is not.
     """
@@ -67,7 +67,7 @@ def suite_name(spec: str) -> str:
     """The environment part of a suite's spec.
 
     Raises:
-        ConfigError: the name is unknown; suggests the near one.
+        ConfigError: the name is unknown; the message suggests the nearest one.
         DataError: the path does not exist.
     """
     name, at, path = spec.partition("@")

@@ -1,1 +1,1 @@
-"""Turns of agents with their values, to compare judges, critics and reward models with."""
+"""Credit sets: turns of agents with exact or estimated values, on which judges, critics and reward models are scored."""

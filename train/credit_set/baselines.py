@@ -1,4 +1,4 @@
-"""What a judge must beat: numbers that need no judgement, and the oracle's progress."""
+"""Baselines for judges: predictions from trivial features, which a judge must beat, and the oracle's progress."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BASELINES: Final[Mapping[str, Callable[[CreditTurn, ValuedAction], float]]] = {
 
 
 def baseline(name: str, turns: Sequence[CreditTurn]) -> list[Prediction]:
-    """Predictions of a baseline: one of ``BASELINES``, or "random", uniform numbers of a fixed seed."""
+    """Predictions of a baseline: one of ``BASELINES``, or "random", uniform random numbers with a fixed seed."""
     if name == "random":
         rng = np.random.default_rng(0)
         return [Prediction(rng.random(), tuple(rng.random(len(turn.alternatives)).tolist())) for turn in turns]

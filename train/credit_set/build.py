@@ -1,7 +1,8 @@
-"""Build a credit set: tasks one after the other, on any number of processes, with the same bytes.
+"""Build a credit set from episodes of many tasks; the file does not depend on the number of processes.
 
-Every task is a job whose records depend on nothing but the settings. Environments take turns, and their results are used in the
-order of their jobs, until every policy has its number of turns. FILE.partial grows by one line per job, so that an interrupted build can be resumed.
+Every task is a job whose records depend on the settings alone. Environments take turns, and their results are used in the order
+of their jobs, until every policy has its number of turns. Every finished job is appended to FILE.partial as one line, from which
+an interrupted build is resumed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from creditflow.envs.files.appended import read_appended
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json_lines
 from creditflow.train.bench.jobs import begin_worker
-from creditflow.train.credit_set.continuation import State, StateWalker, endless_env
+from creditflow.train.credit_set.continuation import State, StateWalker, unlimited_env
 from creditflow.train.credit_set.reading import FORMAT, header_settings, read_header
 from creditflow.train.credit_set.records import states_of, turn_record
 from creditflow.train.credit_set.settings import PANEL, RECORD_VERSION, SETTINGS, BuildSettings
@@ -35,18 +36,18 @@ from creditflow.train.run.interrupted import partial_of
 
 __all__ = ["build_credit_set", "records_of_task"]
 
-FRUITLESS: Final = 200  # jobs in a row without a usable turn of a policy that still needs some
-IN_FLIGHT: Final = 3  # jobs per worker and environment that are begun and not yet written
+FRUITLESS: Final = 200  # jobs in a row without a usable turn of a policy that still needs some: then the build fails
+IN_FLIGHT: Final = 3  # jobs per worker and environment that are submitted but not yet written
 
 
 def records_of_task(settings: BuildSettings, env: str, number: int) -> list[dict[str, Any]]:
-    """Records of some turns of every policy's episode of one task.
+    """Play one episode of a task with every policy; returns the records of some of their turns.
 
     Args:
-        settings: of the set.
+        settings: settings of the set.
         env: name of the environment.
-        number: number of the task, in an order that depends on the seed; beyond the panel's size it starts again with
-            other episodes.
+        number: number of the task in an order that depends on the seed; beyond the panel's size the tasks repeat, with
+            different episodes.
     """
     player, of_env = _player(env, settings.policies, settings.seed), SETTINGS[env]
     task, replica = player.task(number)
@@ -76,7 +77,7 @@ def records_of_task(settings: BuildSettings, env: str, number: int) -> list[dict
 
 
 def _is_usable(walker: StateWalker, state: State, turn: PlayedTurn, max_steps: int) -> bool:
-    """Whether there was another action, and success was still within reach: elsewhere no action has credit."""
+    """Whether there was another action and success was still within reach; otherwise no action can differ in value."""
     return bool(set(turn.actions) - {turn.action}) and walker.distance(state) <= max_steps - turn.index
 
 
@@ -87,21 +88,21 @@ def _player(env: str, policies: tuple[str, ...], seed: int) -> Player:
 
 @lru_cache(maxsize=8)
 def _walker_env(env: str) -> AgentEnv[Any, Any, Any]:
-    return endless_env(env, PANEL)
+    return unlimited_env(env, PANEL)
 
 
 def build_credit_set(settings: BuildSettings, out: Path, *, workers: int = 1, resume: bool = False) -> None:
     """Write a credit set.
 
     Args:
-        settings: what determines it.
+        settings: settings of the set.
         out: file to write, .jsonl or .jsonl.gz.
         workers: number of processes; the file does not depend on it.
-        resume: continue an interrupted build, or leave a finished one as it is.
+        resume: continue an interrupted build, or leave a finished one unchanged.
 
     Raises:
-        ConfigError: there is an unfinished build, without ``resume``.
-        OtherRunError: ``resume``, but it has other settings or was made by other code.
+        ConfigError: there is an interrupted build, and not ``resume``.
+        OtherRunError: ``resume``, but the interrupted build has other settings or was made by other code.
         DataError: a policy has no usable turns.
     """
     partial = partial_of(out)
@@ -126,7 +127,7 @@ def build_credit_set(settings: BuildSettings, out: Path, *, workers: int = 1, re
 
 
 class _Left:
-    """What is left to do.
+    """The work that is left.
 
     Attributes:
         turns: number of turns by environment and policy.
@@ -147,7 +148,7 @@ class _Left:
         return min(unfinished, key=lambda env: self.jobs[env], default=None)
 
     def take(self, env: str, records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Count a job as done; returns its records that are still wanted."""
+        """Count a job as finished; returns those of its records that are still needed."""
         self.jobs[env] += 1
         wanted, taken = self.turns[env], []
         for record in records:
@@ -184,7 +185,10 @@ def _new_records(settings: BuildSettings, left: _Left, pool: _Pool | None, strea
             fruitless[env] = 0 if taken else fruitless[env] + 1
             if fruitless[env] == FRUITLESS:
                 missing = ", ".join(policy for policy, turns in left.turns[env].items() if turns)
-                raise DataError(f"{env}: {FRUITLESS} tasks in a row without a turn of {missing} to record")
+                raise DataError(
+                    f"{env}: {FRUITLESS} tasks in a row had no usable turn of {missing} (another admissible action, and success "
+                    "within reach); leave this policy or environment out, or ask for fewer turns"
+                )
             stream.write(_line({"env": env, "records": taken}))
             stream.flush()
             yield from taken
@@ -193,7 +197,7 @@ def _new_records(settings: BuildSettings, left: _Left, pool: _Pool | None, strea
 def _results(
     settings: BuildSettings, env: str, first: int, pool: _Pool | None
 ) -> Generator[list[dict[str, Any]], None, None]:
-    """Results of an environment's jobs in order, from ``first`` on, without end."""
+    """Yield the results of an environment's jobs in order, endlessly, from job ``first`` on."""
     if pool is None:
         yield from (records_of_task(settings, env, number) for number in count(first))
         return

@@ -15,21 +15,21 @@ BINS: Final = 10
 
 
 def brier_score(predicted: Floats, rate: Floats) -> float:
-    """Expected squared difference of a prediction (N,) and the outcome, 0 or 1, of a continuation.
+    """Expected squared difference between a prediction (N,) and the outcome, 0 or 1, of a continuation.
 
-    Where the rate is the fraction of K successes, this is the mean over the continuations, free of bias.
+    If the rate (N,) is the fraction of successes among K continuations, this is the mean over them, without bias.
     """
     return float(np.mean((predicted - rate) ** 2 + rate * (1.0 - rate))) if len(rate) else float("nan")
 
 
 def least_brier_score(rate: Floats, forks: NDArray[np.int64]) -> float:
-    """The Brier score of the true probabilities: mean q (1 − q); from K continuations estimated with K / (K − 1)."""
+    """The Brier score of the true probabilities q, mean q (1 − q); with K continuations, K / (K − 1) corrects the bias."""
     factor = np.where(forks > 1, forks / np.maximum(forks - 1, 1), 1.0)
     return float(np.mean(rate * (1.0 - rate) * factor)) if len(rate) else float("nan")
 
 
 def expected_calibration_error(predicted: Floats, rate: Floats) -> float:
-    """Mean |mean prediction − mean rate| over ten bins of equal size by prediction (Naeini et al. 2015)."""
+    """Mean |mean prediction − mean rate| over ten bins with equal numbers of predictions (Naeini et al. 2015)."""
     if not len(rate):
         return float("nan")
     order = np.argsort(predicted, kind="stable")
@@ -39,14 +39,14 @@ def expected_calibration_error(predicted: Floats, rate: Floats) -> float:
 
 
 def isotonic(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """The nondecreasing function of least squares, by pooling adjacent violators (Ayer et al. 1955).
+    """Isotonic regression: the non-decreasing least-squares fit, by pooling adjacent violators (Ayer et al. 1955).
 
     Args:
         x: float64 (N,), N ≥ 1; equal entries share one value.
         y: float64 (N,).
 
     Returns:
-        Sorted distinct x, and the function's values there.
+        Sorted distinct x, and the fitted values there; float64 (M,) each.
     """
     places, index, weight = np.unique(x, return_inverse=True, return_counts=True)
     mean = np.bincount(index, y) / weight
@@ -63,12 +63,15 @@ def isotonic(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 
 def cross_fitted(scores: Floats, rate: Floats, cluster: NDArray[np.int64]) -> Floats:
-    """Scores recalibrated by ``isotonic``, each half of the clusters with the function fitted on the other half.
+    """Recalibrate scores by ``isotonic``, each half of the clusters with the function fitted on the other half.
 
     Args:
         scores: float64 (N,), any numbers.
         rate: float64 (N,), success rates.
-        cluster: int64 (N,), cluster of each entry; entries of one cluster stay in one half. NaN if there is one cluster.
+        cluster: int64 (N,), cluster of each entry; entries of one cluster are in one half.
+
+    Returns:
+        float64 (N,); NaN if either half is empty.
     """
     result = np.full(len(scores), np.nan)
     half = cluster % 2 == 0

@@ -1,8 +1,8 @@
-"""Continuations of the noisy expert from any state of one task, through the environment, each transition taken once.
+"""Continuations of the noisy expert from any state of one task, in the environment, each transition executed once.
 
-The environments are deterministic, and equal state keys have equal futures up to the turn limit. So the states reached are
-kept as a graph: a transition that was taken before is looked up instead of executed again. The turn limit is counted here;
-the environment itself is made without one.
+The environments are deterministic, and equal state keys have equal futures up to the turn limit. The visited states are
+therefore stored as a graph, and a transition that was executed before is looked up. The turn limit is counted here; the
+environment itself has none.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.registration import make
 from creditflow.envs.tasks import Task
 
-__all__ = ["NO_LIMIT", "Outcomes", "State", "StateWalker", "endless_env"]
+__all__ = ["NO_LIMIT", "Outcomes", "State", "StateWalker", "unlimited_env"]
 
 NO_LIMIT: Final = 10**6
 
 
 class State:
-    """A state that was reached.
+    """A visited state.
 
     Attributes:
-        key: its state key.
+        key: state key.
         snapshot: snapshot to continue from.
         actions: admissible actions, sorted, so that their order does not depend on how the state was reached.
-        over, success, score: whether the episode has ended here, and how it would count if it ended here.
-        distance: the oracle's distance; None until it is asked for.
-        best: the oracle's optimal actions; None until they are asked for.
-        following: states after actions that were taken.
+        over: whether the episode is terminated here.
+        success, score: success and score of an episode that ends here.
+        distance: the oracle's distance; None before it is first needed.
+        best: the oracle's optimal actions; None before they are first needed.
+        following: the states after actions that were executed, by action.
     """
 
     __slots__ = ("actions", "best", "distance", "following", "key", "over", "score", "snapshot", "success")
@@ -59,17 +60,20 @@ class Outcomes(NamedTuple):
     score: NDArray[np.float64]
 
 
-def endless_env(name: str, panel: str) -> AgentEnv[Any, Any, Any]:
-    """An environment without a turn limit, for ``StateWalker``."""
+def unlimited_env(name: str, panel: str) -> AgentEnv[Any, Any, Any]:
+    """Make an environment without a turn limit, for ``StateWalker``."""
     return cast("AgentEnv[Any, Any, Any]", make(name, panel=panel, max_steps=NO_LIMIT).unwrapped)
 
 
 class StateWalker:
-    """The states of one task.
+    """The state graph of one task, which grows as continuations visit new states.
 
     Args:
-        env: an environment of ``endless_env``; a walker may be used until the next one is made with it.
+        env: an environment of ``unlimited_env``; a new walker on it invalidates the earlier one.
         task: the task.
+
+    Raises:
+        DataError: the task's content is that of another task.
     """
 
     def __init__(self, env: AgentEnv[Any, Any, Any], task: Task) -> None:
@@ -85,7 +89,7 @@ class StateWalker:
         return len(self._states)
 
     def step(self, state: State, action: str) -> State:
-        """The state after an action; after a rejected one the state itself."""
+        """The state after an action; a rejected action leaves the state unchanged."""
         found = state.following.get(action)
         if found is None:
             if self._present is not state:
@@ -103,7 +107,7 @@ class StateWalker:
         return state.best
 
     def distance(self, state: State) -> float:
-        """The oracle's distance to success, inf if it is out of reach."""
+        """The oracle's distance to success; inf in a dead state."""
         if state.distance is None:
             state.distance = float(self._env.oracle.distance(state.snapshot))
         return state.distance
@@ -112,11 +116,11 @@ class StateWalker:
         """Continue with ``NoisyExpert(noise)``.
 
         Args:
-            state: where to begin.
+            state: state in which the continuations begin.
             left: turns left, at least 0.
             noise: probability of a uniformly random admissible action.
             count: K, number of continuations.
-            rng: their generator; two numbers are drawn for every turn left.
+            rng: source of randomness; two numbers are drawn per continuation and turn left.
         """
         draws = rng.random((count, left, 2)).tolist()
         ends = [self._walk(state, noise, numbers) for numbers in draws]

@@ -1,9 +1,9 @@
 """A word n-gram language model as an agent: the language model of a credit set that is built without torch.
 
-It writes actions word by word. Words come from a back-off trigram model (Witten and Bell 1991) of actions that a noisy
-expert took on training tasks, or from a cache model (Kuhn and De Mori 1990), the bigrams of what it reads now: the possible
-actions, or the observation where they are not listed. Like larger language models it copies names from the prompt,
-repeats habits, misjudges the state, and sometimes writes an action that is rejected. ``--agent hf:PATH`` puts a neural model in its place.
+It writes actions word by word. Words are sampled from a back-off trigram model (Witten and Bell 1991) of actions that a noisy
+expert took on training tasks, or from a cache model (Kuhn and De Mori 1990): the bigrams of the possible actions, or of the
+observation where actions are not listed. Like larger language models it copies names from the prompt, repeats itself,
+misjudges the state, and sometimes writes an action that is rejected. ``--agent hf:PATH`` replaces it by a neural model.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from creditflow.wrappers.records.group import Group
 __all__ = ["NgramAgent"]
 
 ORDER: Final = 3
-CACHE_WEIGHT: Final = 0.9  # probability that an action begins with the cache model, if it has read a list of actions
-SWITCH: Final = 0.02  # probability that the next word comes from the other model
-MAX_WORDS: Final = 40  # of an action
-START: Final = "\n"  # before and after every action; in a text, a line's end
+CACHE_WEIGHT: Final = 0.9  # probability that an action begins with the cache model, if actions are listed
+SWITCH: Final = 0.02  # probability that the next word is sampled from the other model
+MAX_WORDS: Final = 40  # per action
+START: Final = "\n"  # before and after every action; in a text, the end of a line
 _WORD: Final = re.compile(r"\n|[^\S\n]*(?:\w+|[^\w\s])")  # a word with the space before it
 
 
@@ -34,7 +34,7 @@ class _Counts:
     """How often each word followed a context.
 
     Args:
-        escapes: back off from a known context too, with the Witten–Bell probability kinds / (kinds + count).
+        escapes: whether to back off from a known context too, with the Witten–Bell probability types / (types + tokens).
     """
 
     def __init__(self, *, escapes: bool) -> None:
@@ -71,7 +71,7 @@ class NgramAgent:
     """Writes actions by a trigram model with a cache.
 
     Args:
-        groups: rollouts whose valid actions it is trained on.
+        groups: rollouts on whose valid actions it is trained.
     """
 
     name = "ngram"
@@ -89,7 +89,7 @@ class NgramAgent:
                         last = words
 
     def act(self, views: Sequence[View]) -> list[Decision]:
-        """Write one action per view. It reads the observation and, where prompts list them, the admissible actions."""
+        """Write one action per view, from the observation and, where prompts list them, the admissible actions."""
         return [Decision(self._write(view)) for view in views]
 
     def _write(self, view: View) -> str:

@@ -1,4 +1,4 @@
-"""Predictions of a judge for the turns of a credit set: JSON Lines of anybody's making, read within limits."""
+"""Predictions of a judge for the turns of a credit set: JSON Lines from any source, read within limits."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from creditflow.train.credit_set.reading import CreditTurn
 
 __all__ = ["Prediction", "read_predictions"]
 
-MAX_PREDICTION: Final = 2**20  # characters of a line; a judge's reasoning may stand beside its number
-SHOWN: Final = 3  # missing turns that an error names
+MAX_PREDICTION: Final = 2**20  # characters of a line, which may also hold a judge's reasoning
+SHOWN: Final = 3  # number of missing turns that an error lists
 
 
 class Prediction(NamedTuple):
-    """A judge's numbers for one turn; higher is better.
+    """A judge's ratings of one turn; higher is better.
 
     Attributes:
-        score: of the action taken.
-        alternatives: of the alternatives, in the order of the record; () if it did not rate them.
+        score: rating of the action taken.
+        alternatives: ratings of the alternatives, in the order of the record; () if they were not rated.
     """
 
     score: float
@@ -37,8 +37,8 @@ def read_predictions(path: str | Path, turns: Sequence[CreditTurn]) -> list[Pred
     per alternative; other fields are ignored.
 
     Raises:
-        DataError: unknown, repeated or missing turns, a number that is not finite, another number of alternatives, or
-            alternatives rated for some turns only; names the line.
+        DataError: unknown, repeated or missing turns, a number that is not finite, a wrong number of alternatives, or
+            alternatives rated for some turns only; the message names the line.
     """
     expected = {turn.turn_id: turn for turn in turns}
     found: dict[str, Prediction] = {}
@@ -47,13 +47,15 @@ def read_predictions(path: str | Path, turns: Sequence[CreditTurn]) -> list[Pred
             raise DataError(f"{where}: expected an object with turn_id and score, got {short_repr(line)}")
         name = checked.text(line.get("turn_id"), f"{where}: turn_id")
         if name not in expected:
-            raise DataError(f"{where}: the credit set has no turn {short_repr(name, 120)}; is it another set?")
+            raise DataError(
+                f"{where}: the credit set has no turn {short_repr(name, 120)}; name the set that was rated with --credit-set"
+            )
         if name in found:
             raise DataError(f"{where}: the turn {short_repr(name, 120)} occurs twice")
         wanted = len(expected[name].alternatives)
         others = checked.items(line.get("alternatives", []), f"{where}: alternatives", wanted)
         if others and len(others) != wanted:
-            raise DataError(f"{where}: alternatives must have one number for each of the {wanted}, got {len(others)}")
+            raise DataError(f"{where}: alternatives must have {wanted} numbers, one per alternative, got {len(others)}")
         found[name] = Prediction(
             _number(line.get("score"), f"{where}: score"),
             tuple(_number(other, f"{where}: alternatives") for other in others),

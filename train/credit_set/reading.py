@@ -1,4 +1,4 @@
-"""Read a credit set: every field that scoring needs is checked, the others are kept as they are."""
+"""Read a credit set: every field that scoring needs is checked; the others are ignored."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class ValuedAction:
     Attributes:
         text: the action.
         q, error: Q^π and its standard error (0.0: exact).
-        halves: Q^π from either half of the continuations.
-        distance: the oracle's distance after it; inf if success is then out of reach.
+        halves: Q^π estimated from each half of the continuations.
+        distance: the oracle's distance after the action; inf in a dead state.
     """
 
     text: str
@@ -53,7 +53,7 @@ class ValuedAction:
 
 @dataclass(frozen=True, slots=True)
 class CreditTurn:
-    """What scoring needs of a record.
+    """The fields of a record that scoring needs.
 
     Attributes:
         turn_id, env, task_id, policy: names.
@@ -92,7 +92,8 @@ def header_settings(first: Any, where: str) -> dict[str, Any]:
         raise DataError(f"{where}: not a credit set: its first line must be an object of format {FORMAT!r}")
     if first.get("version") != RECORD_VERSION:
         raise DataError(
-            f"{where}: version {short_repr(first.get('version'))} of a credit set, expected {RECORD_VERSION}"
+            f"{where}: expected a credit set of version {RECORD_VERSION}, got version {short_repr(first.get('version'))}; build it "
+            "again with creditflow data build credit-set"
         )
     settings: dict[str, Any] = first["settings"]
     return settings
@@ -112,7 +113,7 @@ def read_credit_set(path: str | Path) -> Iterator[CreditTurn]:
     """Yield the turns of a credit set.
 
     Raises:
-        DataError: not a credit set, a malformed field, a repeated turn, or too many turns; names file and line.
+        DataError: not a credit set, a malformed field, a repeated turn, or too many turns; the message names file and line.
     """
     lines = read_json_lines(path, longest=MAX_RECORD)
     where, first = next(lines, (str(path), None))
@@ -131,7 +132,7 @@ def read_credit_set(path: str | Path) -> Iterator[CreditTurn]:
 
 
 def open_credit_set(path: str | Path | None) -> tuple[dict[str, str], list[CreditTurn]]:
-    """Name and digest, and the turns, of a credit set; None for the embedded sample.
+    """Open a credit set; returns its name and digest, and its turns. ``None`` opens the embedded sample.
 
     Raises:
         DataError: not a credit set, or one without turns.

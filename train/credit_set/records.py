@@ -16,7 +16,7 @@ from creditflow.train.rollout.play import episode_rng
 
 __all__ = ["choose_alternatives", "states_of", "turn_record"]
 
-DIGITS: Final = 6  # of every number
+DIGITS: Final = 6  # decimal places of every number
 
 
 def states_of(walker: StateWalker, turns: Sequence[PlayedTurn]) -> list[State]:
@@ -28,7 +28,10 @@ def states_of(walker: StateWalker, turns: Sequence[PlayedTurn]) -> list[State]:
     states, state = list[State](), walker.start
     for turn in turns:
         if state.actions != turn.actions:
-            raise DataError(f"turn {turn.index} of task {state.key!r} was played in another state than its replay")
+            raise DataError(
+                f"turn {turn.index}: replaying the episode reached the state {state.key!r}, whose admissible actions differ from "
+                "the recorded ones; the environment is not deterministic"
+            )
         states.append(state)
         state = walker.step(state, turn.action)
     return states
@@ -37,7 +40,7 @@ def states_of(walker: StateWalker, turns: Sequence[PlayedTurn]) -> list[State]:
 def choose_alternatives(
     walker: StateWalker, state: State, action: str, count: int, rng: np.random.Generator
 ) -> list[str]:
-    """At most ``count`` admissible actions other than ``action``, sorted: one optimal action if there is one, others at random."""
+    """At most ``count`` other admissible actions than ``action``, sorted: an optimal one if there is any, the rest at random."""
     best = [text for text in walker.best(state) if text != action and text in state.actions]
     chosen = [best[int(rng.integers(len(best)))]] if best else []
     others = [text for text in state.actions if text != action and text not in chosen]
@@ -49,16 +52,16 @@ def turn_record(
     walker: StateWalker, values: ExactValues | ForkedValues, state: State, turn: PlayedTurn, left: int, *,
     turn_id: str, alternatives: int, seed: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """The fields of one turn that depend on its state; see the data card for their meaning.
+    """The fields of one turn that depend on its state; ``assets/credit_set/README.md`` defines them.
 
     Args:
-        walker: the states of the task.
-        values: their values.
+        walker: the state graph of the task.
+        values: the values of its states.
         state: the state before the turn.
         turn: the turn.
         left: turns left, this one included.
-        turn_id: name of the turn; every estimate has a generator of its own, made from it, the action and the seed.
-        alternatives: most alternatives.
+        turn_id: name of the turn; every estimate has its own generator, seeded by this name, the action and ``seed``.
+        alternatives: maximum number of alternatives.
         seed: seed of the set.
     """
 

@@ -15,7 +15,7 @@ WITH_INTERVAL: Final = METRICS[:4]
 
 
 def scores_text(document: Mapping[str, Any]) -> str:
-    """Tables of a document of ``score_document``."""
+    """Format the document of ``score_document`` as text: one table per environment, and their mean."""
     parts = []
     for env in next(iter(document["rows"].values())):
         rows = [

@@ -1,4 +1,4 @@
-"""Scores of a judge on a credit set: rank within a state, good against bad turns, calibration, by environment."""
+"""Scores of a judge on a credit set, by environment: ranking within a state, good against bad turns, calibration."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Truth(NamedTuple):
 
     Attributes:
         q, advantage: float64 (N,).
-        labelled, good: bool (N,), turns that are clearly good or bad; the good ones.
+        labelled, good: bool (N,), turns that are good or bad beyond noise; those of them that are good.
         pairs: int64 (M, 3): a turn, and two of its actions, 0 for the one taken; the first has the larger Q.
         weight: float64 (M,), ΔQ of each pair.
         cluster: int64 (N,), number of the turn's task.
@@ -77,7 +77,7 @@ def _truth(turns: Sequence[CreditTurn]) -> _Truth:
 def score_env(
     turns: Sequence[CreditTurn], predictions: Sequence[Prediction], *, resamples: int = RESAMPLES
 ) -> dict[str, Floats]:
-    """Metrics of one environment: name -> float64 (1 + resamples,), the value, then those of resampled tasks.
+    """Metrics of one environment by name: float64 (1 + resamples,), the value and then those of resampled tasks.
 
     ``concordance`` and ``auroc_centred`` are NaN if alternatives are not rated, ``brier`` and ``ece`` if a score lies outside
     [0, 1].
@@ -93,7 +93,7 @@ def score_env(
 def _statistics(
     truth: _Truth, scores: Floats, predictions: Sequence[Prediction]
 ) -> dict[str, Callable[[Indices], float]]:
-    """Every metric as a function of the turns that it is taken over."""
+    """Every metric by name, as a function of the indices of the turns over which it is computed."""
     undefined: Callable[[Indices], float] = lambda _: float("nan")  # noqa: E731 - one of several functions of a table
     found = dict.fromkeys(METRICS, undefined)
     found["auroc"] = lambda i: _auroc(scores[i], truth, i)
@@ -120,7 +120,7 @@ def _auroc(scores: Floats, truth: _Truth, turns: Indices) -> float:
 
 
 def _concordance(truth: _Truth, rated: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Σ ΔQ over the pairs of each turn that are ranked right, ties counted half; and over all its pairs."""
+    """Σ ΔQ over the correctly ranked pairs of each turn, ties counting half, and over all its pairs; float64 (N,) each."""
     agreed, total = np.zeros(len(rated)), np.zeros(len(rated))
     for (turn, better, worse), weight in zip(truth.pairs.tolist(), truth.weight.tolist(), strict=True):
         difference = round(float(rated[turn][better] - rated[turn][worse]), 12)
@@ -165,7 +165,7 @@ def _interval(values: Floats) -> list[float] | None:
 
 
 def _facts(turns: Sequence[CreditTurn]) -> dict[str, Any]:
-    """What the numbers of an environment rest on."""
+    """The amount and the noise of an environment's data."""
     truth, forks = _truth(turns), np.array([turn.forks for turn in turns])
     forked = [turn for turn in turns if turn.forks]
     halves = np.array([[q - v for q, v in zip(turn.taken.halves, turn.v_halves, strict=True)] for turn in forked])

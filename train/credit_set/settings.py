@@ -1,4 +1,4 @@
-"""What determines a credit set: per environment the turn limit and the policy that defines values, and the sizes."""
+"""Settings of a credit set: by environment the turn limit and the policy that defines values, and the sizes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ class EnvSettings:
     """One environment of a credit set.
 
     Attributes:
-        max_steps: turn limit; except in Sokoban shorter than the environment's own, so that a wasted turn has its price.
-        noise: the continuation policy is ``NoisyExpert(noise)``, so that success is neither certain nor out of reach.
+        max_steps: turn limit; except in Sokoban shorter than the environment's default, so that a turn without progress lowers
+            the probability of success.
+        noise: noise of the continuation policy ``NoisyExpert(noise)``, with which success is neither certain nor impossible.
     """
 
     max_steps: int
@@ -51,14 +52,17 @@ class BuildSettings:
     """Everything that determines a credit set, as plain data.
 
     Attributes:
-        turns: number of turns in all, divided evenly between environments, and within each between policies.
+        turns: total number of turns, divided evenly between environments, and within each between policies.
         forks: K, continuations per estimated value; even, so that halves can be compared.
         seed: seed of tasks, episodes, selection and continuations.
         envs: names of the environments.
         agents: language models, by their names on the command line; () for the n-gram model.
-        alternatives: most alternatives per turn.
-        turns_per_episode: most turns taken from one episode.
-        exact: use exact values where tables fit; False estimates all values.
+        alternatives: maximum number of alternatives per turn.
+        turns_per_episode: maximum number of turns taken from one episode.
+        exact: whether to use exact values where the states fit a table; False estimates all values.
+
+    Raises:
+        ConfigError: an environment or agent is unknown or named twice, or a number is out of its range.
     """
 
     turns: int = 10_000
@@ -75,11 +79,17 @@ class BuildSettings:
             if name not in SETTINGS:
                 raise unknown_name_error("environment of a credit set", name, SETTINGS)
         if len(set(self.envs)) != len(self.envs) or len(set(self.policies)) != len(self.policies) or not self.envs:
-            raise ConfigError("name at least one environment, and each environment and agent once")
+            raise ConfigError(
+                "a credit set needs at least one environment, and each environment and agent once, got "
+                f"{', '.join((*self.envs, *self.policies))}"
+            )
         if self.forks < 2 or self.forks % 2:
             raise ConfigError(f"forks must be an even number of at least 2, got {self.forks}")
         if min(self.turns, self.alternatives, self.turns_per_episode) < 1 or self.seed < 0:
-            raise ConfigError("turns, alternatives and turns per episode must be at least 1, the seed at least 0")
+            raise ConfigError(
+                "turns, alternatives and turns per episode must be at least 1 and the seed at least 0, got "
+                f"{self.turns}, {self.alternatives}, {self.turns_per_episode} and {self.seed}"
+            )
         for agent in self.agents:
             check_agent(agent)
 
@@ -89,12 +99,12 @@ class BuildSettings:
         return (*DEFAULT_POLICIES, *(self.agents or (NGRAM,)))
 
     def quotas(self, env: str) -> dict[str, int]:
-        """Number of turns of each policy in an environment; those named first get the remainder."""
+        """Number of turns of each policy in an environment; the first ones get the remainder."""
         of_env = _part(self.turns, self.envs, env)
         return {policy: _part(of_env, self.policies, policy) for policy in self.policies}
 
     def identity(self) -> dict[str, Any]:
-        """Everything that the bytes of the set depend on."""
+        """Everything on which the bytes of the set depend."""
         return {
             "versions": versions() | {"records": RECORD_VERSION, "code": code_digest()},
             **asdict(self),

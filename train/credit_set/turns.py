@@ -1,4 +1,4 @@
-"""Episodes of the policies, and the turns of them that a credit set holds: what a judge reads, and the action to judge."""
+"""Episodes of the policies as turns for a credit set: the prompt that a judge reads, and the action that it rates."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from creditflow.wrappers.group_env import GroupEnv
 
 __all__ = ["MAX_HISTORY", "PlayedTurn", "Player", "judge_prompt"]
 
-MAX_HISTORY: Final = 8_000  # characters of past turns in a prompt; as many of the last turns as fit
-TRAINING_TASKS: Final = 48  # of the n-gram model
+MAX_HISTORY: Final = 8_000  # characters of past turns in a prompt, which holds as many of the last turns as fit
+TRAINING_TASKS: Final = 48  # number of training tasks of the n-gram model
 TRAINING_NOISE: Final = 0.2
 
 _HEAD: Final = "Task: {task}\n\nStep {step} of at most {steps}.\n\n"
@@ -49,7 +49,7 @@ class PlayedTurn:
         prompt: what a judge reads: task, past turns, observation, and the possible actions if they may be shown.
         action: text of the action.
         response: a language model's full text; "" for other agents.
-        valid: whether it was parsed and admissible.
+        valid: whether the action was parsed and admissible.
         actions: listed admissible actions, sorted.
     """
 
@@ -82,7 +82,7 @@ class Player:
         self._agents = {policy: self._agent(policy) for policy in policies}
 
     def task(self, number: int) -> tuple[Task, int]:
-        """Task of a job, and how often the tasks before it have been through the whole panel."""
+        """Task of a job, and its replica: the number of complete passes over the panel before it."""
         return self.base.tasks.get(self._ids[number % len(self._ids)]), number // len(self._ids)
 
     def play(self, task: Task, replica: int, policy: str) -> list[PlayedTurn]:
@@ -128,7 +128,7 @@ class _Recording:
 
 
 def judge_prompt(view: View) -> str:
-    """What a judge reads before a turn; at most ``MAX_HISTORY`` characters of past turns, the oldest left out first."""
+    """The prompt that a judge reads before a turn, with at most ``MAX_HISTORY`` characters of past turns, the latest ones."""
     prompt = JUDGE_UNLISTED if view.env.actions_reveal_answer else JUDGE
     window = length = 0
     for turn in reversed(view.turns):

@@ -1,7 +1,7 @@
 """Values of actions under the continuation policy: exact where the states fit a table, else from forked continuations.
 
-Q^π(s, a) is the probability of success after action a with the turns that are then left, when ``NoisyExpert(noise)`` acts from
-there on; V^π(s) the same without a first action; A^π = Q^π − V^π.
+Q^π(s, a) is the probability of success if ``NoisyExpert(noise)`` acts after action a, with the turns that are then left; V^π(s)
+is that of acting from s on; A^π = Q^π − V^π.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from creditflow.train.statistics import wilson_interval
 
 __all__ = ["MAX_STATES", "Estimate", "ExactValues", "ForkedValues", "exact_values"]
 
-MAX_STATES: Final = 20_000  # of a table
+MAX_STATES: Final = 20_000  # states of a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Estimate:
     Attributes:
         mean: the value, or the fraction of continuations that succeeded.
         error: standard error; 0.0 if the value is exact.
-        low, high: 95 % interval (Wilson); both the value if it is exact.
+        low, high: 95 % interval (Wilson); both equal the value if it is exact.
         halves: fractions in the first and in the second half of the continuations.
         score: mean score.
     """
@@ -56,7 +56,7 @@ class Estimate:
     def forked(outcomes: Outcomes) -> Estimate:
         """The estimate from K continuations, K even.
 
-        The standard error is that of (successes + 2) / (K + 4), as it must not vanish where all continuations agree.
+        The standard error is that of (successes + 2) / (K + 4), so that it is not 0 where all continuations agree.
         """
         success = outcomes.success
         total, half = len(success), len(success) // 2
@@ -73,8 +73,8 @@ class ForkedValues:
     """Estimates from continuations.
 
     Args:
-        walker: the states of the task.
-        noise: of the continuation policy.
+        walker: the state graph of the task.
+        noise: noise of the continuation policy.
         forks: K, number of continuations per estimate.
     """
 
@@ -93,11 +93,11 @@ class ForkedValues:
 
 
 class ExactValues:
-    """Values by dynamic programming; a rejected action leaves the state as it is.
+    """Values by dynamic programming; a rejected action leaves the state unchanged.
 
     Args:
         mdp: the task as tables; its horizon is the turn limit.
-        noise: of the continuation policy.
+        noise: noise of the continuation policy.
     """
 
     kind = "exact"
@@ -119,7 +119,7 @@ class ExactValues:
 
 
 def exact_values(env: str, task: Task, max_steps: int, noise: float) -> ExactValues | None:
-    """Exact values of a task, or None where its states do not fit a table."""
+    """Exact values of a task; None if its states do not fit a table."""
     if env != "sokoban":
         return None
     try:

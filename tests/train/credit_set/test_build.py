@@ -106,7 +106,7 @@ def test_a_policy_without_usable_turns_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(
         building, "records_of_task", lambda *a: [one for one in run(*a) if one["policy"] != "ngram"]
     )  # fmt: skip
-    with pytest.raises(DataError, match="3 tasks in a row without a turn of ngram"):
+    with pytest.raises(DataError, match="3 tasks in a row had no usable turn of ngram"):
         build_credit_set(BuildSettings(turns=8, envs=("sokoban",)), tmp_path / "set.jsonl")
 
 

@@ -58,7 +58,7 @@ def test_order_blank_lines_and_other_fields_do_not_matter(tmp_path):
         ([ONE, line(turn_id=2, score=1)], "line 2: turn_id must be a string"),
         ([ONE, "[1]"], "line 2: expected an object"),
         ([ONE, '{"turn_id": "two", "turn_id": "two", "score": 1}'], "line 2"),
-        ([ONE, line(turn_id="two", score=1, alternatives=[1])], "one number for each of the 2, got 1"),
+        ([ONE, line(turn_id="two", score=1, alternatives=[1])], "must have 2 numbers, one per alternative, got 1"),
         ([ONE, line(turn_id="two", score=1, alternatives=[1, 2, 3])], "at most 2 items"),
         ([ONE, line(turn_id="two", score=1, alternatives={"a": 1})], "must be a list"),
         ([ONE, line(turn_id="two", score=1, alternatives=[1, "x"])], "finite number"),

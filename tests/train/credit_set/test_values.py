@@ -14,7 +14,7 @@ from creditflow.train.bench.exact.policies import noisy_expert
 from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
 from creditflow.train.bench.exact.values import evaluate
 from creditflow.train.credit_set.build import records_of_task
-from creditflow.train.credit_set.continuation import State, StateWalker, endless_env
+from creditflow.train.credit_set.continuation import State, StateWalker, unlimited_env
 from creditflow.train.credit_set.settings import PANEL, SETTINGS, BuildSettings
 from creditflow.train.credit_set.turns import Player
 from creditflow.train.credit_set.values import ExactValues, ForkedValues
@@ -24,7 +24,7 @@ RNG = np.random.default_rng(0)
 
 
 def walker_of_level() -> StateWalker:
-    return StateWalker(endless_env("sokoban", PANEL), level_task(parse_level(LEVEL)))
+    return StateWalker(unlimited_env("sokoban", PANEL), level_task(parse_level(LEVEL)))
 
 
 def test_exact_values_are_those_of_the_table():
@@ -95,8 +95,8 @@ def test_walks_over_known_transitions_are_those_through_the_environment(env):
     """The same random numbers give the same ends, step by step through the environment and its oracle."""
     player = Player(env, ("random",), 1)
     task, _ = player.task(0)
-    base: Any = endless_env(env, PANEL)
-    walker, left, noise = StateWalker(endless_env(env, PANEL), task), 6, 0.5
+    base: Any = unlimited_env(env, PANEL)
+    walker, left, noise = StateWalker(unlimited_env(env, PANEL), task), 6, 0.5
     state = walker.step(walker.start, walker.start.actions[-1])
     assert not state.over
     found = walker.continuations(state, left, noise, 8, np.random.default_rng(7))

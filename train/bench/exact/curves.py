@@ -1,4 +1,4 @@
-"""Exact learning curves of all methods on one task, one update at a time: same start, random numbers and KL per update.
+"""Exact learning curves of all methods on one task: same start, random numbers and KL divergence per update.
 
 The result is the area under exact J against *environment turns*: a group without learning signal still uses up its
 turns, and a policy that needs fewer turns per episode gets more updates from the same budget.
@@ -48,11 +48,11 @@ class ExactCurve:
 
 
 class ExactCurves(NamedTuple):
-    """All methods on one task.
+    """The learning curves of all methods on one task.
 
     Attributes:
         curves: curve by method.
-        undefined: by name, why a method is missing.
+        undefined: the reason by method, if one is missing.
     """
 
     curves: Mapping[str, ExactCurve]
@@ -70,17 +70,17 @@ def learn_exactly(
     kl: float,
     key: Literal["state", "text"] = "state",
 ) -> ExactCurves:
-    """Train a table policy with every method; a scheme that cannot score one of its groups is left out.
+    """Train a tabular policy with every method; a scheme that cannot score one of its groups is left out.
 
     Args:
         mdp: task as tables.
         logits: float64 (S, A), of the initial policy.
         names: names of the methods.
-        rng: generator; all methods use the same random numbers for their n-th group.
+        rng: source of randomness; all methods use the same random numbers for their n-th group.
         size: G.
         updates: budget, in groups of the initial policy's expected length.
         kl: KL divergence of each update, in nats per turn of the group.
-        key: which key schemes compare states by.
+        key: the key by which schemes compare states.
     """
     budget = updates * size * float(state_occupancy(mdp, softmax(logits)).sum())
     tables = np.repeat(logits[None], len(names), axis=0)

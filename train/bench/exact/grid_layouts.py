@@ -1,6 +1,6 @@
-"""Small grid worlds as layouts: generated from a seed, written as text, tabulated exactly.
+"""Small grid worlds as layouts: generated from a seed, drawn as text, tabulated exactly.
 
-Four kinds, each testing one property of a scheme. ``open``: walls only, every state is solvable. ``pits``: absorbing
+Four kinds, each testing one property of a scheme. ``open``: walls only, no state is dead. ``pits``: absorbing
 cells, so that a single move can make success impossible. ``alias``: pits, and pairs of cells that share one text key while
 the policy still tells them apart. ``slip``: pits, and one action in ten is replaced by a random one.
 """
@@ -109,10 +109,15 @@ def read_layout(content: Any) -> GridLayout:
             raise DataError(f"grid task: {name} must be a list of texts, got {short_repr(lines, 80)}")
     shape = [len(row) for row in rows]
     if len(set(shape)) != 1 or [len(row) for row in labels] != shape or not shape[0]:
-        raise DataError("grid task: rows and labels must be rectangles of one shape")
+        raise DataError(
+            f"grid task: rows and labels must be rectangles of one shape, got rows of {shape} and labels of "
+            f"{[len(row) for row in labels]} characters"
+        )
     text = "".join(rows)
     if set(text) - set("#.SGx") or text.count("S") != 1 or text.count("G") < 1:
-        raise DataError("grid task: rows must consist of # . x, exactly one S and at least one G")
+        raise DataError(
+            f"grid task: rows must consist of # . x, exactly one S and at least one G, got {short_repr(rows, 80)}"
+        )
     if type(slip) is not int or not 0 <= slip <= 100:
         raise DataError(f"grid task: slip_percent must be an integer from 0 to 100, got {short_repr(slip)}")
     return GridLayout(tuple(rows), tuple(labels), slip)
@@ -165,7 +170,7 @@ def generate_layout(kind: str, rng: np.random.Generator) -> GridLayout:
 
 
 def _floor(layout: GridLayout) -> dict[Cell, int]:
-    """Turns from the start to every cell that can be reached without entering a pit."""
+    """The cells that can be reached without entering a pit, each with its number of turns from the start."""
     depth = {layout.start: 0}
     queue = deque([layout.start])
     while queue:

@@ -40,7 +40,7 @@ class FiniteMDP:
         limit_score: float64 (S,), score when the turn limit is reached in a state.
         start: index of the initial state.
         horizon: H, the turn limit.
-        invalid: index of the action that stands for every completion without an admissible action; None if there is none.
+        invalid: index of the invalid action, which every completion without an admissible action is read as; None for none.
         admissible: bool (S, A), which actions are admissible where; None: all but ``invalid``.
     """
 
@@ -89,7 +89,7 @@ class FiniteMDP:
 
     @cached_property
     def key_number(self) -> NDArray[np.int32]:
-        """int32 (S+E,): for each state the first one with the same key; states of one key differ in their prompts only."""
+        """int32 (S+E,): for each state the first one with the same key; states with one key differ only in their prompts."""
         first: dict[str, int] = {}
         return np.array([first.setdefault(key, i) for i, key in enumerate(self.keys)], np.int32)
 

@@ -71,13 +71,13 @@ class Measures:
 
 
 class Measured(NamedTuple):
-    """All methods on one task.
+    """The metrics of all methods on one task.
 
     Attributes:
         methods: measures by method.
-        natural: gain of the natural gradient relative to that of ∇J at each of ``KLS`` (the ceiling of M2).
+        natural: gain of the natural gradient relative to that of ∇J at each of ``KLS`` (the upper limit of M2).
         base: fraction of good turns among good and bad ones, in failed and in successful rollouts (base rates of M5).
-        undefined: by name, why a method is missing.
+        undefined: the reason by method, if one is missing.
     """
 
     methods: Mapping[str, Measures]
@@ -87,7 +87,7 @@ class Measured(NamedTuple):
 
 
 class _Sampled(NamedTuple):
-    """The groups that all methods are measured on.
+    """The groups on which all methods are measured.
 
     Attributes:
         groups: sampled groups.
@@ -112,23 +112,23 @@ def measure(
     groups: int,
     key: Literal["state", "text"] = "state",
 ) -> Measured:
-    """Measure methods on ``groups`` fresh groups of ``size`` rollouts.
+    """Measure methods on ``groups`` newly sampled groups of ``size`` rollouts.
 
-    Each of these groups is accompanied by ``HELD_OUT`` more, on which ``X[fitted]`` fits its annotations, so that the
-    estimation error of the annotations shows up in the variance.
+    For each of these groups ``HELD_OUT`` more are sampled, on which ``X[fitted]`` fits its annotations, so that the
+    estimation error of the annotations is part of the variance.
 
     Args:
         mdp: task as tables.
         logits: float64 (S, A), of the policy that is sampled.
         names: names of the methods.
-        rng: generator of rollouts and shuffling.
+        rng: source of randomness of rollouts and shuffling.
         size: G.
         groups: number of groups.
-        key: which key schemes compare states by.
+        key: the key by which schemes compare states.
     """
     policy = softmax(logits)
     evaluator = ExactEvaluator(mdp, policy)
-    (held_out_rng,) = rng.spawn(1)  # so that held-out groups leave all other random numbers as they are
+    (held_out_rng,) = rng.spawn(1)  # held-out groups do not change the other random numbers
     sampled = _sample(evaluator, rng, size, groups)
     held_out = [
         simulate(mdp, policy[None], HELD_OUT * size, held_out_rng)[0]
@@ -165,7 +165,7 @@ def _sample(evaluator: ExactEvaluator, rng: np.random.Generator, size: int, coun
 def _assign(
     methods: Mapping[str, Callable[[Group], Credit]], annotated: Callable[[str], Sequence[Group]]
 ) -> tuple[dict[str, list[Credit]], dict[str, str]]:
-    """Credit of every method, and why a scheme has none; an oracle without credit is a defect and raises."""
+    """Credit of every method, and the reasons why schemes have none; an oracle without credit is a defect and raises."""
     assigned, undefined = dict[str, list[Credit]](), dict[str, str]()
     for name, method in methods.items():
         try:
@@ -194,7 +194,7 @@ def _measured(
         )
         for name, of_method in assigned.items()
     }
-    # one call for all directions: searching their step sizes together is much faster
+    # one call for all directions: searching for their step sizes together is much faster
     directions = np.concatenate([evaluator.gradient[None], evaluator.natural[None], *gradients.values()])
     gained = {kl: gains(evaluator, logits, directions, kl) for kl in KLS}
     on_policy = _concordances(assigned, sampled.turns, evaluator.exact.action_value)

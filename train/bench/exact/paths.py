@@ -11,11 +11,11 @@ __all__ = ["Paths", "sample_paths"]
 
 
 class Paths(NamedTuple):
-    """Sampled rollouts: lane p · W + w is that of policy p with the w-th random numbers.
+    """Sampled rollouts, one per column ("lane"): lane p · W + w is policy p with the w-th random numbers.
 
     Attributes:
-        states: int32 (H+1, P · W), the state before each turn; a lane keeps its last state when it has ended.
-        actions: int32 (H, P · W).
+        states: int32 (H+1, P · W), the state before each turn and after the last one; later entries are unspecified.
+        actions: int32 (H, P · W), likewise.
         lengths: int64 (P · W,), number of turns.
     """
 
@@ -32,7 +32,7 @@ def sample_paths(
     horizon: int,
     rng: np.random.Generator,
 ) -> Paths:
-    """Sample rollouts of every policy from the same random numbers.
+    """Sample rollouts of every policy with common random numbers.
 
     Common random numbers reduce the variance of differences between policies, and between the schemes that produced them.
 
@@ -41,7 +41,7 @@ def sample_paths(
         policies: float64 (P, S, A).
         start: int (W,), initial states.
         horizon: H.
-        rng: generator; how much is drawn from it does not depend on the policies.
+        rng: source of randomness; how much is drawn from it does not depend on the policies.
     """
     count, size, width = len(policies), len(next_states), len(start)
     cumulative = np.cumsum(policies, axis=2)[:, :, :-1].reshape(count * size, -1)

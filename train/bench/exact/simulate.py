@@ -35,8 +35,8 @@ class ArrayGroup(Group):
         number, next_number: int32 (N,), index of the state before and after each turn, one rollout after the other.
         action: int32 (N,), index of each action.
         lengths: int64 (G,), number of turns of each rollout, at least 1.
-        name: group id; of groups with fresh keys distinct, because the keys contain it.
-        fresh: whether no state key occurs twice, except that all rollouts begin in the same state.
+        name: group id; must be distinct for groups with fresh keys, because the keys contain it.
+        fresh: whether every visit of a state has a new key, except that all rollouts begin in the same state.
 
     Attributes:
         mdp, name, number, next_number, fresh: as given.
@@ -54,7 +54,7 @@ class ArrayGroup(Group):
     fresh: bool
     annotations: Mapping[str, NDArray[np.float64]]
 
-    def __init__(  # a Group is made of trajectories, this one of the arrays that describe them
+    def __init__(  # unlike a Group, it is constructed from arrays instead of trajectories
         self,
         mdp: FiniteMDP,
         number: NDArray[np.int32],
@@ -208,7 +208,7 @@ class ArrayGroup(Group):
 
 
 def _first_appearance(x: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Distinct indices in order of first appearance, and the place of each entry among them."""
+    """Distinct indices in order of first appearance, and the position of each entry among them."""
     first = np.full(int(x.max()) + 1, len(x))
     first[x[::-1]] = np.arange(len(x) - 1, -1, -1)  # the last assignment, that of the first entry, remains
     values = np.flatnonzero(first < len(x))
@@ -241,13 +241,13 @@ def group_of(
     fresh: bool = False,
     numbers: Callable[[NDArray[np.int32]], NDArray[np.int32]] = lambda states: states,
 ) -> ArrayGroup:
-    """Some lanes of sampled rollouts as a group.
+    """Make a group of some lanes of sampled rollouts.
 
     Args:
         paths: sampled rollouts.
-        lanes: those of the group.
+        lanes: the lanes of the group.
         mdp: their task.
-        name, fresh: of the group.
+        name, fresh: as in ``ArrayGroup``.
         numbers: maps the states of ``paths`` to those of the task.
     """
     length = paths.lengths[lanes]
@@ -262,13 +262,13 @@ def group_of(
 def simulate(
     mdp: FiniteMDP, policies: NDArray[np.float64], size: int, rng: np.random.Generator, *, name: str = "g"
 ) -> list[ArrayGroup]:
-    """One group of ``size`` rollouts for each policy, all from the same random numbers.
+    """Sample one group of ``size`` rollouts for each policy, with common random numbers.
 
     Args:
         mdp: task as tables.
         policies: float64 (P, S, A).
         size: G.
-        rng: generator; how much is drawn from it does not depend on the policies.
+        rng: source of randomness; how much is drawn from it does not depend on the policies.
         name: group id.
     """
     start = np.full(size, mdp.start)

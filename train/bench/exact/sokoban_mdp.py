@@ -1,4 +1,4 @@
-"""Sokoban levels as a ``FiniteMDP``, from the rules themselves (without environment or snapshots)."""
+"""Sokoban levels as a ``FiniteMDP``, computed from the rules without environment or snapshots."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Tasks as exact tables, by kind: the grids, and Sokoban levels by their fraction of dead states.
 
-Only tasks whose reachable states fit into a table take part; the report states how many levels do.
+Only tasks with at most ``MAX_STATES`` reachable states are included; the report states how many levels are.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ WITHOUT_TABLES: Final = {
 
 
 def exact_kinds(spec: str) -> tuple[tuple[str, ...], str]:
-    """Kinds of exact tasks in a suite; if there are none, the reason."""
+    """The kinds of exact tasks in a suite, and the reason if there are none ("" otherwise)."""
     if spec == "grids":
         return KINDS, ""
     if spec == "sokoban":
@@ -80,12 +80,12 @@ def exact_tasks(spec: str, kind: str, seed: int) -> Iterator[FiniteMDP]:
 
 
 def grid_seed(seed: int, block: int = 0) -> int:
-    """Seed of a block of grid tasks, so that one more block does not generate the blocks before it again."""
+    """Seed of a block of grid tasks, so that further blocks do not change or regenerate the earlier ones."""
     return seed * 1_000_003 + block
 
 
 def grid_layouts(kind: str, seed: int, block: int = 0) -> Iterator[GridLayout]:
-    """Yield the layouts of a kind endlessly, from this block on."""
+    """Yield the layouts of a kind endlessly, from block ``block`` on."""
     while True:
         source = grid_tasks(kind, grid_seed(seed, block), GRID_BLOCK)
         for task_id in source.task_ids():

@@ -1,7 +1,7 @@
-"""The completions of every action: a trie of token sequences that dialect and environment read as an admissible action.
+"""The completions of every action: a trie of token sequences that the dialect and the environment read as an action.
 
 Every tokenisation counts, and so does white space where the dialect strips it. Whatever is not in the trie is the invalid action.
-Nodes are made when they are asked for: most of the trie has no probability worth following.
+Nodes are created on first access: most of the trie has negligible probability.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from creditflow.agents.language_model.chat import Chat
 from creditflow.agents.language_model.parsing import BareDialect, Dialect
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.train.bench.language_model.spelling import Spelling
+from creditflow.train.bench.language_model.tokenizations import Tokenizations
 
 __all__ = ["MAX_NODES", "Answers", "Node"]
 
@@ -30,8 +30,9 @@ class Node(NamedTuple):
 
     Attributes:
         path: its token ids.
-        action: index of the action if the completion ends here, −1 if it would be invalid.
-        grows: whether longer completions can be valid or end here by an end token; else only ``action`` counts.
+        action: index of the action that a completion ending here is read as; −1 if it is invalid.
+        grows: whether there is room for another token (the next action token or an end token); False at ``max_new_tokens``,
+            where the completion is cut.
     """
 
     path: tuple[int, ...]
@@ -48,23 +49,24 @@ class _Children:
 
 
 class Answers:
-    """The trie of completions that are read as one of some actions.
+    """The trie of the completions that are read as one of the given actions.
 
     Args:
         actions: A action texts.
-        env: reads a completion's action, by ``parse_text``.
-        dialect: reads a completion; only ``bare`` has finitely many completions of an action.
+        env: parses the action text of a completion with ``parse_text``.
+        dialect: parses a completion; only ``bare`` has finitely many completions per action.
         chat: decodes completions and knows the end tokens.
         tokenizer: the model's tokenizer.
-        vocabulary: number of tokens the model chooses from, V.
-        max_new_tokens: longest completion; a completion without end token is cut there.
+        vocabulary: V, number of tokens of the model's output distribution.
+        max_new_tokens: length of the longest completion; one without an end token is cut there.
 
     Attributes:
         actions, max_new_tokens: as given.
         end_ids: int64, sorted ids that end a completion.
 
     Raises:
-        ConfigError: another dialect, a template that begins completions itself, or an action that the environment rejects.
+        ConfigError: the dialect is not ``bare``, the chat template begins completions itself, or the environment rejects an
+            action or reads one as another.
     """
 
     def __init__(
@@ -95,17 +97,19 @@ class Answers:
             if parsed is None:
                 raise ConfigError(f"{env.env_name} rejects the text of its own action {short_repr(action)}")
             if self._read.setdefault(parsed, index) != index:
-                raise ConfigError(f"{env.env_name} reads {short_repr(action)} as another action too")
+                raise ConfigError(
+                    f"{env.env_name} reads {short_repr(action)} as the same action as another of its texts"
+                )
         self.end_ids = np.array(sorted(end for end in chat.end_ids if 0 <= end < vocabulary), np.int64)
-        self._spelling = Spelling(tokenizer, self.actions)
+        self._tokenizations = Tokenizations(tokenizer, self.actions)
         ends = set(self.end_ids.tolist())
-        self._candidates = [token for token in self._spelling.candidates(vocabulary) if token not in ends]
+        self._candidates = [token for token in self._tokenizations.candidates(vocabulary) if token not in ends]
         self.nodes: list[Node] = []
         self._children: dict[int, _Children] = {}
         self._add(())
 
     def children(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Tokens that may follow, and the nodes that they lead to: int64 (C,) each.
+        """Tokens that can follow a node, and the nodes that they lead to: int64 (C,) each.
 
         Raises:
             ConfigError: more than ``MAX_NODES`` nodes.
@@ -113,7 +117,7 @@ class Answers:
         found = self._children.get(node)
         if found is None:
             path = self.nodes[node].path
-            tokens = [token for token in self._candidates if self._leads_on((*path, token))]
+            tokens = [token for token in self._candidates if self._can_become_action((*path, token))]
             if len(self.nodes) + len(tokens) > MAX_NODES:
                 raise ConfigError(
                     f"completions of up to {self.max_new_tokens} tokens have more than {MAX_NODES} prefixes that can become an "
@@ -131,12 +135,12 @@ class Answers:
         parsed = self._env.parse_text(read.action)
         return NONE if parsed is None else self._read.get(parsed, NONE)
 
-    def _leads_on(self, path: tuple[int, ...]) -> bool:
+    def _can_become_action(self, path: tuple[int, ...]) -> bool:
         if len(path) == self.max_new_tokens:
-            return self._spelling.is_whole(path) and self.action_of(path) != NONE
-        return self._spelling.is_prefix(path)
+            return self._tokenizations.is_complete(path) and self.action_of(path) != NONE
+        return self._tokenizations.is_prefix(path)
 
     def _add(self, path: tuple[int, ...]) -> int:
-        action = self.action_of(path) if path and self._spelling.is_whole(path) else NONE
+        action = self.action_of(path) if path and self._tokenizations.is_complete(path) else NONE
         self.nodes.append(Node(path, action, len(path) < self.max_new_tokens))
         return len(self.nodes) - 1

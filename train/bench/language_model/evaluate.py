@@ -1,6 +1,6 @@
-"""Exact evaluation of a language model on tasks: success, score and turns as numbers instead of estimates.
+"""Exact evaluation of a language model on tasks: success, score and turns as expectations instead of sampled estimates.
 
-The values have no sampling noise. Their intervals are over tasks: they say how far another panel of such tasks could differ.
+The values have no sampling noise. Their intervals are over tasks: how much the mean could differ on another panel of such tasks.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class ExactEvaluation:
         states: number of states of each task.
         temperature: of the sampled policy.
         sampled, greedy: values of each task.
-        unresolved: largest probability in one state that was not followed and counts as invalid; times the turns, a bound
-            on the error of the sampled values.
+        unresolved: largest probability in one state of prefixes that were pruned and count as invalid; times the number of
+            turns, a bound on the error of the sampled values.
     """
 
     task_ids: tuple[str, ...]
@@ -68,7 +68,7 @@ class ExactEvaluation:
     unresolved: float
 
     def per_task(self, policy: str, name: str) -> Floats:
-        """float64 (tasks,): a value ("success", "score", "turns", "invalid") of "sampled" or "greedy"."""
+        """float64 (tasks,): one value ("success", "score", "turns", "invalid") of the "sampled" or the "greedy" policy."""
         return np.array([getattr(one, name) for one in getattr(self, policy)])
 
     def summary(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class ExactEvaluation:
 
 
 def table_values(mdp: FiniteMDP, policy: Floats) -> TableValues:
-    """Success, score and turns of a table policy (S, A)."""
+    """Exact success, score, turns and invalid turns of a tabular policy, float64 (S, A), on a task."""
     flags = replace(mdp, terminal_score=mdp.terminal_success.astype(float), limit_score=np.zeros(mdp.size))
     occupied = state_occupancy(mdp, policy).sum(axis=0)
     invalid = (policy * ~mdp.valid).sum(axis=1)
@@ -143,7 +143,7 @@ def evaluate_exactly(
     Args:
         agent: a language model whose backend is ``transformers``.
         tokenizer: the model's tokenizer.
-        env: plays the tasks; it is reset.
+        env: environment of the tasks; it is reset.
         tasks: tasks to tabulate.
         temperature: of the sampled policy, > 0.
         invalid_actions: what an invalid action does, as in ``InvalidActions``.

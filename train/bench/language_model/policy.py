@@ -14,29 +14,28 @@ from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.language_model.answers import Answers
-from creditflow.train.bench.language_model.drawing import draw_completions
-from creditflow.train.bench.language_model.following import Follower, rows_at_once
+from creditflow.train.bench.language_model.conditional_sampling import sample_completions
 from creditflow.train.bench.language_model.tables import PromptTable
+from creditflow.train.bench.language_model.trie_search import TrieSearch, rows_at_once
 
 __all__ = ["TOLERANCE", "ExactPolicy"]
 
-TOLERANCE: Final = 1e-5  # per turn
+TOLERANCE: Final = 1e-5  # probability per turn
 
 Floats = NDArray[np.float64]
 
 
 class ExactPolicy:
-    """A language model as a table policy.
+    """A language model as a tabular policy.
 
     Args:
         model: a causal language model of ``transformers``, on its device.
         answers: completions of the actions.
         sampling: how the agent samples; truncation (``top_k``, ``top_p``) is applied as the sampler applies it.
-        tolerance: prefixes are not followed whose probabilities sum up to at most this, per state; their probability
-            counts as invalid. 0 follows everything.
+        tolerance: largest total probability, per state, of prefixes that are pruned and count as invalid; 0 prunes nothing.
 
     Attributes:
-        unresolved: largest probability, over all states so far, that was not followed.
+        unresolved: largest pruned probability over all states so far.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class ExactPolicy:
         model = getattr(agent.backend, "model", None)
         if model is None or not hasattr(model, "config"):
             raise ConfigError(
-                f"exact probabilities need the model itself, --agent hf:PATH; {type(agent.backend).__name__} only samples"
+                f"exact probabilities need the model in this process (--agent hf:PATH); {type(agent.backend).__name__} only samples"
             )
         answers = Answers(
             actions,
@@ -89,7 +88,9 @@ class ExactPolicy:
         """
         for table in tables:
             if table.actions != self.answers.actions:
-                raise ConfigError(f"the table {table.mdp.name} has other actions than the answers")
+                raise ConfigError(
+                    f"the table {table.mdp.name} has other actions than this policy; make an ExactPolicy for its actions"
+                )
         distinct: dict[bytes, int] = {}
         rows = [[distinct.setdefault(ids.tobytes(), len(distinct)) for ids in table.prompts] for table in tables]
         prompts = [np.frombuffer(ids, np.int32) for ids in distinct]
@@ -101,12 +102,12 @@ class ExactPolicy:
         return self.probabilities(tables, 0.0)
 
     def rows(self, prompts: Sequence[NDArray[np.int32]], temperature: float = 1.0) -> Floats:
-        """Action probabilities after each prompt: float64 (prompts, A)."""
+        """Action probabilities after each prompt: float64 (prompts, A), the last action the invalid one."""
         count = len(self.answers.actions)
         table = np.zeros((len(prompts), count + 1))
         actions = np.zeros(0, np.int64)
-        for chosen, ids, follower in self._batches(prompts, temperature):
-            found = follower.run(ids)
+        for chosen, ids, search in self._batches(prompts, temperature):
+            found = search.run(ids)
             if len(actions) < len(self.answers.nodes):
                 actions = np.array([node.action for node in self.answers.nodes])
             flat = found.prompt * count + actions[found.node]
@@ -123,31 +124,31 @@ class ExactPolicy:
         rng: np.random.Generator,
         temperature: float = 1.0,
     ) -> list[NDArray[np.int32]]:
-        """One completion per prompt, drawn from the model's completions that are read as a given action.
+        """Sample one completion per prompt among the model's completions that are read as a given action.
 
         Args:
             prompts: N prompts.
             actions: int (N,), indices of a table's actions, the invalid one included.
-            rng: generator.
+            rng: source of randomness.
             temperature: the sampler's.
 
         Returns:
-            N times int32 ids, the end token included.
+            N completions, int32 ids each, with their end token.
 
         Raises:
-            ConfigError: an action without probability.
+            ConfigError: an action has probability 0.
         """
         uniforms = rng.random((len(prompts), self.answers.max_new_tokens))
         drawn: dict[int, NDArray[np.int32]] = {}
-        for chosen, ids, follower in self._batches(prompts, temperature):
-            rows = draw_completions(follower, ids, follower.run(ids), np.asarray(actions)[chosen], uniforms[chosen])
+        for chosen, ids, search in self._batches(prompts, temperature):
+            rows = sample_completions(search, ids, search.run(ids), np.asarray(actions)[chosen], uniforms[chosen])
             drawn |= zip(chosen.tolist(), rows, strict=True)
         return [drawn[i] for i in range(len(prompts))]
 
     def _batches(
         self, prompts: Sequence[NDArray[np.int32]], temperature: float
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Follower]]:
-        """Yield batches of prompts of equal length: their indices, their ids (R, L), and a follower for them."""
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], TrieSearch]]:
+        """Yield batches of prompts of equal length: their indices, their ids (R, L), and a new search for them."""
         import torch
 
         sampling = replace(self.sampling, temperature=temperature, max_new_tokens=self.answers.max_new_tokens)
@@ -161,6 +162,6 @@ class ExactPolicy:
                     for first in range(0, len(same), size):
                         chosen = same[first : first + size]
                         ids = np.stack([prompts[i] for i in chosen.tolist()]).astype(np.int64)
-                        yield chosen, ids, Follower(self.model, self.answers, sampling, len(chosen), self.tolerance)
+                        yield chosen, ids, TrieSearch(self.model, self.answers, sampling, len(chosen), self.tolerance)
         finally:
             self.model.train(training)

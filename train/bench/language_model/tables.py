@@ -1,9 +1,9 @@
 """A task as a table for a language model: its states with the prompts that the agent would build there.
 
 Two situations are one state only if the environment's state, its observation and the prompt agree, so a policy that reads
-prompts is a table over these states. The last action of a table is the *invalid action*: whatever completion does not give
-an action that the environment reads. ``AgentEnv`` handles all of them alike (the turn is used, the state stays), so one action
-stands for all.
+prompts is a table over these states. The last action of a table is the *invalid action*: every completion from which the
+environment cannot parse an action. ``AgentEnv`` treats all of these alike (the turn counts, the state stays), so one action
+represents them all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, OracleLimitError, short_repr
 from creditflow.envs.tasks import Task
 from creditflow.train.bench.exact.mdp import FiniteMDP, explore
-from creditflow.train.bench.language_model.known_rules import known_table
+from creditflow.train.bench.language_model.from_rules import table_from_rules
 from creditflow.wrappers.invalid_actions import Policy
 from creditflow.wrappers.records.trajectory import Turn
 
@@ -29,8 +29,8 @@ __all__ = ["INVALID_ACTION", "MAX_STATES", "PromptTable", "check_prompting", "pr
 
 INVALID_ACTION: Final = "(invalid action)"
 MAX_STATES: Final = 20_000
-TURN: Final = Turn("", "", "")  # prompts without a history show only how many turns there were
-UNUSED: Final = np.random.default_rng(0)  # a prompt draws nothing from the view's generator
+TURN: Final = Turn("", "", "")  # prompts without a history show only the number of turns so far
+UNUSED: Final = np.random.default_rng(0)  # building a prompt uses no randomness
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def check_prompting(agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], inv
     """Check that the agent's prompts make a finite table of the environment.
 
     Raises:
-        ConfigError: they do not; says what to change.
+        ConfigError: they do not; the message says what to change.
     """
     mine = agent.conversations
     if not env.lists_all_actions:
@@ -64,7 +64,10 @@ def check_prompting(agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], inv
             "evaluate by sampled episodes (without --exact)"
         )
     if env.spec is not None and env.spec.nondeterministic and not env.env_name.startswith("grid-"):
-        raise ConfigError(f"{env.env_name} has randomness of its own, so it cannot be tabulated through snapshots")
+        raise ConfigError(
+            f"{env.env_name} is stochastic, so it cannot be tabulated from snapshots; evaluate by sampled episodes "
+            "(without --exact)"
+        )
     if mine.history != "window":
         raise ConfigError(
             "exact evaluation needs prompts that are a function of the state, but this model's prompts append every "
@@ -83,8 +86,8 @@ def check_prompting(agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], inv
         )
     if invalid_actions == "retry":
         raise ConfigError(
-            "invalid_actions='retry' takes invalid turns back, which a table of turns cannot express; use keep, penalise "
-            "or terminate"
+            "invalid_actions='retry' undoes invalid turns, which a table of turns cannot represent; use 'keep', 'penalise' "
+            "or 'terminate'"
         )
 
 
@@ -96,11 +99,11 @@ def prompt_table(
     invalid_actions: Policy = "keep",
     max_states: int = MAX_STATES,
 ) -> PromptTable:
-    """Tabulate a task: from the environment's rules where they are known here (Sokoban, grids), else through snapshots.
+    """Tabulate a task: from the environment's rules for Sokoban and grids, else from snapshots.
 
     Args:
         agent: builds the prompts, with its own code.
-        env: plays the task; it is reset.
+        env: environment of the task; it is reset.
         task: task to tabulate.
         invalid_actions: what an invalid action does, as in ``InvalidActions``.
         max_states: maximum number of acting states.
@@ -114,7 +117,7 @@ def prompt_table(
     if mine.prompt.first != mine.prompt.windowed or "{step}" in mine.prompt.system + mine.prompt.windowed:
         return walked_table(agent, env, task, invalid_actions=invalid_actions, max_states=max_states)
     _, info = env.reset(options={"task": dict(task.content)})
-    known = known_table(env, max_states)
+    known = table_from_rules(env, max_states)
     if known is None:
         return walked_table(agent, env, task, invalid_actions=invalid_actions, max_states=max_states)
     mdp, observations = known
@@ -130,7 +133,7 @@ def walked_table(
     invalid_actions: Policy = "keep",
     max_states: int = MAX_STATES,
 ) -> PromptTable:
-    """Tabulate a task of any deterministic environment through snapshots; the general, slow way of ``prompt_table``.
+    """Tabulate a task of any deterministic environment from snapshots: the general, slow case of ``prompt_table``.
 
     Raises:
         ConfigError: prompts or environment do not make a finite table.
@@ -138,7 +141,7 @@ def walked_table(
     """
     check_prompting(agent, env, invalid_actions)
     if env.spec is not None and env.spec.nondeterministic:
-        raise ConfigError(f"{env.env_name} has randomness of its own, so it cannot be tabulated through snapshots")
+        raise ConfigError(f"{env.env_name} is stochastic, so it cannot be tabulated from snapshots")
     walk = _Walk(agent, env, task, invalid_actions == "terminate", max_states)
     found, results = walk.found, walk.results
     listed = tuple(dict.fromkeys(action for row in results.values() for action in row if action))
@@ -195,7 +198,7 @@ class _Walk:
     Attributes:
         start: the initial state.
         found: how each state was first reached.
-        results: by state and action; missing for states that are reached in the last turn.
+        results: the result of each action by state; missing for states that are reached in the last turn.
     """
 
     def __init__(
@@ -231,8 +234,8 @@ class _Walk:
         observation, _, terminated, _, info = env.step(action)
         if info["action_valid"] == (action == ""):
             raise ConfigError(
-                f"{env.env_name} {'rejects its own action' if action else 'accepts'} {short_repr(action)} as a text; make it "
-                "with text actions"
+                f"{env.env_name} {'rejects its own action' if action else 'accepts'} {short_repr(action)} as a text; construct "
+                "it with text actions"
             )
         if not action and self.invalid_ends:
             return self._visit(observation, info, turns + 1, "format"), float(info["score"]), False
@@ -254,22 +257,23 @@ class _Walk:
 def _prompt(
     agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], observation: Any, info: dict[str, Any], turns: int
 ) -> NDArray[np.int32]:
-    """The prompt that the agent builds after so many turns.
+    """The prompt that the agent builds after ``turns`` turns.
 
     Raises:
-        ConfigError: it leaves no room for a completion.
+        ConfigError: the prompt leaves no room for a completion.
     """
     ids = agent.conversations.build_prompt(View(observation, info, (TURN,) * turns, env, UNUSED)).ids
     room = agent.max_context - agent.sampling.max_new_tokens
     if agent.max_context and len(ids) > room:
         raise ConfigError(
-            f"a prompt of {len(ids)} tokens does not fit: max_context {agent.max_context} leaves {room} beside the completion"
+            f"a prompt of {len(ids)} tokens does not fit: of max_context {agent.max_context}, {room} tokens are left for the "
+            "prompt; raise max_context or lower max_new_tokens"
         )
     return ids
 
 
 def _with_invalid(mdp: FiniteMDP, invalid_actions: Policy) -> FiniteMDP:
-    """The task with an invalid action added: the state stays, or the episode ends with the score of its state."""
+    """Add the invalid action to a task: the state stays, or the episode ends with the score of its state."""
     here = np.arange(mdp.size, dtype=np.int32)
     scores = np.zeros(0)
     if invalid_actions == "terminate":

@@ -26,14 +26,14 @@ __all__ = ["PlayedRow", "learn", "played_row"]
 
 
 class PlayedRow(NamedTuple):
-    """Learning of one method; 95 % intervals over tasks and seeds as (mean, low, high).
+    """The learning of one method; triples are (mean, low, high) with 95 % intervals over tasks and seeds.
 
     Attributes:
         first: mean success before the first update.
         last: mean success after the last one.
         area: mean success over all iterations.
         gain: area minus that of the baseline on the same tasks and seeds.
-        area_by_seed: area, rows are seeds and columns are tasks.
+        area_by_seed: area by seed (rows) and task (columns).
         curve: mean success per iteration.
         turns: environment turns per seed.
     """
@@ -84,7 +84,12 @@ def learn(name: str, suite_env: SuiteEnv, work: PlayedWork, horizon: int, seed: 
 
 
 def played_row(runs: Sequence[dict[str, Any]], base: Sequence[dict[str, Any]]) -> PlayedRow:
-    """Combine the seeds of a method, and compare them with those of the baseline."""
+    """Combine the seeds of a method and compare them with those of the baseline.
+
+    Args:
+        runs: results of ``learn``, one per seed.
+        base: those of the baseline, with the same seeds.
+    """
     success = np.array([run["success"] for run in runs])
     area = success.mean(axis=1)
 

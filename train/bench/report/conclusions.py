@@ -20,7 +20,7 @@ MAX_TIED_NAMES = 4  # in a sentence
 
 
 def conclusions(document: Mapping[str, Any]) -> list[str]:
-    """Sentences, the most important first."""
+    """The conclusions as sentences, the most important first."""
     checks = sanity_checks(document)
     failed = [check for check in checks if not check.passed]
     if failed:
@@ -139,7 +139,7 @@ def _not_separated(leader: Leader, detectable: str) -> str:
 
 
 def suite_description(suite: Mapping[str, Any]) -> str:
-    """What a suite consists of, in a sentence or two."""
+    """Describe a suite in one or two sentences."""
     log = suite["log"]
     recorded = (
         f"The recorded log has {log['trajectories']} rollouts with {log['turns']} turns, {log['success']:.0%} of the rollouts "
@@ -150,9 +150,7 @@ def suite_description(suite: Mapping[str, Any]) -> str:
     if "variations" in suite:
         return _shared_description(suite)
     if "studies" in suite:
-        return (
-            f"Learning with parameters shared over tasks, by study below ({len(suite['studies'])} in all). {recorded}"
-        )
+        return f"Learning with parameters that tasks share; number of studies: {len(suite['studies'])}. {recorded}"
     if "cells" not in suite:
         return f"{suite['tasks']} tasks of at most {suite['horizon']} turns, played through the environment. {recorded}"
     cells = suite["cells"]
@@ -174,7 +172,7 @@ def suite_description(suite: Mapping[str, Any]) -> str:
 def _shared_description(suite: Mapping[str, Any]) -> str:
     tasks, studies = suite["tasks"], [Study.from_json(row) for row in suite["studies"]]
     return (
-        f"One policy over features of the state is shared by {tasks['train']} training tasks and {tasks['held_out']} held-out ones of a "
-        f"kind, {tasks['seeds']} times with other tasks. Kinds: {', '.join(suite['kinds'])}. {len(studies)} studies with learning curves, "
+        f"One policy over features of the state is shared by {tasks['train']} training tasks and {tasks['held_out']} held-out tasks of one "
+        f"kind, under {tasks['seeds']} layout seeds with different tasks. Kinds: {', '.join(suite['kinds'])}. {len(studies)} studies with learning curves, "
         f"{len(suite['variations'])} of single steps only. Values are exact; the loss is the trainer's."
     )

@@ -1,4 +1,4 @@
-"""Comparisons of schemes: each with the baseline, and the best with all others, adjusted by Holm over the schemes."""
+"""Comparisons of schemes: each with the baseline (Holm's adjustment over the schemes), and the best with all others (over pairs)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def played_measure(rows: Mapping[str, Any]) -> Measure:
 
 
 def study_measure(studies: Sequence[Study], endpoint: str) -> Measure:
-    """An endpoint of studies with a shared policy; several studies are strata of equal weight."""
+    """An endpoint of studies; several studies are strata of equal weight."""
     results = [study.results(endpoint) for study in studies]
 
     def mean(method: str, over: str) -> ClusteredMean:
@@ -71,8 +71,8 @@ class Leader:
     Attributes:
         name: name of the scheme.
         mean: its mean.
-        tied: the schemes from which it is not separated, the nearest first.
-        detectable: the largest of the differences from them that the tests would have found; NaN if there are none.
+        tied: the schemes from which it is not separated, the best first.
+        detectable: the largest of their detectable differences; NaN if there are none.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Leader:
 
 
 def leader_of(schemes: Sequence[str], measure: Measure) -> Leader:
-    """The best of the schemes; Holm's adjustment is over all pairs, as the best is known only afterwards."""
+    """The best of the schemes; Holm's adjustment is over all pairs, because the best one is known only afterwards."""
     means = {name: measure(name, "") for name in schemes}
     order = sorted(schemes, key=lambda name: (-means[name].mean, name))
     pairs = contrasts_of({f"{a} {b}": measure(a, b) for a, b in combinations(order, 2)})
@@ -93,7 +93,7 @@ def leader_of(schemes: Sequence[str], measure: Measure) -> Leader:
 
 
 def contrast_texts(contrast: Contrast) -> list[str]:
-    """Cells of a table: difference with its interval, adjusted p-value, and what the test would have found."""
+    """Cells of a table: the difference with its interval, the adjusted p-value, and the detectable difference."""
     detectable = "–" if math.isnan(contrast.detectable) else f"{contrast.detectable:.3f}"
     return [Estimate.of(contrast.difference).text(sign="+"), p_text(contrast.p_adjusted), detectable]
 

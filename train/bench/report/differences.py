@@ -1,7 +1,7 @@
 """Paired differences between two methods of a run, with confidence intervals that suit a handful of tasks.
 
-Run: ``python -m creditflow.train.bench.report.differences RESULTS.json[.gz] SUITE KINDS A B [--value area|gain] [--size G]``, with KINDS such
-as ``alias`` or ``open,pits``, and of a suite with exact values. A difference is significant if its interval excludes 0.
+Run: ``python -m creditflow.train.bench.report.differences RESULTS.json[.gz] SUITE KINDS A B [--value area|gain] [--size G]``, with a suite
+that has exact values, and KINDS such as ``alias`` or ``open,pits``. A difference is significant if its interval excludes 0.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print one difference.
 
     Raises:
-        ConfigError: suite, kind or method is unknown; suggests the near name.
+        ConfigError: the suite, a kind or a method is unknown; the message suggests the nearest name.
     """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("results", type=Path, help="results.json of a run, compressed or not")

@@ -1,4 +1,4 @@
-"""``report.html``: the whole benchmark on one offline page; all text is escaped, nothing is loaded from elsewhere."""
+"""``report.html``: all results of the benchmark on one offline page; all text is escaped, nothing is loaded from elsewhere."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ DEFINITIONS = {
     "coverage, dead groups": "fraction of turns with credit other than 0; fraction of groups without any credit",
     "area": "area under the learning curve: mean success rate while a policy is trained, over a budget of environment turns (a "
     "shared policy: over its updates); the final criterion",
-    "shared policy": "one policy over features of the state that many tasks share, so that they help and disturb each other; held-out "
-    "tasks are measured but not trained on; one batch is what one update is made of",
+    "shared policy": "one policy over features of the state whose parameters many tasks share, so that a step for one task changes the "
+    "others; held-out tasks are evaluated but not trained on; a batch is the rollouts of one update",
     "KL": "Kullback–Leibler divergence from the old policy to the new one, in nats per turn",
     "95 % CI": "95 % confidence interval by Student's t; tasks, and seeds where there are several, are the samples",
     "p, detectable": "p-value adjusted by Holm's method over the schemes compared; the true difference that such a test finds with "
-    "probability .8, so that a difference which is not significant says how large it may be",
+    "probability .8: where p is not significant, a smaller difference may well exist",
     "oracle_adv": "control: the exact advantage A^π, the ground truth",
     "oracle_progress": "control: by how many turns the distance to the goal decreased; efficiency, which is not advantage",
     "stateless": "control: the outcome times .9 to the number of turns that follow; it reads no states",

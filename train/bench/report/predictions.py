@@ -1,7 +1,7 @@
 """Evaluation of the preregistered predictions in ``predictions.json`` on the cells of a full run.
 
-Every rule returns whether the prediction came true and what was observed; without its cells, a prediction is neither true
-nor false.
+Every rule returns whether the prediction came true and what was observed; a prediction whose cells were not run is neither
+true nor false.
 """
 
 from __future__ import annotations

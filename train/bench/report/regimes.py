@@ -1,6 +1,6 @@
-"""Which scheme when: the best scheme in each regime, how far it leads the baseline, and what does not separate from it.
+"""Which scheme when: the best scheme in each regime, its lead over the baseline, and the schemes not separated from it.
 
-Run: ``python -m creditflow.train.bench.report.regimes RESULTS.json[.gz] …`` prints one table of all these runs.
+Run: ``python -m creditflow.train.bench.report.regimes RESULTS.json[.gz] …`` prints one table for all these runs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Verdict(NamedTuple):
     """The best scheme of one regime.
 
     Attributes:
-        regime, tasks, keys, batch, samples: what was compared, each in a few words.
+        regime, tasks, keys, batch, samples: cells of the table that describe the comparison.
         leader: the best scheme, and those from which it is not separated.
         lead: the leader's planned contrast with the baseline; None if it is the baseline.
         headroom: the exact advantage minus the leader; None where it was not measured.
@@ -106,7 +106,7 @@ def _tasks_text(kinds: Mapping[str, int]) -> str:
 
 
 def _language_model_studies(document: Mapping[str, Any]) -> list[Study]:
-    """The learning curves of language models, on held-out tasks, a study for each family of tasks."""
+    """The learning curves of language models on held-out tasks as one study per task family."""
     learning = document["amounts"]["learning"]
     return [
         Study(
@@ -127,7 +127,7 @@ def _language_model_studies(document: Mapping[str, Any]) -> list[Study]:
 
 
 def _area(curve: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
-    """Mean held-out success of sampled answers over the iterations, by task."""
+    """float64 (T,): area under the curve of held-out success (sampled) over the iterations, by task."""
     at = np.array([point["iteration"] for point in curve], np.float64)
     success = np.array([point["held_out"]["sampled"] for point in curve], np.float64)
     area: NDArray[np.float64] = np.diff(at) @ (success[1:] + success[:-1]) / 2.0 / (at[-1] - at[0])
@@ -176,7 +176,7 @@ def _verdict(
 
 
 def regime_table(*documents: Mapping[str, Any]) -> Table | None:
-    """The verdicts of these runs as a table; None if no regime was run with two schemes."""
+    """The verdicts on these runs as a table; None if no regime was run with at least two schemes."""
     found = [verdict for document in documents for verdict in verdicts(document)]
     if not found:
         return None
@@ -192,7 +192,7 @@ def regime_table(*documents: Mapping[str, Any]) -> Table | None:
         )  # fmt: skip
     return Table(
         "Which scheme when",
-        "Learning in percentage points: area under the learning curve, or the first endpoint of a study. On tables, variants of "
+        "Learning in percentage points: area under the learning curve, or the first endpoint of a study. With a table per task, variants of "
         "schemes are left out; the baseline is grpo. p is adjusted by Holm over the schemes. Not separated from the best: p of .05 or more, "
         "adjusted over all pairs of schemes; a true difference of the detectable size would have been found with probability .8.",
         rows,
@@ -215,7 +215,7 @@ def _tied_text(leader: Leader) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table of several runs.
+    """Print one table for one or more runs.
 
     Raises:
         DataError: a file is not the results of a benchmark.
@@ -224,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("results", type=Path, nargs="+", help="results.json of a run, compressed or not")
     table = regime_table(*map(read_results, parser.parse_args(arguments).results))
     print(
-        "no regime was run with two schemes"
+        "no regime was run with at least two schemes, so there is nothing to compare"
         if table is None
         else f"{table.note}\n\n{text_table(table.rows, table.controls)}"
     )

@@ -21,7 +21,7 @@ MAX_STANDARD_ERRORS = 2.0  # standard errors by which a method may exceed the ex
 
 
 class BenchmarkBrokenError(CreditflowError, AssertionError):
-    """A sanity check failed; the message names suite and check."""
+    """A sanity check failed; the message names the suite and the check."""
 
 
 class SanityCheck(NamedTuple):
@@ -51,11 +51,13 @@ def sanity_checks(document: Mapping[str, Any]) -> list[SanityCheck]:
     3. Shuffled credit gains less (M2) than the credit itself, averaged over the cells: for the exact advantage and every
        other X with a control ``shuffled(X)``.
 
-    Without exact values, and with a language model, negated credit leads to less learning than the credit itself, and
-    shuffled credit not to clearly more. On tables, all methods start from the same success rate.
+    All learning curves of a cell start at the same success rate.
 
-    With a shared policy over features, the first two as with exact values; shuffled credit gains less than the exact
-    advantage, and not clearly more than the scheme that it comes from; the negated exact advantage ends below its start; and
+    Without exact values, negated credit leads to less learning than the credit itself, and shuffled credit does not lead to
+    clearly more. The suite ``lm`` has checks of its own: ``language_model_checks``.
+
+    With a shared policy, the first two hold as with exact values; the shuffled exact advantage gains less than the exact one,
+    and the shuffled credit of a scheme not clearly more than the scheme; the negated exact advantage ends below its start; and
     grpo and rloo differ, because several tasks share an update.
     """
     checks: list[SanityCheck] = []
@@ -110,7 +112,7 @@ def _shared_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
 
 
 def _shuffled_check(suite: str, method: str, gain: Measure) -> SanityCheck:
-    """Of the exact advantage by the means; of a scheme only beyond the interval, as some hardly distinguish turns."""
+    """The exact advantage is compared by means; a scheme beyond the interval only, as some hardly distinguish turns."""
     base = method[9:-1]
     own, corrupted, lead = gain(base, "").mean, gain(method, "").mean, gain(method, base)
     if "oracle" in base:
@@ -138,7 +140,7 @@ def _curve_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
     }
     if ends:
         worst = max(ends, key=ends.__getitem__)
-        statement = "the negated exact advantage unlearns, in every study"
+        statement = "the negated exact advantage lowers the success rate, in every study"
         yield SanityCheck(suite["name"], statement, ends[worst] < 0.0, f"largest change {ends[worst]:+.3f} ({worst})")
 
 
@@ -205,13 +207,13 @@ def _played_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
             constant = len({*row["curve"], *rows[base]["curve"]}) == 1  # neither curve changes
             yield SanityCheck(name, f"{method} learns less than {base}", area < own or constant, shown)
         else:
-            # success is sampled here, so an area may be ahead by chance, but not beyond both intervals
+            # success is sampled here, so an area may be larger by chance, but not beyond both intervals
             passed = row["area"][0] <= own or row["gain"][1] <= rows[base]["gain"][2]
             yield SanityCheck(name, f"{method} does not learn clearly more than {base}", passed, shown)
 
 
 def _study_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
-    """By the first endpoint of every study."""
+    """Checks of the first endpoint of every study."""
     for row in suite["studies"]:
         study = Study.from_json(row)
         endpoint = next(iter(study.endpoints))

@@ -39,13 +39,13 @@ class Estimate:
 class CellMeans:
     """Means over cells of means over tasks, with standard errors over tasks.
 
-    Cells of one kind have the same tasks, with other initial policies and group sizes, and each task has random numbers of
+    Cells of one kind have the same tasks, with different initial policies and group sizes, and each task has random numbers of
     its own: a task is one sample, whatever the number of its cells. Kinds, initial success rates and group sizes are strata,
     not samples.
 
     Args:
         cells: cells, each with ``kind`` and ``task_names``.
-        lengths: for each cell, how many of its first tasks have values; default all.
+        lengths: for each cell, the number of its tasks, from the first on, that have values; all by default.
     """
 
     def __init__(self, cells: Sequence[Mapping[str, Any]], lengths: Sequence[int] | None = None) -> None:
@@ -72,11 +72,11 @@ class _Kind:
         self._lengths = np.array([len(own) for own in names])
 
     def mean(self, values: Sequence[Sequence[float]]) -> ClusteredMean:
-        """Mean over the cells; a task's deviation counts in each of its cells by one over the cell's number of tasks."""
+        """Mean over the cells; in each cell a task's deviation has the weight 1 / number of tasks."""
         rows = [np.asarray(values[i], np.float64) for i in self._cells]
         means = np.array([row.mean() for row in rows])
-        shares = (np.concatenate(rows) - np.repeat(means, self._lengths)) / np.repeat(self._lengths, self._lengths)
-        deviations = np.bincount(self._task, shares, self._tasks) / len(rows)
+        weighted = (np.concatenate(rows) - np.repeat(means, self._lengths)) / np.repeat(self._lengths, self._lengths)
+        deviations = np.bincount(self._task, weighted, self._tasks) / len(rows)
         n = self._tasks
         error = math.sqrt(float(deviations @ deviations) * n / (n - 1)) if n > 1 else math.nan
         return ClusteredMean(float(means.mean()), error, n - 1.0)

@@ -27,7 +27,7 @@ def methods_of(cells: Sequence[CellRow], table: str = "offline") -> list[str]:
 
 
 def main_schemes(schemes: Sequence[str]) -> list[str]:
-    """The registered schemes without their variants, with annotations or not; all of them if none is registered."""
+    """The registered schemes, with their annotation source or without, but not their variants; all if none is registered."""
     return [n for n in schemes if n.partition("[")[0] in credit.names()] or list(schemes)
 
 
@@ -80,7 +80,7 @@ class Summary:
         return float(np.mean([cell["curves"][method]["final"] for cell in self._learned_cells]))
 
     def over_cells(self, name: str) -> float:
-        """Mean over cells of a value that belongs to the cell itself; nan where it is unknown."""
+        """Mean over cells of a value of the cell itself, not of a method; nan where it is unknown."""
         known = [cell[name] for cell in self.cells if cell.get(name) is not None]
         return float(np.mean(known)) if known else float("nan")
 

@@ -1,1 +1,1 @@
-"""The suite ``shared``: credit judged where one policy is shared by many tasks, with exact values."""
+"""The suite ``shared``: credit schemes compared where many tasks share one policy, with exact values."""

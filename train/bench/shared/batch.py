@@ -1,4 +1,4 @@
-"""What one update is made of: the tasks drawn for it, and the rollouts of every policy on them."""
+"""The batch of one update: the tasks sampled for it, and the rollouts of every policy on them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How an update is sampled and its loss made.
+    """How the batch of an update is sampled, and its loss.
 
     Attributes:
         batch: B, tasks of an update, one group each.
         size: G, rollouts of a group.
-        loss: the trainer's loss; its ``aggregation`` "auto" follows the scheme.
-        key: which key schemes compare states by.
-        fresh: whether state keys never repeat.
+        loss: the trainer's loss; its ``aggregation`` "auto" is the scheme's own.
+        key: the key by which schemes compare states.
+        fresh: whether every visit of a state has a new key, so that keys never repeat.
     """
 
     batch: int
@@ -50,7 +50,7 @@ class Batch(NamedTuple):
     Attributes:
         tasks: indices of the tasks; a task may occur several times.
         policy: float64 (S, A), the policy on the stacked states of these tasks.
-        visits: float64 (S,), expected fraction of the update's turns in each state; sums to 1.
+        visits: float64 (S,), expected fraction of the batch's turns in each state; sums to 1.
         groups: one group per task.
     """
 
@@ -85,7 +85,7 @@ class Batch(NamedTuple):
 
 
 def draw_tasks(train: Sequence[int], batch: int, rng: np.random.Generator) -> list[int]:
-    """``batch`` tasks, each at most once more often than any other."""
+    """Sample ``batch`` of the tasks ``train`` in random order; all are used before any is used again."""
     order = list[int]()
     while len(order) < batch:
         order += rng.permutation(len(train)).tolist()
@@ -102,16 +102,16 @@ def sample_batches(
     name: str,
     size: int = 0,
 ) -> list[Batch]:
-    """Rollouts of every policy on the same tasks, from the same random numbers.
+    """Sample rollouts of every policy on the same tasks, with common random numbers.
 
     Args:
         mdps: all tasks.
         tasks: indices of the update's tasks.
         policies: policies over all tasks.
         sampling: how the update is sampled.
-        rng: generator; how much is drawn from it does not depend on the policies.
-        name: beginning of the group ids, distinct for every update.
-        size: rollouts of a group, if not G.
+        rng: source of randomness; how much is drawn from it does not depend on the policies.
+        name: prefix of the group ids, distinct for every update.
+        size: rollouts of a group; 0 for G.
     """
     stack = StackedTasks([mdps[i] for i in tasks])
     tables = np.stack([np.concatenate(policy.probabilities(tasks)) for policy in policies])

@@ -1,7 +1,7 @@
-"""Cells of the suite: kind of task × feature map × batch × group size × initial success; one layout seed of a cell is one job.
+"""Cells of the suite: task kind × feature map × batch × group size × initial success; one layout seed of a cell is one job.
 
-Everything in a cell is paired by layout seed: all methods have the same tasks, start and random numbers. The sample is the
-layout seed, because the tasks of one seed are coupled by the policy that they share.
+Everything in a cell is paired by layout seed: all methods have the same tasks, start and random numbers. The samples are the
+layout seeds, because the tasks of one layout seed depend on each other through the policy that they share.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from creditflow.train.settings.update import LossConfig
 __all__ = ["SharedCell", "assemble", "cells_of", "learned_names", "run_unit", "start_of", "trained_tasks"]
 
 STANDARD_SUCCESS: Final = 0.25
-STANDARD_KIND: Final = "pits"  # of the cells in which something else is varied
+STANDARD_KIND: Final = "pits"  # the kind of the cells in which something else is varied
 MIN_BATCHES, MAX_BATCHES = 3, 32
 Aggregation = Literal["auto", "token_mean", "trajectory_mean", "turn_mean"]
 
@@ -38,13 +38,13 @@ class SharedCell:
     """One cell.
 
     Attributes:
-        kind: kind of task.
+        kind: task kind.
         features: feature map of the policy.
         batch: B, tasks of an update.
         size: G, rollouts per task.
         success: J0, mean exact success of the initial policy on the training tasks.
-        aggregation: loss aggregation; "auto" follows each scheme.
-        learn: whether learning curves are made, not only the metrics of a single step.
+        aggregation: loss aggregation; "auto" is each scheme's own.
+        learn: whether learning curves are measured, not only the metrics of a single step.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class SharedCell:
 
     @property
     def keys(self) -> Keys:
-        """Whether states have keys of their own, share them, or have a new one every time."""
+        """Whether each state has its own key, several states share one, or every visit has a new one."""
         return "aliased" if self.kind == "alias" else "fresh" if self.kind == "fresh" else "distinct"
 
     @property
@@ -72,7 +72,7 @@ class SharedCell:
 
     @property
     def sampling(self) -> Sampling:
-        """How its updates are sampled."""
+        """How the updates of the cell are sampled."""
         loss = LossConfig(aggregation=self.aggregation)
         return Sampling(
             self.batch, self.size, loss, "text" if self.keys == "aliased" else "state", self.keys == "fresh"
@@ -83,7 +83,7 @@ class SharedCell:
 
 
 def cells_of(work: SharedWork) -> list[SharedCell]:
-    """All cells: the kinds in the standard setting, then one thing varied at a time."""
+    """All cells: every kind in the standard setting, then one property varied at a time."""
     cells = [SharedCell(kind) for kind in work.kinds]
     learn = work.learn_variations
     cells += [SharedCell(STANDARD_KIND, aggregation=aggregation) for aggregation in work.aggregations]
@@ -95,14 +95,14 @@ def cells_of(work: SharedWork) -> list[SharedCell]:
 
 
 def learned_names(schemes: Sequence[str], controls: Sequence[str]) -> list[str]:
-    """The methods that learning curves are made of: all schemes; of the corrupted controls only the first of each sort."""
+    """The methods whose learning curves are measured: all but corrupted controls, of which the first shuffled and flipped one."""
     corrupted = [name for name in controls if name.startswith(("shuffled(", "flipped("))]
     kept = {next((n for n in corrupted if n.startswith(sort)), "") for sort in ("shuffled(", "flipped(")}
     return [*schemes, *(name for name in controls if name not in corrupted or name in kept)]
 
 
 def trained_tasks(cell: SharedCell, work: SharedWork) -> int:
-    """Number of training tasks; an update that is larger than the preset's number has as many as it needs."""
+    """Number of training tasks: the preset's, or the tasks of an update if these are more."""
     return max(work.train, cell.batch)
 
 
@@ -128,13 +128,13 @@ def run_unit(
         cell: the cell.
         work: sizes of the benchmark.
         methods: names of the methods whose single steps are measured.
-        learned: names of those that learn.
+        learned: names of those whose learning curves are measured.
         seed: seed of tasks and rollouts.
         unit: number of the layout seed.
 
     Returns:
-        "states", mean number of states of a task; "measures" and "curves" by method; "undefined", by name why a method is
-        missing; or only "impossible", why the cell has no initial policy.
+        "states", mean number of states of a task; "measures" and "curves" by method; "undefined", the reason by method if one
+        is missing; or only "impossible", the reason why the cell has no initial policy.
     """
     try:
         tasks, policy = start_of(cell, work, seed, unit)
@@ -167,7 +167,7 @@ MEASURED: Final = tuple(SharedMeasures.__dataclass_fields__)
 
 
 def assemble(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Combine the layout seeds of a cell. A method that is missing in one of them is missing in the cell.
+    """Combine the layout seeds of a cell. A method that is missing under one of them is missing in the cell.
 
     Returns:
         "study", as ``Study.to_json``, with the endpoints area, final, held_out_area and held_out_final of the curves (where
@@ -198,7 +198,7 @@ def assemble(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> dict[str, 
             cell.batch,
             cell.size,
             cell.condition,
-            endpoints,  # type: ignore[arg-type]  # None stands for nan in JSON
+            endpoints,  # type: ignore[arg-type]  # None is nan in JSON
         ).to_json(),
         "curves": {name: [_rounded(side) for side in x.mean(axis=0)] for name, x in learned.items()},
         "states": float(np.mean([part["states"] for part in parts])),

@@ -1,4 +1,4 @@
-"""Credit of any method for the groups of one update, which a scheme may couple, as the trainer lets it."""
+"""Credit of any method for the groups of one update, which a scheme may normalise together, as in the trainer."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def batch_credit(
     Args:
         name: name of a scheme or control, or ``shuffled(X)`` or ``flipped(X)`` of one.
         groups: the groups of the update, of tasks with one turn limit.
-        policies: float64 (S_i, A) of each group, the policy that made its rollouts.
+        policies: float64 (S_i, A) of each group, the policy that sampled its rollouts.
         source: annotation source of the method.
         seed: non-negative integers, the seed of the shuffling.
-        key: which key schemes compare states by.
-        known: credit of these groups by uncorrupted name, which is used and added to.
+        key: the key by which schemes compare states.
+        known: cache of the credit of these groups, by the name of the uncorrupted method; it is filled in place.
 
     Raises:
         ConfigError: the name is unknown.
@@ -86,5 +86,5 @@ def _always(given: Credit) -> Callable[[str], CreditFunction]:
 
 @lru_cache(maxsize=256)
 def _bound(name: str, horizon: int, key: Literal["state", "text"]) -> BatchCreditFunction:
-    """The bound scheme, cached: making one validates it, and a learning curve would make thousands."""
+    """The bound scheme, cached: construction validates it, and a learning curve would construct thousands."""
     return scheme_entry(name).bind_batch(horizon, key)

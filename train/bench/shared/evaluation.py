@@ -19,7 +19,7 @@ CHUNK: Final = 16  # policies evaluated together: as many as stay in a core's ca
 
 
 class Evaluation:
-    """Policies are added one at a time and evaluated many at a time.
+    """Exact success of policies, which are added one at a time and evaluated in batches.
 
     Args:
         mdps: all tasks.
@@ -39,7 +39,7 @@ class Evaluation:
         return len(self._success) + len(self._waiting) - 1
 
     def means(self, numbers: Sequence[int]) -> Floats:
-        """Mean success on the training tasks and on the held-out tasks (nan without any) of these policies; float64 (n, 2)."""
+        """float64 (n, 2): mean success of these policies on the training tasks, and on the held-out tasks (nan without any)."""
         self._finish()
         rates = np.array([self._success[i] for i in numbers]).reshape(len(numbers), -1)
         train, held_out = rates[:, : self._trained], rates[:, self._trained :]

@@ -1,9 +1,9 @@
-"""Feature maps: what of a state the shared policy sees.
+"""Feature maps: what the shared policy sees of a state.
 
-A task describes each of its states by parts: the direction of the goal, what lies in the four neighbouring cells. A map
-makes features of them. ``local``: all parts together are one class, so that states with equal parts, in any task, are one
-row of parameters. ``additive``: every part is a feature of its own, so that states with one equal part help each other.
-``table``: every state of every task is its own class; nothing is shared.
+A task describes each of its states by parts, such as the direction of the goal and the contents of the four neighbouring
+cells. A map turns parts into features. ``local``: all parts together are one feature, so states with equal parts, in any task,
+share their parameters. ``additive``: every part is a feature of its own, so states with one equal part share some parameters.
+``table``: every state of every task is its own feature; nothing is shared.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Features:
         size: F, the number of features.
 
     Attributes:
-        size: as given; feature ``size`` itself stands for states without features, where the policy is always uniform.
+        size: as given; the index ``size`` marks states without features, where the policy is always uniform.
     """
 
     def __init__(self, indices: Sequence[NDArray[np.int64]], size: int) -> None:
@@ -51,7 +51,7 @@ class Features:
         self._last: tuple[tuple[int, ...], FeaturesOf] | None = None
 
     def of(self, tasks: Sequence[int]) -> FeaturesOf:
-        """The features of some tasks; those of the last call are kept, because many policies ask for the same tasks."""
+        """The features of some tasks; those of the last call are cached, because many policies have the same tasks."""
         wanted = tuple(tasks)
         if self._last is None or self._last[0] != wanted:
             parts = [self._indices[i] for i in wanted]
@@ -60,11 +60,11 @@ class Features:
 
 
 def make_features(name: str, parts: Sequence[Parts]) -> Features:
-    """Features by the name of their map.
+    """Make the features of all tasks by the name of a feature map.
 
     Args:
         name: one of ``MAPS``.
-        parts: int64 (S_i, K) of each task, from 0; a negative first part marks a state without features.
+        parts: int64 (S_i, K) of each task, each part ≥ 0; a negative first part marks a state without features.
 
     Raises:
         ConfigError: the name is unknown.

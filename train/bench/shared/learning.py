@@ -1,8 +1,8 @@
-"""Learning curves of all methods with a shared policy: same start, same tasks, same random numbers, exact success.
+"""Learning curves of all methods with a shared policy: same start, same tasks, common random numbers, exact success.
 
-Two kinds of update. ``kl``: one step along the gradient of the loss whose KL divergence to the old policy is given, so that
-schemes are compared by direction and not by the scale of their credit. ``lr``: Adam at a fixed learning rate with PPO's
-epochs and minibatches, as a recipe trains.
+There are two kinds of update. ``KLUpdate``: one step down the gradient of the loss with a given KL divergence from the old
+policy, so that schemes are compared by direction and not by the scale of their credit. ``AdamUpdate``: Adam at a fixed
+learning rate with PPO's epochs and minibatches, as in the trainer's recipes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class KLUpdate:
     """One step of a given KL divergence per update.
 
     Attributes:
-        kl: in nats per turn of the update's tasks, weighted by the expected visits of the old policy.
+        kl: KL divergence in nats per turn on the update's tasks; states are weighted by the old policy's expected visits.
     """
 
     kl: float = 0.003
@@ -58,7 +58,7 @@ class AdamUpdate:
 
 
 class SharedCurve(NamedTuple):
-    """Learning curve of one method, exact success at every measured point; the first is the start.
+    """Learning curve of one method: exact success at every measured point, of which the first is the start.
 
     Attributes:
         train: float64 (points,), mean over the training tasks.
@@ -75,16 +75,16 @@ class SharedCurve(NamedTuple):
 
     @property
     def held_out_area(self) -> float:
-        """The same on held-out tasks; nan without any."""
+        """Mean over the measured points after the start, held-out tasks; nan without any."""
         return float(self.held_out[1:].mean())
 
 
 class SharedCurves(NamedTuple):
-    """All methods from one start.
+    """The learning curves of all methods from one start.
 
     Attributes:
         curves: curve by method.
-        undefined: by name, why a method is missing.
+        undefined: the reason by method, if one is missing.
     """
 
     curves: Mapping[str, SharedCurve]
@@ -109,9 +109,9 @@ def learn_shared(
     Args:
         policy: the initial policy, also the reference of a KL term.
         mdps: all tasks.
-        train, held_out: indices of the tasks that are trained on and of those that are only measured.
+        train, held_out: indices of the tasks that are trained on and of those that are only evaluated.
         names: names of the methods.
-        rng: generator; all methods get the same random numbers in their n-th update.
+        rng: source of randomness; all methods get the same random numbers in their n-th update.
         sampling: tasks and rollouts of an update, and the loss.
         update: the kind of step.
         updates: number of updates.
@@ -157,7 +157,7 @@ class _Learner:
         self._steps = 0
 
     def learn(self, batch: Batch, sampling: Sampling, seed: int) -> None:
-        """One update.
+        """Update the policy on one batch.
 
         Raises:
             CreditError: the scheme cannot score one of the groups.

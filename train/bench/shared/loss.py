@@ -1,8 +1,8 @@
 """The trainer's loss for table policies: one token per turn, and the weights of the log-probabilities in its gradient.
 
 The loss is that of ``train/policy``: Σ_t w_t [−min(ρ_t A_t, clip(ρ_t) A_t) + kl_weight · KL_t − entropy_weight · H_t] with
-w from the loss aggregation (``token_weights``). Its negative gradient is Σ_sa W(s, a) ∇ log π(a|s), the form in which a
-``SharedPolicy`` takes it; for the entropy, ∇H(s) = Σ_a −π(a|s) log π(a|s) ∇ log π(a|s).
+w from the loss aggregation (``token_weights``). Its negative gradient is Σ_sa W(s, a) ∇ log π(a|s), which
+``SharedPolicy.gradient`` computes from W; for the entropy, ∇H(s) = Σ_a −π(a|s) log π(a|s) ∇ log π(a|s).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LossTurns(NamedTuple):
         action: index of the action.
         trajectory: number of the trajectory in the update.
         advantage: the turn's credit.
-        aggregation: how the losses of turns are averaged.
+        aggregation: loss aggregation.
     """
 
     state: NDArray[np.int64]
@@ -43,7 +43,7 @@ class LossTurns(NamedTuple):
     aggregation: Aggregation
 
     def of(self, trajectories: NDArray[np.int64]) -> LossTurns:
-        """The turns of some trajectories, a minibatch."""
+        """The turns of some trajectories: a minibatch."""
         chosen = np.isin(self.trajectory, trajectories)
         return LossTurns(
             self.state[chosen],
@@ -55,12 +55,12 @@ class LossTurns(NamedTuple):
 
 
 def loss_turns(groups: Sequence[ArrayGroup], credits_: Sequence[Credit], aggregation: str = "auto") -> LossTurns:
-    """The turns of an update's groups; those that the loss mask leaves out are dropped, as a trainer drops their tokens.
+    """The turns of an update's groups that are in the loss mask; the others are dropped, as a trainer drops their tokens.
 
     Args:
         groups: one group per task of the update.
         credits_: their credit.
-        aggregation: "auto" follows the scheme; or one of its three kinds.
+        aggregation: a loss aggregation, or "auto" for the scheme's own.
     """
     firsts = np.cumsum([0, *(group.mdp.size for group in groups)])
     members = np.cumsum([0, *(len(group) for group in groups)])
@@ -81,7 +81,7 @@ def loss_turns(groups: Sequence[ArrayGroup], credits_: Sequence[Credit], aggrega
 
 
 def turn_weights(turns: LossTurns) -> Floats:
-    """Weights ≥ 0 with sum 1 (N,), one token per turn: equal, or equal over trajectories and over the turns of one."""
+    """float64 (N,): weights of the turns, which sum to 1: equal for all, or equal for trajectories and within each of them."""
     count = len(turns.trajectory)
     if turns.aggregation == "token_mean" or not count:
         return np.full(count, 1.0 / max(count, 1))
@@ -93,13 +93,13 @@ def turn_weights(turns: LossTurns) -> Floats:
 def ascent_weights(
     turns: LossTurns, policy: Floats, loss: LossConfig, *, old: Floats | None = None, reference: Floats | None = None
 ) -> Floats:
-    """W with −∇ loss = Σ_sa W(s, a) ∇ log π(a|s); float64 (S, A).
+    """float64 (S, A): W with −∇ loss = Σ_sa W(s, a) ∇ log π(a|s).
 
     Args:
         turns: the turns of a minibatch.
         policy: float64 (S, A), π.
         loss: clipping, weights of KL and entropy.
-        old: float64 (S, A), the policy that made the rollouts; None for π itself, so that every ratio is 1.
+        old: float64 (S, A), the old policy, which sampled the rollouts; None for π itself, so that every ratio is 1.
         reference: float64 (S, A), the reference policy of the KL term.
     """
     weight, place = turn_weights(turns), turns.state * policy.shape[1] + turns.action
@@ -118,7 +118,7 @@ def ascent_weights(
 
 
 def _surrogate_slope(log_ratio: Floats, advantage: Floats, loss: LossConfig) -> Floats:
-    """The ratio where the surrogate follows it, 0 where clipping is active."""
+    """Derivative of the surrogate by log π, over the advantage: the ratio, or 0 where clipping is active."""
     ratio = np.exp(np.clip(log_ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO))
     clipped = np.where(advantage > 0.0, ratio > 1.0 + loss.clip_high, ratio < 1.0 - loss.clip_low)
     if loss.dual_clip:
@@ -127,7 +127,7 @@ def _surrogate_slope(log_ratio: Floats, advantage: Floats, loss: LossConfig) -> 
 
 
 def _kl_slope(gap: Floats, kind: str) -> Floats:
-    """The derivative of the KL estimate by log π; ``gap`` is log π_ref − log π."""
+    """Derivative of the KL estimate by log π; ``gap`` is log π_ref − log π."""
     inside = np.abs(gap) <= MAX_KL_LOG_RATIO
     if kind == "k1":
         return np.where(inside, 1.0, 0.0)

@@ -1,7 +1,7 @@
 """Quality of credit in the policy's own parameters: direction, improvement, bias and variance (M1, M2, M3).
 
-g is the gradient of the trainer's loss on one batch of tasks, made with a method's credit, and g* = ∇J the exact gradient of
-the mean success on all training tasks. Gradients are used one at a time, so that policies may have many parameters.
+g is the gradient of the trainer's loss on one batch of tasks with a method's credit, and g* = ∇J the exact gradient of the
+mean success on all training tasks. Gradients are processed one at a time, so that policies may have many parameters.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SharedMeasures:
     Attributes:
         cos_mean, cos_batch: M1, cos(E g, g*), and the mean over batches of cos(g, g*).
         gain_small, gain: M2 on the training tasks at KL .001 and .01, relative to the gain of g* at the same KL.
-        held_out_gain_small, held_out_gain: the gain on the held-out tasks, in the same unit; nan without any.
+        held_out_gain_small, held_out_gain: the gain on the held-out tasks, relative to the same gains; nan without any.
         bias2, variance: M3, squared bias and variance relative to ‖g*‖².
         coverage: fraction of turns with credit.
         dead_groups: fraction of groups without any credit.
@@ -57,11 +57,11 @@ class SharedMeasures:
 
 
 class SharedMeasured(NamedTuple):
-    """All methods at one policy.
+    """The metrics of all methods at one policy.
 
     Attributes:
         methods: measures by method.
-        undefined: by name, why a method is missing.
+        undefined: the reason by method, if one is missing.
     """
 
     methods: Mapping[str, SharedMeasures]
@@ -69,10 +69,10 @@ class SharedMeasured(NamedTuple):
 
 
 class GradientMoments:
-    """Mean, noise and cosines of a stream of gradients against an aim.
+    """Moments of a stream of gradients, and their cosines with the exact gradient.
 
     Args:
-        aim: float64 (P,), g*; must not vanish.
+        aim: float64 (P,), g*, not 0.
     """
 
     def __init__(self, aim: Floats) -> None:
@@ -80,7 +80,7 @@ class GradientMoments:
         self._sum, self._squares, self._cosines, self._count = np.zeros_like(aim), 0.0, 0.0, 0
 
     def add(self, gradient: Floats) -> None:
-        """Count one gradient (P,)."""
+        """Add one gradient, float64 (P,)."""
         square = float(gradient @ gradient)
         self._sum += gradient
         self._squares += square
@@ -94,7 +94,7 @@ class GradientMoments:
         mean = self._sum / n
         noise = max(self._squares - n * float(mean @ mean), 0.0) / max(n - 1, 1)
         along = float(mean @ self._aim) / self._aim_norm
-        # E‖mean of n‖² = ‖E g‖² + tr Cov / n; by the Cauchy–Schwarz inequality ‖E g‖² ≥ ⟨E g, g*⟩² / ‖g*‖²
+        # for the mean ḡ of n gradients, E‖ḡ‖² = ‖E g‖² + tr Cov / n; by Cauchy–Schwarz, ‖E g‖² ≥ ⟨E g, g*⟩² / ‖g*‖²
         norm2 = max(float(mean @ mean) - noise / n, along**2)
         found = {"cos_mean": along / math.sqrt(norm2) if norm2 > 0.0 else 0.0, "cos_batch": self._cosines / n}
         if norm2 == 0.0 or along == 0.0:
@@ -113,20 +113,20 @@ def measure_shared(
     sampling: Sampling,
     batches: int,
 ) -> SharedMeasured:
-    """Measure methods on ``batches`` fresh batches, the same for all of them.
+    """Measure all methods on the same ``batches`` newly sampled batches.
 
-    As in the exact suites, ``X[fitted]`` sees ``HELD_OUT`` more groups for each measured one, of the same tasks.
+    As in the exact suites, ``X[fitted]`` sees ``HELD_OUT`` additional groups of the same task for each measured one.
 
     Args:
         policy: the policy that is sampled.
         mdps: all tasks.
         train, held_out: indices of the tasks.
         names: names of the methods.
-        rng: generator of tasks, rollouts and shuffling.
+        rng: source of randomness of tasks, rollouts and shuffling.
         sampling: tasks and rollouts of a batch, and the loss.
         batches: number of batches.
     """
-    (fitting_rng,) = rng.spawn(1)  # so that annotations leave all other random numbers as they are
+    (fitting_rng,) = rng.spawn(1)  # annotations do not change the other random numbers
     gains = _Gains(policy, mdps, train, held_out)
     runs = {name: _Run(gains.aim) for name in names}
     undefined: dict[str, str] = {}
@@ -161,7 +161,7 @@ def _updated(source: AnnotationSource, earlier: Sequence[Batch]) -> AnnotationSo
 
 
 class _Run:
-    """What is known of one method so far."""
+    """The measurements of one method so far."""
 
     def __init__(self, aim: Floats) -> None:
         self._moments = GradientMoments(aim)
@@ -201,7 +201,7 @@ class _Run:
 
 
 class _Gains:
-    """Gains of exact success, in units of what a step along the exact gradient gains on the training tasks."""
+    """Gains of exact success, relative to the gain of a step along the exact gradient on the training tasks."""
 
     def __init__(
         self, policy: SharedPolicy, mdps: Sequence[FiniteMDP], train: Sequence[int], held_out: Sequence[int]
@@ -215,7 +215,7 @@ class _Gains:
         self._along = {kl: self.add(matched_step(policy, train, self.aim, turns / turns.sum(), kl)[0]) for kl in KLS}
 
     def add(self, policy: SharedPolicy) -> int:
-        """Evaluate a moved policy, in time; returns its number."""
+        """Queue a policy for evaluation; returns its number."""
         return self._evaluation.add(policy)
 
     def mean(self, numbers: Sequence[int], kl: float) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Policies whose parameters are shared by a list of tasks: the interface, and a softmax of features of the state."""
+"""Policies whose parameters many tasks share: the interface, and a softmax that is linear in features of the state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SharedPolicy(Protocol):
         ...
 
     def moved(self, direction: Floats, size: float) -> SharedPolicy:
-        """The policy with parameters + size · direction."""
+        """A policy with ``size`` · ``direction`` (P,) added to the parameters."""
         ...
 
 
@@ -41,7 +41,7 @@ class LinearPolicy:
     """π(a|s) = softmax_a Σ_f θ[f, a] over the features f of s; uniform in a state without features.
 
     Args:
-        theta: float64 (F + 1, A); the last row, that of states without features, is 0 and stays so.
+        theta: float64 (F + 1, A); the last row, for states without features, is always 0.
         features: the features of every state of every task.
     """
 
@@ -67,7 +67,7 @@ class LinearPolicy:
         return total
 
     def moved(self, direction: Floats, size: float) -> LinearPolicy:
-        """The policy with parameters + size · direction."""
+        """A policy with ``size`` · ``direction`` (P,) added to the parameters."""
         theta = self.theta + size * direction.reshape(self.theta.shape)
         return LinearPolicy(theta - theta.max(axis=1, keepdims=True), self.features)
 
@@ -81,8 +81,8 @@ class LinearPolicy:
 def policy_with_success(tasks: StackedTasks, features: Features, train: Sequence[int], success: float) -> LinearPolicy:
     """A policy with mean exact success J = ``success`` on the tasks ``train``.
 
-    θ[f, a] is a bias, found by bisection, times the fraction of the states with feature f, in all tasks, in which a is
-    optimal: a policy that prefers what is usually right where things look like this.
+    θ[f, a] is a scale, found by bisection, times the centred fraction of the states with feature f, over all tasks, in which a
+    is optimal: the policy prefers the actions that are often optimal in states with the same features.
 
     Args:
         tasks: all tasks.
@@ -91,7 +91,7 @@ def policy_with_success(tasks: StackedTasks, features: Features, train: Sequence
         success: J0 in (0, 1).
 
     Raises:
-        DataError: no bias reaches this success rate; the features say too little about what is right.
+        DataError: no scale gives this success rate; the features say too little about the optimal actions.
     """
     everything = features.of(range(len(tasks.mdps)))
     optimal = np.concatenate([mdp.optimal for mdp in tasks.mdps]).astype(np.float64)
@@ -114,6 +114,7 @@ def policy_with_success(tasks: StackedTasks, features: Features, train: Sequence
         low, high = (middle, high) if rate(middle) < success else (low, middle)
     if abs(rate(high) - success) > TOLERANCE:
         raise DataError(
-            f"no initial policy over these features has a success rate of {success}: {rate(high):.3f} at most"
+            f"no initial policy over these features has a success rate of {success}; the nearest has {rate(high):.3f}; choose "
+            "another success rate or feature map"
         )
     return LinearPolicy(high * lean, features)

@@ -1,4 +1,4 @@
-"""Rollouts of many policies on many tasks at once, all from the same random numbers."""
+"""Rollouts of many policies on many tasks at once, with common random numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sample_groups(
     name: str = "g",
     fresh: bool = False,
 ) -> list[list[ArrayGroup]]:
-    """One group of ``size`` rollouts for each policy and task.
+    """Sample one group of ``size`` rollouts for each policy and task.
 
     Rollout i of a task has the same random numbers under every policy.
 
@@ -31,12 +31,12 @@ def sample_groups(
         tasks: the tasks of the batch.
         policies: float64 (M, S, A), over the stacked states.
         size: G.
-        rng: generator; how much is drawn from it does not depend on the policies.
-        name: beginning of the group ids, distinct for every call of a run.
-        fresh: whether state keys never repeat.
+        rng: source of randomness; how much is drawn from it does not depend on the policies.
+        name: prefix of the group ids, distinct for every call of a run.
+        fresh: whether every visit of a state has a new key.
 
     Returns:
-        By policy, then by task.
+        The groups by policy, then by task.
     """
     paths = sample_paths(
         tasks.next_states, tasks.transition_probs, policies, np.repeat(tasks.start, size), tasks.horizon, rng

@@ -1,4 +1,4 @@
-"""A run of the suite: methods × cells × layout seeds as jobs, and the part of the results document that they make."""
+"""A run of the suite: cells × layout seeds as jobs, and the suite's part of the results document."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from creditflow.train.statistics import spearman
 
 __all__ = ["run_shared"]
 
-TIMED_TASKS: Final = 16  # whose groups the schemes are selected and timed on
+TIMED_TASKS: Final = 16  # tasks on whose groups the schemes are selected and timed
 PREDICTORS: Final = ("gain_small", "gain", "held_out_gain", "cos_batch", "cos_mean")
 
 
@@ -88,7 +88,7 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
 def _selected(
     names: Sequence[str], cell: SharedCell, work: SharedWork, seed: int
 ) -> tuple[MethodSelection, dict[str, Any]]:
-    """The methods, selected on groups of the first layout seed, and the facts of the suite that all suites state."""
+    """The methods, selected on groups of the first layout seed, and the fields that the documents of all suites have."""
     tasks, policy = start_of(cell, work, seed, 0)
     mdps, chosen = [task.mdp for task in tasks], range(min(TIMED_TASKS, len(tasks)))
     rng = np.random.default_rng([seed, 3])

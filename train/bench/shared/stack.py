@@ -1,4 +1,4 @@
-"""Many tasks as one table, so that values of many policies on all of them are computed together.
+"""Many tasks stacked into one table, so that the values of many policies on all of them are computed together.
 
 State s of task i is state ``offsets[i] + s`` of the stack; terminal states of all tasks follow all acting states. A
 policy is a table (S, A) over the acting states of the stack, and results have one entry per task.
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 def split_rows(table: Floats, lengths: Sequence[int]) -> list[Floats]:
-    """A table as consecutive parts of these numbers of rows; ``np.split`` takes several times as long."""
+    """Split a table into consecutive parts of these numbers of rows; ``np.split`` takes several times as long."""
     parts, first = list[Floats](), 0
     for length in lengths:
         parts.append(table[first : first + length])
@@ -49,7 +49,10 @@ class StackedTasks:
 
     def __init__(self, mdps: Sequence[FiniteMDP]) -> None:
         if len({(len(mdp.actions), mdp.horizon) for mdp in mdps}) != 1:
-            raise ConfigError("tasks that share a policy need the same number of actions and the same turn limit")
+            raise ConfigError(
+                "tasks that share a policy need the same number of actions and the same turn limit, got (actions, limit) "
+                f"{sorted({(len(mdp.actions), mdp.horizon) for mdp in mdps}) or 'of no task'}"
+            )
         self.mdps = tuple(mdps)
         self.horizon = mdps[0].horizon
         self.offsets = np.cumsum([0, *(mdp.size for mdp in mdps)])
@@ -86,7 +89,7 @@ class StackedTasks:
         return np.repeat(np.arange(len(self.mdps)), np.diff(self.offsets))
 
     def own_states(self, task: int, states: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Stacked states (N,) of one task as that task numbers them: acting states first, then terminal ones."""
+        """Stacked states (N,) of one task, numbered as in that task: acting states first, then terminal ones."""
         shift = self.size + self._terminal_offsets[task] - self.mdps[task].size
         own: NDArray[np.int32] = np.where(states < self.size, states - self.offsets[task], states - shift).astype(
             np.int32
@@ -94,11 +97,11 @@ class StackedTasks:
         return own
 
     def split(self, table: Floats) -> list[Floats]:
-        """A table (S, …) as one table per task."""
+        """Split a table (S, …) into one table per task."""
         return split_rows(table, [mdp.size for mdp in self.mdps])
 
     def success(self, policies: Floats) -> Floats:
-        """J of every task under policies (M, S, A); float64 (M, n)."""
+        """float64 (M, n): exact success J of every task under policies (M, S, A)."""
         batch = np.ascontiguousarray(np.moveaxis(policies, 0, -1))  # (S, A, M)
         value = np.repeat(self.values_at_limit[:, None], batch.shape[2], axis=1)
         for _ in range(self.horizon):
@@ -106,7 +109,7 @@ class StackedTasks:
         return np.ascontiguousarray(value[self.start].T)
 
     def advantage(self, policy: Floats) -> Floats:
-        """A^π by turns left: float64 (H+1, S, A); row 0 is nan."""
+        """float64 (H+1, S, A): A^π of a policy (S, A) by turns left; row 0 is nan."""
         value, result = self.values_at_limit[:, None].copy(), np.full((self.horizon + 1, *policy.shape), np.nan)
         for h in range(1, self.horizon + 1):
             result[h] = self._expected(value)[:, :, 0]
@@ -115,12 +118,12 @@ class StackedTasks:
         return result
 
     def expected_turns(self, policies: Floats) -> Floats:
-        """Expected number of turns in every state, under policies (M, S, A); float64 (M, S)."""
+        """float64 (M, S): expected number of turns in every state under policies (M, S, A)."""
         turns: Floats = self.occupancy(policies).sum(axis=1)
         return turns
 
     def occupancy(self, policies: Floats) -> Floats:
-        """Probability of acting in s with h turns left, under policies (M, S, A); float64 (M, H+1, S), row 0 is 0."""
+        """float64 (M, H+1, S): probability of acting in s with h turns left under policies (M, S, A); row 0 is 0."""
         count, width = len(policies), len(self.values_at_limit)
         occupied = np.zeros((count, self.horizon + 1, self.size))
         occupied[:, self.horizon, self.start] = 1.0
@@ -133,7 +136,7 @@ class StackedTasks:
         return occupied
 
     def gradient_weights(self, policy: Floats) -> Floats:
-        """w with ∇ Σ_i J_i = Σ_sa w(s, a) ∇ log π(a|s): float64 (S, A), Σ_h d_h(s) π(a|s) A_h(s, a)."""
+        """float64 (S, A): w(s, a) = Σ_h d_h(s) π(a|s) A_h(s, a), with which ∇ Σ_i J_i = Σ_sa w(s, a) ∇ log π(a|s)."""
         occupied = self.occupancy(policy[None])[0, 1:]
         weights: Floats = policy * np.einsum("hs,hsa->sa", occupied, self.advantage(policy)[1:])
         return weights

@@ -1,4 +1,4 @@
-"""Steps of a given size: the KL divergence to the old policy, weighted by how often each state is visited."""
+"""Steps of a given KL divergence from the old policy, with states weighted by how often they are visited."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 KL_TOLERANCE: Final = 1e-6  # relative to the target
 MAX_ITERATIONS: Final = 60
 MIN_DIRECTION: Final = 1e-12  # a direction without a larger entry counts as 0
-GROWTH: Final = 8.0  # largest factor between two tried sizes
+GROWTH: Final = 8.0  # largest factor between two trial sizes
 
 
 def policy_divergence(old: Floats, new: Floats, visits: Floats) -> float:
@@ -28,10 +28,9 @@ def policy_divergence(old: Floats, new: Floats, visits: Floats) -> float:
 def matched_step(
     policy: SharedPolicy, tasks: Sequence[int], direction: Floats, visits: Floats, target: float
 ) -> tuple[SharedPolicy, float]:
-    """The policy moved along a direction until its divergence on these tasks is ``target``, and the size of the step.
+    """Move the policy along a direction until its KL divergence on these tasks is ``target``; also returns the step size.
 
-    A direction of 0 leaves the policy as it is (size 0). One that cannot change the policy by ``target`` gets the largest
-    size tried.
+    A direction of 0 leaves the policy unchanged (size 0). If no size reaches ``target``, the last size tried is used.
 
     Args:
         policy: the old policy.
@@ -52,7 +51,7 @@ def matched_step(
         if abs(reached - target) <= KL_TOLERANCE * target:
             break
         low, high = (size, high) if reached < target else (low, size)
-        # the divergence is nearly quadratic in the size; where it is not, the bracket bisects
+        # the divergence is nearly quadratic in the size; where it is not, the bracket is bisected
         guess = size * min(max(np.sqrt(target / reached), 1.0 / GROWTH), GROWTH) if reached > 0.0 else size * GROWTH
         size = guess if low < guess < high else 0.5 * (low + high)
     return moved, size

@@ -1,7 +1,7 @@
 """The tasks of the suite: grids and Sokoban levels as tables, with what the policy sees of each state.
 
-Kinds: the four kinds of grid; ``fresh``, the grids of ``pits`` with state keys that never repeat (a prompt with its history,
-which no two episodes share after their first turn); and ``sokoban``, the panel's levels with few states.
+Kinds: the four kinds of grid; ``fresh``, the grids of ``pits`` with state keys that never repeat (like a key that includes the
+history, which no two episodes share after their first turn); and ``sokoban``, the panel's levels with few states.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from creditflow.train.bench.shared.views import grid_parts, sokoban_parts
 __all__ = ["SHARED_KINDS", "ViewedTask", "viewed_tasks"]
 
 SHARED_KINDS: Final = (*KINDS, "fresh", "sokoban")
-MAX_STATES: Final = 300  # of a Sokoban level
+MAX_STATES: Final = 300  # of one Sokoban level
 
 
 class ViewedTask(NamedTuple):
@@ -44,7 +44,7 @@ class ViewedTask(NamedTuple):
 
 
 def viewed_tasks(kind: str, seed: int, unit: int, count: int) -> list[ViewedTask]:
-    """The tasks of one layout seed: other grids for every unit, Sokoban levels drawn anew from the same panel.
+    """The tasks of one layout seed: different grids for every layout seed, or Sokoban levels resampled from one panel.
 
     Args:
         kind: one of ``SHARED_KINDS``.
@@ -61,7 +61,8 @@ def viewed_tasks(kind: str, seed: int, unit: int, count: int) -> list[ViewedTask
     found = list(islice(_tasks(kind, seed, unit, count), count))
     if len(found) < count:
         raise DataError(
-            f"kind {kind}: {count} tasks were requested, but only {len(found)} fit a table of {MAX_STATES} states"
+            f"kind {kind}: {count} tasks were requested, but only {len(found)} have at most {MAX_STATES} states; use fewer "
+            "training or held-out tasks, or a smaller batch"
         )
     return found
 

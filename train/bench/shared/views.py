@@ -1,4 +1,4 @@
-"""What a shared policy sees of a state: a few parts, each a small integer, that mean the same in every task."""
+"""What a shared policy sees of a state: a few parts, each a small integer with the same meaning in every task."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from creditflow.train.bench.exact.mdp import FiniteMDP
 __all__ = ["grid_parts", "sokoban_parts"]
 
 BLANK: Final = -1  # every part of a state without features
-NOWHERE: Final = 9  # the direction of nothing; 0 to 8 are the signs of both differences
-FREE, BLOCKED, HAZARD, GOAL, PUSH = range(5)  # what a move would do; a hazard is a pit, or a push into a corner
+NOWHERE: Final = 9  # the direction where there is no object; 0 to 8 encode the signs of both differences
+FREE, BLOCKED, HAZARD, GOAL, PUSH = range(5)  # the effect of a move; a hazard is a pit, or a push into a corner
 
 
 def grid_parts(layout: GridLayout, mdp: FiniteMDP) -> NDArray[np.int64]:
-    """Of a grid: the direction of the goal, and what each of the four moves would do; int64 (S, 5).
+    """Parts of the states of a grid, int64 (S, 5): the direction of the goal, and the effect of each of the four moves.
 
-    A pit has no parts: there is nothing to choose, and a learnable policy there would spend much of every step, measured by
-    KL divergence, on the noise of outcome rewards.
+    A pit has no features: there is nothing to choose in it, and a policy with parameters there would spend much of the KL
+    divergence of every step on the noise of outcome rewards.
     """
     goal = next((r, row.index("G")) for r, row in enumerate(layout.rows) if "G" in row)
     rows = []
@@ -48,10 +48,10 @@ def _grid_neighbour(layout: GridLayout, cell: Cell, action: int) -> int:
 
 
 def sokoban_parts(level: Level, mdp: FiniteMDP) -> NDArray[np.int64]:
-    """Of a Sokoban level; int64 (S, 6).
+    """Parts of the states of a Sokoban level, int64 (S, 6).
 
-    The direction of the box to push (the nearest one that is not on a target), the direction from it to the nearest free
-    target, and what each of the four moves would do.
+    They are the direction of the nearest box that is not on a target, the direction from it to the nearest free target, and
+    the effect of each of the four moves.
     """
     offsets = direction_offsets(level.width)
     boards = {mdp.start: (level.board, level.player)}
@@ -85,7 +85,7 @@ def _sokoban_neighbour(board: bytes, player: int, offset: int, offsets: tuple[in
 
 
 def _nearest(board: bytes, codes: tuple[int, ...], place: int, width: int) -> int | None:
-    """The nearest position with one of these codes, by rows plus columns; the first of several."""
+    """The nearest position with one of these codes by Manhattan distance; the first of several."""
     row, column = divmod(place, width + 1)
     found = [i for i, code in enumerate(board) if code in codes]
     return min(found, key=lambda i: abs(i // (width + 1) - row) + abs(i % (width + 1) - column), default=None)
@@ -99,5 +99,5 @@ def _towards(start: int | None, end: int | None, width: int) -> int:
 
 
 def _direction(rows: int, columns: int) -> int:
-    """One of nine: the signs of both differences."""
+    """The direction, 0 to 8, from the signs of both differences."""
     return int(3 * (np.sign(rows) + 1) + np.sign(columns) + 1)

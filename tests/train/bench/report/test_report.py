@@ -124,7 +124,7 @@ def test_a_suite_of_studies_is_on_the_page_and_in_the_text(document, tmp_path):
     page, text = Page((tmp_path / "report.html").read_text()).text, document_text(again)
     for shown in (page, text):
         assert "shared policy, pits, fresh keys, 16 tasks × 8 rollouts: area" in shown
-        assert "by study below (1 in all)" in shown
+        assert "number of studies: 1" in shown
         assert "flipped(gigpo) learns less than gigpo" in shown
 
 

@@ -104,7 +104,7 @@ def test_no_direction_is_no_step():
 
 def test_a_success_rate_that_no_bias_reaches_is_rejected():
     tasks = viewed_tasks("sokoban", 0, 0, 24)
-    with pytest.raises(DataError, match="at most"):
+    with pytest.raises(DataError, match="the nearest has"):
         policy_with_success(
             StackedTasks([task.mdp for task in tasks]),
             make_features("additive", [task.parts for task in tasks]),

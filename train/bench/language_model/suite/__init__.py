@@ -1,1 +1,1 @@
-"""The suite ``lm``: which credit teaches a language model best, judged exactly."""
+"""The suite ``lm``: which credit scheme a language model learns best from, with exact evaluation."""

@@ -1,7 +1,7 @@
 """Task families of the language-model suite: generated tasks, split into three sets, each small enough for exact tables.
 
-A family fixes everything but the seed of a run: environment, prompt, dialect, network and tokenizer. The board is the whole
-state and every prompt shows it alone, so a language model is a policy on the states of ``FiniteMDP``.
+A family fixes everything but the seed of a run: environment, prompt, dialect, network and tokenizer. The board is the full
+state, and a prompt shows nothing else, so a language model is a policy on the states of ``FiniteMDP``.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ SPLITS: Final = (
     "test",
     "valid",
     "train",
-)  # the order in which they are drawn: more training tasks leave the others as they are
+)  # in the order of generation: a larger training split leaves the others unchanged
 MAX_TASKS: Final = 512  # of a split
 HORIZON: Final = 20
-# a symbol with its offset is one token, an action is one token; x is a symbol, the pit
+# a symbol with its offset is one token, and so is an action; x is a symbol (a pit)
 PATTERN: Final = " ?[^ a-wyz](?:[ud][0-9])?(?:[lr][0-9])?|[a-z]+| ?."
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Tasks of one environment with a network that fits them.
+    """Tasks of one environment, and the network that learns them.
 
     Attributes:
         name: name of the family.
-        env, options: environment and its arguments.
+        env: name of the environment.
+        options: arguments of the environment.
         network: the model, trained from scratch.
     """
 
@@ -94,7 +95,7 @@ def open_family(name: str) -> Family:
 
 @lru_cache(maxsize=16)
 def family_tasks(name: str, split: Split, count: int) -> tuple[Task, ...]:
-    """The first ``count`` tasks of a split; no task of one split is symmetric to a task of another, or to one of its own."""
+    """The first ``count`` tasks of a split; no two tasks of the family, in one split or in two, are equal up to symmetry."""
     return _splits(name)[split][:count]
 
 
@@ -115,7 +116,7 @@ def _splits(name: str) -> Mapping[str, tuple[Task, ...]]:
 
 
 def _endless(family: Family, seed: int) -> Any:
-    """Generated tasks without end."""
+    """Yield generated tasks endlessly."""
     if family.env.startswith("grid-"):
         from creditflow.train.bench.exact.grid_layouts import generate_layout, layout_task
 
@@ -134,7 +135,7 @@ def bare_env(family: Family) -> AgentEnv[Any, Any, Any]:
 
 
 def family_settings(family: Family, *, device: str = "cpu") -> TrainConfig:
-    """The family as settings of ``creditflow train``: what a played run of the same model would be given."""
+    """The family as settings of ``creditflow train``, for a training run of the same model on sampled episodes."""
     return TrainConfig(
         out="",
         device=device,

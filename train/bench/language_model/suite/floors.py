@@ -1,4 +1,4 @@
-"""Floors: what the warm-up reaches without reinforcement learning, by more imitation or by sampling at a lower temperature."""
+"""Floors: the success that is reached without reinforcement learning, by more imitation or by a lower sampling temperature."""
 
 from __future__ import annotations
 
@@ -19,12 +19,20 @@ BISECTIONS: Final = 12
 
 
 def more_imitation(setting: Setting, work: WarmUpWork, tokens: int, seed: int) -> dict[str, Any]:
-    """Train the model on with fresh demonstrations until as many tokens went through it as in reinforcement learning.
+    """Continue the warm-up on newly sampled demonstrations until it has processed as many tokens as reinforcement learning.
 
-    The expert's noise falls to 0, so that the model is taught the best actions and not the mixture that it started with.
+    Both variants start from the warm-up: one imitates the same noisy expert, the other an expert without noise, so that the
+    model learns the best actions and not the mixture that it started with.
+
+    Args:
+        setting: the family with the warm-up's model.
+        work: sizes of the warm-up.
+        tokens: number of tokens that reinforcement learning processed.
+        seed: seed of the demonstrations.
 
     Returns:
-        Evaluations by ``assess``: ``same``, with the noise of the warm-up; ``clean``, without noise; and ``steps``.
+        By variant (``same``, with the noise of the warm-up; ``clean``, without noise) the evaluations of ``assess`` by set of
+        tasks, and the number of ``steps``.
     """
     rng = np.random.default_rng([seed, 21])
     start = {name: value.detach().clone() for name, value in setting.model.state_dict().items()}
@@ -45,15 +53,15 @@ def more_imitation(setting: Setting, work: WarmUpWork, tokens: int, seed: int) -
 
 
 def sharper_samplers(setting: Setting, entropies: Mapping[str, float]) -> dict[str, Any]:
-    """The warm-up sampled at other temperatures.
+    """Evaluate the warm-up's model at other sampling temperatures.
 
     Args:
         setting: the family with the warm-up's model.
-        entropies: by method, entropy per turn of the trained policy on the judged training tasks.
+        entropies: by method, entropy (nats) per turn of the trained policy on the evaluated training tasks.
 
     Returns:
-        Evaluations by ``assess`` with their ``temperature``: ``best``, of the temperature in ``TEMPERATURES`` with the highest
-        success on the judged training tasks; and by method that of the temperature which gives its entropy.
+        Evaluations of ``assess`` with their ``temperature``: ``best``, of the temperature in ``TEMPERATURES`` with the highest
+        success on the evaluated training tasks; ``matched``, by method, of the temperature that gives the method's entropy.
     """
 
     def judge(temperature: float) -> dict[str, Any]:
@@ -67,7 +75,7 @@ def sharper_samplers(setting: Setting, entropies: Mapping[str, float]) -> dict[s
 
 
 def _temperature_of(setting: Setting, entropy: float) -> float:
-    """The temperature in [0.05, 1] at which the model has this entropy per turn on the judged training tasks."""
+    """The temperature in [0.05, 1] at which the model has this entropy per turn on the evaluated training tasks."""
     low, high = 0.05, 1.0
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)

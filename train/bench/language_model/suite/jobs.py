@@ -18,7 +18,7 @@ __all__ = ["floors", "learn", "one_step", "warm_up"]
 
 
 def warm_up(family: str, seed: int, work: LanguageModelWork, device: str) -> dict[str, Any]:
-    """The start of all methods of a seed: its ``parameters``, their evaluation, and the tokens that it took."""
+    """The warm-up from which all methods of a seed start: its ``parameters``, evaluations, loss, and ``tokens`` processed."""
     setting, size = open_setting(family, work, seed, device), work.warm_up[family]
     policy, rng = setting.policy, np.random.default_rng([seed, 1])
     visited = demonstrated_states(setting.pool, size.episodes, size.noise, rng)
@@ -30,7 +30,7 @@ def warm_up(family: str, seed: int, work: LanguageModelWork, device: str) -> dic
 def learn(
     family: str, seed: int, method: str, work: LanguageModelWork, device: str, parameters: str
 ) -> list[dict[str, Any]]:
-    """The learning curve of one method from the start of its seed."""
+    """The learning curve of one method from the warm-up of its seed."""
     setting = open_setting(family, work, seed, device, parameters)
     return reinforce(setting.policy, method, work.learning, seed, setting.judged_policies())
 
@@ -38,7 +38,7 @@ def learn(
 def one_step(
     family: str, seed: int, methods: Sequence[str], work: LanguageModelWork, device: str, parameters: str
 ) -> dict[str, Any]:
-    """M1, M2 and M3 of all methods at the start of a seed."""
+    """M1, M2 and M3 of all methods at the warm-up of a seed."""
     setting = open_setting(family, work, seed, device, parameters)
     return measure_one_step(setting, methods, work.one_step, work.learning, seed)
 
@@ -52,7 +52,7 @@ def floors(
     tokens: int,
     entropies: Mapping[str, float],
 ) -> dict[str, Any]:
-    """More imitation with as many tokens as reinforcement learning took, and sampling at lower temperatures."""
+    """The floors of a seed: more imitation with as many tokens as reinforcement learning, and lower temperatures."""
     setting = open_setting(family, work, seed, device, parameters)
     samplers = sharper_samplers(setting, entropies)
     return {"imitation": more_imitation(setting, work.warm_up[family], tokens, seed), **samplers}

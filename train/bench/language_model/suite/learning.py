@@ -27,16 +27,19 @@ Floats = NDArray[np.float64]
 def reinforce(
     policy: ModelPolicy, method: str, work: LearningWork, seed: int, judged: dict[str, ModelPolicy]
 ) -> list[dict[str, Any]]:
-    """Train the policy's model in place; returns what ``assess`` says of ``judged`` along the curve, start and end included.
+    """Train the policy's model in place.
 
-    Tasks and random numbers of an iteration depend on ``seed`` alone, so that methods are compared on common ones.
+    Tasks and random numbers of an iteration depend on ``seed`` alone: methods are compared on common random numbers.
 
     Args:
         policy: the model with the training tasks.
         method: name of a scheme or control.
         work: sizes.
         seed: seed of tasks and rollouts.
-        judged: the same model on sets of tasks, by name.
+        judged: the same model on the sets of tasks to evaluate, by name.
+
+    Returns:
+        The points of the learning curve, start and end included: iteration, turns, tokens, and ``assess`` of each set.
     """
     config = OptimizerConfig(
         lr=work.lr, schedule="linear", warmup_fraction=0.05, min_lr_fraction=0.1, betas=(0.9, 0.98), grad_clip=0.0
@@ -77,13 +80,13 @@ def reinforce(
 def batch_credit(
     name: str, groups: Sequence[ArrayGroup], tables: Sequence[Floats], seed: Sequence[int]
 ) -> list[Credit]:
-    """Credit of a batch; a scheme whose groups depend on each other sees all of them.
+    """Credit of a batch; a scheme scores all groups together, because some normalise over the batch.
 
     Args:
         name: name of a scheme or control.
         groups: one group per task.
-        tables: float64 (S_i, A), the policy that made each.
-        seed: seed of the shuffling.
+        tables: float64 (S_i, A), the policy that sampled each group.
+        seed: seed of the shuffled controls.
     """
     if base_method(name) == name and not is_control(name):
         entry = scheme_entry(name)
@@ -97,7 +100,11 @@ def batch_credit(
 
 
 def assess(policy: ModelPolicy) -> dict[str, Any]:
-    """Exact success of a policy on its tasks, sampled and greedy, by task; entropy (nats) and rate of invalid answers per turn."""
+    """Evaluate a policy exactly on its tasks.
+
+    Returns:
+        ``sampled`` and ``greedy`` success by task; mean ``entropy`` (nats) and rate of ``invalid`` actions per turn.
+    """
     tables = policy.probabilities(range(len(policy.tasks)))
     sampled, greedy, entropies, invalid = [], [], [], []
     for task, table in zip(policy.tasks, tables, strict=True):

@@ -1,7 +1,7 @@
 """A language model as a policy on many tasks at once: probabilities, gradients and steps in its own parameter space.
 
-With completions of one token the distribution over answers is one softmax, at the end of the prompt. Every state is one
-row of the batch; rows with equal prompts are computed once.
+Completions have one token, so the distribution over actions is a sum over one softmax, at the end of the prompt. Every state
+is one row of a batch.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ BATCH_TOKENS: Final = 8192  # of a forward pass
 
 
 class ModelPolicy:
-    """π(a | s) of a model on tasks whose prompts are known.
+    """π(a | s) of a model on tasks with a prompt for every state.
 
     Args:
         model: a causal language model of ``transformers``.
         tasks: the tasks, each with its prompts.
-        answers: for each action the tokens that stand for it; any other token is an invalid answer.
+        answers: for each action the tokens that are read as it; any other token is the invalid action.
         temperature: sampling temperature.
 
     Attributes:
         model, tasks, answers, temperature: as given.
-        tokens: tokens that went through the network so far, forward passes counted once and backward passes twice.
+        tokens: tokens processed so far; a forward pass counts once, a backward pass twice.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class ModelPolicy:
 
     @property
     def device(self) -> Any:
-        """Where the model is."""
+        """The device of the model."""
         return next(self.model.parameters()).device
 
     def probabilities(self, tasks: Sequence[int]) -> list[Floats]:
-        """π of the tasks at these indices: float64 (S_i, A), the last action an invalid answer."""
+        """π of the tasks at these indices: float64 (S_i, A), the last action the invalid one."""
         prompts = [prompt for i in tasks for prompt in self.tasks[i].prompts]
         with torch.no_grad():
             logs = [(rows, self.log_probabilities([prompts[r] for r in rows])) for rows in batches(prompts)]
@@ -60,7 +60,7 @@ class ModelPolicy:
         return np.split(table, np.cumsum([self.tasks[i].mdp.size for i in tasks])[:-1])
 
     def log_probabilities(self, prompts: Sequence[NDArray[np.int32]]) -> Any:
-        """log π of each prompt: float32 tensor (N, A), with gradient outside ``torch.no_grad``."""
+        """log π after each prompt: float32 tensor (N, A), the last action the invalid one; with gradient if grad mode is on."""
         lengths = torch.tensor([len(prompt) for prompt in prompts])
         ids = np.zeros((len(prompts), int(lengths.max())), np.int64)
         for r, prompt in enumerate(prompts):
@@ -79,7 +79,12 @@ class ModelPolicy:
         return torch.stack(answers, 1)
 
     def accumulate(self, tasks: Sequence[int], weights: Sequence[Floats]) -> None:
-        """Add −Σ_i Σ_sa w_i[s, a] ∇ log π_i(a | s), the gradient of a loss, to the parameters' ``grad``."""
+        """Add −Σ_i Σ_sa w_i[s, a] ∇ log π_i(a | s), the gradient of a loss, to the ``grad`` of the parameters.
+
+        Args:
+            tasks: indices of the tasks.
+            weights: w_i, float64 (S_i, A), of each.
+        """
         prompts, rows_of = list[NDArray[np.int32]](), list[Floats]()
         for i, weight in zip(tasks, weights, strict=True):
             for state in np.flatnonzero(weight.any(axis=1)).tolist():
@@ -92,7 +97,7 @@ class ModelPolicy:
         self.tokens += 3 * sum(map(len, prompts))
 
     def gradient(self, tasks: Sequence[int], weights: Sequence[Floats]) -> Floats:
-        """Σ_i Σ_sa w_i[s, a] ∇ log π_i(a | s): float64 (P,)."""
+        """Σ_i Σ_sa w_i[s, a] ∇ log π_i(a | s): float64 (P,); arguments as in ``accumulate``."""
         self.model.zero_grad(set_to_none=True)
         self.accumulate(tasks, weights)
         parts = [p.grad if p.grad is not None else torch.zeros_like(p) for p in flat_parameters(self.model)]
@@ -101,7 +106,7 @@ class ModelPolicy:
         return total
 
     def moved(self, direction: Floats, size: float) -> ModelPolicy:
-        """A copy whose parameters are larger by ``size`` · ``direction`` (P,)."""
+        """A copy with ``size`` · ``direction`` (P,) added to its parameters."""
         other = ModelPolicy(deepcopy(self.model), self.tasks, self.answers, self.temperature)
         load_parameters(other.model, parameter_vector(self.model) + size * direction)
         return other
@@ -112,12 +117,12 @@ class ModelPolicy:
 
 
 def flat_parameters(model: Any) -> list[Any]:
-    """The trained parameters in their fixed order, tied ones once."""
+    """The trained parameters in the model's order; tied ones occur once."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
 def parameter_vector(model: Any) -> NDArray[np.float32]:
-    """All parameters as one float32 (P,) vector."""
+    """All trained parameters as one vector, float32 (P,)."""
     vector: NDArray[np.float32] = (
         torch.cat([p.detach().flatten() for p in flat_parameters(model)]).float().cpu().numpy()
     )
@@ -125,7 +130,7 @@ def parameter_vector(model: Any) -> NDArray[np.float32]:
 
 
 def load_parameters(model: Any, vector: NDArray[np.floating[Any]]) -> None:
-    """Set all parameters from one vector (P,), see ``parameter_vector``."""
+    """Set all trained parameters from a vector (P,) of ``parameter_vector``."""
     start = 0
     with torch.no_grad():
         for parameter in flat_parameters(model):
@@ -135,7 +140,7 @@ def load_parameters(model: Any, vector: NDArray[np.floating[Any]]) -> None:
 
 
 def batches(prompts: Sequence[NDArray[np.int32]]) -> list[list[int]]:
-    """Indices of the prompts of every forward pass, sorted by length so that little is padded."""
+    """Indices of the prompts of each forward pass, sorted by length to save padding."""
     order = sorted(range(len(prompts)), key=lambda r: (len(prompts[r]), r))
     found: list[list[int]] = []
     for r in order:

@@ -1,8 +1,8 @@
 """M1, M2 and M3 of credit for a language model, in its own parameter space, at the start of learning.
 
-Every batch has the same training tasks, so that credit and rollouts are the only noise; g is the gradient of the trainer's
-loss, g* = ∇J of the mean exact success on these tasks. M2 steps along g, and along the first step of a new Adam, by a
-given KL divergence, and evaluates the moved model on the tasks of the batch and on held-out ones.
+Every batch has the same training tasks, so that rollouts (and the credit computed from them) are the only noise; g is the
+gradient of the trainer's loss, g* = ∇J of the mean exact success on these tasks. M2 takes a step of a given KL divergence
+along g, and one along the first step of a new Adam, and evaluates the moved model on the batch's tasks and on held-out ones.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ def measure_one_step(
     """M1, M2 and M3 of every method.
 
     Args:
-        setting: a family with the model of a warm-up.
+        setting: a family with the warm-up's model.
         names: names of the methods.
         work: sizes.
-        learning: size of a group and aggregation of the loss.
+        learning: group size and loss aggregation.
         seed: seed of the rollouts, the same for all methods.
 
     Returns:
-        By method ``cos_mean``, ``cos_batch`` (M1), ``bias2``, ``variance`` (M3), and for each stepper the gains of exact success
-        on training and held-out tasks (M2, means over batches); the exact gradient's under the name "gradient".
+        By method ``cos_mean``, ``cos_batch`` (M1), ``bias2``, ``variance`` (M3), and ``sgd`` and ``adam``, the gains of exact
+        success on training and held-out tasks (M2, means over batches); the exact gradient's gains as "gradient".
     """
     policy, tasks = setting.policy, list(range(work.tasks))
     tables = policy.probabilities(tasks)
@@ -77,7 +77,7 @@ def measure_one_step(
 
 
 class _Stepper:
-    """Steps of one KL divergence from one policy, and what they gain."""
+    """Steps of a fixed KL divergence from one policy, and their gains of exact success."""
 
     def __init__(self, setting: Setting, tasks: Sequence[int], tables: Sequence[Floats], kl: float) -> None:
         self.policy, self.tasks, self.tables, self.kl = setting.policy, tasks, tables, kl
@@ -101,7 +101,7 @@ class _Stepper:
             if abs(reached - self.kl) <= KL_TOLERANCE * self.kl:
                 break
             low, high = (size, high) if reached < self.kl else (low, size)
-            # the divergence is nearly quadratic in the size; where it is not, the bracket bisects
+            # the divergence is nearly quadratic in the step size; where it is not, the bracket is bisected
             guess = size * float(np.clip(np.sqrt(self.kl / max(reached, 1e-12)), 0.125, 8.0))
             size = guess if low < guess < high else 0.5 * (low + high)
         return _success(moved, self.tasks, tables) - self.before[0], self._held_out(moved) - self.before[1]
@@ -120,5 +120,5 @@ class _Stepper:
 
 
 def _success(policy: ModelPolicy, tasks: Sequence[int], tables: Sequence[Floats]) -> float:
-    """Mean exact success of tables on a policy's tasks."""
+    """Mean exact success over a policy's tasks of the action probabilities in ``tables``."""
     return float(np.mean([float(success(policy.tasks[i].mdp, t)) for i, t in zip(tasks, tables, strict=True)]))

@@ -31,10 +31,10 @@ TOKENIZER_TASKS = 256
 
 @dataclass(frozen=True, eq=False)
 class PromptedTask:
-    """A task as tables, and what a language model reads in each of its states.
+    """A task as tables, with the prompt of a language model in each state.
 
     Attributes:
-        mdp: the tables; the last action stands for every invalid answer, which changes nothing and takes a turn.
+        mdp: the tables; the last action is the invalid one, which uses a turn and changes nothing else.
         prompts: int32 (L_s,) for each of the S acting states.
     """
 
@@ -51,7 +51,7 @@ def family_tokenizer(name: str) -> Any:
 
 @lru_cache(maxsize=4)
 def answer_tokens(name: str, actions: tuple[str, ...]) -> tuple[NDArray[np.int64], ...]:
-    """For each action the tokens that are an answer of it on their own; completions are one token long.
+    """For each action the ids of the tokens that are read as it when they are the entire completion: int64 each.
 
     Raises:
         ConfigError: the family's tokenizer cannot be used in its chat.
@@ -67,7 +67,7 @@ def answer_tokens(name: str, actions: tuple[str, ...]) -> tuple[NDArray[np.int64
 
 @lru_cache(maxsize=16)
 def prompted_tasks(name: str, split: Split, count: int) -> tuple[PromptedTask, ...]:
-    """The first ``count`` tasks of a family's split, with prompts."""
+    """The first ``count`` tasks of a split of a family, with prompts."""
     family = open_family(name)
     env = bare_env(family)
     conversations = family_settings(family).prompting.conversations(family_tokenizer(name), ())
@@ -100,7 +100,7 @@ def prompted_task(task: Task, env: AgentEnv[Any, Any, Any], conversations: Conve
 def _prompts(
     mdp: FiniteMDP, env: AgentEnv[Any, Any, Any], conversations: Conversations
 ) -> tuple[NDArray[np.int32], ...]:
-    """The prompt of each acting state, from the observations met while the tables are walked once."""
+    """The prompt of each acting state, from its observation; the states are visited once, by snapshots."""
     snapshots: dict[int, str] = {mdp.start: env.get_state()}
     prompts: dict[int, NDArray[np.int32]] = {}
     rng = np.random.default_rng(0)

@@ -86,7 +86,7 @@ def _floors(name: str, family: Mapping[str, Any]) -> Table:
     steps = float(np.mean([one["imitation"]["same"]["steps"] for one in floors]))
     return Table(
         f"{name}: floors",
-        f"Without reinforcement learning. More imitation: {steps:.0f} further steps, through which as many tokens go as through "
+        f"Success without reinforcement learning. More imitation: {steps:.0f} further steps, which process as many tokens as "
         "the most expensive method. Temperatures are chosen on training tasks.",
         rows,
         len(rows),
@@ -131,7 +131,7 @@ def _contrasts(title: str, contrasts: Mapping[str, Contrast], baseline: str) -> 
         )
     return Table(
         f"{title}, minus {baseline}",
-        "Paired by seed and task; detectable: the true difference that this design finds with probability .8 after Holm's adjustment.",
+        "Paired by seed and task. Detectable: the true difference that this design finds with probability .8 at Holm's smallest level.",
         rows,
         len(rows),
     )
@@ -153,7 +153,7 @@ def _with_error(mean: float, error: float) -> str:
 
 
 def language_model_conclusions(part: Mapping[str, Any]) -> list[str]:
-    """Sentences on the primary endpoints and the predictions."""
+    """Conclusions on the primary endpoints and the predictions, one sentence each."""
     families, baseline = part["families"], part["baseline"]
     sentences = []
     for endpoint in PRIMARY:

@@ -29,17 +29,17 @@ def run_language_models(
     resume: bool = False,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Run the suite and write ``results.json`` into ``out``; until then, results of finished jobs are stored there.
+    """Run the suite and write ``results.json`` into ``out``; results of finished jobs are stored there meanwhile.
 
     Args:
-        preset: name of the sizes.
+        preset: name of a preset in ``LM_PRESETS``.
         out: output folder.
         seed: the first seed; every training run has its own.
         workers: number of processes.
         command: command-line arguments, for the provenance.
-        methods: schemes that train a model, instead of the preset's; its controls and the baseline always take part.
+        methods: schemes that train a model, instead of the preset's; its controls and the baseline are always included.
         resume: continue the run in ``out`` if its settings are the same.
-        device: where models are.
+        device: device of the models.
 
     Returns:
         The document: plain JSON values.

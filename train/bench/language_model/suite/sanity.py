@@ -1,4 +1,4 @@
-"""What the suite ``lm`` cannot violate while it works."""
+"""Sanity checks of the suite ``lm``: what holds whenever the suite is correct."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["language_model_checks"]
 
 
 def language_model_checks(part: Mapping[str, Any]) -> Iterator[tuple[str, str, bool, str]]:
-    """Suite, statement, whether it holds, and what was observed, of every check.
+    """Yield of every check the suite, the statement, whether it holds, and what was observed.
 
-    All methods of a seed start from one policy. At that start the exact advantage has the direction of ∇J (M1), the negated
-    one loses success in one step (M2), and the shuffled one has a worse direction in one batch: its variance is too large for
-    the mean of a few batches to have a direction.
+    All methods of a seed start from one policy. At this start the exact advantage has the direction of ∇J (M1), the negated
+    one loses success in one step (M2), and the shuffled one has a worse one-batch cosine; the mean of a few batches would not
+    show that, because its variance is too large.
     """
     for name, family in part["families"].items():
         starts = [

@@ -1,4 +1,4 @@
-"""What every job of one family and seed shares: tasks, model and its two sets of judged tasks."""
+"""What the jobs of one family and seed share: training tasks, the model, and the two sets of tasks that are evaluated."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Setting:
         model: the model, changed in place by training.
         pool: training tasks.
         held_out: tasks that are never trained on.
-        answers: for each action the tokens that stand for it.
-        judged: number of tasks that are evaluated, of either set.
+        answers: for each action the tokens that are read as it.
+        judged: number of evaluated tasks in each of the two sets.
     """
 
     model: Any
@@ -48,20 +48,20 @@ class Setting:
         return ModelPolicy(self.model, self.pool, self.answers)
 
     def judged_policies(self, temperature: float = 1.0) -> dict[str, ModelPolicy]:
-        """The model on the judged training tasks and on the held-out ones."""
+        """The model on the evaluated training tasks ("train") and on the held-out tasks ("held_out")."""
         sets = {"train": self.pool[: self.judged], "held_out": self.held_out}
         return {name: ModelPolicy(self.model, tasks, self.answers, temperature) for name, tasks in sets.items()}
 
 
 def open_setting(family: str, work: LanguageModelWork, seed: int, device: str, parameters: str = "") -> Setting:
-    """A family with a new model of this seed, or with given parameters. Uses one thread of a CPU.
+    """A family with a new model of this seed, or with the given parameters. Limits torch to one CPU thread.
 
     Args:
         family: name of the family.
         work: sizes.
-        seed: seed of the model's weights.
-        device: where the model is.
-        parameters: text of ``parameters_text``; "" for random weights.
+        seed: seed of the random weights.
+        device: device of the model.
+        parameters: parameters as ``parameters_text`` encodes them; "" for random weights.
     """
     torch.set_num_threads(1)
     model = build_model(open_family(family).network, family_tokenizer(family), seed=seed, device=device)
@@ -73,10 +73,10 @@ def open_setting(family: str, work: LanguageModelWork, seed: int, device: str, p
 
 
 def parameters_text(model: Any) -> str:
-    """All parameters as base64 of little-endian float32."""
+    """Encode all parameters as base64 of little-endian float32."""
     return base64.b64encode(parameter_vector(model).astype("<f4").tobytes()).decode("ascii")
 
 
 def parameters_of(text: str) -> NDArray[np.float32]:
-    """float32 (P,), the inverse of ``parameters_text``."""
+    """Decode the parameters: float32 (P,); the inverse of ``parameters_text``."""
     return np.frombuffer(base64.b64decode(text), "<f4").astype(np.float32)

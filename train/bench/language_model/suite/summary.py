@@ -1,7 +1,7 @@
-"""What the runs of the suite ``lm`` say: endpoints, contrasts with the baseline, predictions. Imports no torch.
+"""Results of the suite ``lm``: endpoints, contrasts with the baseline, predictions. Imports no torch.
 
-Endpoints, fixed before any run: the final exact success and the area under its curve, of sampled answers on held-out tasks
-(primary), of greedy answers and on training tasks (secondary). Tasks and seeds are crossed and paired between methods.
+Endpoints, fixed before any run: the final exact success and the area under its curve, sampled on held-out tasks (primary),
+greedy and on training tasks (secondary). Tasks and seeds are crossed, and methods are paired by both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Family = Mapping[str, Any]
 
 
 class Endpoint(NamedTuple):
-    """What is compared: a set of tasks, how answers are chosen, and the end of the curve or the area under it."""
+    """What is compared: the set of tasks, sampled or greedy actions, and the end of the curve or the area under it."""
 
     tasks: str
     answers: str
@@ -67,17 +67,17 @@ def endpoint(curves: Sequence[Sequence[Mapping[str, Any]]], name: str) -> Floats
 
 
 def method_means(family: Family, name: str) -> dict[str, ClusteredMean]:
-    """Mean of an endpoint by method, with its error over seeds and tasks."""
+    """Mean of an endpoint by method, with its standard error over seeds and tasks."""
     return {method: crossed_mean(endpoint(curves, name)) for method, curves in family["runs"].items()}
 
 
 def family_contrasts(family: Family, name: str, baseline: str) -> dict[str, Contrast]:
-    """Every other method minus the baseline, adjusted over the methods."""
+    """Every other method minus the baseline; p-values are adjusted over the methods."""
     return contrasts_of(_differences(family, name, baseline))
 
 
 def pooled_contrasts(families: Mapping[str, Family], name: str, baseline: str) -> dict[str, Contrast]:
-    """The same with equal weights of the families."""
+    """As ``family_contrasts``, over families with equal weights."""
     parts = [_differences(family, name, baseline) for family in families.values()]
     return contrasts_of({method: stratified_mean([part[method] for part in parts]) for method in parts[0]})
 
@@ -95,7 +95,7 @@ def _differences(family: Family, name: str, baseline: str) -> dict[str, Clustere
 def checked_predictions(families: Mapping[str, Family]) -> list[dict[str, Any]]:
     """Each prediction with its outcome: "hit", "miss", "open" (the interval contains the margin) or "not run".
 
-    A prediction names two methods, of which the first is better, an endpoint and the families that it is about.
+    A prediction names the better and the worse of two methods, an endpoint, and families.
     """
     text = (files("creditflow.train.bench.language_model.suite") / "predictions.json").read_text(encoding="utf-8")
     return [prediction | _outcome(prediction, families) for prediction in json.loads(text)["predictions"]]

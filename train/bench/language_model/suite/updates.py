@@ -1,7 +1,7 @@
-"""One on-policy update: the trainer's loss with equal rows merged, so that every prompt goes through the network once.
+"""One on-policy update: the trainer's loss with equal rows merged, so that every prompt is processed once.
 
 At the first optimiser step of an iteration the importance ratio is 1, so the gradient of the clipped surrogate is
-−Σ w·A·∇ log π(a|s) over the tokens of the batch. Tokens of the same answer in the same state differ only in w·A, which adds up.
+−Σ w·A·∇ log π(a|s) over the tokens of the batch. Turns with the same state and action differ only in w·A, which are summed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Floats = NDArray[np.float64]
 
 
 def turn_weights(credits_: Sequence[Credit], aggregation: Aggregation) -> list[Floats]:
-    """Weight of every turn in the loss, for answers of one token; they sum to 1 over the turns in the loss of a batch.
+    """Weight of every turn in the loss, for completions of one token: float64 (N,) per group; they sum to 1 over a batch.
 
-    Equal to ``token_weights`` of the trainer: "token_mean" gives all turns the same weight, the other two all trajectories.
+    Equal to ``token_weights`` of the trainer: "token_mean" weights all turns equally, the other two all trajectories.
     """
     masks = [credit.flat_loss_mask for credit in credits_]
     if aggregation == "token_mean":
@@ -36,8 +36,8 @@ def turn_weights(credits_: Sequence[Credit], aggregation: Aggregation) -> list[F
     trajectories = sum(int((count > 0).sum()) for count in kept)
     weights = []
     for mask, count, credit in zip(masks, kept, credits_, strict=True):
-        share = np.divide(1.0, trajectories * count, out=np.zeros(len(count)), where=count > 0)
-        weights.append(np.where(mask, np.repeat(share, np.diff(credit.offsets)), 0.0))
+        per_turn = np.divide(1.0, trajectories * count, out=np.zeros(len(count)), where=count > 0)
+        weights.append(np.where(mask, np.repeat(per_turn, np.diff(credit.offsets)), 0.0))
     return weights
 
 
@@ -47,7 +47,7 @@ def merged_weights(
     """Σ w·A of every state and action of each group's task: float64 (S, A) per group.
 
     Args:
-        groups: the batch; its actions are those of the tables.
+        groups: the batch; action indices are those of each group's task.
         credits_: credit of each group.
         aggregation: how the loss is averaged over the batch.
         unit: divide by the root mean square of the advantages in the loss, so that schemes differ in direction and in the

@@ -23,13 +23,13 @@ __all__ = ["demonstrated_states", "expert_table", "imitate"]
 def demonstrated_states(
     tasks: Sequence[PromptedTask], episodes: int, noise: float, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
-    """Task and state of every state that the noisy expert visits, without repetition.
+    """Indices (task, state) of the states that the noisy expert visits, without repetition.
 
     Args:
-        tasks: played in order, again and again.
-        episodes: number of episodes, one per task and pass.
+        tasks: tasks to play, cyclically.
+        episodes: number of episodes.
         noise: fraction of random actions.
-        rng: generator of the episodes.
+        rng: source of randomness.
     """
     visited = dict[tuple[int, int], None]()
     for episode in range(episodes):
@@ -41,7 +41,7 @@ def demonstrated_states(
 
 
 def expert_table(mdp: FiniteMDP, noise: float) -> NDArray[np.float64]:
-    """The noisy expert, which gives no invalid answers: float64 (S, A), the last action that of invalid answers."""
+    """The noisy expert without the invalid action: float64 (S, A); the last column, the invalid action, is 0."""
     table = noisy_expert(mdp, noise)
     table[:, -1] = 0.0
     valid: NDArray[np.float64] = table / table.sum(axis=1, keepdims=True)
@@ -51,16 +51,19 @@ def expert_table(mdp: FiniteMDP, noise: float) -> NDArray[np.float64]:
 def imitate(
     policy: ModelPolicy, visited: Sequence[tuple[int, int]], work: WarmUpWork, steps: int, rng: np.random.Generator
 ) -> float:
-    """Train the policy's model in place on the cross-entropy to the noisy expert; returns the mean loss of the last tenth.
+    """Train the policy's model in place by cross-entropy to the noisy expert.
 
     The target of a state is the expert's distribution over actions, the limit of many demonstrations of that state.
 
     Args:
         policy: the model with its tasks.
-        visited: task and state of every prompt, as ``demonstrated_states`` gives them.
+        visited: the states to train on, from ``demonstrated_states``.
         work: noise of the expert, batch size and learning rate.
-        steps: optimiser steps; epochs are shuffled.
-        rng: shuffles the states.
+        steps: optimiser steps; every epoch is shuffled.
+        rng: source of randomness.
+
+    Returns:
+        The mean loss of the last tenth of the steps.
     """
     config = OptimizerConfig(
         lr=work.lr, schedule="cosine", warmup_fraction=0.05, min_lr_fraction=0.05, betas=(0.9, 0.98), weight_decay=0.01

@@ -37,11 +37,11 @@ class LearningWork:
 
     Attributes:
         iterations: optimiser steps, one per batch of rollouts.
-        tasks: groups per iteration.
+        tasks: groups per iteration, one per task.
         size: G, rollouts per group.
         lr: peak learning rate.
-        points: exact evaluations along the curve after that of the start.
-        aggregation: how the loss is averaged, the same for every method.
+        points: number of exact evaluations along the curve, not counting that of the start.
+        aggregation: loss aggregation, the same for every method.
     """
 
     iterations: int
@@ -57,10 +57,10 @@ class OneStepWork:
     """M1, M2 and M3 at the start of learning.
 
     Attributes:
-        seeds: number of starts.
+        seeds: number of seeds, each with its own warm-up.
         tasks: training tasks of a batch, the same in every batch.
-        batches: batches for M1 and M3.
-        steps: how many of them are also stepped along, for M2.
+        batches: number of batches for M1 and M3.
+        steps: number of these batches whose gradient is also followed for one step, for M2.
         kl: KL divergence of a step, in nats per turn.
     """
 
@@ -78,10 +78,10 @@ class LanguageModelWork:
     Attributes:
         families: names of the task families.
         seeds: training runs per method.
-        pool: training tasks, for demonstrations and reinforcement learning.
-        judged: tasks that are evaluated, of the pool and of the held-out split.
-        split: the held-out split: "valid" while settings are chosen, "test" in the end.
-        warm_up: by family, size of the warm-up: as many steps as lead to 20 to 40 % success.
+        pool: number of training tasks, for demonstrations and reinforcement learning.
+        judged: number of evaluated tasks, of the pool and of the held-out split each.
+        split: the held-out split: "valid" while settings are chosen, "test" for the final run.
+        warm_up: by family, size of the warm-up, with as many steps as lead to 20 to 40 % success.
         learning, one_step: sizes of the parts.
         methods: schemes and controls that train a model.
         controls: further controls in the one-step metrics.

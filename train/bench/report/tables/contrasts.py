@@ -25,7 +25,7 @@ def contrast_table(schemes: Sequence[str], endpoints: Mapping[str, Measure]) -> 
     return Table(
         f"Schemes against {base}",
         f"Paired differences with 95 % intervals. p is adjusted by Holm over the {len(last)} schemes of an endpoint. Detectable is the true "
-        "difference that such a test finds with probability .8: where p is .05 or more, schemes may well differ by less than that.",
+        "difference that such a test finds with probability .8: where p is .05 or more, the schemes may well differ by less.",
         rows,
         len(rows) - 1,
     )

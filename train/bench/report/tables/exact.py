@@ -18,7 +18,7 @@ Suite = Mapping[str, Any]
 
 
 def exact_tables(suite: Suite) -> list[Table]:
-    """Improvement, metrics, contrasts, and where policies were trained, learning."""
+    """Tables of the improvement by one step, the other metrics, the contrasts, and learning where policies were trained."""
     summary = Summary(suite["cells"])
     schemes = [n for n in suite["schemes"] if n in summary.methods]
     controls = [n for n in suite["controls"] if n in summary.methods]

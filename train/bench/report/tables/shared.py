@@ -1,6 +1,6 @@
-"""The tables of the suite ``shared``: learning and single steps over all kinds of task, and what changes when one thing is varied.
+"""The tables of the suite ``shared``: learning and single steps over all task kinds, and with one property varied.
 
-The sample is the layout seed. Studies share their seeds, so they are averaged within a seed first.
+The samples are the layout seeds. All studies have the same layout seeds, so results are first averaged within each.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def shared_tables(suite: Mapping[str, Any]) -> list[Table]:
     single = [standard[0], *varied, *(Study.from_json(row) for row in suite["variations"])]
     tables = [_learning_table(suite, standard), _step_table(suite, standard)]
     if varied:
-        tables.append(_varied_table(suite, [standard[0], *varied], "area", "Learning when one thing is varied"))
+        tables.append(_varied_table(suite, [standard[0], *varied], "area", "Learning with one property varied"))
     if len(single) > 1:
-        tables.append(_varied_table(suite, single, "gain", "Single steps when one thing is varied (M2)"))
+        tables.append(_varied_table(suite, single, "gain", "Single steps with one property varied (M2)"))
     return [*tables, _correlation_table(suite)]
 
 
 def standard_studies(studies: Sequence[Study]) -> list[Study]:
-    """The studies in the setting of the first, of all kinds of task."""
+    """The studies with the setting of the first one, of all task kinds."""
     first = studies[0]
     setting = (first.batch, first.size, first.condition)
     return [study for study in studies if (study.batch, study.size, study.condition) == setting]
@@ -56,7 +56,7 @@ def methods_in(studies: Sequence[Study], endpoint: str) -> list[str]:
 
 
 def over_seeds(studies: Sequence[Study], endpoint: str) -> Measure:
-    """Means of an endpoint over studies with standard errors over the layout seeds that they share."""
+    """Means of an endpoint over studies, with standard errors over the layout seeds, which all studies share."""
     means = {
         name: np.mean([study.results(endpoint)[name].mean(axis=1) for study in studies], axis=0)[:, None]
         for name in methods_in(studies, endpoint)
@@ -109,7 +109,7 @@ def _learning_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table
     updates, tasks, first = suite["updates"], suite["tasks"], studies[0]
     return Table(
         "Learning with a shared policy",
-        f"Area: mean exact success on the {tasks['train']} training tasks after every {updates['every']} of {updates['count']} "
+        f"Area: mean exact success on the {tasks['train']} training tasks, measured every {updates['every']} of {updates['count']} "
         f"updates; held-out: on {tasks['held_out']} other tasks of the kind. An update has {first.batch} tasks × {first.size} rollouts, "
         f"the loss aggregation of the scheme, and a KL divergence of {updates['kl']:g} nats per turn. Means over the kinds of "
         f"task; area by kind on the right. Intervals: 95 %, over {tasks['seeds']} layout seeds, each with tasks of its own. p is "
@@ -165,10 +165,10 @@ def _varied_table(suite: Mapping[str, Any], studies: Sequence[Study], endpoint: 
     ]
     return Table(
         title,
-        f"Kind of task: {_label(studies[0])}. First column: the standard setting, tasks × rollouts of an update. The others differ from "
-        "it as they say. "
+        f"Kind of task: {_label(studies[0])}. The first column is the standard setting, tasks × rollouts of an update; the heading of every "
+        "other column says how it differs. "
         + ("Area under the learning curve." if endpoint == "area" else "Gain of one step at KL 0.01.")
-        + " Columns have other tasks or amounts of data, so compare within a column.",
+        + " Columns differ in tasks or amount of data, so compare methods within a column.",
         rows,
         len(schemes),
     )

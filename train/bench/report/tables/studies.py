@@ -1,4 +1,4 @@
-"""The tables of a suite whose tasks share a policy: one per study."""
+"""The tables of a suite of studies: one for every endpoint of every study."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _table(suite: Mapping[str, Any], study: Study, endpoint: str) -> Table:
     return Table(
         f"{study.title}: {endpoint}",
         f"{seeds} seeds"
-        + (f", {tasks} tasks under each" if tasks > 1 else ", each with tasks of its own")
+        + (f", the same {tasks} tasks under each" if tasks > 1 else ", each with tasks of its own")
         + f". Intervals: 95 %, over seeds and tasks. p is adjusted by Holm over {len(family)} schemes; detectable is the true "
         f"difference that such a test finds with probability .8. Probability of improvement: that a run beats one of {base} "
         "on the same task, ties counting half.",

@@ -20,7 +20,7 @@ class Table:
         note: how to read the table.
         rows: header, then the rows.
         controls: index of the first row that is a control, not counting the header.
-        bars: for each row the estimate that the page draws, if any.
+        bars: for each row the estimate that the page draws; None for none.
     """
 
     title: str
@@ -31,7 +31,7 @@ class Table:
 
 
 def ordered(names: Sequence[str], score: Callable[[str], float]) -> list[str]:
-    """Names by falling score, equal scores by name."""
+    """Sort names by decreasing score, and by name where scores are equal."""
     return sorted(names, key=lambda name: (-score(name), name))
 
 

@@ -1,7 +1,7 @@
-"""Following the trie of answers through a model: the valid completions of a batch of prompts, with their probabilities.
+"""Search of the trie of answers with a model: the valid completions of a batch of prompts, with their probabilities.
 
-Prompts are read once, in batches of equal length (so there is no padding and no mask); the trie is then followed from their
-key-value cache, one token a level, wherever a prefix has probability. Logits are computed after the last token alone.
+Prompts are prefilled once, in batches of equal length (so there is no padding and no mask); the trie is then searched from
+their key-value cache, one token per level, wherever a prefix has probability. Logits are computed for the last token alone.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 from creditflow.agents.backends.base import Sampling
 from creditflow.train.bench.language_model.answers import Answers
 
-__all__ = ["Completions", "Follower", "rows_at_once"]
+__all__ = ["Completions", "TrieSearch", "rows_at_once"]
 
 PROMPT_ROWS: Final = 256
 STEP_ROWS: Final = 1024
-TOKENS_AT_ONCE: Final = 1 << 13  # of prompts that are read
+TOKENS_AT_ONCE: Final = 1 << 13  # of prompts in one forward pass
 TOKENS_CACHED: Final = 1 << 16
-NUMBERS_AT_ONCE: Final = 1 << 23  # of a table of token probabilities
+NUMBERS_AT_ONCE: Final = 1 << 23  # entries of a table of token probabilities
 
 Floats = NDArray[np.float64]
 
 
 def rows_at_once(model: Any, length: int, *, cached: bool = False) -> int:
-    """Number of rows of ``length`` tokens that are read at once, or of which one token is read and the rest is cached."""
+    """Number of rows per forward pass: rows of ``length`` tokens, or, if cached, of one token after a cache of that length."""
     rows, tokens = (STEP_ROWS, TOKENS_CACHED) if cached else (PROMPT_ROWS, TOKENS_AT_ONCE)
     return max(1, min(rows, tokens // length, NUMBERS_AT_ONCE // int(model.config.vocab_size)))
 
@@ -37,10 +37,10 @@ class Completions(NamedTuple):
 
     Attributes:
         prompt: int64 (n,), index of the prompt.
-        node: int64 (n,), where in the trie the completion ends.
+        node: int64 (n,), node of the trie at which the completion ends.
         end: int64 (n,), its end token; −1 if it is cut.
         probability: float64 (n,).
-        unresolved: float64 (prompts,), probability of prefixes that were not followed.
+        unresolved: float64 (prompts,), probability of the prefixes that were pruned.
     """
 
     prompt: NDArray[np.int64]
@@ -50,15 +50,15 @@ class Completions(NamedTuple):
     unresolved: Floats
 
 
-class Follower:
-    """Follows the trie for one batch of prompts of equal length.
+class TrieSearch:
+    """The search of the trie for one batch of prompts of equal length.
 
     Args:
         model: a causal language model, in evaluation mode.
         answers: the trie.
         sampling: how tokens are sampled.
         count: number of prompts.
-        tolerance: largest probability per prompt that may be left out.
+        tolerance: largest probability per prompt that may be pruned.
     """
 
     def __init__(self, model: Any, answers: Answers, sampling: Sampling, count: int, tolerance: float) -> None:
@@ -90,17 +90,17 @@ class Follower:
         )
 
     def read(self, ids: Any, cache: Any) -> Any:
-        """Read more tokens; returns the probabilities of the next one, float64 (R, V)."""
+        """Run the model on further tokens (R, L); returns the probabilities of the next one, float64 (R, V)."""
         from creditflow.agents.backends.token_sampling import token_probabilities
 
         out = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
         return token_probabilities(out.logits[:, -1].float(), self.sampling)
 
     def _follow(self, cache: Any, table: Any, prompt: NDArray[np.int64], node: NDArray[np.int64], mass: Floats) -> None:
-        """Add the completions that end after these prefixes, and follow the longer ones.
+        """Add the completions that end after these prefixes, and extend the others.
 
         Args:
-            cache: key-value cache of the prefixes; it is used up.
+            cache: key-value cache of the prefixes; it is changed in place.
             table: (R, V), probabilities of the next token.
             prompt, node, mass: (R,), index of the prompt, prefix in the trie, and its probability.
         """
@@ -136,7 +136,7 @@ class Follower:
     def _step(
         self, cache: Any, parent: NDArray[np.int64], prompt: NDArray[np.int64], node: NDArray[np.int64], mass: Floats
     ) -> None:
-        """Read the last token of these prefixes, from the cache of their parents, and go on."""
+        """Run the model on the last token of these prefixes, with the cache of their parents, and continue the search."""
         import torch
 
         cache.batch_select_indices(torch.from_numpy(parent).to(self.device))
@@ -163,7 +163,7 @@ class Follower:
             )
 
     def _worth_following(self, prompt: NDArray[np.int64], mass: Floats) -> NDArray[np.bool_]:
-        """All but the least likely prefixes; each level of the trie may spend half of what is left of the tolerance."""
+        """bool (R,): all but the least likely prefixes; each level may prune half of what is left of the tolerance."""
         order = np.lexsort((mass, prompt))
         ordered, owner = mass[order], prompt[order]
         total = np.cumsum(ordered)

@@ -1,8 +1,8 @@
-"""Drawing completions from the model, given the action that they are read as; the invalid action included.
+"""Sampling completions from the model conditional on the action that they are read as, including the invalid action.
 
-A training row needs the tokens of a turn, not only its action. Completions of an action are drawn from the list of its
-completions. Those of the invalid action are too many to list: their tokens are drawn one after the other, from the model's
-distribution without the part that ends as a valid action.
+A training row needs the tokens of a turn, not only its action. Completions of a valid action are sampled from its listed
+completions. Those of the invalid action are too many to list: their tokens are sampled one after the other from the model's
+distribution without the probability of completions that are valid.
 """
 
 from __future__ import annotations
@@ -14,33 +14,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.bench.language_model.following import Completions, Follower
+from creditflow.train.bench.language_model.trie_search import Completions, TrieSearch
 
-__all__ = ["draw_completions"]
+__all__ = ["sample_completions"]
 
 Path = tuple[int, ...]
 
 
-def draw_completions(
-    follower: Follower,
+def sample_completions(
+    search: TrieSearch,
     ids: NDArray[np.int64],
     found: Completions,
     actions: NDArray[np.int64],
     uniforms: NDArray[np.float64],
 ) -> list[NDArray[np.int32]]:
-    """Draw one completion per prompt, given its action.
+    """Sample one completion per prompt, given its action.
 
     Args:
-        follower: reads the model.
+        search: the trie search of these prompts, which holds the model.
         ids: int64 (R, L), prompts of equal length.
         found: their valid completions.
         actions: int64 (R,), indices of actions; A for the invalid one.
-        uniforms: float64 (R, max_new_tokens), in [0, 1).
+        uniforms: float64 (R, max_new_tokens), uniform random numbers in [0, 1).
+
+    Returns:
+        R completions, int32 ids each, with their end token.
 
     Raises:
-        ConfigError: an action without probability.
+        ConfigError: an action has probability 0.
     """
-    answers = follower.answers
+    answers = search.answers
     drawn: dict[int, Path] = {}
     entries: dict[int, list[int]] = defaultdict(list)
     for entry, place in enumerate(found.prompt.tolist()):
@@ -50,43 +53,46 @@ def draw_completions(
         fits = [i for i in entries[place] if answers.nodes[found.node[i]].action == actions[place]]
         weights = found.probability[fits]
         if not weights.sum() > 0.0:
-            raise ConfigError(f"the model has no completion that is read as {answers.actions[actions[place]]!r} here")
-        drawn[place] = _completion(follower, found, fits[_pick(weights, uniforms[place, 0])])
+            raise ConfigError(
+                f"the model gives no completion that is read as {answers.actions[actions[place]]!r} a positive probability "
+                f"after prompt {place}, so none can be sampled"
+            )
+        drawn[place] = _completion(search, found, fits[_pick(weights, uniforms[place, 0])])
     if len(invalid):
-        valid = [_prefixes(follower, found, entries[place]) for place in invalid.tolist()]
-        drawn |= zip(invalid.tolist(), _draw_invalid(follower, ids[invalid], valid, uniforms[invalid]), strict=True)
+        valid = [_prefixes(search, found, entries[place]) for place in invalid.tolist()]
+        drawn |= zip(invalid.tolist(), _sample_invalid(search, ids[invalid], valid, uniforms[invalid]), strict=True)
     return [np.array(drawn[place], np.int32) for place in range(len(ids))]
 
 
-def _completion(follower: Follower, found: Completions, entry: int) -> Path:
+def _completion(search: TrieSearch, found: Completions, entry: int) -> Path:
     end = int(found.end[entry])
-    return (*follower.answers.nodes[found.node[entry]].path, *((end,) if end >= 0 else ()))
+    return (*search.answers.nodes[found.node[entry]].path, *((end,) if end >= 0 else ()))
 
 
-def _prefixes(follower: Follower, found: Completions, entries: list[int]) -> dict[Path, float]:
+def _prefixes(search: TrieSearch, found: Completions, entries: list[int]) -> dict[Path, float]:
     """Probability of all valid completions that begin with each prefix, or are equal to it."""
     total: dict[Path, float] = defaultdict(float)
     for entry in entries:
-        path = _completion(follower, found, entry)
+        path = _completion(search, found, entry)
         for length in range(1, len(path) + 1):
             total[path[:length]] += float(found.probability[entry])
     return total
 
 
-def _draw_invalid(
-    follower: Follower, ids: NDArray[np.int64], valid: list[dict[Path, float]], uniforms: NDArray[np.float64]
+def _sample_invalid(
+    search: TrieSearch, ids: NDArray[np.int64], valid: list[dict[Path, float]], uniforms: NDArray[np.float64]
 ) -> list[Path]:
-    """Draw completions that are not valid, one per prompt."""
+    """Sample completions that are not valid, one per prompt."""
     import torch
     from transformers import DynamicCache
 
-    cache = DynamicCache(config=follower.model.config)
-    ends = set(follower.answers.end_ids.tolist())
+    cache = DynamicCache(config=search.model.config)
+    ends = set(search.answers.end_ids.tolist())
     paths: list[Path] = [()] * len(ids)
     masses, running = np.ones(len(ids)), np.ones(len(ids), np.bool_)
     tokens = ids
-    for step in range(follower.answers.max_new_tokens):
-        table: Any = follower.read(torch.from_numpy(tokens).to(follower.device), cache).cpu().numpy()
+    for step in range(search.answers.max_new_tokens):
+        table: Any = search.read(torch.from_numpy(tokens).to(search.device), cache).cpu().numpy()
         tokens = np.zeros((len(ids), 1), np.int64)
         for row in np.flatnonzero(running).tolist():
             weights = table[row] * masses[row]

@@ -1,4 +1,4 @@
-"""Tables of Sokoban levels and grids from their rules, without snapshots: a hundred times faster, and with slips."""
+"""Tables of Sokoban levels and grids directly from their rules: a hundred times faster than by snapshots, and with slips."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from creditflow.train.bench.exact.gridworlds import GridEnv
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.sokoban_mdp import DIRECTIONS, sokoban_boards
 
-__all__ = ["known_table"]
+__all__ = ["table_from_rules"]
 
 
-def known_table(env: AgentEnv[Any, Any, Any], max_states: int) -> tuple[FiniteMDP, list[str]] | None:
-    """The present task and the observation of each acting state; None if only snapshots can tell.
+def table_from_rules(env: AgentEnv[Any, Any, Any], max_states: int) -> tuple[FiniteMDP, list[str]] | None:
+    """The environment's present task as a table, and the observation of each acting state.
+
+    Returns:
+        None for other environments, which are tabulated by snapshots.
 
     Raises:
         OracleLimitError: more than ``max_states`` states.
