@@ -23,6 +23,7 @@ from creditflow.train.policy.critic import Critic, explained_variance, save_crit
 from creditflow.train.policy.kl_reward import subtract_kl
 from creditflow.train.policy.old_logprobs import OldLogprobs, compute_old_logprobs, sampler_mismatch, select_loss_tokens
 from creditflow.train.policy.optimizer import learning_rate, make_optimizer
+from creditflow.train.policy.overlong import subtract_overlong
 from creditflow.train.policy.samples import Row, make_rows
 from creditflow.train.policy.sft import demonstrations, run_sft, sft_plan, sft_rows
 from creditflow.train.policy.update import update_policy
@@ -30,7 +31,7 @@ from creditflow.train.rollout.engine import RolloutReport
 from creditflow.train.rollout.evaluation import Evaluation, evaluate
 from creditflow.train.rollout.task_sampling import sample_groups
 from creditflow.train.run import assemble
-from creditflow.train.run.annotators import check_annotations, run_annotators
+from creditflow.train.run.annotators import run_annotators
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.run.folder import (
     export_model,
@@ -43,8 +44,8 @@ from creditflow.train.run.folder import (
 )
 from creditflow.train.run.iteration_log import format_iteration, graph_metrics, rollout_metrics, stopwatch
 from creditflow.train.run.metrics_log import open_logger
+from creditflow.train.run.scheme import make_scheme
 from creditflow.train.settings.schema import TrainConfig
-from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.branches import share_prefixes
 from creditflow.wrappers.records.group import Group
@@ -72,10 +73,7 @@ class Trainer:
         if settings.threads:
             torch.set_num_threads(settings.threads)
         checkpoint = unfinished_run(self.folder, resume=resume)
-        self.scheme = credit.make(
-            settings.credit.scheme, semantics=settings.credit.semantics, **settings.credit.parameters
-        )
-        check_annotations(self.scheme, settings)
+        self.scheme = make_scheme(settings)
         self.tasks = assemble.training_tasks(settings.env, settings.tasks, settings.seed)
         tokenizer = load_run_tokenizer(self.folder) if checkpoint else None
         self.model, self.tokenizer = assemble.make_policy(settings, tokenizer, self.tasks)
@@ -198,6 +196,7 @@ class Trainer:
         with timed("graph"):
             graph = graph_metrics(groups)
         with timed("credit"):
+            groups, overlong = subtract_overlong(groups, self.settings.credit.overlong)
             credits_ = self.scheme.assign_batch(groups)
             if self.settings.rollout.branching.shared_prefix_advantage == "mean":
                 credits_ = [share_prefixes(group, one) for group, one in zip(groups, credits_, strict=True)]
@@ -206,7 +205,9 @@ class Trainer:
             logprobs = select_loss_tokens(logprobs, all_rows, rows)
             losses = self._update(rows, logprobs, credits_, iteration)
             self.backend.sync(f"rl-{iteration + 1:07d}")
-        metrics = rollout_metrics(groups, credits_, report, discarded) | graph | losses | self.backend.sync_numbers
+        metrics = (
+            rollout_metrics(groups, credits_, report, discarded) | overlong | graph | losses | self.backend.sync_numbers
+        )
         metrics |= {f"seconds_{name}": value for name, value in seconds.items()} | {"seconds": sum(seconds.values())}
         self.logger.write("rl", iteration + 1, "iteration", metrics)
         self.logger.print(format_iteration(iteration + 1, update.iterations, metrics, seconds))

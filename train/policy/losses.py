@@ -2,7 +2,7 @@
 
 Every function takes float tensors (N,) over target tokens and returns such tensors; the loss is Σ weight · token loss
 with the weights of ``samples.token_weights``. Sources: PPO (Schulman et al. 2017) for the clipped surrogate, dual clip
-(Ye et al. 2020), separate bounds (DAPO, Yu et al. 2025), the k1, k2 and k3 estimators (Schulman 2020), truncated
+(Ye et al. 2020), separate bounds (DAPO, Yu et al. 2025), ratios of sequences (GSPO, Zheng et al. 2025), the k1, k2 and k3 estimators (Schulman 2020), truncated
 importance sampling between sampler and trainer (Yao et al. 2025).
 """
 
@@ -14,7 +14,16 @@ import torch
 
 from creditflow.train.settings.update import KLKind, LossConfig
 
-__all__ = ["KLKind", "LossConfig", "TokenLosses", "clipped_surrogate", "kl_estimate", "token_losses", "value_losses"]
+__all__ = [
+    "KLKind",
+    "LossConfig",
+    "TokenLosses",
+    "clipped_surrogate",
+    "kl_estimate",
+    "segment_log_ratio",
+    "token_losses",
+    "value_losses",
+]
 
 MAX_LOG_RATIO = 20.0  # keeps exp finite in float32; at such ratios training has diverged
 MAX_KL_LOG_RATIO = 10.0
@@ -33,6 +42,23 @@ def clipped_surrogate(log_ratio: Any, advantage: Any, config: LossConfig) -> tup
     if config.dual_clip:
         loss = torch.where(advantage < 0.0, torch.minimum(loss, -advantage * config.dual_clip), loss)
     return loss, clipped > unclipped
+
+
+def segment_log_ratio(log_ratio: Any, segment: Any) -> Any:
+    """log s of the segment of each token, s = exp(mean log-ratio over the segment), with the gradient of GSPO-token.
+
+    GSPO-token (Zheng et al. 2025, arXiv 2507.18071, eqs. 13 to 17): sg[s] · π / sg[π]. Every token has the value of s and
+    the gradient of its own log-probability; the mean over a segment with one advantage has that of s itself.
+
+    Args:
+        log_ratio: (N,), log-ratio of each token.
+        segment: int64 (N,), number of the turn or sequence of each token, from 0.
+    """
+    own = log_ratio.detach()
+    count = int(segment.max()) + 1 if len(segment) else 0
+    sums = torch.zeros(count, dtype=torch.float64, device=own.device).index_add_(0, segment, own.double())
+    mean = (sums / torch.bincount(segment, minlength=count))[segment].to(own.dtype)
+    return mean + (log_ratio - own)
 
 
 def kl_estimate(logprob: Any, reference: Any, kind: KLKind) -> Any:
@@ -73,6 +99,7 @@ def token_losses(
     *,
     sampler_logprob: Any | None = None,
     reference_logprob: Any | None = None,
+    segment: Any | None = None,
 ) -> TokenLosses:
     """The loss of every target token.
 
@@ -83,8 +110,11 @@ def token_losses(
         config: weights and bounds.
         sampler_logprob: log-probabilities at sampling; needed for ``importance_cap``.
         reference_logprob: log-probabilities under the reference policy; needed for ``kl_weight`` in the loss.
+        segment: int64 (N,), the turn or sequence whose ratio each token has; None: every token has its own.
     """
     log_ratio = logprob - old_logprob
+    if segment is not None:
+        log_ratio = segment_log_ratio(log_ratio, segment)
     loss, clipped = clipped_surrogate(log_ratio, advantage, config)
     if config.importance_cap and sampler_logprob is not None:
         gap = (old_logprob - sampler_logprob).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)

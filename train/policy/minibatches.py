@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.samples import Row, token_weights
-from creditflow.wrappers.credit.base import Aggregation
+from creditflow.train.settings.update import LossAggregation, UpdateConfig
 
-__all__ = ["Minibatch", "make_minibatches", "split_into_minibatches"]
+__all__ = ["Minibatch", "make_minibatches", "split_by_size", "split_into_minibatches"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,6 +22,7 @@ class Minibatch:
     Attributes:
         rows: the rows.
         weights: float64, weights of the token losses; they sum to 1 over the whole minibatch.
+        scale: factor of the weighted sum: 1 for means.
         old: float32, log-probabilities under the old policy; None stands for those of the update itself.
         reference: float32, log-probabilities under the reference policy; None without one.
     """
@@ -30,6 +31,7 @@ class Minibatch:
     weights: list[NDArray[np.float64]]
     old: list[NDArray[np.float32]] | None
     reference: list[NDArray[np.float32]] | None
+    scale: float = 1.0
 
     @property
     def tokens(self) -> int:
@@ -43,6 +45,7 @@ class Minibatch:
             [self.weights[i] for i in indices],
             None if self.old is None else [self.old[i] for i in indices],
             None if self.reference is None else [self.reference[i] for i in indices],
+            self.scale,
         )
 
 
@@ -60,23 +63,70 @@ def split_into_minibatches(rows: Sequence[Row], count: int, rng: np.random.Gener
     return [minibatch for minibatch in minibatches if minibatch]
 
 
+def split_by_size(rows: Sequence[Row], size: int, unit: str, rng: np.random.Generator) -> list[list[int]]:
+    """Shuffle rows into minibatches of about ``size`` units; returns their row indices.
+
+    There are n = max(1, total / size, rounded) minibatches. Row by row in shuffled order, a row belongs to the minibatch in
+    whose n-th of the total its middle lies, so that sizes differ by little more than one row and none is a small remainder.
+
+    Args:
+        rows: the batch; a single minibatch takes them in order and draws nothing.
+        size: > 0, units per minibatch.
+        unit: "trajectory" (all its rows stay together), "turn" or "token" (target tokens).
+        rng: shuffles rows (trajectories).
+    """
+    if unit == "trajectory":
+        count = _nearest(len({row.trajectory for row in rows}), size)
+        return [list(range(len(rows)))] if count == 1 else split_into_minibatches(rows, count, rng)
+    sizes = np.array([len(row.target) if unit == "token" else len(np.unique(row.turn)) for row in rows])
+    count = _nearest(int(sizes.sum()), size)
+    if count == 1:
+        return [list(range(len(rows)))]
+    order = rng.permutation(len(rows))
+    middle = sizes[order].cumsum() - sizes[order] / 2
+    minibatch_of = np.empty(len(rows), np.int64)
+    minibatch_of[order] = middle * count // sizes.sum()
+    minibatches = [np.flatnonzero(minibatch_of == i).tolist() for i in range(count)]
+    return [minibatch for minibatch in minibatches if minibatch]  # rows longer than ``size`` leave some empty
+
+
+def _nearest(total: int, size: int) -> int:
+    return max(1, int(total / size + 0.5))
+
+
 def make_minibatches(
-    rows: Sequence[Row], logprobs: OldLogprobs, count: int, aggregation: Aggregation, rng: np.random.Generator
+    rows: Sequence[Row],
+    logprobs: OldLogprobs,
+    config: UpdateConfig,
+    aggregation: LossAggregation,
+    rng: np.random.Generator,
 ) -> Iterator[Minibatch]:
     """Yield the minibatches of one epoch.
 
     Args:
         rows: the batch.
         logprobs: log-probabilities of the target tokens before the update.
-        count: number of minibatches; 1 takes all rows in order and draws nothing.
+        config: number or size of minibatches; a single one takes all rows in order and draws nothing.
         aggregation: how token losses are averaged over each minibatch.
-        rng: shuffles trajectories.
+        rng: shuffles.
     """
-    for indices in [list(range(len(rows)))] if count == 1 else split_into_minibatches(rows, count, rng):
+    if config.minibatch_size:
+        split = split_by_size(rows, config.minibatch_size, config.minibatch_unit, rng)
+    elif config.minibatches == 1:
+        split = [list(range(len(rows)))]
+    else:
+        split = split_into_minibatches(rows, config.minibatches, rng)
+    for indices in split:
         members = [rows[i] for i in indices]
         yield Minibatch(
             members,
-            token_weights(members, aggregation),
+            token_weights(members, "token_mean" if aggregation == "constant" else aggregation),
             None if logprobs.old is None else [logprobs.old[i] for i in indices],
             None if logprobs.reference is None else [logprobs.reference[i] for i in indices],
+            _tokens_per_trajectory(members) / config.loss.normaliser if aggregation == "constant" else 1.0,
         )
+
+
+def _tokens_per_trajectory(rows: Sequence[Row]) -> float:
+    """Mean number of target tokens of a trajectory, which turns the mean over tokens into their sum per trajectory."""
+    return sum(len(row.target) for row in rows) / len({row.trajectory for row in rows})

@@ -57,7 +57,7 @@ def compute_old_logprobs(
         precision: of forward passes.
     """
     kl_in_reward = reference is not None and config.loss.kl_in == "reward"
-    needs_old = config.epochs * config.minibatches > 1 or kl_in_reward
+    needs_old = not config.one_step or kl_in_reward
     if not needs_old and reference is None:
         return [], OldLogprobs(None)
     no_credit = [Credit.of(group, outcome=np.zeros(len(group))) for group in groups]

@@ -13,12 +13,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import TrajectoryError
+from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.train.settings.update import RatioLevel
 from creditflow.wrappers.credit.base import Aggregation, Credit
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["Row", "broadcast_to_tokens", "make_rows", "token_weights"]
+__all__ = ["Row", "broadcast_to_tokens", "make_rows", "ratio_segments", "token_weights"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,3 +207,24 @@ def token_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[NDArray
             _, turns = np.unique(unique[:, 0], return_counts=True)
             flat = 1.0 / (len(sizes) * turns[index] * tokens[pair.reshape(-1)])
     return np.split(flat, np.cumsum([len(row.target) for row in rows])[:-1])
+
+
+def ratio_segments(rows: Sequence[Row], level: RatioLevel) -> NDArray[np.int64] | None:
+    """int64 (N,), from 0: the turn or row whose importance ratio each target token of ``rows`` shares; None for "token".
+
+    Raises:
+        ConfigError: the tokens of a sequence are spread over rows, so that no forward pass has its ratio.
+    """
+    if level == "token":
+        return None
+    if level == "sequence" and any(row.turn_index >= 0 for row in rows):
+        raise ConfigError(
+            "loss.ratio: sequence needs a row per trajectory (history: append, row_layout: trajectory); with a row per turn, "
+            "where released code calls the turn a sequence, use ratio: turn"
+        )
+    row = np.repeat(np.arange(len(rows)), [len(one.target) for one in rows])
+    if level == "sequence":
+        return row
+    turn = np.concatenate([one.turn for one in rows])
+    starts = (np.diff(row, prepend=-1) != 0) | (np.diff(turn, prepend=-1) != 0)
+    return np.cumsum(starts) - 1

@@ -22,10 +22,9 @@ from creditflow.train.policy.minibatches import Minibatch, make_minibatches
 from creditflow.train.policy.network.precision import autocast
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import clip_gradient, set_learning_rate
-from creditflow.train.policy.samples import Row
+from creditflow.train.policy.samples import Row, ratio_segments
 from creditflow.train.run.failures import DivergedError
-from creditflow.train.settings.schema import UpdateConfig
-from creditflow.wrappers.credit.base import Aggregation
+from creditflow.train.settings.update import LossAggregation, UpdateConfig
 
 __all__ = ["update_policy"]
 
@@ -42,7 +41,7 @@ def update_policy(
     logprobs: OldLogprobs,
     config: UpdateConfig,
     *,
-    aggregation: Aggregation,
+    aggregation: LossAggregation,
     temperature: float,
     lr: float,
     rng: np.random.Generator,
@@ -56,7 +55,7 @@ def update_policy(
         rows, logprobs: the batch; log-probabilities of its target tokens before the update.
         config, aggregation: settings of the update; how token losses are averaged over each minibatch.
         temperature, precision: sampling temperature of the rollout; autocast of forward passes ("none", "bfloat16").
-        lr, rng: learning rate of the policy; generator that shuffles trajectories into minibatches.
+        lr, rng: learning rate of the policy; generator that shuffles rows into minibatches.
         critic: trained on the rows' value targets in the same steps; changed in place.
 
     Returns:
@@ -74,7 +73,7 @@ def update_policy(
     model.train()
     set_learning_rate(optimizer, lr)
     for _ in range(config.epochs):
-        for minibatch in make_minibatches(rows, logprobs, config.minibatches, aggregation, rng):
+        for minibatch in make_minibatches(rows, logprobs, config, aggregation, rng):
             trained = learner.with_gradient(minibatch)
             if not trained.rows and critic is None:
                 continue
@@ -208,6 +207,7 @@ class _Learner:
         weight = flat(minibatch.weights)
         old = policy.logprob.detach() if minibatch.old is None else flat(minibatch.old)
         sampler = flat([row.sampler_logprob for row in minibatch.rows])
+        segment = ratio_segments([minibatch.rows[i] for i in batch.rows], config.loss.ratio)
         losses = token_losses(
             policy.logprob,
             policy.entropy,
@@ -216,8 +216,9 @@ class _Learner:
             config.loss,
             sampler_logprob=sampler if config.old_logprobs == "trainer" else None,
             reference_logprob=None if minibatch.reference is None else flat(minibatch.reference),
+            segment=None if segment is None else torch.from_numpy(segment).to(self.device),
         )
-        loss = (weight * losses["loss"]).sum()
+        loss = minibatch.scale * (weight * losses["loss"]).sum()
         if critic is not None and value is not None:
             loss = loss + critic.config.weight * value["loss"]
         loss.backward()

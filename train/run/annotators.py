@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 import creditflow
-from creditflow.envs.errors import ConfigError
 from creditflow.train.annotate import Annotator, Context, Provenance, make_annotator
-from creditflow.train.annotate.critic import NAME, CriticAnnotator
+from creditflow.train.annotate.critic import CriticAnnotator
 from creditflow.train.policy.critic import Critic
 from creditflow.train.settings.schema import TrainConfig
-from creditflow.wrappers.credit.base import Scheme
 
-__all__ = ["check_annotations", "run_annotators"]
-
-
-def check_annotations(scheme: Scheme, settings: TrainConfig) -> None:
-    """Raise ConfigError if the scheme needs annotations that no annotator in the settings writes."""
-    if NAME in scheme.needs and settings.critic.kind == "none":
-        raise ConfigError(
-            f"scheme {scheme.name!r} needs {NAME}: configure a critic with critic.kind=shared or critic.kind=separate"
-        )
-    rest = [name for name in scheme.needs if name != NAME]
-    if rest and not settings.credit.annotators:
-        raise ConfigError(
-            f"scheme {scheme.name!r} needs {', '.join(rest)}: name their annotators in credit.annotators "
-            "(creditflow annotate --list)"
-        )
+__all__ = ["run_annotators"]
 
 
 def run_annotators(settings: TrainConfig, critic: Critic | None) -> list[Annotator]:

@@ -24,11 +24,10 @@ from creditflow.envs.reading.failures import loading
 from creditflow.envs.tasks import Task
 from creditflow.train.annotate.registry import ANNOTATORS
 from creditflow.train.rollout.engine import Budget, RolloutEngine
-from creditflow.train.run.annotators import check_annotations
 from creditflow.train.run.assemble import group_env_factory, make_policy, needs_texts, panel_tasks, training_tasks
+from creditflow.train.run.scheme import make_scheme
 from creditflow.train.settings.reading import to_plain_data
 from creditflow.train.settings.schema import TrainConfig
-from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Scheme
 
 __all__ = ["describe"]
@@ -42,8 +41,7 @@ def describe(settings: TrainConfig) -> None:
     Raises:
         CreditflowError: the run would fail at its start or in its first rollout.
     """
-    scheme = credit.make(settings.credit.scheme, semantics=settings.credit.semantics, **settings.credit.parameters)
-    check_annotations(scheme, settings)
+    scheme = make_scheme(settings)
     for spec in settings.credit.annotators:
         _check_annotator(spec)
     if settings.generation.backend == "vllm":

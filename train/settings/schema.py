@@ -25,6 +25,7 @@ __all__ = [
     "GenerationConfig",
     "LogConfig",
     "ModelConfig",
+    "OverlongConfig",
     "RolloutConfig",
     "SftConfig",
     "TaskConfig",
@@ -116,6 +117,35 @@ class GenerationConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OverlongConfig:
+    """DAPO's penalty on long responses, subtracted from rewards before credit is assigned.
+
+    With it, a group in which all fail can have a learning signal: shorter failures are better.
+
+    Attributes:
+        max_tokens: length from which the penalty is ``weight``; 0 for no penalty.
+        margin: the penalty rises linearly over this many tokens before ``max_tokens``.
+        weight: the largest penalty.
+        unit: the length is that of each "turn", or of the model's tokens in a "trajectory".
+    """
+
+    max_tokens: int = 0
+    margin: int = 0
+    weight: float = 1.0
+    unit: Literal["turn", "trajectory"] = "turn"
+
+    def __post_init__(self) -> None:
+        if self.max_tokens and not 0 < self.margin <= self.max_tokens:
+            raise ConfigError(
+                f"overlong.margin must be from 1 to max_tokens tokens, got {self.margin} with max_tokens {self.max_tokens}"
+            )
+        if self.max_tokens < 0 or not self.weight > 0.0:
+            raise ConfigError(
+                f"overlong.max_tokens must not be negative and weight be positive, got {self.max_tokens}, {self.weight}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class CreditConfig:
     """The credit scheme.
 
@@ -123,12 +153,14 @@ class CreditConfig:
         scheme, semantics, parameters: arguments of ``credit.make``.
         annotators: annotators of every iteration's rollouts, before credit is assigned, as in
             ``creditflow annotate --with`` ("likelihood:DIR"); the run's own critic needs no entry.
+        overlong: penalty on long responses.
     """
 
     scheme: str = "grpo"
     semantics: Literal["paper", "release"] = "paper"
     parameters: dict[str, Any] = field(default_factory=dict)
     annotators: tuple[str, ...] = ()
+    overlong: OverlongConfig = field(default_factory=OverlongConfig)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,6 +243,16 @@ class TrainConfig:
         if self.generation.backend == "vllm" and rollout.branching.max_trajectories:
             raise ConfigError(
                 "branching needs entropies, which vLLM does not report: use generation.backend: transformers"
+            )
+        if self.credit.overlong.unit == "trajectory" and rollout.branching.max_trajectories:
+            raise ConfigError(
+                "credit.overlong.unit: trajectory has no length for branches, which share a prefix: use turn"
+            )
+        rows_of_turns = self.prompting.history == "window" or self.update.row_layout == "turn"
+        if self.update.loss.ratio == "sequence" and rows_of_turns:
+            raise ConfigError(
+                "update.loss.ratio: sequence needs a trajectory in one row; with prompting.history: window or "
+                "update.row_layout: turn use ratio: turn"
             )
 
     @property

@@ -7,9 +7,21 @@ from typing import Literal
 
 from creditflow.envs.errors import ConfigError
 
-__all__ = ["CriticConfig", "KLKind", "LossConfig", "OptimizerConfig", "SftConfig", "UpdateConfig"]
+__all__ = [
+    "CriticConfig",
+    "KLKind",
+    "LossAggregation",
+    "LossConfig",
+    "OptimizerConfig",
+    "RatioLevel",
+    "SftConfig",
+    "UpdateConfig",
+]
 
 KLKind = Literal["k1", "k2", "k3", "abs"]
+# the three kinds of credit schemes, and the sum of token losses over a constant
+LossAggregation = Literal["token_mean", "trajectory_mean", "turn_mean", "constant"]
+RatioLevel = Literal["token", "turn", "sequence"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +59,9 @@ class LossConfig:
     """The loss of the policy.
 
     Attributes:
+        ratio: importance ratio of each "token"; or one for all tokens of a "turn" (StepPO, GAGPO) or of a "sequence", a
+            trajectory in one row (GSPO): exp of the mean log-ratio over its target tokens. Such ratios stay much closer
+            to 1, so their bounds are smaller: GSPO and StepPO clip at 3e-4 and 4e-4.
         clip_low, clip_high: the ratio is clipped to [1 − clip_low, 1 + clip_high].
         dual_clip: for negative advantages the loss is at most this times |advantage|; 0 for none, else > 1.
         kl_weight: weight of the KL estimate to the reference policy; 0 needs no reference.
@@ -55,9 +70,12 @@ class LossConfig:
         entropy_weight: weight of the entropy bonus.
         importance_cap: truncated importance sampling: each token's loss is weighted by min(trainer / sampler
             probability, cap); 0 for none.
-        aggregation: "auto" follows the credit scheme, or one of its three kinds.
+        aggregation: "auto" follows the credit scheme; one of its three kinds; or "constant" (Dr. GRPO): the sum of token
+            losses over the number of trajectories × ``normaliser``, so that no token counts less in a longer response.
+        normaliser: tokens per trajectory for "constant", such as the longest response.
     """
 
+    ratio: RatioLevel = "token"
     clip_low: float = 0.2
     clip_high: float = 0.2
     dual_clip: float = 3.0
@@ -66,7 +84,8 @@ class LossConfig:
     kl_in: Literal["loss", "reward"] = "loss"
     entropy_weight: float = 0.0
     importance_cap: float = 2.0
-    aggregation: Literal["auto", "token_mean", "trajectory_mean", "turn_mean"] = "auto"
+    aggregation: Literal["auto", LossAggregation] = "auto"
+    normaliser: int = 0
 
     def __post_init__(self) -> None:
         if not 0.0 < self.clip_low < 1.0 or not self.clip_high > 0.0:
@@ -77,6 +96,11 @@ class LossConfig:
             raise ConfigError(f"dual_clip must be 0 (none) or more than 1, got {self.dual_clip}")
         if self.kl_weight < 0.0 or self.importance_cap < 0.0:
             raise ConfigError("kl_weight and importance_cap must not be negative")
+        if (self.aggregation == "constant") != (self.normaliser > 0):
+            raise ConfigError(
+                "loss.aggregation: constant divides by loss.normaliser, a number of tokens per trajectory, and nothing else "
+                f"does; got {self.aggregation} with normaliser {self.normaliser}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +168,10 @@ class UpdateConfig:
         iterations: rounds of rollout and update; 0 stops after SFT.
         epochs: passes over each iteration's rows.
         minibatches: optimiser steps per epoch; trajectories are shuffled and split, rows of one trajectory stay together.
+        minibatch_size, minibatch_unit: instead of their number, the size of minibatches in trajectories, turns or target
+            tokens; 0 for none. An epoch has the nearest whole number of minibatches, of nearly equal sizes, so that a
+            small batch takes fewer steps, not smaller ones. Rows are shuffled one by one, with the unit "trajectory" those
+            of one trajectory stay together.
         row_layout: "trajectory" (one row per trajectory) or "turn" (one row per turn).
         packing: "padded" or "packed" micro-batches.
         batch_tokens: tokens per micro-batch.
@@ -156,6 +184,8 @@ class UpdateConfig:
     iterations: int = 0
     epochs: int = 1
     minibatches: int = 1
+    minibatch_size: int = 0
+    minibatch_unit: Literal["trajectory", "turn", "token"] = "turn"
     row_layout: Literal["trajectory", "turn"] = "trajectory"
     packing: Literal["padded", "packed"] = "padded"
     batch_tokens: int = 16384
@@ -169,3 +199,13 @@ class UpdateConfig:
             raise ConfigError(
                 "epochs, minibatches, batch_tokens and logits_chunk must be at least 1, iterations at least 0"
             )
+        if self.minibatch_size < 0 or (self.minibatch_size and self.minibatches != 1):
+            raise ConfigError(
+                "minibatches are set by their number (minibatches) or by their size (minibatch_size), not by both; got "
+                f"minibatches {self.minibatches} and minibatch_size {self.minibatch_size}"
+            )
+
+    @property
+    def one_step(self) -> bool:
+        """Whether an iteration is a single optimiser step, whatever the rollouts are."""
+        return self.epochs == 1 and self.minibatches == 1 and not self.minibatch_size

@@ -23,7 +23,7 @@ class StepPO(MTPPO):
     batch, not over tokens, by √(sample variance + 1e-8); the paper's text names no whitening (our reading).
 
     γ and λ are 1 in the released code (γ .99 in its HotpotQA script). Paper and code multiply this advantage with one
-    importance ratio per turn, clipped at 3e-4 / 4e-4 on ALFWorld, and average over turns; our trainer clips per token, so
+    importance ratio per turn, clipped at 3e-4 / 4e-4 on ALFWorld (``update.loss.ratio: turn``), and average over turns;
     ``aggregation`` is "turn_mean", which averages over the turns of a trajectory first.
     """
 

@@ -63,7 +63,9 @@ def test_there_is_a_recipe_for_every_method_on_the_environments_of_its_paper() -
         for env in ("alfworld", "webshop", "sokoban")
     }
     search = {f"{name}_wikisearch" for name in
-              ("gigpo", "rewardflow", "sapo", "egrpo", "stepsearch", "search_r1_grpo", "search_r1_ppo", "pica")}  # fmt: skip
+              ("gigpo", "rewardflow", "sapo", "egrpo", "stepsearch", "search_r1_grpo", "search_r1_ppo", "pica",
+               "gspo", "dapo", "dr_grpo")}  # fmt: skip
+    interactive.add("steppo_alfworld")
     assert interactive | search <= {path.stem for path in RECIPES}
 
 

@@ -1,0 +1,47 @@
+"""The credit scheme of a run, checked against the other settings."""
+
+from __future__ import annotations
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.annotate.critic import NAME
+from creditflow.train.settings.schema import TrainConfig
+from creditflow.wrappers import credit
+from creditflow.wrappers.credit.base import Scheme
+
+__all__ = ["make_scheme"]
+
+
+def make_scheme(settings: TrainConfig) -> Scheme:
+    """The scheme of the settings.
+
+    Raises:
+        ConfigError: unknown, a wrong parameter, or it cannot be used with the other settings.
+    """
+    scheme = credit.make(settings.credit.scheme, semantics=settings.credit.semantics, **settings.credit.parameters)
+    _check_annotations(scheme, settings)
+    _check_overlong(scheme, settings)
+    return scheme
+
+
+def _check_annotations(scheme: Scheme, settings: TrainConfig) -> None:
+    """Raise ConfigError if the scheme needs annotations that no annotator in the settings writes."""
+    if NAME in scheme.needs and settings.critic.kind == "none":
+        raise ConfigError(
+            f"scheme {scheme.name!r} needs {NAME}: configure a critic with critic.kind=shared or critic.kind=separate"
+        )
+    rest = [name for name in scheme.needs if name != NAME]
+    if rest and not settings.credit.annotators:
+        raise ConfigError(
+            f"scheme {scheme.name!r} needs {', '.join(rest)}: name their annotators in credit.annotators "
+            "(creditflow annotate --list)"
+        )
+
+
+def _check_overlong(scheme: Scheme, settings: TrainConfig) -> None:
+    """Raise ConfigError if a penalty is subtracted from rewards that the scheme does not read."""
+    outcome = getattr(scheme, "outcome", "return")
+    if settings.credit.overlong.max_tokens and outcome != "return":
+        raise ConfigError(
+            f"credit.overlong is subtracted from rewards, which scheme {scheme.name!r} does not read with outcome={outcome}; "
+            "use outcome=return"
+        )
