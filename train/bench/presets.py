@@ -61,7 +61,10 @@ class SharedWork:
         every: updates between two measured points.
         kinds: kinds of task in the standard setting.
         aggregations, features, batches, sizes, successes: values that are varied, one at a time.
-        learn_variations: whether learning curves are also measured for the varied features, batches and sizes.
+        rates: learning rates of Adam, instead of steps of a given KL divergence; varied too.
+        varied: kind of task of the cells in which one property is varied.
+        learn_variations: whether learning curves are also measured for the varied features, batches, sizes and rates.
+        rivals: schemes that are compared with all others study by study.
         kl: KL divergence of each update, in nats per turn.
     """
 
@@ -77,7 +80,10 @@ class SharedWork:
     batches: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
     successes: tuple[float, ...] = ()
+    rates: tuple[float, ...] = ()
+    varied: str = "pits"
     learn_variations: bool = False
+    rivals: tuple[str, ...] = ()
     kl: float = 0.003
 
 
@@ -91,6 +97,8 @@ class Preset:
         played: sizes of all other suites.
         log: number of groups in the recorded log of a suite with tables.
         variants: whether the variants of schemes are included when no schemes are named.
+        schemes: the schemes compared when none are named; empty: all registered ones.
+        envs: suites that are measured when none are named, separated by commas.
     """
 
     shared: SharedWork
@@ -99,6 +107,8 @@ class Preset:
     played: PlayedWork
     log: int
     variants: bool = False
+    schemes: tuple[str, ...] = ()
+    envs: str = "shared,sokoban,grids"
 
     def exact(self, suite: str) -> ExactWork:
         """The sizes of a suite that has tables."""
@@ -155,5 +165,32 @@ PRESETS: Mapping[str, Preset] = {
         played=PlayedWork(60, 8, 60, 10),
         log=60,
         variants=True,
+    ),
+    # tasks, feature maps and optimisers on which no scheme was designed, to confirm what shared/pits suggested
+    "confirmation": Preset(
+        shared=SharedWork(
+            units=10,
+            train=48,
+            held_out=32,
+            groups=48,
+            updates=40,
+            every=10,
+            kinds=("sokoban", "sokoban-fresh", "sokoban-boxes", "trapdoors", "graded", "long"),
+            features=("additive", "table"),
+            batches=(1, 4, 64),
+            sizes=(4, 16, 64),
+            rates=(0.03, 0.1),
+            varied="sokoban",
+            learn_variations=True,
+            rivals=("grouptd_relative", "grouptd_relative_pooled", "grouptd_base"),
+        ),
+        grids=ExactWork((0.25,), (4, 16), 12, {4: 30, 16: 20}, {4: 40, 16: 30}),
+        sokoban=ExactWork((0.25,), (8,), 12, {8: 20}, {8: 30}),
+        played=PlayedWork(6, 8, 12, 2),
+        log=16,
+        schemes=(
+            *("grpo", "rloo", "gigpo", "gigpo_mean", "graphgpo", "rewardflow", "rewardflow_raw"),
+            *("grouptd_base", "grouptd_8", "grouptd_relative", "grouptd_relative_pooled"),
+        ),
     ),
 }

@@ -25,6 +25,7 @@ from creditflow.train.bench.played.learning import learn, played_row
 from creditflow.train.bench.played.scoring import credit_coverage, log_statistics
 from creditflow.train.bench.presets import PRESETS, ExactWork, PlayedWork, Preset
 from creditflow.train.bench.report.predictions import check_predictions, load_predictions
+from creditflow.train.bench.report.stated import check_stated, load_stated
 from creditflow.train.bench.report.summary import BASELINE, correlations
 from creditflow.train.bench.selection import MethodSelection, select_methods
 from creditflow.train.bench.shared.run import run_shared
@@ -39,6 +40,7 @@ __all__ = ["predictions_of", "run_bench"]
 
 LOG_SIZE = 8  # rollouts per group of the recorded log
 PREDICTED_SUITES = ("grids", "sokoban")
+STATED_PRESETS = ("confirmation",)
 
 
 def run_bench(
@@ -74,13 +76,12 @@ def run_bench(
         OtherRunError: ``resume``, but the run in ``out`` has other settings or was made by other code.
     """
     preset = PRESETS[preset_name]
-    names = with_annotation_sources(schemes) or default_schemes(preset.variants)
+    names = with_annotation_sources(schemes) or preset.schemes or default_schemes(preset.variants)
     opened = [open_suite(spec, preset, seed) for spec in specs]  # invalid suites are reported before any work
 
     def measure(runner: JobRunner) -> dict[str, Any]:
         suites = [_run_suite(suite, names, preset, out, seed, runner) for suite in opened]
-        predicted = preset_name == "full" and not schemes
-        return {"suites": suites, "predictions": predictions_of(suites) if predicted else None}
+        return {"suites": suites, "predictions": None if schemes else predictions_of(suites, preset_name)}
 
     identity = {
         "preset": preset_name,
@@ -95,8 +96,13 @@ def run_bench(
     return measure_once(measure, out, identity=identity, workers=workers, command=command, resume=resume)
 
 
-def predictions_of(suites: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The preregistered predictions, each checked against these suites."""
+def predictions_of(suites: Sequence[Mapping[str, Any]], preset_name: str = "full") -> dict[str, Any] | None:
+    """The preregistered predictions of a preset, each checked against these suites; None if it has none."""
+    if preset_name in STATED_PRESETS:
+        stated = load_stated(preset_name)
+        return {"written": stated["written"], "checked": check_stated(stated["predictions"], suites)}
+    if preset_name != "full":
+        return None
     cells = [cell for suite in suites if suite["spec"] in PREDICTED_SUITES for cell in suite["cells"]]
     return {"written": load_predictions()["written"], "checked": check_predictions(cells)}
 

@@ -5,6 +5,7 @@
   creditflow bench --preset full --envs sokoban,grids --out runs/full
   creditflow bench --envs sokoban@levels.txt,webshop --schemes grpo,graphgpo --out runs/mine
   creditflow bench --preset lm --out runs/lm
+  creditflow bench --preset confirmation --out runs/confirmation
   creditflow bench --show runs/full/results.json
   creditflow bench --predictions judge.jsonl --credit-set turns.jsonl.gz --out runs/judge
 
@@ -14,6 +15,9 @@ the others every task has a table of its own.
 Schemes that read annotations get them from the benchmark itself: --schemes pica means pica[fitted], with means over
 earlier rollouts, and also pica[exact], with exact values, where there are any. The preset full compares all of these
 schemes; the other presets only those named.
+
+The preset confirmation compares the variants of grouptd with published schemes on tasks, feature maps and optimisers that it
+was not designed on; its predictions were written first.
 
 The preset lm trains small language models from scratch with every method, on tasks of its own, and judges them exactly; it
 needs the extra train.
@@ -61,7 +65,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument(
         "--envs",
-        default="shared,sokoban,grids",
         metavar="SUITES",
         help=f"comma-separated suites: {', '.join(SUITES)}, or ENV@PATH for your own files (default shared,sokoban,grids)",
     )
@@ -107,7 +110,9 @@ def run(args: argparse.Namespace) -> int:
     schemes = [name for name in args.schemes.split(",") if name]
     for name in schemes:
         scheme_entry(name)
-    suites = list(dict.fromkeys(spec for spec in args.envs.split(",") if spec))
+    preset = PRESETS.get(args.preset)
+    named = args.envs if args.envs is not None else preset.envs if preset else SUITES[0]
+    suites = list(dict.fromkeys(spec for spec in named.split(",") if spec))
     if not suites:
         raise ConfigError("name at least one suite with --envs, such as shared, sokoban, grids or sokoban@levels.txt")
     for spec in suites:

@@ -19,7 +19,18 @@ from creditflow.envs.errors import DataError, short_repr, unknown_name_error
 from creditflow.envs.tasks import Task, content_id, sample_index
 from creditflow.train.bench.exact.mdp import FiniteMDP
 
-__all__ = ["ACTIONS", "KINDS", "GridLayout", "generate_layout", "grid_cells", "grid_mdp", "layout_task", "read_layout"]
+__all__ = [
+    "ACTIONS",
+    "KINDS",
+    "GridLayout",
+    "floor_depths",
+    "generate_layout",
+    "grid_cells",
+    "grid_mdp",
+    "layout_task",
+    "read_layout",
+    "scattered",
+]
 
 ACTIONS: Final = ("up", "down", "left", "right")
 STEPS: Final = ((-1, 0), (1, 0), (0, -1), (0, 1))
@@ -149,14 +160,10 @@ def generate_layout(kind: str, rng: np.random.Generator) -> GridLayout:
     if kind not in KINDS:
         raise unknown_name_error("kind of grid", kind, KINDS)
     while True:
-        cells = [(r, c) for r in range(SIDE) for c in range(SIDE)]
-        drawn = [cells.pop(sample_index(rng, len(cells))) for _ in range(WALLS + 2 + (PITS if kind != "open" else 0))]
-        symbols = dict.fromkeys(drawn[:WALLS], "#") | {drawn[WALLS]: "S", drawn[WALLS + 1]: "G"}
-        symbols |= dict.fromkeys(drawn[WALLS + 2 :], "x")
-        rows = tuple("".join(symbols.get((r, c), ".") for c in range(SIDE)) for r in range(SIDE))
+        rows, goal = scattered(rng, SIDE, WALLS, PITS if kind != "open" else 0)
         plain = GridLayout(rows, ("." * SIDE,) * SIDE, SLIP_PERCENT if kind == "slip" else 0)
-        floor = _floor(plain)
-        if not MIN_DISTANCE <= floor.get(drawn[WALLS + 1], 0) <= MAX_DISTANCE:
+        floor = floor_depths(plain)
+        if not MIN_DISTANCE <= floor.get(goal, 0) <= MAX_DISTANCE:
             continue
         if kind != "alias":
             return plain
@@ -169,7 +176,16 @@ def generate_layout(kind: str, rng: np.random.Generator) -> GridLayout:
         return GridLayout(rows, labels, 0)
 
 
-def _floor(layout: GridLayout) -> dict[Cell, int]:
+def scattered(rng: np.random.Generator, side: int, walls: int, pits: int) -> tuple[tuple[str, ...], Cell]:
+    """The rows of a square grid with walls, start, goal and pits at random places, and the cell of the goal."""
+    cells = [(r, c) for r in range(side) for c in range(side)]
+    drawn = [cells.pop(sample_index(rng, len(cells))) for _ in range(walls + 2 + pits)]
+    symbols = dict.fromkeys(drawn[:walls], "#") | {drawn[walls]: "S", drawn[walls + 1]: "G"}
+    symbols |= dict.fromkeys(drawn[walls + 2 :], "x")
+    return tuple("".join(symbols.get((r, c), ".") for c in range(side)) for r in range(side)), drawn[walls + 1]
+
+
+def floor_depths(layout: GridLayout) -> dict[Cell, int]:
     """The cells that can be reached without entering a pit, each with its number of turns from the start."""
     depth = {layout.start: 0}
     queue = deque([layout.start])
@@ -187,7 +203,7 @@ def _floor(layout: GridLayout) -> dict[Cell, int]:
 
 def grid_cells(layout: GridLayout) -> tuple[list[Cell], list[Cell]]:
     """The cells in which the agent acts, the start first, and the goals, in the order of ``grid_mdp``'s states."""
-    floor = sorted(_floor(layout))
+    floor = sorted(floor_depths(layout))
     acting = [layout.start, *(cell for cell in floor if layout.at(cell) != "G" and cell != layout.start)]
     if any(layout.move(cell, action) == PIT for cell in acting for action in range(4)):
         acting.append(PIT)

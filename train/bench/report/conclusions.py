@@ -37,10 +37,13 @@ def conclusions(document: Mapping[str, Any]) -> list[str]:
     if "language_models" in document:
         sentences += language_model_conclusions(document["language_models"])
     if document["predictions"]:
-        hits = [p["hit"] for p in document["predictions"]["checked"]]
+        checked = document["predictions"]["checked"]
+        hits, still_open = [p["hit"] for p in checked], sum(p.get("outcome") == "open" for p in checked)
+        untested = hits.count(None) - still_open
         sentences.append(
             f"Of the preregistered predictions {hits.count(True)} came true and {hits.count(False)} did not"
-            + (f"; {hits.count(None)} were not tested." if None in hits else ".")
+            + (f"; {still_open} are open" if still_open else "")
+            + (f"; {untested} were not tested." if untested else ".")
         )
     return sentences
 

@@ -45,4 +45,7 @@ def document_text(document: Mapping[str, Any]) -> str:
 def prediction_rows(document: Mapping[str, Any]) -> list[list[str]]:
     """Id, result, observed values and statement of every prediction."""
     words = {True: "true", False: "FALSE", None: "not run"}
-    return [[p["id"], words[p["hit"]], p["observed"], p["statement"]] for p in document["predictions"]["checked"]]
+    return [
+        [p["id"], p.get("outcome") or words[p["hit"]], p["observed"], p["statement"]]
+        for p in document["predictions"]["checked"]
+    ]

@@ -1,4 +1,4 @@
-"""Cells of the suite: task kind × feature map × batch × group size × initial success; one layout seed of a cell is one job.
+"""Cells of the suite: task kind × feature map × batch × group size × initial success × optimiser; one layout seed of one is a job.
 
 Everything in a cell is paired by layout seed: all methods have the same tasks, start and random numbers. The samples are the
 layout seeds, because the tasks of one layout seed depend on each other through the policy that they share.
@@ -17,18 +17,17 @@ from creditflow.envs.errors import DataError
 from creditflow.train.bench.presets import SharedWork
 from creditflow.train.bench.shared.batch import Sampling
 from creditflow.train.bench.shared.features import make_features
-from creditflow.train.bench.shared.learning import KLUpdate, SharedCurve, learn_shared
+from creditflow.train.bench.shared.learning import AdamUpdate, KLUpdate, SharedCurve, learn_shared
 from creditflow.train.bench.shared.metrics import SharedMeasures, measure_shared
 from creditflow.train.bench.shared.policy import LinearPolicy, policy_with_success
 from creditflow.train.bench.shared.stack import StackedTasks
-from creditflow.train.bench.shared.tasks import SHARED_KINDS, ViewedTask, viewed_tasks
+from creditflow.train.bench.shared.tasks import SHARED_KINDS, ViewedTask, keys_of, kind_of_tasks, viewed_tasks
 from creditflow.train.bench.studies import Keys, Study
 from creditflow.train.settings.update import LossConfig
 
 __all__ = ["SharedCell", "assemble", "cells_of", "learned_names", "run_unit", "start_of", "trained_tasks"]
 
 STANDARD_SUCCESS: Final = 0.25
-STANDARD_KIND: Final = "pits"  # the kind of the cells in which something else is varied
 MIN_BATCHES, MAX_BATCHES = 3, 32
 Aggregation = Literal["auto", "token_mean", "trajectory_mean", "turn_mean"]
 
@@ -44,6 +43,7 @@ class SharedCell:
         size: G, rollouts per task.
         success: J0, mean exact success of the initial policy on the training tasks.
         aggregation: loss aggregation; "auto" is each scheme's own.
+        rate: learning rate of Adam; 0: steps of a given KL divergence.
         learn: whether learning curves are measured, not only the metrics of a single step.
     """
 
@@ -53,12 +53,13 @@ class SharedCell:
     size: int = 8
     success: float = STANDARD_SUCCESS
     aggregation: Aggregation = "auto"
+    rate: float = 0.0
     learn: bool = True
 
     @property
     def keys(self) -> Keys:
         """Whether each state has its own key, several states share one, or every visit has a new one."""
-        return "aliased" if self.kind == "alias" else "fresh" if self.kind == "fresh" else "distinct"
+        return keys_of(self.kind)
 
     @property
     def condition(self) -> str:
@@ -67,6 +68,7 @@ class SharedCell:
             "" if self.features == "local" else f"{self.features} features",
             "" if self.success == STANDARD_SUCCESS else f"J0 {self.success:g}",
             "" if self.aggregation == "auto" else f"{self.aggregation.replace('_', ' ')} for all",
+            f"Adam {self.rate:g}" if self.rate else "",
         ]
         return ", ".join(filter(None, parts))
 
@@ -85,12 +87,13 @@ class SharedCell:
 def cells_of(work: SharedWork) -> list[SharedCell]:
     """All cells: every kind in the standard setting, then one property varied at a time."""
     cells = [SharedCell(kind) for kind in work.kinds]
-    learn = work.learn_variations
-    cells += [SharedCell(STANDARD_KIND, aggregation=aggregation) for aggregation in work.aggregations]
-    cells += [SharedCell(STANDARD_KIND, features=name, learn=learn) for name in work.features]
-    cells += [SharedCell(STANDARD_KIND, batch=batch, learn=learn) for batch in work.batches]
-    cells += [SharedCell(STANDARD_KIND, size=size, learn=learn) for size in work.sizes]
-    cells += [SharedCell(STANDARD_KIND, success=success, learn=False) for success in work.successes]
+    standard, learn = work.varied, work.learn_variations
+    cells += [SharedCell(standard, aggregation=aggregation) for aggregation in work.aggregations]
+    cells += [SharedCell(standard, features=name, learn=learn) for name in work.features]
+    cells += [SharedCell(standard, batch=batch, learn=learn) for batch in work.batches]
+    cells += [SharedCell(standard, size=size, learn=learn) for size in work.sizes]
+    cells += [SharedCell(standard, rate=rate, learn=learn) for rate in work.rates]
+    cells += [SharedCell(standard, success=success, learn=False) for success in work.successes]
     return list(dict.fromkeys(cells))
 
 
@@ -149,9 +152,10 @@ def run_unit(
     )  # fmt: skip
     undefined, curves = dict(measured.undefined), dict[str, SharedCurve]()
     if cell.learn:
+        update = AdamUpdate(cell.rate, epochs=2, minibatches=2, unit=True) if cell.rate else KLUpdate(work.kl)
         found = learn_shared(
             policy, mdps, train, held_out, learned, np.random.default_rng([*stream, 2]), sampling=cell.sampling,
-            update=KLUpdate(work.kl), updates=work.updates, every=work.every,
+            update=update, updates=work.updates, every=work.every,
         )  # fmt: skip
         undefined |= found.undefined
         curves |= found.curves
@@ -189,11 +193,10 @@ def assemble(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> dict[str, 
             endpoints[f"{prefix}final"] = {n: _column(x[:, side, -1]) for n, x in learned.items()}
     for metric in MEASURED:
         endpoints[metric] = {name: [[part["measures"][name][metric]] for part in parts] for name in common("measures")}
-    kind = STANDARD_KIND if cell.kind == "fresh" else cell.kind
     return {
         "study": Study(
             "shared policy",
-            kind,
+            kind_of_tasks(cell.kind),
             cell.keys,
             cell.batch,
             cell.size,

@@ -48,6 +48,8 @@ class AdamUpdate:
         epochs: passes over the update's trajectories.
         minibatches: optimiser steps per epoch; trajectories are shuffled and split.
         betas, eps: parameters of Adam.
+        unit: whether credit is divided by its root mean square over the update's turns, so that schemes differ in direction and
+            in the balance between turns but not in scale.
     """
 
     lr: float = 0.03
@@ -55,6 +57,7 @@ class AdamUpdate:
     minibatches: int = 1
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
+    unit: bool = False
 
 
 class SharedCurve(NamedTuple):
@@ -169,6 +172,8 @@ class _Learner:
             direction = self._ascent(batch, turns, sampling, batch.policy)
             self.policy, _ = matched_step(self.policy, batch.tasks, direction, batch.visits, self._update.kl)
             return
+        if self._update.unit:
+            turns = turns.scaled()
         trajectories, rng = np.unique(turns.trajectory), np.random.default_rng([seed])
         for _ in range(self._update.epochs):
             count = self._update.minibatches

@@ -53,6 +53,11 @@ class LossTurns(NamedTuple):
             self.aggregation,
         )
 
+    def scaled(self) -> LossTurns:
+        """The turns with advantages of root mean square 1, or as they are if all are 0."""
+        root = float(np.sqrt(np.mean(self.advantage**2))) if len(self.advantage) else 0.0
+        return self._replace(advantage=self.advantage / root) if root > 0.0 else self
+
 
 def loss_turns(groups: Sequence[ArrayGroup], credits_: Sequence[Credit], aggregation: str = "auto") -> LossTurns:
     """The turns of an update's groups that are in the loss mask; the others are dropped, as a trainer drops their tokens.

@@ -80,6 +80,7 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
         "curves": [one["curves"] for one in studies],
         "variations": [one["study"] for cell, one in found if not cell.learn],
         "correlations": _correlations([Study.from_json(one["study"]) for one in studies]),
+        "rivals": [name for name in work.rivals if name in selection.schemes],
         "tasks": {"train": trained_tasks(cells[0], work), "held_out": work.held_out, "seeds": work.units},
         "updates": {"count": work.updates, "every": work.every, "kl": work.kl},
     }

@@ -1,12 +1,14 @@
 """The tasks of the suite: grids and Sokoban levels as tables, with what the policy sees of each state.
 
-Kinds: the four kinds of grid; ``fresh``, the grids of ``pits`` with state keys that never repeat (like a key that includes the
-history, which no two episodes share after their first turn); and ``sokoban``, the panel's levels with few states.
+Kinds: the four kinds of grid; ``sokoban``, the panel's levels with few states; ``trapdoors``, ``graded`` and ``long`` (see
+``kinds/grids.py``). ``fresh`` and ``sokoban-fresh`` are ``pits`` and ``sokoban`` with state keys that never repeat (like a key that
+includes the history, which no two episodes share after their first turn). In ``sokoban-boxes`` the text key shows the boxes
+alone, so that one key merges all places of the player.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -17,18 +19,25 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError, OracleLimitError, unknown_name_error
 from creditflow.envs.sokoban.levels.xsb import parse_level
+from creditflow.envs.sokoban.rules import FLOOR, PLAYER, PLAYER_ON_TARGET, TARGET, state_key
 from creditflow.envs.tasks import load_panel
-from creditflow.train.bench.exact.grid_layouts import KINDS, grid_mdp
+from creditflow.train.bench.exact.grid_layouts import KINDS, GridLayout, grid_mdp
 from creditflow.train.bench.exact.gridworlds import HORIZON
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
+from creditflow.train.bench.exact.sokoban_mdp import sokoban_boards
 from creditflow.train.bench.exact.tasks import GRID_BLOCK, SOKOBAN_HORIZON, grid_layouts
-from creditflow.train.bench.shared.views import grid_parts, sokoban_parts
+from creditflow.train.bench.shared.kinds.grids import LONG_HORIZON, graded, long_layouts, trapdoors
+from creditflow.train.bench.shared.kinds.views import grid_parts, sokoban_parts
+from creditflow.train.bench.studies import Keys
 
-__all__ = ["SHARED_KINDS", "ViewedTask", "viewed_tasks"]
+__all__ = ["SHARED_KINDS", "ViewedTask", "keys_of", "kind_of_tasks", "viewed_tasks"]
 
-SHARED_KINDS: Final = (*KINDS, "fresh", "sokoban")
+# new kinds come last: random streams depend on a kind's place
+SHARED_KINDS: Final = (*KINDS, "fresh", "sokoban", "trapdoors", "graded", "long", "sokoban-fresh", "sokoban-boxes")
+FRESH: Final[Mapping[str, str]] = {"fresh": "pits", "sokoban-fresh": "sokoban"}
+ALIASED: Final = ("alias", "sokoban-boxes")
 MAX_STATES: Final = 300  # of one Sokoban level
+WITHOUT_PLAYER: Final = bytes.maketrans(bytes([PLAYER, PLAYER_ON_TARGET]), bytes([FLOOR, TARGET]))
 
 
 class ViewedTask(NamedTuple):
@@ -41,6 +50,16 @@ class ViewedTask(NamedTuple):
 
     mdp: FiniteMDP
     parts: NDArray[np.int64]
+
+
+def kind_of_tasks(kind: str) -> str:
+    """The kind whose tasks these are; kinds with fresh keys have those of another kind."""
+    return FRESH.get(kind, kind)
+
+
+def keys_of(kind: str) -> Keys:
+    """Whether states have keys of their own, share them, or have a new one every time."""
+    return "aliased" if kind in ALIASED else "fresh" if kind in FRESH else "distinct"
 
 
 def viewed_tasks(kind: str, seed: int, unit: int, count: int) -> list[ViewedTask]:
@@ -68,26 +87,45 @@ def viewed_tasks(kind: str, seed: int, unit: int, count: int) -> list[ViewedTask
 
 
 def _tasks(kind: str, seed: int, unit: int, count: int) -> Iterator[ViewedTask]:
-    if kind == "sokoban":
-        levels = _levels()
+    kind = kind_of_tasks(kind)
+    if kind.startswith("sokoban"):
+        levels = _levels(boxes_only=kind == "sokoban-boxes")
         for i in np.random.default_rng([seed, unit]).permutation(len(levels)).tolist():
             yield levels[i]
-        return
-    first_block = unit * -(-count // GRID_BLOCK)
-    for layout in grid_layouts("pits" if kind == "fresh" else kind, seed, first_block):
-        mdp = grid_mdp(layout, HORIZON)
-        yield ViewedTask(mdp, grid_parts(layout, mdp))
+    elif kind == "long":
+        for layout in long_layouts(seed, unit):
+            mdp = grid_mdp(layout, LONG_HORIZON)
+            yield ViewedTask(mdp, grid_parts(layout, mdp))
+    elif kind in ("trapdoors", "graded"):
+        change = trapdoors if kind == "trapdoors" else graded
+        # at least two in three layouts can be changed
+        yield from (
+            ViewedTask(*found) for layout in _layouts("open", seed, unit, 2 * count) if (found := change(layout))
+        )
+    else:
+        for layout in _layouts(kind, seed, unit, count):
+            mdp = grid_mdp(layout, HORIZON)
+            yield ViewedTask(mdp, grid_parts(layout, mdp))
 
 
-@lru_cache(maxsize=1)
-def _levels() -> tuple[ViewedTask, ...]:
+def _layouts(kind: str, seed: int, unit: int, count: int) -> Iterator[GridLayout]:
+    """Layouts for one unit, which others do not have as long as no more than ``count`` are taken."""
+    return grid_layouts(kind, seed, unit * -(-count // GRID_BLOCK))
+
+
+@lru_cache(maxsize=2)
+def _levels(*, boxes_only: bool = False) -> tuple[ViewedTask, ...]:
     """The levels of the panel that have at most ``MAX_STATES`` states."""
     found = []
     for row in load_panel("sokoban", "standard-v1").rows:
         level = parse_level(str(row.locator["xsb"]))
         try:
-            mdp = replace(sokoban_mdp(level, SOKOBAN_HORIZON, cap=MAX_STATES), name=row.task_id)
+            mdp, boards = sokoban_boards(level, SOKOBAN_HORIZON, cap=MAX_STATES)
         except OracleLimitError:  # a larger level
             continue
+        texts = mdp.keys[: mdp.size]
+        if boxes_only:
+            texts = tuple(state_key(board.translate(WITHOUT_PLAYER)) for board in boards[: mdp.size])
+        mdp = replace(mdp, name=row.task_id, text_keys=texts + mdp.keys[mdp.size :])
         found.append(ViewedTask(mdp, sokoban_parts(level, mdp)))
     return tuple(found)

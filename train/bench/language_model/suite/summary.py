@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.train.bench.report.stated import judged
 from creditflow.train.statistics.clustered import ClusteredMean, crossed_mean, stratified_mean
 from creditflow.train.statistics.contrasts import Contrast, contrasts_of
 
@@ -107,10 +108,7 @@ def _outcome(prediction: Mapping[str, Any], families: Mapping[str, Family]) -> d
     if len(about) < len(prediction["families"]) or any({better, worse} - _known(family) for family in about):
         return {"outcome": "not run", "observed": "–"}
     pooled = stratified_mean([crossed_mean(_values(f, better, name) - _values(f, worse, name)) for f in about])
-    low, high = pooled.interval
-    margin = prediction.get("margin", 0.0)
-    outcome = "hit" if low > margin else "miss" if high < margin else "open"
-    return {"outcome": outcome, "observed": f"{pooled.mean:+.4f} [{low:+.4f}, {high:+.4f}]"}
+    return judged(pooled, prediction.get("margin", 0.0))
 
 
 def _known(family: Family) -> set[str]:

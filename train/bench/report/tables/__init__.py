@@ -5,6 +5,7 @@ from typing import Any
 
 from creditflow.train.bench.report.tables.exact import exact_tables
 from creditflow.train.bench.report.tables.played import played_tables
+from creditflow.train.bench.report.tables.rivals import rival_tables
 from creditflow.train.bench.report.tables.shared import shared_tables
 from creditflow.train.bench.report.tables.studies import study_tables
 from creditflow.train.bench.report.tables.table import Table
@@ -14,8 +15,10 @@ __all__ = ["Table", "suite_tables", "undefined_table"]
 
 def suite_tables(suite: Mapping[str, Any]) -> list[Table]:
     """All tables of a suite."""
+    if "variations" in suite:
+        return [*shared_tables(suite), *(rival_tables(suite, suite["rivals"]) if suite.get("rivals") else ())]
     if "studies" in suite:
-        return shared_tables(suite) if "variations" in suite else study_tables(suite)
+        return study_tables(suite)
     return exact_tables(suite) if "cells" in suite else played_tables(suite)
 
 

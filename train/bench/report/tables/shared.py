@@ -17,7 +17,7 @@ from creditflow.train.bench.report.tables.table import Table, number_text, order
 from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import crossed_mean
 
-__all__ = ["methods_in", "over_seeds", "shared_tables", "standard_studies"]
+__all__ = ["methods_in", "over_seeds", "shared_tables", "standard_studies", "study_label"]
 
 PREDICTORS: Mapping[str, str] = {
     "gain_small": "gain, KL 0.001 (M2)",
@@ -33,10 +33,11 @@ def shared_tables(suite: Mapping[str, Any]) -> list[Table]:
     studies = [Study.from_json(row) for row in suite["studies"]]
     standard = standard_studies(studies)
     varied = [study for study in studies if study not in standard]
-    single = [standard[0], *varied, *(Study.from_json(row) for row in suite["variations"])]
+    base = next((study for study in standard if varied and study.kind == varied[0].kind), standard[0])
+    single = [base, *varied, *(Study.from_json(row) for row in suite["variations"])]
     tables = [_learning_table(suite, standard), _step_table(suite, standard)]
     if varied:
-        tables.append(_varied_table(suite, [standard[0], *varied], "area", "Learning with one property varied"))
+        tables.append(_varied_table(suite, [base, *varied], "area", "Learning with one property varied"))
     if len(single) > 1:
         tables.append(_varied_table(suite, single, "gain", "Single steps with one property varied (M2)"))
     return [*tables, _correlation_table(suite)]
@@ -76,8 +77,14 @@ def _mean(studies: Sequence[Study], endpoint: str, name: str) -> float:
     return float(np.median(known) if endpoint == "variance" else known.mean()) if len(known) else float("nan")
 
 
+def study_label(study: Study) -> str:
+    """A study's tasks and setting in a few words, distinct within a suite."""
+    setting = f"{study.batch} × {study.size}" + (f", {study.condition}" if study.condition else "")
+    return f"{_label(study)}, {setting}"
+
+
 def _label(study: Study) -> str:
-    return study.kind if study.keys == "distinct" or study.kind == "alias" else f"{study.kind}, {study.keys} keys"
+    return f"{study.kind}, fresh keys" if study.keys == "fresh" else study.kind
 
 
 def _learning_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table:

@@ -1,0 +1,73 @@
+"""Predictions stated as data: a method is ahead of another, by more than a margin, at an endpoint of some studies.
+
+One of a run is a hit if the 95 % interval of the paired difference lies above the margin, a miss if it lies below, and open if
+the interval contains it. "No worse than" is a negative margin.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from creditflow.train.bench.report.contrasts import Measure, table_measure
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.report.summary import Summary
+from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, study_label
+from creditflow.train.bench.studies import Study
+from creditflow.train.statistics import ClusteredMean
+
+__all__ = ["check_stated", "judged", "load_stated"]
+
+EVERYTHING = ["all"]
+
+
+def judged(difference: ClusteredMean, margin: float = 0.0, digits: int = 4) -> dict[str, Any]:
+    """Outcome of one prediction: "hit", "miss" or "open"; and the observed difference with its interval."""
+    low, high = difference.interval
+    outcome = "hit" if low > margin else "miss" if high < margin else "open"
+    return {"outcome": outcome, "observed": Estimate.of(difference).text(digits, "+")}
+
+
+def load_stated(name: str) -> dict[str, Any]:
+    """The predictions that were written before a run, by the name of its preset."""
+    text = (files("creditflow.train.bench.report") / f"{name}.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)
+    return data
+
+
+def check_stated(predictions: Sequence[Mapping[str, Any]], suites: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each prediction with its outcome; "not run" without its suite, its studies or one of its methods.
+
+    A prediction names the methods "better" and "worse", a "suite", its "studies" by label (["all"] for all of them; of a
+    suite with exact values its kinds of task), an "endpoint", and possibly a "margin".
+    """
+    return [{**prediction, "hit": None, **_outcome(prediction, suites)} for prediction in predictions]
+
+
+def _outcome(prediction: Mapping[str, Any], suites: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    suite = next((suite for suite in suites if suite["name"] == prediction["suite"]), None)
+    found = None if suite is None else _measure(suite, prediction["studies"], prediction["endpoint"])
+    both = prediction["better"], prediction["worse"]
+    if found is None or not set(both) <= set(found[0]):
+        return {"outcome": "not run", "observed": "–"}
+    outcome = judged(found[1](*both), prediction.get("margin", 0.0))
+    return {**outcome, "hit": {"hit": True, "miss": False}.get(outcome["outcome"])}
+
+
+def _measure(suite: Mapping[str, Any], labels: Sequence[str], endpoint: str) -> tuple[Sequence[str], Measure] | None:
+    """The methods of some studies or cells of a suite, and how they are compared; None if one was not run."""
+    if "cells" in suite:
+        cells = [cell for cell in suite["cells"] if cell["curves"] and (labels == EVERYTHING or cell["kind"] in labels)]
+        if not cells or (labels != EVERYTHING and {cell["kind"] for cell in cells} != set(labels)):
+            return None
+        summary = Summary(cells)
+        return summary.learned, table_measure(summary, endpoint)
+    every = {study_label(study): study for study in map(Study.from_json, suite["studies"])}
+    if labels == EVERYTHING:
+        labels = list(every)
+    if not set(labels) <= set(every):
+        return None
+    chosen = [every[label] for label in labels]
+    return methods_in(chosen, endpoint), over_seeds(chosen, endpoint)

@@ -1,0 +1,80 @@
+"""How some schemes compare with all others, study by study: where they lead and where they lose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from creditflow.train.bench.report.contrasts import against
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.report.summary import baseline
+from creditflow.train.bench.report.tables.contrasts import contrast_table
+from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, study_label
+from creditflow.train.bench.report.tables.table import Table, ordered
+from creditflow.train.bench.studies import Study
+
+__all__ = ["rival_tables"]
+
+ENDPOINTS: Final = {"area": "area", "final": "final success"}
+ALL: Final = "mean of all studies"
+
+
+def rival_tables(suite: Mapping[str, Any], own: Sequence[str]) -> list[Table]:
+    """All schemes against the baseline, pooled and by study; then each scheme of ``own`` against all other methods by study."""
+    studies = [Study.from_json(row) for row in suite["studies"]]
+    methods = methods_in(studies, "area")
+    schemes = [name for name in suite["schemes"] if name in methods]
+    controls = [name for name in suite["controls"] if name in methods and "(" not in name]
+    pooled = contrast_table(schemes, {text: over_seeds(studies, name) for name, text in ENDPOINTS.items()})
+    base = baseline(schemes)
+    tables = [pooled]
+    for endpoint, text in ENDPOINTS.items():
+        order = ordered(schemes, lambda name, e=endpoint: over_seeds(studies, e)(name, "").mean)  # type: ignore[misc]
+        tables.append(_by_study(studies, endpoint, f"{text} over {base}, by study", base, (*order, *controls), schemes))
+    for name in (n for n in own if n in methods):
+        others = [other for other in (*schemes, *controls) if other != name]
+        tables.append(_lead_table(studies, name, others))
+    return tables
+
+
+def _by_study(
+    studies: Sequence[Study], endpoint: str, title: str, base: str, names: Sequence[str], schemes: Sequence[str]
+) -> Table:
+    names = [name for name in names if name != base]
+    rows = [["study", base, *names]]
+    for study in studies:
+        measure = over_seeds([study], endpoint)
+        family = against(base, schemes, measure)
+        cells = [
+            _text(Estimate.of(measure(name, base)), mark=name in family and family[name].separates) for name in names
+        ]
+        rows.append([study_label(study), f"{100 * measure(base, '').mean:.1f}", *cells])
+    measure = over_seeds(studies, endpoint)
+    rows.append(
+        [ALL, f"{100 * measure(base, '').mean:.1f}", *(_text(Estimate.of(measure(name, base))) for name in names)]
+    )
+    return Table(
+        title,
+        f"Percentage points, paired by layout seed, with 95 % intervals; * for a scheme: p below .05 after Holm's adjustment over the "
+        f"{len(schemes) - 1} schemes of the study.",
+        rows,
+        len(rows) - 2,
+    )
+
+
+def _lead_table(studies: Sequence[Study], own: str, others: Sequence[str]) -> Table:
+    rows = [["study", *others]]
+    for label, chosen in [*((study_label(study), [study]) for study in studies), (ALL, studies)]:
+        measure = over_seeds(chosen, "area")
+        rows.append([label, *(_text(Estimate.of(measure(own, other))) for other in others)])
+    return Table(
+        f"{own} minus other methods, area",
+        "Percentage points, paired by layout seed, with 95 % intervals that are not adjusted for their number.",
+        rows,
+        len(rows) - 2,
+    )
+
+
+def _text(estimate: Estimate, *, mark: bool = False) -> str:
+    points = Estimate(100 * estimate.mean, 100 * estimate.low, 100 * estimate.high)
+    return points.text(1, "+") + ("*" if mark else "")

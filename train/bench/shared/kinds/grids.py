@@ -1,0 +1,150 @@
+"""Grids that no scheme was designed on: lying shortcuts, graded exits, and ways of dozens of turns.
+
+``trapdoors``: on every shortest way lies a cell that most entries do not survive, and there is a longer way around. The most
+likely single result of entering is to pass, so distances count the trapdoor as a way, and one lucky rollout makes a group's
+observed graph do so too. ``graded``: two exits score less than the goal and end the episode. ``long``: walls and pits on a
+grid four times as large, with three times as many turns.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.bench.exact.grid_layouts import (
+    Cell,
+    GridLayout,
+    floor_depths,
+    grid_cells,
+    grid_mdp,
+    scattered,
+)
+from creditflow.train.bench.exact.gridworlds import HORIZON
+from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.shared.kinds.views import LESSER_EXIT, TRAPDOOR, grid_parts
+
+__all__ = ["LONG_HORIZON", "graded", "long_layouts", "trapdoors"]
+
+PASS: Final = 0.4  # probability of passing a trapdoor; otherwise one falls to the left or to the right, equally likely
+EXIT_SCORES: Final = (0.2, 0.5)
+MIN_EXIT_DEPTH: Final = 2  # turns from the start
+LONG_SIDE, LONG_WALLS, LONG_PITS, LONG_HORIZON = 12, 40, 8, 60
+MIN_LONG_DISTANCE, MAX_LONG_DISTANCE = 12, 24
+Parts = NDArray[np.int64]
+
+
+def trapdoors(layout: GridLayout) -> tuple[FiniteMDP, Parts] | None:
+    """An open grid with trapdoors, and what the policy sees; None if it has no way around them.
+
+    The trapdoors are all cells of shortest ways at the smallest number of turns from the start for which the goal can still be
+    reached without them. A fall ends the episode.
+    """
+    acting, (goal, *_) = grid_cells(layout)
+    on_shortest = _shortest_ways(layout, goal)
+    chosen = next((cells for _, cells in sorted(on_shortest.items()) if _way_around(layout, goal, cells)), None)
+    if chosen is None:
+        return None
+    plain = grid_mdp(layout, HORIZON)
+    size, ends = plain.size, len(plain.terminal_score)
+    after = plain.next_states[:, :, 0]
+    moved = after != np.arange(size)[:, None]
+    entered = moved & np.isin(after, [acting.index(cell) for cell in chosen])
+    falls = np.where(entered[:, :, None], size + ends + np.arange(2), plain.next_states)
+    chances = np.array([PASS, (1.0 - PASS) / 2.0, (1.0 - PASS) / 2.0])
+    fallen = tuple(f"{layout.digest}:fallen {side}" for side in ("left", "right"))
+    mdp = replace(
+        plain,
+        name=f"{layout.digest}:trapdoors",
+        keys=plain.keys + fallen,
+        text_keys=plain.text_keys + fallen,
+        next_states=np.concatenate([plain.next_states, falls], axis=2).astype(np.int32),
+        transition_probs=np.where(entered[:, :, None], chances, np.array([1.0, 0.0, 0.0])),
+        terminal_score=np.concatenate([plain.terminal_score, np.zeros(2)]),
+        terminal_success=np.concatenate([plain.terminal_success, np.zeros(2, np.bool_)]),
+    )
+    return mdp, grid_parts(layout, mdp, dict.fromkeys(chosen, TRAPDOOR))
+
+
+def _shortest_ways(layout: GridLayout, goal: Cell) -> dict[int, list[Cell]]:
+    """The cells between start and goal that lie on shortest ways, by turns from the start."""
+    from_start, from_goal = floor_depths(layout), _depths_from(layout, goal)
+    length = from_start[goal]
+    layers = defaultdict[int, list[Cell]](list)
+    for cell in sorted(from_start):
+        depth = from_start[cell]
+        if 0 < depth < length and cell in from_goal and depth + from_goal[cell] == length:
+            layers[depth].append(cell)
+    return layers
+
+
+def _depths_from(layout: GridLayout, cell: Cell) -> dict[Cell, int]:
+    """Turns between a cell and every other; moves can be taken back on an open grid."""
+    swapped = {cell: "S", layout.start: "."}
+    rows = ["".join(swapped.get((r, c), symbol) for c, symbol in enumerate(row)) for r, row in enumerate(layout.rows)]
+    return floor_depths(replace(layout, rows=tuple(rows)))
+
+
+def _way_around(layout: GridLayout, goal: Cell, cells: list[Cell]) -> bool:
+    """Whether the goal can be reached in time without these cells."""
+    return _depths_without(layout, cells).get(goal, HORIZON + 1) <= HORIZON
+
+
+def _depths_without(layout: GridLayout, cells: Sequence[Cell]) -> dict[Cell, int]:
+    """Turns from the start to every cell, with walls in place of some."""
+    rows = [
+        "".join("#" if (r, c) in cells else symbol for c, symbol in enumerate(row)) for r, row in enumerate(layout.rows)
+    ]
+    return floor_depths(replace(layout, rows=tuple(rows)))
+
+
+def graded(layout: GridLayout) -> tuple[FiniteMDP, Parts] | None:
+    """An open grid with two lesser exits, and what the policy sees; None if they would bar the way to a cell.
+
+    The exits are drawn from the layout's digest. Only the goal is a success.
+    """
+    acting, (goal, *_) = grid_cells(layout)
+    depth = floor_depths(layout)
+    pool = [cell for cell in acting if depth.get(cell, 0) >= MIN_EXIT_DEPTH]
+    order = np.random.default_rng(int(layout.digest, 16)).permutation(len(pool))[: len(EXIT_SCORES)]
+    exits = [pool[i] for i in order.tolist()]
+    inside = _depths_without(layout, exits)
+    reached = all(cell in _depths_without(layout, [one for one in exits if one != cell]) for cell in exits)
+    if not reached or inside.get(goal, HORIZON + 1) > HORIZON or len(inside) + len(exits) < len(depth):
+        return None
+    plain = grid_mdp(layout, HORIZON)
+    left = [acting.index(cell) for cell in exits]
+    kept = [state for state in range(plain.size) if state not in left]
+    number = np.zeros(len(plain.keys), np.int32)  # of each old state: the kept ones, the goal, the exits
+    number[[*kept, *range(plain.size, len(plain.keys)), *left]] = np.arange(len(plain.keys))
+    names = [f"{layout.digest}:exit {score:g}" for score in EXIT_SCORES]
+
+    def renamed(keys: tuple[str, ...]) -> tuple[str, ...]:
+        return (*(keys[state] for state in kept), *keys[plain.size :], *names)
+
+    mdp = replace(
+        plain,
+        name=f"{layout.digest}:graded",
+        keys=renamed(plain.keys),
+        text_keys=renamed(plain.text_keys),
+        next_states=number[plain.next_states[kept]],
+        transition_probs=plain.transition_probs[kept],
+        terminal_score=np.concatenate([plain.terminal_score, EXIT_SCORES]),
+        terminal_success=np.concatenate([plain.terminal_success, np.zeros(len(exits), np.bool_)]),
+        limit_score=plain.limit_score[kept],
+    )
+    return mdp, grid_parts(layout, mdp, {cell: LESSER_EXIT + i for i, cell in enumerate(exits)})
+
+
+def long_layouts(seed: int, unit: int) -> Iterator[GridLayout]:
+    """Yield large grids endlessly, others for every unit."""
+    rng = np.random.default_rng([seed, unit, LONG_SIDE])
+    while True:
+        rows, goal = scattered(rng, LONG_SIDE, LONG_WALLS, LONG_PITS)
+        layout = GridLayout(rows, ("." * LONG_SIDE,) * LONG_SIDE, 0)
+        if MIN_LONG_DISTANCE <= floor_depths(layout).get(goal, 0) <= MAX_LONG_DISTANCE:
+            yield layout
