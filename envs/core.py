@@ -71,7 +71,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
     observation_is_reply: ClassVar[bool] = False
     # True: the list of admissible actions reveals the answer, so it is for scripted agents, never for prompts
     actions_reveal_answer: ClassVar[bool] = False
-    # False: some admissible actions are free text (searches, answers) and not in the list of admissible actions
+    # False: some admissible actions are free text (searches, answers), so the list of admissible actions is incomplete
     lists_all_actions: ClassVar[bool] = True
     metadata: dict[str, Any] = {"render_modes": []}
 
@@ -127,12 +127,12 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         return text
 
     def parse_text(self, text: str) -> ParsedT | None:
-        """Return what an action's text is read as; None if it cannot be parsed. Texts that are read alike are one action."""
+        """Return the parsed action of a text; None if it cannot be parsed. Texts with equal results are the same action."""
         return self._parse(text)[0]
 
     @property
     def observation_memory(self) -> str:
-        """What later observations depend on, beside ``state_key``, the present observation and the actions; "" for nothing."""
+        """Whatever later observations depend on besides ``state_key``, the present observation and the actions; "" for nothing."""
         return ""
 
     def _extra_info(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The ``creditflow`` command: one entry point, lazy imports, errors without tracebacks.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 data or an extra is missing, 130 interrupted.
+Exit codes: 0 success, 1 failure, 2 wrong usage, 3 data or an extra is missing, 130 interrupted.
 
 Why argparse: ``creditflow --help`` must import nothing heavy and start at once; typer and cyclopts import rich (and
 pydantic), tyro imports every annotated module. Most of the remaining start-up time is the import of Gymnasium and NumPy: importing

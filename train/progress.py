@@ -1,4 +1,4 @@
-"""Progress on long work: a bar on a terminal, otherwise a plain line now and then; and lines printed above the bar.
+"""Progress of long work: a bar on a terminal, otherwise a plain line at intervals; and lines printed above the bar.
 
 Why tqdm and not rich: rich takes 14 MB, wraps tables to the width of the terminal, and has nothing that is needed here.
 """

@@ -66,18 +66,18 @@ class Sampling:
             )
 
     def check_context(self, context: int) -> None:
-        """Require that a prompt of one token and the longest completion fit into a context.
+        """Check that the longest completion leaves at least one token of a context for the prompt.
 
         Args:
-            context: maximum length of prompt and completion together, in tokens (0: unknown).
+            context: maximum length of prompt and completion together, in tokens; 0 if unknown.
 
         Raises:
             ConfigError: no prompt fits, so every episode would end without a turn.
         """
         if self.max_new_tokens >= context > 0:
             raise ConfigError(
-                f"max_new_tokens is {self.max_new_tokens} in a context of {context} tokens, which leaves none for the prompt: "
-                "lower max_new_tokens, or raise max_context if the model's own limit allows it"
+                f"max_new_tokens is {self.max_new_tokens} in a context of {context} tokens, which leaves none for the prompt; "
+                "lower max_new_tokens, or raise max_context if the model's limit allows it"
             )
 
     @property

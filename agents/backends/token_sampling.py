@@ -37,7 +37,7 @@ def sample_tokens(logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, A
 
 
 def token_probabilities(logits: Any, sampling: Sampling) -> Any:
-    """The distribution that ``sample_tokens`` draws from: float64 (R, V), rows sum to 1; all on one token for greedy decoding.
+    """float64 (R, V): the distribution from which ``sample_tokens`` samples; rows sum to 1, one-hot for greedy decoding.
 
     Args:
         logits: float32 (R, V).
@@ -56,7 +56,7 @@ def _log_softmax(logits: Any, sampling: Sampling) -> Any:
 
 
 def _weights(logprobs: Any, sampling: Sampling) -> Any:
-    """float64 (R, V): probabilities without normalisation, 0 where they are truncated."""
+    """float64 (R, V): unnormalised probabilities, 0 for truncated tokens."""
     probs = logprobs.double().exp()
     return _truncate(probs, sampling) if sampling.top_k or sampling.top_p < 1.0 else probs
 

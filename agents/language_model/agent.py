@@ -162,7 +162,7 @@ class LanguageModelAgent:
         self.name = name
         limit = backend.context
         if max_context > limit > 0:
-            raise ConfigError(f"max_context is {max_context}, but the model's own limit is {limit} tokens")
+            raise ConfigError(f"max_context must be at most the model's limit of {limit} tokens, got {max_context}")
         self.max_context = max_context or limit
         sampling.check_context(self.max_context)
 

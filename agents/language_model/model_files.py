@@ -55,9 +55,9 @@ def check_model_files(folder: str | Path) -> None:
 
 
 def check_token_ids(folder: str | Path) -> None:
-    """Check that the ids in a folder's ``tokenizer.json`` are of a size that libraries can tabulate.
+    """Check that the token ids in a folder's ``tokenizer.json`` are not too large.
 
-    Some releases of ``tokenizers`` count from 0 to the largest id when a tokenizer is copied, so one damaged id takes
+    Some releases of ``tokenizers`` count from 0 to the largest id when a tokenizer is copied, so one damaged id could take
     unbounded time and memory. A folder without this file, or a name that is not a folder, is not checked.
 
     Raises:

@@ -1,4 +1,4 @@
-"""verl-agent's released projections from a completion to an action, quirks included, with the rule that a completion breaks.
+"""verl-agent's released projections from a completion to an action, including their quirks, and why a completion is invalid.
 
 ALFWorld and WebShop take the last 30 or 20 characters when the tags are missing and never check whether the action
 is admissible; Sokoban takes the first of up, down, left, right, still (in that order) that occurs anywhere inside
@@ -15,8 +15,8 @@ from creditflow.envs.errors import unknown_name_error
 
 __all__ = ["PROJECTIONS", "SOKOBAN_WORDS", "verl_agent_projection"]
 
-SOKOBAN_WORDS: Final = ("still", "up", "down", "left", "right")  # by the released numbers
-_ORDER: Final = ("up", "down", "left", "right", "still")  # in which the released code looks for them
+SOKOBAN_WORDS: Final = ("still", "up", "down", "left", "right")  # by the numbers of the released code
+_ORDER: Final = ("up", "down", "left", "right", "still")  # the order in which the released code searches for them
 _CJK: Final = re.compile("[\u4e00-\u9fff]")
 
 
@@ -40,7 +40,7 @@ def _between_tags(response: str) -> str | None:
 
 
 def _missing(response: str, inner: str | None) -> str:
-    """Which pair of tags is missing; "" if both are there."""
+    """Say which pair of tags is missing; "" if both are present."""
     if inner is None:
         return "there is no <action>…</action>"
     return "" if "<think>" in response and "</think>" in response else "there is no <think>…</think>"
@@ -66,7 +66,7 @@ def _search(response: str) -> tuple[str, str]:
             text = text.partition(closing)[0] + closing
             break
     opened = sum(len(re.findall(f"<{tag}>", response, re.IGNORECASE)) for tag in ("search", "answer"))
-    reason = "" if opened == 1 else f"<search> and <answer> must occur once in all, they are opened {opened} times"
+    reason = "" if opened == 1 else f"there must be exactly one <search> or <answer> tag, but {opened} are opened"
     for tag in ("search", "answer"):
         found = re.search(f"<{tag}>(.*?)</{tag}>", text, re.IGNORECASE | re.DOTALL)
         if found:

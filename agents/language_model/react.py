@@ -97,11 +97,11 @@ class ReflexionAgent(ReactAgent):
     def reflect(self, failed: Sequence[Trajectory], *, seed: int = 0, iteration: int = 0) -> list[str]:
         """Generate a reflection on every failed episode, and keep it for the task.
 
-        Each reflection has random numbers of its own, whatever other episodes failed.
+        Each reflection has its own random numbers, whichever other episodes failed.
 
         Args:
             failed: trajectories with texts; one per task.
-            seed, iteration: seed the sampling, with the task, replica and trial.
+            seed, iteration: seed of the sampling, together with task, replica and trial.
         """
         chat, sampling = self.model.conversations.chat, self.sampling
         requests = []

@@ -1,8 +1,8 @@
-"""A grid of symbols as seen by the player: a list of symbols with their offsets from it.
+"""A grid of symbols as seen by the player: a list of symbols with their offsets from the player.
 
-What a move does depends on what lies around the player, wherever that is on the board, so a small model that reads
-offsets learns from few boards what it would need many for with positions (see ``places``). The list leaves out far walls,
-so two boards may have one text: it is a prompt for studies of learning, not a full observation.
+The effect of a move depends on the cells around the player, not on the player's position on the board, so with offsets a
+small model learns from fewer boards than with positions (see ``places``). The list leaves out distant walls, so two boards may
+have the same text: it is a prompt for studies of learning, not a full observation.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from creditflow.agents.prompts.places import MAX_COLUMNS, MAX_ROWS, MIN_SIZE
 
 __all__ = ["around"]
 
-PLAYERS: Final = "APS"  # the grids' agent, Sokoban's player, and the player on a target
-ON_TARGET: Final = {"S": "O"}  # what lies under the player
-WALL: Final = "#"  # also what lies outside
+PLAYERS: Final = "APS"  # the agent in a grid, the player in Sokoban, and the player on a target
+ON_TARGET: Final = {"S": "O"}  # the symbol under the player
+WALL: Final = "#"  # also stands for cells outside the grid
 FREE: Final = "._"
-FREQUENT: Final = 3  # a symbol with so many cells is listed near the player only
+FREQUENT: Final = 3  # a symbol with at least this many cells is listed near the player only
 NEAR: Final = 2  # in moves
 
 
 def around(text: str) -> str:
-    r"""List the symbols around the player, the nearest first: up or down, then left or right, in cells.
+    r"""List the symbols around the player, nearest first, each with its offset in cells: up or down, then left or right.
 
-    Free cells are left out; symbols with three cells or more are listed within two moves, walls and what lies outside too.
-    A text that is not a grid with one player is returned unchanged.
+    Free cells are left out. Walls, cells outside the grid, and symbols with three cells or more are listed within two moves
+    only. A text that is not a grid with one player is returned unchanged.
 
     >>> around("#####\n#__P#\n#_OX#\n#___#\n#####")
     'Xd1 #u1 #r1 Od1l1 #u2 #u1l1 #u1r1 #r2 #d1r1'
@@ -56,5 +56,5 @@ def around(text: str) -> str:
 
 
 def _offset(cells: int, names: str) -> str:
-    """A direction and a number of cells; "" for none."""
+    """A direction and a number of cells; "" for 0."""
     return f"{names[cells > 0]}{abs(cells)}" if cells else ""

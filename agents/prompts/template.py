@@ -27,7 +27,7 @@ class Slots:
         history: the last k turns, in windowed prompts only.
         observation: the latest observation.
         cells: a grid observation as a list of positions (see ``places``); the observation itself if it is not a grid.
-        around: a grid observation as seen by its player (see ``around``); the observation itself if it is not such a grid.
+        around: a grid observation as offsets from its player (see ``around``); the observation itself if it is not such a grid.
         actions: admissible actions, one a line.
         refused: why the last action was rejected; "" if it was not.
         lessons: reflections on earlier trials; "" in the first trial.

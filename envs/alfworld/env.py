@@ -115,7 +115,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
     # -- AgentEnv ----------------------------------------------------------------------------------------------------
     @property
     def observation_memory(self) -> str:
-        """The moved objects, which augmented observations name; the engine's replies depend on the state alone."""
+        """The moved objects, which augmented observations mention; the engine's replies depend on the state alone."""
         return "" if self._view is OBSERVATIONS["raw"] else repr(list(self._history.moves.items()))
 
     def _start(self, task: Task) -> None:

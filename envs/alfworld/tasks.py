@@ -140,7 +140,9 @@ class FolderTasks:
     def __init__(self, root: Path, paths: Sequence[Path]) -> None:
         self.root, self.paths = root, tuple(paths)
         self._ids: dict[str, int] = {}
-        self._complete = False  # whether every file was parsed; unsolvable and equal games leave fewer ids than files
+        self._complete = (
+            False  # whether every file was parsed; with unsolvable or equal games there are fewer ids than files
+        )
         self._tasks: OrderedDict[int, Task] = OrderedDict()
 
     def sample(self, rng: np.random.Generator) -> Task:

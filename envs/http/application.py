@@ -62,7 +62,7 @@ def application(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        app.state.body_memory = BodyMemory()  # its timer belongs to this event loop
+        app.state.body_memory = BodyMemory()  # created here, because its timer belongs to this event loop
         batcher.start()
         yield
         await batcher.stop()

@@ -120,7 +120,7 @@ class Batcher(Generic[RequestT, ResponseT]):
             results: Sequence[ResponseT | BaseException]
             try:
                 results = await loop.run_in_executor(self._pool, self._process, requests)
-            except BaseException as error:  # whatever the function raises is the response to its requests
+            except BaseException as error:  # whatever the function raises answers its requests
                 if task is not None and task.cancelling():  # by ``stop``
                     raise
                 results = [error] * len(batch)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BODY_SECONDS", "BadRequestError", "BodyMemory", "read_body", "read_json", "with_deadline"]
 
-TIMEOUT: Final = "creditflow.timeout"  # keys of a request's ASGI scope: its deadline, an asyncio.Timeout,
-BODY: Final = "creditflow.body"  # and its body, a Body
+TIMEOUT: Final = "creditflow.timeout"  # key of a request's ASGI scope for its deadline, an asyncio.Timeout
+BODY: Final = "creditflow.body"  # key of a request's ASGI scope for its Body
 BODY_SECONDS: Final = 20.0  # from the end of a request's header to the end of its body
 MAX_UNFINISHED: Final = 64 * 2**20  # bytes of unfinished bodies, over all connections
 MIN_BODIES: Final = 8  # bodies of full size that must fit at least
@@ -41,12 +41,12 @@ class Body:
     """An unfinished body.
 
     Args:
-        timeout: of the whole request; it is expired early if the body is late or its memory is needed.
+        timeout: timeout of the request; it expires early if the body is late or its memory is needed.
 
     Attributes:
         timeout: as given.
-        ends: time of the event loop at which the body must have arrived.
-        size: bytes so far.
+        ends: time of the event loop by which the body must have arrived.
+        size: bytes received so far.
         dropped: whether the request was ended because of its body.
     """
 
@@ -60,11 +60,11 @@ class Body:
 class BodyMemory:
     """The unfinished bodies of a server: each has ``BODY_SECONDS``, and when their memory is full, the oldest one is dropped.
 
-    Otherwise clients that send most of a body and then stall would occupy the size of a body per connection. As all have the
-    same time, the oldest is the first to be late, and one timer serves all.
+    Otherwise clients that send most of a body and then stall would occupy the size of a body per connection. As all bodies
+    have the same time, the oldest is the first to be late, so one timer suffices for all.
 
     Attributes:
-        limit, used: bytes.
+        limit, used: maximum and present size of all unfinished bodies, in bytes.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class BodyMemory:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, timeout: asyncio.Timeout) -> Body:
-        """Register the body of a request."""
+        """Register the body of a request with this timeout."""
         body = Body(timeout)
         self._unfinished[body] = None
         if self._timer is None:
@@ -102,7 +102,7 @@ class BodyMemory:
             body.timeout.reschedule(asyncio.get_running_loop().time())
 
     def _drop_late(self) -> None:
-        """Drop the bodies whose time is over, and set the timer to the next one."""
+        """Drop the bodies whose time is over, and set the timer for the next one."""
         loop, self._timer = asyncio.get_running_loop(), None
         while self._unfinished:
             oldest = next(iter(self._unfinished))
@@ -115,11 +115,9 @@ class BodyMemory:
 def with_deadline(
     function: Callable[[Request], Awaitable[Response]], seconds: float
 ) -> Callable[[Request], Awaitable[Response]]:
-    """An endpoint that responds within ``seconds``, the time in which the body arrives included.
+    """Wrap an endpoint so that it responds within ``seconds``, including the time in which the body arrives.
 
-    Raises:
-        TimeoutError: at the deadline.
-        BadRequestError: a body that does not arrive in time.
+    The returned endpoint raises ``TimeoutError`` at the deadline, and ``BadRequestError`` if the body does not arrive in time.
     """
 
     async def within(request: Request) -> Response:
@@ -140,10 +138,10 @@ def _late_body() -> BadRequestError:
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Return the body of a request, of at most ``limit`` bytes; called in an endpoint ``with_deadline``, which a late body ends.
+    """Return the body of a request, of at most ``limit`` bytes. The endpoint must be wrapped by ``with_deadline``.
 
     Raises:
-        BadRequestError: a larger body, or one that does not arrive in time.
+        BadRequestError: the body is larger, or does not arrive in time.
     """
     memory: BodyMemory = request.app.state.body_memory
     memory.limit = max(memory.limit, MIN_BODIES * limit)

@@ -80,7 +80,7 @@ class JsonClient:
         self._next = 0
 
     def post(self, path: str, body: Any) -> Any:
-        """POST a JSON body and return the JSON response: plain data with finite numbers and without repeated keys.
+        """POST a JSON body and return the JSON response, plain data with finite numbers and unique keys.
 
         Raises:
             RetrievalError: no valid response from any URL; states the errors of the last attempts.

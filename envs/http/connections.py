@@ -180,7 +180,7 @@ class _Parser(h11.Connection):
         if self.their_state is h11.MUST_CLOSE:  # bytes after the last request are not parsed
             return h11.NEED_DATA
         event: Any = super().next_event()
-        kind = type(event)  # events have no subclasses, and isinstance on their abstract base takes ten times as long
+        kind = type(event)  # events have no subclasses; isinstance with their abstract base takes ten times as long
         if kind is h11.Data:
             if event.chunk_start:
                 self._chunks += 1

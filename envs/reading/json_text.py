@@ -93,7 +93,7 @@ def decode_json(text: str, *, locate: bool = True) -> Any:
 
     Args:
         text: the text.
-        locate: find the line of a repeated key, which takes many times as long as decoding; False for servers.
+        locate: whether to find the line of a repeated key, which takes many times as long as decoding; False for servers.
 
     Raises:
         ValueError: not JSON, a repeated key, NaN or an infinity, too many levels; names no file.

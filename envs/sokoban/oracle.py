@@ -91,7 +91,9 @@ class _Cache:
             if found is not None:
                 self._entries.move_to_end(key)
                 if found.table is not None:
-                    found.table.check_memory(memory_mb * 2**20)  # the limit of this call, not of the one that built it
+                    found.table.check_memory(
+                        memory_mb * 2**20
+                    )  # by this call's limit, not that of the call that built it
                 return found
             oracle = LevelOracle(level, memory_mb)
             self._entries[key] = oracle

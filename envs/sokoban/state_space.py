@@ -90,10 +90,10 @@ class StateTable:
             by_rank[np.arange(len(self.subsets)), floor_of_box[column]] = TAKEN
 
     def check_memory(self, memory: int) -> None:
-        """Require that the search of this table fits into a limit in bytes.
+        """Check that the search of this table fits into ``memory`` bytes.
 
         Raises:
-            OracleLimitError: it does not.
+            OracleLimitError: it needs more.
         """
         if self.needed > memory:
             raise OracleLimitError(

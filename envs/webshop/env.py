@@ -137,7 +137,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         self._move_to(INDEX, ())
 
     def _goal_of(self, task: Task) -> tuple[Goal, int]:
-        """The goal of a task and its number; a task that the source made from a goal is not parsed again."""
+        """The goal of a task and its number; a task that the source made is looked up instead of parsed again."""
         number = self.goal_tasks.number_of(task.task_id)
         if number >= 0:
             return self.stock.goals[number], number

@@ -53,11 +53,11 @@ class GoalOracle:
         if state.page == "done":
             return 0.0 if self.shop.purchase(state).score == 1.0 else math.inf
         best, perfect, exact = math.inf, self.plan.perfect(), self.plan.exact
-        begun = state.asin if state.options else ""  # the product with chosen options
+        begun = state.asin if state.options else ""  # the product whose options are partly chosen
         for asin, steps in self._near(state):
             if asin in perfect and asin != begun:
                 best = min(best, steps + perfect[asin] + 1)
-            elif asin == begun or not exact:  # of a large catalogue ``perfect`` has only some products
+            elif asin == begun or not exact:  # in a large catalogue ``perfect`` has only some of the products
                 chosen = dict(state.options) if asin == begun else {}
                 clicks = self.plan.clicks_to_perfect(self.shop.catalogue.product(asin), chosen)
                 best = min(best, steps + clicks + 1) if clicks >= 0 else best

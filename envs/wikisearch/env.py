@@ -91,7 +91,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
     ) -> None:
         if render_mode not in (None, "ansi") or oracle not in ("exact", "proxy"):
             raise ConfigError(
-                f"render_mode is None or 'ansi', oracle exact or proxy; got {short_repr(render_mode)}, {short_repr(oracle)}"
+                f"render_mode must be None or 'ansi' and oracle 'exact' or 'proxy', got {short_repr(render_mode)} and "
+                f"{short_repr(oracle)}"
             )
         self.budget = Budget(top_k, max_calls, max_tokens, max_passage_chars)
         library = open_library(

@@ -1,8 +1,8 @@
-"""Analysis of RewardFlow: the size of the groups' state graphs, and how far rollouts repeat each other.
+"""Analysis of RewardFlow: the size of the groups' state graphs, and how often rollouts repeat each other's states.
 
 Graphs are the paper's: distinct states and (state, action, next state) edges of a group, without invalid or ineffective
-transitions. Unique and total states by group size (its figure 4, eq. 1) are over all sub-groups of g of
-the G rollouts, exactly: a state that m rollouts visit is missing from C(G − m, g) of the C(G, g) sub-groups.
+transitions. Unique and total states by group size (its figure 4, eq. 1) are exact means over all sub-groups of g of the G
+rollouts: a state that m rollouts visit is missing from C(G − m, g) of the C(G, g) sub-groups.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def analyse(groups: Sequence[Group], *, key: Literal["state", "text"] = "state",
 
     Args:
         groups: groups of the log.
-        key: which key states are compared by.
+        key: the key by which states are compared.
 
     Raises:
         NotDefined: the log has no turns.

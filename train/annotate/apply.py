@@ -24,8 +24,8 @@ def annotate(groups: Sequence[Group], annotator: Annotator, *, overwrite: bool =
         overwrite: replace existing values of the same names, which are an error otherwise.
 
     Raises:
-        AnnotationError: values of these names exist; or a wrong number of values, missing turns or names, a non-finite
-            value.
+        AnnotationError: values of these names exist and not ``overwrite``; the number, names or shapes of the returned values
+            are wrong, or a value is not finite.
     """
     names = (*annotator.turn_names, *annotator.trajectory_names, *annotator.token_names)
     if not overwrite:

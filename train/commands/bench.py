@@ -16,16 +16,16 @@ Schemes that read annotations get them from the benchmark itself: --schemes pica
 earlier rollouts, and also pica[exact], with exact values, where there are any. The preset full compares all of these
 schemes; the other presets only those named.
 
-The preset confirmation compares the variants of grouptd with published schemes on tasks, feature maps and optimisers that it
-was not designed on; its predictions were written first.
+The preset confirmation compares the variants of grouptd with published schemes on tasks, feature maps and optimisers for which
+they were not designed; its predictions were written first.
 
-The preset lm trains small language models from scratch with every method, on tasks of its own, and judges them exactly; it
-needs the extra train.
+The preset lm trains small language models from scratch with every method, on tasks of its own instead of --envs, and evaluates
+them exactly; it needs the extra train.
 
 Writes results.json, rollouts-*.jsonl.gz, *.png, report.html, and run.json (everything that determines the figures).
 An interrupted run that is started again with --resume and the same settings does only what is missing. With other
-settings or other code --resume is refused, and --force starts anew. Exit code 1: a sanity check on a control failed, so
-the figures are meaningless.
+settings or other code --resume is an error, and --force starts anew. Exit code 1: a sanity check failed, so the figures are
+meaningless.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preset", choices=[*PRESETS, *LM_PRESETS], default="quick", help="amount of work (default quick)"
     )
-    parser.add_argument("--device", default="cpu", help="where language models are trained (default cpu)")
+    parser.add_argument("--device", default="cpu", help="device of the language models (presets lm; default cpu)")
     parser.add_argument("--seed", type=int, default=0, help="random seed for tasks and rollouts (default 0)")
     parser.add_argument(
         "--workers", type=positive, default=min(2, os.cpu_count() or 1), help="number of processes (default 2)"
@@ -99,14 +99,16 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.predictions or args.credit_set or args.json:
         if not args.predictions or args.show:
-            raise ConfigError("--credit-set and --json belong to --predictions FILE, which does not go with --show")
+            raise ConfigError("--credit-set and --json need --predictions FILE, which cannot be combined with --show")
         return score(args)
     if args.show:
         document = read_results(Path(args.show))
         with loading(f"{args.show}: its parts contradict each other"):
             return _present(document, Path(args.out) if args.out else None)
     if not args.out or args.seed < 0:
-        raise ConfigError("creditflow bench needs --out DIR (or --show FILE), and a seed of at least 0")
+        raise ConfigError(
+            f"creditflow bench needs --out DIR (or --show FILE) and a --seed of at least 0, got --seed {args.seed}"
+        )
     schemes = [name for name in args.schemes.split(",") if name]
     for name in schemes:
         scheme_entry(name)

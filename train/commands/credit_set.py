@@ -1,4 +1,4 @@
-"""Build a set of credited turns, and score predictions on one: the actions behind `data build` and `bench`."""
+"""Build a credit set, and score predictions on one: the actions behind ``data build credit-set`` and ``bench --predictions``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--forks", type=positive, default=defaults.forks, metavar="K",
-        help=f"continuations per value where there are no tables, even (default {defaults.forks})",
+        help=f"number of continuations per value where there are no tables; must be even (default {defaults.forks})",
     )  # fmt: skip
     parser.add_argument(
         "--envs",
@@ -78,7 +78,7 @@ def add_score_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the arguments of ``bench`` that score predictions."""
     add_input(
         parser, "--predictions", metavar="FILE",
-        help="score a judge's numbers instead: JSON Lines of turn_id, score and, if rated, alternatives",
+        help="score a judge's ratings instead: JSON Lines of turn_id, score and, if rated, alternatives",
     )  # fmt: skip
     add_input(
         parser,

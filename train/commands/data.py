@@ -4,7 +4,7 @@ creditflow data list                                    embedded panels, and the
 creditflow data import webshop FOLDER --out STORE       the original product files, verified and indexed once
 creditflow data import searchr1 FILE --out LOG.jsonl    released Search-R1 trajectories as a trajectory log
 creditflow data build wiki --articles 1000 --out WIKI   a fictional encyclopedia: passages, questions, a search index
-creditflow data build credit-set --out TURNS.jsonl.gz   turns of agents with their values, to compare judges with
+creditflow data build credit-set --out TURNS.jsonl.gz   turns of agents with their values, to score judges on
 creditflow data verify webshop STORE                    check every file against its checksum
 creditflow data label LOG.jsonl --out LABELS.jsonl      pivots of search rollouts, to train a success model on
 """
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     wiki.add_argument("--questions", type=int, default=0, metavar="N", help="number of questions (default 0)")
     wiki.add_argument("--index", action="store_true", help="write a search index instead of a passage file")
     add_output(wiki, "--out", Output(kind="folder", owned=WIKI), required=True, metavar="WIKI", help="folder to create")
-    add_build_arguments(generated.add_parser("credit-set", help="turns with their values, to compare judges with"))
+    add_build_arguments(generated.add_parser("credit-set", help="turns with their values, to score judges on"))
     verifying = actions.add_parser("verify", help="check a store")
     verifying.add_argument("name", help=f"kind of store, one of: {', '.join(VERIFIABLE)}")
     add_input(verifying, "path", help="folder of the store")

@@ -14,8 +14,8 @@ in their own way: thought and action; the same with reflections between trials; 
 one search.
 
 With --exact no episode is played: every task is tabulated, the model gives the probability of every action in every state,
-and success follows without sampling noise, greedily and at --temperature. It takes hf:PATH, prompts that are a function of
-the state (history: window, window: 0), the dialect bare, and tasks whose states can be listed (Sokoban, grids, small houses).
+and success is computed without sampling noise, greedily and at --temperature. It needs hf:PATH, prompts that are a function
+of the state (history: window, window: 0), the dialect bare, and tasks whose states can be listed (Sokoban, grids, small houses).
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _add_exact_and_outputs(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=MAX_STATES,
         metavar="N",
-        help=f"largest number of states of a task (--exact only; default {MAX_STATES})",
+        help=f"maximum number of states of a task (--exact only; default {MAX_STATES})",
     )
     add_output(
         parser,
@@ -180,10 +180,10 @@ def _listed_tasks(env: EnvConfig, limit: int) -> list[Task]:
 
 
 def _run_exactly(args: argparse.Namespace, agent: Any, env: EnvConfig, tasks: Sequence[Task]) -> int:
-    """Print exact values.
+    """Evaluate exactly, and print or write the results.
 
     Raises:
-        ConfigError: another agent than hf:PATH, or an option that only episodes have.
+        ConfigError: the agent is not hf:PATH, or an option applies to episodes only.
     """
     from creditflow.agents.language_model.pretrained import open_tokenizer
     from creditflow.train.bench.language_model.evaluate import evaluate_exactly
@@ -193,7 +193,7 @@ def _run_exactly(args: argparse.Namespace, agent: Any, env: EnvConfig, tasks: Se
         raise ConfigError(f"--exact needs the model itself, --agent hf:PATH; got {short_repr(args.agent)}")
     for name, given in (("--reward", bool(args.reward)), ("--trials", args.trials > 1)):
         if given:
-            raise ConfigError(f"--exact plays no episodes, so {name} has no meaning with it")
+            raise ConfigError(f"--exact plays no episodes, so {name} has no effect; leave it out, or leave out --exact")
     result = evaluate_exactly(
         _at(agent, args.temperature, args.max_new_tokens),
         open_tokenizer(path),

@@ -1,4 +1,4 @@
-"""Collect the pure-Python wheels for an offline machine that has torch and transformers, on one with network.
+"""Download the pure-Python wheels that an offline machine with torch and transformers needs, on a machine with network.
 
 python -m creditflow.train.gpu.bundle --out build/wheels
 """
@@ -33,14 +33,19 @@ def build_bundle(folder: Path) -> int:
     """Download the wheels with pip and unpack them into ``folder``, to be put on PYTHONPATH.
 
     Raises:
-        DataError: a wheel is not pure, or the bundle is too large.
+        DataError: pip cannot download the wheels, a wheel is not pure Python, or the bundle is too large.
     """
     with tempfile.TemporaryDirectory() as temporary:
-        subprocess.run(  # noqa: S603 - pip, with names of our own
+        done = subprocess.run(  # noqa: S603 - pip, with names of our own
             [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", temporary,
              *BUNDLED],
-            check=True,
+            check=False,
         )  # fmt: skip
+        if done.returncode:
+            raise DataError(
+                f"pip could not download {', '.join(BUNDLED)} (exit code {done.returncode}, its messages are above); run this on "
+                "a machine with network and pip"
+            )
         wheels = sorted(Path(temporary).glob("*.whl"))
         impure = [wheel.name for wheel in wheels if not wheel.name.endswith("-none-any.whl")]
         if impure:

@@ -39,8 +39,8 @@ WITHOUT = {
     "igpo": "Sokoban's tasks have no answers",
     "trace": "Sokoban's tasks have no answers",
     "hcapo": "no annotator computes the likelihood of actions in hindsight",
-    "draco": "no annotator writes the citations of a rubric's judge",
-    "agent_opsd": "no annotator runs a teacher with a skill's text",
+    "draco": "no annotator counts the rubric criteria for which a judge cites a turn",
+    "agent_opsd": "no annotator runs a teacher prompted with a skill",
 }
 
 
@@ -63,7 +63,15 @@ class ShuffledGiGPO(credit.GiGPO):
 def curves(
     folder: Path, *, seeds: Sequence[int], schemes: Sequence[str], overrides: Sequence[str], toy: bool
 ) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Named runs: per seed one SFT run, then one run per scheme and control."""
+    """The runs by name: for every seed one SFT run, then one run per scheme and control.
+
+    Args:
+        folder: folder of the runs.
+        seeds: random seeds; with ``toy`` only the first.
+        schemes: names of the schemes and controls; if empty, the controls and all schemes that need no fields of a task.
+        overrides: ``a.b=c`` overrides of the settings.
+        toy: whether to use toy sizes on a CPU.
+    """
     credit.register(ShuffledGiGPO)
     registered = [name for name in credit.names() if name not in (*FIRST, *CONTROLS) and not lookup(name).task_fields]
     wanted = list(schemes) or [*FIRST, *CONTROLS, *registered]

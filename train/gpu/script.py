@@ -4,9 +4,9 @@
   PYTHONPATH=src:build/wheels python -m creditflow.train.gpu
   python -m creditflow.train.gpu --dry-run                  # the same script on a CPU, at toy size
 
-Three parts: equality tests on the device; throughput, memory and the fraction of the device's own measured ceilings;
-learning curves of every scheme and of controls from one SFT policy per seed. Writes gpu.json and the folder runs. gpu.json is
-rewritten after every check, and with --resume the checks that it contains are skipped, so an interrupted run can be continued.
+Three parts: equality tests on the device; throughput, memory, and their fraction of the device's measured limits; learning
+curves of every scheme and of controls from one SFT policy per seed. Writes gpu.json and the folder runs. gpu.json is rewritten
+after every check, and with --resume the checks that it contains are skipped, so an interrupted run can be continued.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ __all__ = ["update_policy"]
 
 POLICY_MEANS: Final = ("loss", "clip_fraction", "approx_kl", "entropy", "grad_norm")
 CRITIC_MEANS: Final = ("value_loss", "value_clip_fraction", "value_grad_norm")
-# of the first optimiser step, when the policy is still the one that sampled
+# of the first optimiser step, before which the policy is still the one that sampled
 FIRST_STEP_MAXIMA: Final = ("first_step_ratio_deviation", "sampler_mismatch_max")
 
 

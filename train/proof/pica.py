@@ -178,7 +178,7 @@ def _print_summary(result: dict[str, Any]) -> None:
           f"questions, {test['turns']} tool turns, {test['pivots']} of them pivots")  # fmt: skip
     for name, (value, low, high) in result["auc_with_95_percent_interval"].items():
         print(f"  {name:21} {'AUC ' if name != 'lead' else 'over lexical '}{value:.3f}  [{low:.3f}, {high:.3f}]")
-    print(f"  calibration error of f over all places: {result['calibration_error']:.3f}")
+    print(f"  calibration error of f over all turn ends: {result['calibration_error']:.3f}")
     print("\nablation (softmax table, trained-on questions), mean of the last quarter with a 95 % interval:")
     for name, row in result["ablation"].items():
         f1, turns = row["f1"], row["turns"]

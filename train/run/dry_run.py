@@ -72,7 +72,7 @@ def _check_annotator(spec: str) -> None:
         raise unknown_name_error("annotator", name, ANNOTATORS)
     wanted = ANNOTATORS[name][1]
     if wanted and not argument:
-        raise ConfigError(f"annotator {name!r} is written {name}:{wanted}")
+        raise ConfigError(f"annotator {name!r} needs an argument: write {name}:{wanted}")
     if argument and not wanted:
         raise ConfigError(f"annotator {name!r} takes no argument, got {short_repr(argument)}")
 
@@ -152,7 +152,7 @@ def _check_context(settings: TrainConfig, model: Any) -> None:
     limit = getattr(model.config, "max_position_embeddings", 0)
     if settings.prompting.max_context > limit > 0:
         raise ConfigError(
-            f"prompting.max_context is {settings.prompting.max_context}, the model's own limit is {limit} tokens"
+            f"prompting.max_context must be at most the model's limit of {limit} tokens, got {settings.prompting.max_context}"
         )
     settings.sampling.check_context(settings.prompting.max_context or limit)
 

@@ -96,7 +96,10 @@ class RolloutConfig:
                 f"branching.max_trajectories counts a group's {self.group_size} episodes too: {self.branching.max_trajectories} leaves no room"
             )
         if min(self.tasks, self.group_size, self.attempts) < 1:
-            raise ConfigError("tasks, group_size and attempts must be at least 1")
+            raise ConfigError(
+                "rollout.tasks, rollout.group_size and rollout.attempts must be at least 1, got "
+                f"{self.tasks}, {self.group_size} and {self.attempts}"
+            )
         if not self.temperature > 0.0:
             raise ConfigError(f"temperature must be positive: a policy is trained by sampling; got {self.temperature}")
 

@@ -163,7 +163,7 @@ def monotone(scheme: Scheme, rng: np.random.Generator) -> str:
 
 
 def keeps_sign(scheme: Scheme, rng: np.random.Generator) -> str:
-    """The step part never flips the sign of the outcome advantage."""
+    """The step advantage never flips the sign of the outcome advantage."""
     group = sample_group(scheme, rng, dense=True)
     credit = scheme.assign(group)
     outcome = credit.outcome_advantages[group.arrays.trajectory]

@@ -59,7 +59,7 @@ def hop_distances(
 
     Args:
         n: number of nodes.
-        source: (E,), where the edges begin, in order of the nodes where they end.
+        source: (E,), source nodes of the edges, sorted by target node.
         first: int64 (n+1,); edges ``first[i]:first[i+1]`` end in node i.
         goals: indices of the goal nodes.
         step: cost of an edge.
@@ -72,8 +72,8 @@ def hop_distances(
         distance[goal] = 0.0
     starts, before, unseen = first.tolist(), source.tolist(), np.inf
     queue = list(goals)
-    reachable = len(queue) + len(set(before).difference(queue))  # at most: only the nodes where edges begin
-    for node in queue:  # grows while it is read
+    reachable = len(queue) + len(set(before).difference(queue))  # upper bound: the goals and all source nodes
+    for node in queue:  # grows while it is iterated
         reached = distance[node] + step
         for other in before[starts[node] : starts[node + 1]]:
             if distance[other] == unseen:

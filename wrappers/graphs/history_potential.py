@@ -19,7 +19,7 @@ from creditflow.wrappers.recorder import full_thought
 __all__ = ["EFFECTIVE", "HISTORY", "HistoryPotential"]
 
 HISTORY: Final = ("gdcr",)
-# parameters of the scheme that r_t depends on
+# parameters of the scheme on which r_t depends
 EFFECTIVE: Final = (
     "answer", "decay", "directed", "exclude_query_entities", "max_cited", "observations", "rewarded_stages", "rule",
     "thoughts", "unreachable", "words_per_citation",
@@ -31,13 +31,13 @@ class HistoryPotential:
 
     Args:
         scheme: "gdcr".
-        **parameters: parameters of the scheme that r_t depends on: ``EFFECTIVE``, which has no weights and deviations.
+        **parameters: parameters of the scheme on which r_t depends: those in ``EFFECTIVE``, not its weights and scales.
 
     Attributes:
         value: Φ, the sum of r_t so far.
 
     Raises:
-        ConfigError: an unknown scheme, an invalid parameter, or one that changes the credit alone.
+        ConfigError: an unknown scheme, an invalid parameter, or one on which r_t does not depend.
     """
 
     def __init__(self, scheme: str, **parameters: Any) -> None:

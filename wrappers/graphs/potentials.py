@@ -55,11 +55,11 @@ class PotentialStore:
             stationary value of the state under the sampling policy).
         keep: number of most recent groups per task that are used; more if one version adds more. The order in which the
             groups of one version were added has no effect.
-        **parameters: parameters of the scheme that change its potential: ``EFFECTIVE``.
+        **parameters: parameters of the scheme on which its potential depends: those in ``EFFECTIVE``.
 
     Raises:
-        ConfigError: a scheme without potential, an invalid parameter or one that changes the credit alone, merged states,
-            or ``keep`` < 1.
+        ConfigError: a scheme without potential, an invalid parameter, one on which the potential does not depend, merged
+            states, or ``keep`` < 1.
     """
 
     def __init__(self, scheme: str, *, keep: int = 8, **parameters: Any) -> None:
@@ -115,15 +115,15 @@ class PotentialStore:
 
 
 def require_effect(scheme: str, parameters: Iterable[str], effective: Iterable[str]) -> None:
-    """Refuse parameters of a scheme that its potential does not depend on.
+    """Reject parameters of a scheme on which its potential does not depend.
 
     Raises:
-        ConfigError: names them, and those that it depends on.
+        ConfigError: there are such parameters; the message names them, and those on which the potential depends.
     """
     without = sorted(set(parameters) - set(effective))
     if without:
         raise ConfigError(
-            f"the potential of {scheme} does not depend on {', '.join(without)}, which would have no effect; it depends on "
+            f"the potential of {scheme} does not depend on {', '.join(without)}; remove what has no effect; it depends on "
             f"{', '.join(sorted(effective))}"
         )
 
@@ -183,7 +183,7 @@ def _grouptd(scheme: GroupTD) -> tuple[Callable[[Group], KeyedValues], float]:
 POTENTIALS: Mapping[str, PotentialFactory] = MappingProxyType(
     {"rewardflow": _rewardflow, "graphgpo": _graphgpo, "grouptd": _grouptd}
 )
-# parameters of each scheme that its potential depends on; ``form`` and ``merge`` have one permitted value
+# parameters of each scheme on which its potential depends; ``form`` and ``merge`` have one permitted value
 EFFECTIVE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "rewardflow": ("discount", "key", "merge"),

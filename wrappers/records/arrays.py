@@ -108,10 +108,11 @@ def number_keys(keys: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int32]
 
 
 def number_paths(keys: Sequence[str], lengths: NDArray[np.int64]) -> StateIndex:
-    """Index the states that trajectories pass through.
+    """Index the states of trajectories.
 
     Args:
-        keys: those of every trajectory that has turns, one after another: before each turn, and after the last one.
+        keys: state keys of every trajectory that has turns, one trajectory after another: before each turn, and after the
+            last one.
         lengths: int64 (G,), number of turns of each trajectory.
     """
     distinct_keys, number = number_keys(keys)
@@ -121,7 +122,7 @@ def number_paths(keys: Sequence[str], lengths: NDArray[np.int64]) -> StateIndex:
 
 
 def distinct(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Distinct codes, ascending, and how often each occurs, by one sort (for a few hundred codes a fraction of ``np.unique``).
+    """Distinct codes, ascending, and the count of each, by one sort (much faster than ``np.unique`` for a few hundred codes).
 
     >>> distinct(np.array([7, 3, 7]))
     (array([3, 7]), array([1, 2]))

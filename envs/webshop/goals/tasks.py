@@ -109,7 +109,7 @@ class GoalTasks:
         return Task(task_id, task_id, content)
 
     def number_of(self, task_id: str) -> int:
-        """The number of a task that this source has made, of equal goals the first; -1 for any other."""
+        """The goal number of a task that this source has made (the first of equal goals); -1 for any other task."""
         return self._known.get(task_id, -1)
 
     def sample(self, rng: np.random.Generator) -> Task:

@@ -55,7 +55,8 @@ def create_app(
     limits = limits or ServerLimits()
     if dialect not in DIALECTS or not 1 <= topk <= limits.topk:
         raise ConfigError(
-            f"expected dialect {', '.join(DIALECTS)} and topk 1 to {limits.topk}, got {short_repr(dialect)}, {short_repr(topk)}"
+            f"dialect must be one of {', '.join(DIALECTS)} and topk from 1 to {limits.topk}, got {short_repr(dialect)} and "
+            f"{short_repr(topk)}"
         )
 
     def search(batch: Sequence[Queries]) -> list[list[list[Hit]]]:

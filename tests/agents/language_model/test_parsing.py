@@ -91,7 +91,7 @@ def test_react_parses_what_it_writes_and_thoughts_may_have_several_lines() -> No
 
 ACTION, THINK = "there is no <action>…</action>", "there is no <think>…</think>"
 BLOCK = "there is no <search>…</search> and no <answer>…</answer>"
-TWICE = "<search> and <answer> must occur once in all, they are opened 2 times"
+TWICE = "there must be exactly one <search> or <answer> tag, but 2 are opened"
 
 
 @pytest.mark.parametrize(

@@ -129,11 +129,11 @@ def test_a_task_without_an_entity_graph_is_rejected_at_reset() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"store": PotentialStore("rewardflow")}, "would have no effect"),
-        ({"unknown": "zero"}, "would have no effect"),
+        ({"store": PotentialStore("rewardflow")}, "remove what has no effect"),
+        ({"unknown": "zero"}, "remove what has no effect"),
         (
             {"step_weight": 2.0, "std_eps": 0.1},
-            "gdcr does not depend on std_eps, step_weight, which would have no effect",
+            "gdcr does not depend on std_eps, step_weight; remove what has no effect",
         ),
         ({"decays": 2.0}, "did you mean 'decay'"),
     ],

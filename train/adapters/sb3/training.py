@@ -47,13 +47,16 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]] | None] = {
 
 
 class PlayTasks(gym.Wrapper[Any, Any, Any, Any]):
-    """Draw a task at every reset and collect finished episodes.
+    """Sample a task at every reset and collect finished episodes.
 
     Args:
         env: environment with a ``Recorder`` inside.
-        task_ids: tasks to draw from.
-        finished: list to which the trajectory of every episode is appended.
-        rng: generator of the draws.
+        task_ids: ids of the tasks to sample from.
+        finished: list to which the trajectory of every finished episode is appended.
+        rng: source of randomness.
+
+    Raises:
+        ConfigError: there is no ``Recorder`` inside the environment.
     """
 
     def __init__(
@@ -69,7 +72,7 @@ class PlayTasks(gym.Wrapper[Any, Any, Any, Any]):
         self._tasks, self._finished, self._rng = tuple(task_ids), finished, rng
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode of a drawn task, unless ``options`` name another."""
+        """Begin an episode of a sampled task, unless ``options`` are given."""
         task = self._tasks[int(self._rng.integers(len(self._tasks)))]
         return self.env.reset(seed=seed, options={"task_id": task} if options is None else options)
 
@@ -103,7 +106,7 @@ def learn_ppo(task_ids: Sequence[str], variant: str, *, steps: int, seed: int) -
         task_ids: Sokoban tasks of the embedded panel.
         variant: a key of ``VARIANTS``.
         steps: environment steps.
-        seed: random seed of PPO and of the drawn tasks.
+        seed: random seed of PPO and of the sampled tasks.
 
     Raises:
         MissingExtraError: stable-baselines3 is not installed.

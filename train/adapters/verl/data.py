@@ -1,4 +1,4 @@
-"""Write tasks as a data set for verl: a Parquet file whose rows carry the whole task, so that any node can play it.
+"""Write tasks as a data set for verl: a Parquet file whose rows contain the tasks' content, so that any node can play them.
 
   python -m creditflow.train.adapters.verl.data --env sokoban --panel standard-v1:train --out train.parquet
 
@@ -44,10 +44,10 @@ def rows_of(env: str, tasks: Sequence[Task], *, agent_loop: str = "creditflow") 
 
 
 def write_parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows; the file appears only once it is whole.
+    """Write rows; the file appears only when it is complete.
 
     Raises:
-        MissingExtraError: pyarrow, which verl brings, is not installed.
+        MissingExtraError: pyarrow, a dependency of verl, is not installed.
     """
     try:
         import pyarrow as pa
@@ -62,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the program's arguments."""
     parser.add_argument("--env", required=True, metavar="NAME", help="sokoban, alfworld, webshop, wikisearch")
     parser.add_argument("--panel", default="", metavar="NAME:SPLIT", help="an embedded panel")
-    parser.add_argument("--draw", type=int, default=0, metavar="N", help="number of tasks to draw from a generator")
-    parser.add_argument("--seed", type=int, default=0, help="random seed of the drawn tasks")
+    parser.add_argument("--draw", type=int, default=0, metavar="N", help="number of tasks to sample from a generator")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the sampled tasks")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of the environment")
     parser.add_argument("--agent-loop", default="creditflow", metavar="NAME", help="agent loop that plays the rows")
     add_output(parser, "--out", required=True, metavar="FILE.parquet", help="file to write")

@@ -1,4 +1,4 @@
-"""Rules for outputs: never over an input; over existing data only with ``--force`` or ``--resume``; one writer at a time.
+"""Rules for outputs: never an input; existing data only with ``--force`` or ``--resume``; one writer at a time.
 
 A command or program declares its inputs with ``add_input`` and its outputs with ``add_output``; the entry point then runs
 it inside ``claimed_by``. A command that reads the name of its output from a file calls ``claimed`` itself. An existing file
@@ -165,7 +165,7 @@ def _refuse_inputs(target: Target, inputs: Sequence[Path]) -> None:
 
 
 def _same(a: Path, b: Path) -> bool:
-    """Whether two paths are one file or folder: by symbolic and hard links, or by another spelling."""
+    """Whether two paths name the same file or folder, also through links or as relative and absolute path."""
     try:
         return a.samefile(b)
     except OSError:

@@ -16,18 +16,18 @@ _NUMBER: Final = re.compile(r"-\.?\d")
 
 
 class CommandParser(argparse.ArgumentParser):
-    """argparse, but for wrong options.
+    """argparse with better errors for wrong options.
 
-    argparse names a missing argument first, though it is missing only because its name was misspelt, and has
-    no suggestion for an unknown option. Wrong usage ends the program with code 2, as in argparse.
+    argparse reports a missing argument first, even if it is missing only because its name was misspelt, and suggests nothing
+    for an unknown option. Wrong usage ends the program with exit code 2, as in argparse.
     """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"allow_abbrev": False, "formatter_class": argparse.RawDescriptionHelpFormatter, **settings})
-        self._actions_by_name: Iterable[str] = ()  # of a command with several actions, each with a parser of its own
+        self._actions_by_name: Iterable[str] = ()  # of a command with several actions, each with its own parser
 
     def add_subparsers(self, **settings: Any) -> Any:
-        """Define actions below this command; the arguments after an action's name are left to that action's parser."""
+        """Define the actions of this command; the arguments after an action's name are left to that action's parser."""
         actions = super().add_subparsers(**settings)
         self._actions_by_name = actions.choices
         return actions

@@ -1,7 +1,7 @@
-"""Programs of their own, beside ``creditflow``: the same parser, output rules, error messages and exit codes.
+"""Programs beside ``creditflow``, with the same parser, output rules, error messages and exit codes.
 
-A program is a module with ``add_arguments`` and ``run``, as a command is, that is called by ``python -m``. Its ``args`` also
-have ``command_line``, for the provenance of its results.
+A program is a module with ``add_arguments`` and ``run``, like a command, that is run by ``python -m``. Its ``args`` also have
+``command_line``, for the provenance of its results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def run_program(name: str, arguments: Sequence[str] | None = None) -> int:
 
     Args:
         name: name of its module in ``creditflow.train``.
-        arguments: command line; default that of the process.
+        arguments: command-line arguments; by default those of the process.
     """
     module = import_module(f"creditflow.train.{name}")
     parser = CommandParser(prog=f"python -m creditflow.train.{name}", description=module.__doc__)
@@ -55,7 +55,7 @@ def reported(work: Callable[[], int], *, show_traceback: bool, again: str) -> in
     Args:
         work: the command.
         show_traceback: print the traceback of an error too.
-        again: the command line that shows the traceback, for the report of a defect.
+        again: the command line that shows the traceback, for bug reports.
     """
     try:
         return work()

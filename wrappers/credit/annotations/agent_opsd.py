@@ -1,4 +1,4 @@
-"""AgentOPSD: the outcome advantage scaled by how a teacher with the skill's text shifts the odds of success at each turn."""
+"""AgentOPSD: the outcome advantage of each turn scaled by how a teacher prompted with a skill changes the odds of success."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ VALUE_CLAMP: Final = 1e-6  # of the later values, as released
 class AgentOPSD(OutcomeScheme):
     """A_k = A ((1 − λ) + λ m_k) with m_k = clip(1 + b sign(A) z_k, 1 − b, 1 + b), A the group's outcome advantage.
 
-    Δ_k is the sum over turn k's tokens of log π_teacher − log π, the teacher being the same weights with the skill's text
+    Δ_k is the sum over turn k's tokens of log π_teacher − log π, where the teacher has the same weights and the skill's text
     before the prompt: the annotation "logp.teacher.gap", which no annotator of this package writes yet. V_k = sigmoid(logit
-    V_0 + Σ_{j≤k} Δ_j) from the group's mean outcome V_0, q_k = V_k − V_{k−1}, z_k = z of q over the episode's turns. Signs
-    stay as long as b and λ are below 1. Read in the released code only; ours: the paper preset, with V_0 from success in
-    [0, 1] and no eps. The released code takes V_0 from rewards of 10 per success, so it sits at its upper clamp as soon
-    as a tenth of the group wins; the z-score makes this nearly harmless.
+    V_0 + Σ_{j≤k} Δ_j) with V_0 the group's mean outcome, q_k = V_k − V_{k−1}, z_k the z-score of q over the episode's turns.
+    The sign of A is preserved if b and λ are below 1. The source is the released code only; ours: the paper preset, with V_0
+    from success in [0, 1] and no eps. The released code computes V_0 from rewards of 10 per success, so V_0 reaches its upper
+    clamp as soon as a tenth of the group succeeds; the z-score makes this nearly harmless.
 
     Attributes:
         clip: b.
@@ -70,7 +70,7 @@ class AgentOPSD(OutcomeScheme):
         """Score one group.
 
         Raises:
-            CreditError: a turn has no gap.
+            CreditError: a turn lacks the annotation.
         """
         episodes = group.episode_index
         outcome, turn_part = self.outcome_part(group)
@@ -98,7 +98,7 @@ class AgentOPSD(OutcomeScheme):
 
 
 def _sums(x: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
-    """float64 (M,): sums from the beginning of each episode to each turn."""
+    """float64 (M,): cumulative sums within each episode."""
     total = np.cumsum(x)
     start = np.append(0.0, total)[offsets[:-1]]
     sums: NDArray[np.float64] = total - np.repeat(start, np.diff(offsets))

@@ -1,4 +1,4 @@
-"""DRACO: the outcome advantage spread over turns by the rubric criteria that a judge cites them for."""
+"""DRACO: the outcome advantage distributed over turns by the rubric criteria for which an LLM judge cites them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ PASSED, FAILED = "rubric.passed", "rubric.failed"
 class DRACO(OutcomeScheme):
     """a_j = A_i N w_j / (n_j Σ w) on every token of turn j, with w = Q where A_i ≥ 0 and 1 − Q where A_i < 0.
 
-    Q_j = p_j / (p_j + f_j) for a turn cited by p_j passed and f_j failed criteria; turns without a citation take the mean Q
-    of the cited turns of their rollout. n_j are the turn's model tokens, N their sum, so that Σ_j n_j a_j = A_i N, and
-    signs stay. A_i is z of the rollout's score in the group. A rollout without citations keeps A_i, as in GRPO.
+    Q_j = p_j / (p_j + f_j) for a turn cited for p_j passed and f_j failed criteria; turns without a citation get the mean Q of
+    the cited turns of their rollout. n_j is the number of the turn's model tokens, N their sum, so that Σ_j n_j a_j = A_i N,
+    and the sign of A_i is preserved. A_i is the z-score of the rollout's score in the group. In a rollout without citations
+    every turn gets A_i, as in GRPO.
 
-    Read in the paper; its code was not obtained. Annotations "rubric.passed" and "rubric.failed", numbers ≥ 0, which no
-    annotator of this package writes yet. The paper's score (p − f)/(p + f) over the applicable criteria that some member
-    failed, 0 if there are none, is expected as the trajectory's ``score`` (or ``outcome="return"``). Ours: where all w
-    are 0 the rollout keeps A_i, which the paper leaves open; turns without tokens take no share; the sample deviation.
+    The source is the paper; its code was not obtained. The annotations "rubric.passed" and "rubric.failed" are numbers ≥ 0,
+    which no annotator of this package writes yet. The paper's score (p − f)/(p + f) over the applicable criteria that some
+    member failed, 0 if there are none, is expected as the trajectory's ``score`` (or ``outcome="return"``). Ours: where all w
+    are 0 every turn gets A_i, as the paper leaves this open; turns without tokens get no credit; the sample deviation.
 
     A short turn gets up to A_i N / n_j: ``diagnostics["largest"]`` is the largest |a| of the group.
     """
@@ -46,13 +47,16 @@ class DRACO(OutcomeScheme):
         """Score one group.
 
         Raises:
-            CreditError: a turn has no number of citations, or a negative one.
+            CreditError: a turn lacks an annotation, or has a negative one.
         """
         episodes = group.episode_index
         owner, size = episodes.episode, len(group)
         passed, failed = (turn_values(group, name, scheme=self.name)[episodes.stored] for name in (PASSED, FAILED))
         if (np.minimum(passed, failed) < 0.0).any():
-            raise CreditError(f"group {group.group_id!r}: {PASSED} and {FAILED} are numbers of criteria, none below 0")
+            raise CreditError(
+                f"group {group.group_id!r}: {PASSED} and {FAILED} must be numbers of criteria, at least 0, got "
+                f"{float(np.minimum(passed, failed).min()):g}"
+            )
         outcome, turn_part = self.outcome_part(group)
         cited = passed + failed > 0.0
         quality = np.divide(passed, passed + failed, out=np.zeros(len(passed)), where=cited)

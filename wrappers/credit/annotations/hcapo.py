@@ -18,27 +18,28 @@ __all__ = ["HCAPO"]
 
 @dataclass(frozen=True, kw_only=True)
 class HCAPO(OutcomeScheme):
-    """A = A_macro + ω A_micro, with A_macro = z of R in the group and A_micro = z of Q_t = ρ_t γ^(T − 1 − t) R over its turns.
+    """A = A_macro + ω A_micro: z-scores of R over the group, and of Q_t = ρ_t γ^(T − 1 − t) R over the turns of the group.
 
     ρ_t = clip(h_t / mean h over the rollout, 1 − c, 1 + c), h_t = exp(ℓ_t / temperature), and ℓ_t the mean log-probability
     of the taken action's tokens given its state and the rollout's **final state**: the annotation "logp.hindsight", which
-    no annotator of this package writes yet. Do no harm: negative A_micro in a successful rollout becomes 0.
+    no annotator of this package writes yet. In a successful rollout a negative A_micro becomes 0 ("do no harm").
 
-    Read in full notes of the paper; no code was found. Ours: the population deviation, the smoothing's last turn, and
-    that equal Q give 0. R = 0 gives Q = 0 whatever ρ: all turns of failures get one number. The paper's rewards are 10
-    on success and −.1 for an invalid turn.
+    The source is detailed notes on the paper; no code was found. Ours: the population deviation, the last turn in smoothing,
+    and credit 0 where all Q are equal. R = 0 gives Q = 0 for every ρ, so all turns of failures get the same A_micro. The
+    paper's rewards are 10 for success and −.1 for an invalid turn.
 
     Attributes:
         discount: γ.
-        temperature: of the exponential.
+        temperature: temperature of h.
         ratio_clip: c.
         step_weight: ω.
         smoothing: average Q_t with Q_{t+1} before normalising (an option of the paper); the last turn is unchanged.
-        micro_over: z over all turns of the "group", or over those of the same number, "position" (the paper is unclear).
+        micro_over: normalise over all turns of the "group", or over those with the same number, "position" (the paper is
+            ambiguous).
     """
 
     name = "hcapo"
-    source = "HCAPO (arXiv 2603.08754), read in full notes of the paper"
+    source = "HCAPO (arXiv 2603.08754), formula from detailed notes on the paper"
     requires = ("logp.hindsight",)
     properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale"})
 
@@ -68,7 +69,7 @@ class HCAPO(OutcomeScheme):
         logs = turn_values(group, "logp.hindsight", scheme=self.name)[episodes.stored] / self.temperature
         highest = np.full(len(group), -np.inf)
         np.maximum.at(highest, owner, logs)
-        likelihood = np.exp(logs - highest[owner])  # relative to the rollout's largest: the ratio does not change
+        likelihood = np.exp(logs - highest[owner])  # relative to the rollout's largest, which does not change the ratio
         length = np.maximum(np.diff(episodes.offsets), 1)
         ratio = likelihood / (np.bincount(owner, likelihood, minlength=len(group)) / length)[owner]
         to_go = episodes.offsets[1:][owner] - 1 - np.arange(n)

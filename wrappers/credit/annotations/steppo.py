@@ -18,11 +18,11 @@ __all__ = ["StepPO"]
 class StepPO(MTPPO):
     """A_t = Σ_l (γλ)^l δ_{t+l}, δ_t = r_t + γ V(s_{t+1}) − V(s_t): one turn is one step of the decision process.
 
-    V is read at the last prompt token before the action, and is 0 after the end, also of a truncated episode. The value
-    targets are A + V before whitening. ``mt_ppo`` with another unit: the released code whitens over all **turns** of the
-    batch, not over tokens, by √(sample variance + 1e-8); the paper's text names no whitening (our reading).
+    V is evaluated at the last prompt token before the action, and is 0 after the end, also of a truncated episode. The value
+    targets are A + V before whitening. It differs from ``mt_ppo`` in what is whitened over: the released code whitens over all
+    **turns** of the batch, not over tokens, by √(sample variance + 1e-8); the paper's text mentions no whitening (our reading).
 
-    γ and λ are 1 in the released code (γ .99 in its HotpotQA script). Paper and code multiply this advantage with one
+    γ and λ are 1 in the released code (γ .99 in its HotpotQA script). Paper and code multiply this advantage by one
     importance ratio per turn, clipped at 3e-4 / 4e-4 on ALFWorld (``update.loss.ratio: turn``), and average over turns;
     ``aggregation`` is "turn_mean", which averages over the turns of a trajectory first.
     """
@@ -35,5 +35,5 @@ class StepPO(MTPPO):
     whitening: bool = False
 
     def whitening_weights(self, one: Estimate) -> NDArray[np.int64]:
-        """int (M,): every turn is one sample."""
+        """int (M,): 1 for every turn, which is one sample."""
         return np.ones(len(one.advantages), np.int64)

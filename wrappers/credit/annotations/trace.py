@@ -1,4 +1,4 @@
-"""TRACE: outcome advantage plus how much nearer the next turns brought the gold answer under a frozen model."""
+"""TRACE: outcome advantage plus the progress of the golden answer's log-probability over the next turns under a frozen model."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ __all__ = ["TRACE"]
 
 @dataclass(frozen=True, kw_only=True)
 class TRACE(OutcomeScheme):
-    """A_t = A_out + w (local_t + [t + K ≥ T] b γ^(T − t) A_out), over the T turns before the answer; it gets A_out alone.
+    """A_t = A_out + w (local_t + [t + K ≥ T] b γ^(T − t) A_out) for the T turns before the answer; the answer turn gets A_out.
 
-    ℓ_k is the mean log-probability of the gold answer after k turns, d_k = m − ℓ_k, V_k = log(d_0 / d_k), δ_t = V_{t+1} −
-    V_t = log(d_t / d_{t+1}), and local_t = Σ_{j<K'} γ^j δ_{t+j} / Σ_{j<K'} γ^j with K' = min(K, T − t). A_out is z of the
-    outcome in the group. No further normalisation.
+    ℓ_k is the mean log-probability of the golden answer after k turns, d_k = m − ℓ_k, V_k = log(d_0 / d_k), δ_t = V_{t+1} −
+    V_t = log(d_t / d_{t+1}), and local_t = Σ_{j<K'} γ^j δ_{t+j} / Σ_{j<K'} γ^j with K' = min(K, T − t). A_out is the z-score
+    of the outcome in the group. There is no further normalisation.
 
-    Formula and constants from second-hand accounts and code of others that agree. Ours: a truncated or malformed
-    rollout has no answer, so all its turns count. A_out = 0 leaves w local_t: a dead group trains on the probes alone.
-    A small independent rerun did not confirm the reported gain. Not the method of the same name in 2606.11119.
+    The formula and constants are from secondary sources and third-party code that agree. Ours: a truncated or malformed
+    rollout has no answer, so all its turns are credited. Where A_out = 0, w local_t remains: a dead group still has credit.
+    A small independent replication did not confirm the reported gain. Not the method of the same name in 2606.11119.
 
     Attributes:
         window: K, in turns.
-        discount: γ, of the window and of the outcome.
-        margin: m > 0, keeps log d finite at ℓ = 0.
+        discount: γ, within the window and of the outcome.
+        margin: m > 0, which keeps log d finite at ℓ = 0.
         local_weight: w.
         outcome_bonus: b.
     """
 
     name = "trace"
-    source = "TRACE (arXiv 2607.13988), formula second-hand; checked against code of others"
+    source = "TRACE (arXiv 2607.13988), formula from secondary sources; checked against third-party code"
     requires = ("logp.answer.mean",)
     properties = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift"})
 
@@ -65,8 +65,8 @@ class TRACE(OutcomeScheme):
         after = self.margin - turn_values(group, "logp.answer.mean.next", scheme=self.name)
         if not (np.minimum(before, after) > 0.0).all():
             raise CreditError(
-                f"group {group.group_id!r}: logp.answer.mean must be below trace.margin={self.margin:g}, as log-"
-                f"probabilities are, got {float(self.margin - np.minimum(before, after).min()):g}"
+                f"group {group.group_id!r}: logp.answer.mean must be a log-probability, below trace.margin={self.margin:g}, got "
+                f"{float(self.margin - np.minimum(before, after).min()):g}"
             )
         answer = arrays.last & answered(group)[arrays.trajectory]
         left = arrays.offsets[1:][arrays.trajectory] - answered(group)[arrays.trajectory] - np.arange(len(before))

@@ -21,34 +21,33 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class ECPO(StateScheme):
-    """A = A_GRPO + ω ρ_s A_act(u), with A_act the z-score at state s of μ̃_u = (n_u Ḡ_u + κ μ) / (n_u + κ).
+    """A = A_GRPO + ω ρ_s A_act(u), where A_act is the z-score in state s of μ̃_u = (n_u Ḡ_u + κ μ) / (n_u + κ).
 
-    Ḡ_u is the mean discounted return of the n_u turns at s with canonical action u, μ the mean of all n_s turns there.
-    The gate ρ_s = tanh(n_s / τ) B / (B + W + ε) compares the variance of returns between actions, B = Σ_u n_u (Ḡ_u −
-    μ)² / n_s, with that within them, W. All turns with one action at one state get one credit, where GiGPO gives each
-    turn its own return.
+    Ḡ_u is the mean discounted return of the n_u turns in s with canonical action u, μ that of all n_s turns in s. The gate
+    ρ_s = tanh(n_s / τ) B / (B + W + ε) compares the variance of returns between actions, B = Σ_u n_u (Ḡ_u − μ)² / n_s, with
+    that within them, W. All turns with one action in one state get the same credit, whereas GiGPO uses each turn's own return.
 
-    Canonical actions are the log's action keys; each invalid turn is a class of its own, never merged.
+    Canonical actions are the log's action keys; each invalid turn counts as a distinct action.
 
-    **With two actions at a state the z-score cancels the shrinkage**: two values have a z fixed by their counts, for
-    every κ. κ acts with three or more actions, or with ``action_scale`` "return" or "none".
+    **With two actions in a state the z-score cancels the shrinkage**: the z-scores of two values depend on their counts alone,
+    for every κ. κ has an effect with three or more actions, or with ``action_scale`` "return" or "none".
 
-    Formula, κ, G and GiGPO's settings from second-hand accounts that agree; no code was found. Ours: τ, ω, ε (not
-    published), whether z weighs turns or actions, the population deviation, the weights in B and W, branches as full
-    episodes.
+    The formula, κ, G and GiGPO's settings are from secondary sources that agree; no code was found. Ours: τ, ω, ε (not
+    published), whether the z-score weights turns or actions, the population deviation, the weights in B and W, branches as
+    full episodes.
 
     Attributes:
-        discount: γ, as GiGPO.
+        discount: γ, as in GiGPO.
         shrinkage: κ ≥ 0, in turns.
         gate_turns: τ > 0 (ours; not published).
         step_weight: ω (ours; not published).
-        gate_eps: ε ≥ 0 (not published; 0 is ours: where all returns are equal the gate is 0 anyway).
-        action_scale: z of μ̃ over the state's turns ("occurrence") or over its actions ("action"); "return" divides the
-            distance from the mean over turns by the deviation of the returns there, "none" by nothing. All ours.
+        gate_eps: ε ≥ 0 (ours; not published. Where all returns are equal the gate is 0 even with ε = 0).
+        action_scale: the z-score of μ̃ is over the state's turns ("occurrence") or over its actions ("action"); "return" divides
+            μ̃ minus its mean over turns by the standard deviation of the state's returns, "none" does not divide. All ours.
     """
 
     name = "ecpo"
-    source = "ECPO (arXiv 2606.05885), formula second-hand; τ, ω and ε are ours"
+    source = "ECPO (arXiv 2606.05885), formula from secondary sources; τ, ω and ε are ours"
     properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "ties_zero"})
 
     discount: float = 0.95
@@ -84,8 +83,10 @@ class ECPO(StateScheme):
         shrunk = ((n_u * of_action + self.shrinkage * mean[state[first]]) / (n_u + self.shrinkage))[pair]
         between = np.bincount(state, (of_action[pair] - mean[state]) ** 2, minlength=n_states) / np.maximum(n_s, 1)
         within = np.bincount(state, (scores - of_action[pair]) ** 2, minlength=n_states) / np.maximum(n_s, 1)
-        spread = between + within + self.gate_eps
-        gate = np.tanh(n_s / self.gate_turns) * np.divide(between, spread, out=np.zeros(n_states), where=spread > 0.0)
+        variance = between + within + self.gate_eps
+        gate = np.tanh(n_s / self.gate_turns) * np.divide(
+            between, variance, out=np.zeros(n_states), where=variance > 0.0
+        )
         sample = np.zeros(len(state), np.bool_)
         sample[first] = True
         compared = normalize(
@@ -118,7 +119,7 @@ class ECPO(StateScheme):
     def _actions(self, group: Group, state: NDArray[np.int32]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The (state, action) pair of each turn of full episodes (M,), and the first turn of each pair."""
         arrays, stored = group.arrays, group.episode_index.stored
-        # an invalid turn is an action that no other turn takes
+        # each invalid turn counts as a distinct action
         action = np.where(arrays.valid, arrays.action, len(arrays.actions) + np.arange(len(arrays.action)))[stored]
         width = len(arrays.actions) + len(arrays.action) + 1
         _, first, pair = np.unique(state.astype(np.int64) * width + action, return_index=True, return_inverse=True)

@@ -19,26 +19,27 @@ __all__ = ["GAGPO"]
 class GAGPO(StateScheme):
     """A = (Ã − mean Ã) / std Ã over the turns of the group, with Ã_t = δ_t + γλ Ã_{t+1}, δ_t = r_t + γV(s_{t+1}) − V(s_t).
 
-    V(s) is the mean discounted return of all visits of s in the group, the turn's own included; 0 after the last turn,
-    also of a truncated episode. This is the only signal: a trajectory term made the paper's results worse.
+    V(s) is the mean discounted return of all visits of s in the group, including the turn's own; V is 0 after the last turn,
+    also of a truncated episode. There is no outcome advantage: it made the paper's results worse.
 
-    λ = 1 gives Ã_t = G_t − V(s_t), GiGPO's step part without its deviation per state: a state visited once gets 0. Below
-    1 later states credit it too. Kin to ``grouptd`` with prior="none", which solves the observed chain for V instead.
+    λ = 1 gives Ã_t = G_t − V(s_t), GiGPO's step advantage without division by the standard deviation of each state: a state
+    visited once gets 0. With λ < 1 the values of later states contribute too. The method is related to ``grouptd`` with
+    prior="none", where V solves the Bellman equation of the observed transitions instead.
 
-    The formula is from second-hand accounts that agree; no code was found. Ours: γ, λ, the population deviation
-    without eps, the prompt group as the unit of normalisation, branches as full episodes, invalid turns (no rule known).
-    The paper multiplies this advantage with one importance ratio per turn, averaged over turns; our trainer clips per token,
-    so ``aggregation`` is "turn_mean" and the ratio is left to the loss.
+    The formula is from secondary sources that agree; no code was found. Ours: γ, λ, the population deviation without eps,
+    normalisation over the group, branches as full episodes, the treatment of invalid turns (no rule is known). The paper
+    multiplies this advantage by one importance ratio per turn, averaged over turns; our trainer clips per token, so
+    ``aggregation`` is "turn_mean".
 
     Attributes:
         discount: γ (ours; not published).
-        gae_lambda: λ (ours; not published. The paper reports 0 and 1 as worse).
+        gae_lambda: λ (ours; not published. According to the paper, 0 and 1 are worse).
         step_scale: "std", or "none" for Ã − mean.
         step_std_kind: standard deviation of a "population" or a "sample".
     """
 
     name = "gagpo"
-    source = "GAGPO (arXiv 2605.13217), formula second-hand; γ and λ are ours"
+    source = "GAGPO (arXiv 2605.13217), formula from secondary sources; γ and λ are ours"
     properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "ties_zero"})
 
     discount: float = 0.95
@@ -66,7 +67,7 @@ class GAGPO(StateScheme):
         after = np.where(episodes.last, 0.0, np.append(before[1:], 0.0))
         delta = rewards + self.discount * after - before
         advantages = backward_sums(delta, episodes.offsets, self.discount * self.gae_lambda)
-        # Ã is a sum of rewards and values, to whose size its rounding error is relative
+        # Ã is a sum of rewards and values; its rounding error is relative to their size
         sizes = backward_sums(np.abs(rewards), episodes.offsets, self.discount)
         magnitude = np.bincount(state, sizes, minlength=len(states.keys)) / visits
         compared = normalize(

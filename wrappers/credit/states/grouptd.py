@@ -1,12 +1,12 @@
 """GroupTD, our own scheme: policy evaluation on the group's state graph instead of a search for the shortest path.
 
-A group is read as an empirical Markov reward process, which gives the value of each state under the policy that sampled
+A group is treated as an empirical Markov reward process, which gives the value of each state under the policy that sampled
 the group: a *mean* backup over observed transitions, pooled over all trajectories that pass through a state. The shortest
 path to success enters only as a prior, which is outweighed as counts grow.
 
-``divide_by_success``, ``progress_weight``, ``merge_test`` and ``prior="pooled"`` serve policies whose parameters are shared by many
-tasks, where the weights *between* tasks decide: with the prior ρ γ^d alone, groups with few successes get little credit while
-solved tasks still ask for shorter ways.
+``divide_by_success``, ``progress_weight``, ``merge_test`` and ``prior="pooled"`` are for policies whose parameters are shared by many
+tasks, where the weights *between* tasks matter: with the prior ρ γ^d alone, groups with few successes get little credit, while
+tasks that are already solved still get credit for shorter paths.
 """
 
 from __future__ import annotations
@@ -71,18 +71,19 @@ class GroupTD(StateScheme):
         pooled_weight: w > 0, weight of γ^d in f, in visits.
         discount: γ, of the prior and of progress.
         td_lambda: λ in [0, 1]: 0 relies on the values of states, 1 on the trajectory's own outcome.
-        divide_by_success: ρ* = ρ: a batch of groups then climbs Σ log J instead of Σ J. The directions inside a group
-            do not change. A group with one success in G weighs up to (G + 2)/2 times as much as without.
-        progress_weight: β ≥ 0: progress towards success by distance, beside the prior, in the advantage alone, where it
-            cannot set frequent states against rare ones. A success has γ^d = 1, a failure 0.
+        divide_by_success: ρ* = ρ: a batch of groups then ascends Σ log J instead of Σ J. The direction within each group
+            does not change. A group with one success in G gets up to (G + 2)/2 times the weight.
+        progress_weight: β ≥ 0, weight of the progress towards success by distance. Unlike the prior it enters the advantage
+            only, not the values, where it would favour rarely visited states. A success has γ^d = 1, a failure 0.
         progress_count: ω > 0: w(k) = ω / (ω + n(k)).
         merge_test: F* ≥ 0: λ is 1 for turns that lead to a key in which the next δ depends on how the key was entered,
-            F > F* (``merge_test.py``): the key probably merges states. 0: no test. Needs no determinism.
+            F > F* (``merge_test.py``), because the key probably merges states; 0 for no test. Works in stochastic
+            environments too.
         deterministic: whether the environment is deterministic: then one action with two different results in one key
             proves that the key merges states, and λ is 1 for turns that lead to such a key.
-        form: "horizon" (above), or "stationary": one value per state, truncated trajectories end with their outcome.
-        leave_one_out: estimate V for trajectory i from the others (G times the cost). Unbiased with λ = 1 and β = 0.
-        add_outcome: add the group-normalised outcome, both parts scaled to root mean square 1 over the turns.
+        form: "horizon" (above), or "stationary": one value per state; truncated trajectories end with their outcome.
+        leave_one_out: estimate V for trajectory i from the others (G times the cost); unbiased with λ = 1 and β = 0.
+        add_outcome: add the group-normalised outcome; both parts are scaled to root mean square 1 over the turns.
     """
 
     name = "grouptd"
@@ -146,7 +147,7 @@ class GroupTD(StateScheme):
         return self.assign_batch([group])[0]
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
-        """Score many groups; the pooled prior is that of all of them."""
+        """Score many groups; the pooled prior is fitted to all of them."""
         if self.prior != "pooled":
             return [self._assign(group, self._process(group), None) for group in groups]
         processes = [self._process(group) for group in groups]
@@ -182,7 +183,7 @@ class GroupTD(StateScheme):
         )
 
     def _factor(self, group: Group, process: RewardProcess, delta: Floats) -> tuple[Floats, dict[str, NDArray[Any]]]:
-        """float64 (K,): λ(k), and what it depends on."""
+        """float64 (K,): λ(k), and the statistics that it depends on, for the diagnostics."""
         pair = process.pairs(group.arrays.action)
         found: dict[str, NDArray[Any]] = {"conflicted": process.conflicted(pair)}
         factor = np.full(process.size, self.td_lambda)

@@ -1,4 +1,4 @@
-"""HGPO: GiGPO's step part over nested groups of turns whose recent histories agree."""
+"""HGPO: GiGPO's step advantage over nested groups of turns whose recent histories agree."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from creditflow.wrappers.records.group import Group
 
 __all__ = ["HGPO", "history_groups"]
 
-MAX_LEVELS: Final = 64  # more states of history than any prompt shows; larger powers of it would overflow
-WEIGHT_EPS: Final = 1e-6  # the released code adds it to the sum of the weights that it keeps
+MAX_LEVELS: Final = 64  # longer histories than in any prompt; larger powers of it would overflow
+WEIGHT_EPS: Final = 1e-6  # added by the released code to the sum of the remaining weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,28 +27,28 @@ class HGPO(StateScheme):
     """A_t = Σ_k w_k A_t^k / Σ_k w_k with A^k = (G_t − mean) / std over all turns whose last k + 1 states agree.
 
     G_t = Σ_j γ^j r_{t+j}; k = 0 … K; w_k = (k + 1)^α. Level 0 is GiGPO's group, and each level refines the one before.
-    There is no trajectory term. Formula, γ, K and α from second-hand accounts that agree; the released code was read in
-    two copies of the recipe. Ours where neither says: the population standard deviation without eps in paper semantics;
-    a turn with fewer than k states before it is compared with the turns whose whole history is the same; a level in
-    which a turn is alone gives 0 and keeps its weight; branches count as full episodes.
+    There is no outcome advantage. The formula, γ, K and α are from secondary sources that agree; the released code was read
+    in two copies of the recipe. Ours, where neither says: the population standard deviation without eps in paper semantics;
+    a turn with fewer than k states before it is compared with the turns that have the same complete history; a level in
+    which a turn is a singleton gives 0 and keeps its weight; branches count as full episodes.
 
     The released code differs: weights (k + 2)^α; a turn has only the levels that its history reaches; levels with an
-    advantage of exactly 0 (alone, tied, or at the mean) are dropped and the weights renormalised, so that a tie at fine
-    levels hands the turn its coarse credit in full; an invalid turn loses 0.1 of its discounted return.
+    advantage of exactly 0 (singleton, tied, or at the mean) are dropped and the weights renormalised, so that after a tie at
+    fine levels the turn gets its coarse credit in full; 0.1 is subtracted from the discounted return of an invalid turn.
 
     Attributes:
         discount: γ.
         history_length: K, number of earlier states in the finest level; the paper uses 2 and 4.
-        weight_exponent: α ≥ 0; 0 weighs levels equally, a large one leaves the finest alone.
+        weight_exponent: α ≥ 0; 0 weights all levels equally, a large α almost only the finest.
         weight_offset: w_k = (k + ``weight_offset``)^α: 1 (paper), 2 (released code).
         zero_levels: "keep" (paper, our reading) or "drop" (released code).
         step_scale: "std", or "none" (released scripts for WebShop).
         step_std_kind: standard deviation of a "population" (released code) or a "sample".
-        base_group: whether the normalised outcome counts as one more level, of weight 1 (released option, off there).
+        base_group: whether the normalised outcome is one more level, of weight 1 (an option of the released code, off there).
     """
 
     name = "hgpo"
-    source = "HGPO (arXiv 2602.22817), formula second-hand; release: recipe/hgpo of verl-agent, core_hgpo.py 27 to 263"
+    source = "HGPO (arXiv 2602.22817), formula from secondary sources; release: recipe/hgpo of verl-agent, core_hgpo.py 27 to 263"
     presets = {
         "paper": {},
         "release": {**RELEASE_OUTCOME, "key": "text", "weight_offset": 2.0, "zero_levels": "drop"},
@@ -108,7 +108,7 @@ class HGPO(StateScheme):
         )
 
     def _base_level(self, group: Group) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Weighted credit (N,) and weights (N,) before the levels of states: those of the outcome, if it is one."""
+        """Weighted credit (N,) and weights (N,) of the outcome as a level; zeros if it is not one."""
         if not self.base_group:
             return np.zeros(len(group.arrays.reward)), np.zeros(len(group.arrays.reward))
         outcome, turn_part = self.outcome_part(group)
@@ -120,10 +120,10 @@ class HGPO(StateScheme):
 def history_groups(
     state: NDArray[np.integer], offsets: NDArray[np.int64], length: int
 ) -> Iterator[tuple[NDArray[np.int32], int]]:
-    """For k = 0 … length, number the turns by their last k + 1 states; linear in turns, but for the sorting.
+    """For k = 0 … length, number the turns by their last k + 1 states; linear in turns, apart from sorting.
 
-    A history begins with its episode: a turn with fewer than k + 1 states so far is in one group with turns whose episode
-    began with the same states, and never with later turns of another. Hence each level refines the one before it.
+    A history begins with its episode: a turn with fewer than k + 1 states so far shares a group only with turns whose episode
+    began with the same states, never with later turns of another. Hence each level refines the one before it.
 
     >>> for groups, size in history_groups(np.array([0, 1, 0, 1, 0, 1]), np.array([0, 2, 6]), 2):
     ...     print(groups, size)
@@ -134,7 +134,7 @@ def history_groups(
     Args:
         state: int (M,), the state of each turn, one episode after the other.
         offsets: int64 (G+1,); episode i is ``offsets[i]:offsets[i+1]``.
-        length: K ≥ 0, number of states before the present one.
+        length: K ≥ 0, number of states before the current one.
 
     Yields:
         int32 (M,), the group of each turn, and the number of groups.

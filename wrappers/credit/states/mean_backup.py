@@ -28,7 +28,7 @@ class Backup(NamedTuple):
     """V(k) = [κ Φ(k) + Σ_{turns u in k} V(k′_u)] / (κ + n(k)) over K states; Φ(k) where n(k) = κ = 0.
 
     Attributes:
-        source, target, transitions: int (E,), distinct transitions between states, by source, and how often each was taken.
+        source, target, transitions: int (E,), distinct transitions between states, sorted by source, and their counts.
         ends: float64 (K,), number of turns in each state that ended the episode.
         outcome: float64 (K,), sum of the outcomes of those turns.
         prior_weight: κ.

@@ -1,4 +1,4 @@
-"""A test of whether a key merges different states: does the next temporal difference depend on how the key was entered?"""
+"""A test of whether a key merges different states: whether the next temporal difference depends on how the key was entered."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from creditflow.wrappers.records.branches import EpisodeIndex
 __all__ = ["entry_statistic", "preceding_turns"]
 
 Floats = NDArray[np.float64]
-_ROUNDING: Final = 1.0 - 1e-9  # so that rounding does not decide which side of a round threshold F is on
+_ROUNDING: Final = 1.0 - 1e-9  # so that F does not exceed a round threshold by rounding alone
 
 
 def preceding_turns(episodes: EpisodeIndex, trajectory: NDArray[np.int32]) -> NDArray[np.int64]:
-    """int64 (N,): the stored turn before each turn, for a branch's first one that of an ancestor; −1 at an episode's start.
+    """int64 (N,): the stored turn before each turn (of an ancestor for a branch's first one); −1 at the start of an episode.
 
     Args:
         episodes: the full episodes of the group.
@@ -37,15 +37,15 @@ def entry_statistic(
     *,
     unit: float,
 ) -> Floats:
-    """F of a one-way analysis of variance, by key: entries of the key, grouped by the (key, action) pair they came from.
+    """F statistic of a one-way analysis of variance by key: its entries, grouped by the preceding (key, action) pair.
 
-    With x the temporal difference of the turn after an entry, n entries of a key by m pairs, n_e of them by pair e, and
-    means x̄ and x̄_e:
+    Let x be the temporal difference of the turn after an entry, n the number of entries of a key, m the number of preceding
+    pairs, n_e the entries from pair e, and x̄ and x̄_e the means:
 
         F = [Σ_e n_e (x̄_e − x̄)² / (m − 1)] / [Σ (x − x̄_e)² / (n − m)]
 
     In a Markov key x does not depend on the pair, and F is near 1, whether or not the environment is deterministic. The
-    first turns of episodes are no entries.
+    first turns of episodes do not count as entries.
 
     Args:
         state: int32 (N,), the key before each turn.
@@ -53,7 +53,7 @@ def entry_statistic(
         preceding: int64 (N,), the turn before each turn; −1 if there is none.
         difference: float64 (N,), δ of each turn.
         size: K.
-        unit: the largest value that the differences are taken of; deviations below 1e-9 of it are rounding errors.
+        unit: the largest absolute value; deviations below 1e-9 of it are rounding errors.
 
     Returns:
         float64 (K,): F; 0 where all x are equal, or where it is undefined (m < 2 or n = m); inf where they differ between

@@ -1,7 +1,7 @@
-"""GroupTD's prior by distance, fitted to the outcomes of a whole batch of groups instead of assumed.
+"""GroupTD's prior by distance, fitted to the outcomes of all groups of a batch instead of assumed.
 
-The distances come from one half of each group's rollouts, the outcomes from the other half (cross-fitting): a rollout that
-succeeded makes the distances of its own states short, so its own outcome would be counted as evidence for itself.
+The distances come from one half of each group's rollouts, the outcomes from the other half (cross-fitting): a successful
+rollout shortens the distances of its own states, so with its own outcome the fit would be biased.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Visits = tuple[NDArray[np.int64], Floats]
 def halves(members: Sequence[Trajectory]) -> NDArray[np.bool_]:
     """bool (G,): a split of a group's rollouts into two halves that does not depend on their order.
 
-    Independent rollouts, sorted by ``trajectory_id``, alternate. A branch is in the half of the trajectory with which it
-    shares turns: they are not independent.
+    Independent rollouts, sorted by ``trajectory_id``, alternate between the halves. A branch is in the half of the trajectory
+    with which it shares turns, because they are not independent.
 
     >>> from creditflow.wrappers.trajectory import Turn
     >>> a, b, c = (Trajectory(i, "g", "t", (Turn("s", "go", "s"),), False, 0.0, "failed", "s") for i in "abc")
@@ -46,7 +46,7 @@ def halves(members: Sequence[Trajectory]) -> NDArray[np.bool_]:
 
 
 def visits_by_distance(process: RewardProcess, episodes: EpisodeIndex, second: NDArray[np.bool_]) -> Visits:
-    """Visits to states from which the other half of the group reached success; each rollout and state once.
+    """Visits to states from which the other half of the group reached success; each pair of rollout and state counts once.
 
     Args:
         process: a group.
@@ -68,7 +68,7 @@ def pooled_levels(visits: Sequence[Visits], discount: float, weight: float) -> F
     """f(d) = [w γ^d + Σ R_i/ρ] / [w + n_d] over the n_d visits of a batch at distance d, up to the largest d of any.
 
     Args:
-        visits: of each group.
+        visits: the values of ``visits_by_distance`` for each group.
         discount: γ.
         weight: w > 0.
     """

@@ -1,4 +1,4 @@
-"""A group as an empirical Markov reward process, of which GroupTD computes values."""
+"""A group as an empirical Markov reward process, whose values GroupTD computes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RewardProcess(NamedTuple):
 
     @classmethod
     def of(cls, group: Group, states: StateIndex, outcome: Floats, horizon: int, *, stationary: bool) -> RewardProcess:
-        """Read a group as a process.
+        """Make the process of a group.
 
         Args:
             group: the group.
@@ -99,7 +99,7 @@ class RewardProcess(NamedTuple):
         """float64 (K,): number of observed transitions to the nearest success; inf where none is reachable.
 
         Args:
-            kept: bool (N,), turns whose transitions count; default all.
+            kept: bool (N,), turns whose transitions count; all by default.
         """
         n = self.size + 1
         target = np.where(self.goal, self.size, self.following)
@@ -109,7 +109,7 @@ class RewardProcess(NamedTuple):
     def running_mean_outcome(self) -> Floats:
         """float64 (H+1,): mean outcome of the trajectories that are running with h turns left.
 
-        With so few turns left that none is running any more, the mean over the longest trajectories.
+        For h so small that none is running any more, it is the mean over the longest trajectories.
         """
         not_empty = self.length > 0
         since = self.horizon + 1 - self.length[not_empty]

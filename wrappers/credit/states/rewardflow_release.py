@@ -1,8 +1,8 @@
-"""RewardFlow's released propagation, kept for parity with its published numbers.
+"""RewardFlow's propagation as released, for parity with its published numbers.
 
-Differences from the paper: propagation starts from environment rewards, and the first transition that enters a node
-decides; the last transition exists only in episodes shorter than the longest of the batch; on ALFWorld, runs of turns
-that only look around are bridged.
+Differences from the paper: propagation starts from environment rewards, of which the first transition that enters a node
+sets the node's; the last transition exists only in episodes shorter than the longest of the batch; on ALFWorld, runs of
+turns that only look around are bridged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""RTMC: rollouts as a Monte Carlo tree, each action's mean return against the smoothed mean of its state."""
+"""RTMC: rollouts as a Monte Carlo tree; the credit is an action's mean return minus the smoothed mean return of its state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from creditflow.wrappers.records.group import Group
 
 __all__ = ["RTMC"]
 
-MIN_STD = 1e-8  # below it the port leaves the credit as it is
+MIN_STD = 1e-8  # below it the port leaves the credit unscaled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,16 +23,16 @@ class RTMC(StateScheme):
     """A(s, a) = Q(s, a) − V′(s) with V′(s) = (N(s) V(s) + N₀ V₀) / (N(s) + N₀), the same for all visits of (s, a).
 
     The return of turn t is γ^(T − 1 − t) R_i; the first visit of each (s, a) in each rollout counts. Q(s, a) is the mean
-    over those rollouts, V(s) the mean of all N(s) counted returns at s, and V₀ = mean R over the group, **undiscounted**.
-    Q is not smoothed, and there is no trajectory term.
+    over those rollouts, V(s) the mean of all N(s) counted returns in s, and V₀ = mean R over the group, **undiscounted**.
+    Q is not smoothed, and there is no outcome advantage.
 
-    Formula, γ and N₀ from second-hand accounts and another project's port that agree. Ours: states and actions are the
-    log's keys (the paper builds its own signatures for coding), R is the graded score, branches are full episodes, the
-    loss is averaged as GRPO's.
+    The formula, γ and N₀ are from secondary sources and another project's port that agree. Ours: states and actions are the
+    log's keys (the paper builds its own signatures for coding), R is the graded score, branches are full episodes, the loss
+    aggregation is GRPO's.
 
-    What follows from it: a pair visited once gets N₀/(1 + N₀) (G_t − V₀), so nothing is silent, not even a group of one;
-    and a group of successes alone is **not** zero, because V₀ = 1 exceeds every discounted return. ``dead_groups`` removes
-    that, ``prior`` centres it.
+    Consequences: a pair visited once gets N₀/(1 + N₀) (G_t − V₀), so every turn has credit, even in a group of one; and in a
+    group of successes the credit is **not** zero, because V₀ = 1 exceeds every discounted return. ``dead_groups`` removes
+    this credit; ``prior="return"`` centres it.
 
     Attributes:
         discount: γ.
@@ -41,12 +41,13 @@ class RTMC(StateScheme):
         dead_groups: groups whose outcomes are all equal: "keep" (paper), or "zero" (ours: no credit, as dynamic sampling
             would drop them).
         step_scale: "none", or "std": the credit divided by the population deviation of the group's turns, without
-            centring (an option of the port; whether the paper does it is not known).
+            centring (an option of the port; not known of the paper).
     """
 
     name = "rtmc"
     source = (
-        "RTMC (arXiv 2604.11037), formula second-hand; checked against another project's port (prime-rl, rtmc_sig.py)"
+        "RTMC (arXiv 2604.11037), formula from secondary sources; checked against another project's port (prime-rl, "
+        "rtmc_sig.py)"
     )
     properties = frozenset({"all_fail_zero", "branches", "permutation", "scale", "shift"})
 

@@ -1,6 +1,6 @@
-"""The named settings of GroupTD that the benchmark compares: each option by itself, and the three main forms.
+"""The named settings of GroupTD that the benchmark compares: single options, and the three main forms.
 
-All but "grouptd" name every part in which they differ from each other, so that none changes with the scheme's defaults.
+All but "grouptd" set every option in which they differ from each other, so that they do not depend on the scheme's defaults.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def test_there_is_a_recipe_for_every_method_on_the_environments_of_its_paper() -
         (("model.path=no such/name/at all",), "neither a folder nor the name"),
         (("model.path=Some/Name", "prompting.chat=tmplate"), "prompting.chat must be"),
         (("credit.annotators=[likelyhood:DIR]",), "did you mean 'likelihood'"),
-        (("credit.annotators=[likelihood]",), "is written likelihood:"),
+        (("credit.annotators=[likelihood]",), "write likelihood:"),
         (("credit.annotators=[oracle:x]",), "annotator 'oracle' takes no argument, got 'x'"),
         (("credit.scheme=egrpo",), "cannot score 'sokoban' tasks"),
         (("env.options.obs_mode=grid",), "a language model reads text"),

@@ -84,7 +84,7 @@ def test_credit_times_tokens_sums_to_the_outcome_advantage_and_signs_stay(seed):
 
 
 def test_a_negative_number_of_criteria_is_refused():
-    with pytest.raises(CreditError, match="none below 0"):
+    with pytest.raises(CreditError, match="at least 0"):
         DRACO.assign(group(judged(True, [1], [-1], [0])))
 
 

@@ -63,7 +63,7 @@ def test_the_window_is_as_long_as_the_turns_that_are_left():
 
 
 def test_numbers_that_are_no_log_probabilities_are_refused():
-    with pytest.raises(CreditError, match=r"must be below trace\.margin"):
+    with pytest.raises(CreditError, match=r"must be a log-probability, below trace\.margin"):
         TRACE.assign(group(annotated(walk("s a"), {LOGP: [0.2, -1.0]})))
 
 
