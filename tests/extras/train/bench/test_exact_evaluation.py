@@ -1,4 +1,4 @@
-"""Exact evaluation against episodes that the real agent plays in the real environment."""
+"""Exact evaluation agrees with episodes that the agent plays in the environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from creditflow.train.trainer import Trainer
 
 @pytest.fixture
 def trained(config: dict[str, Any], trainer_of: Callable[..., Any]) -> Trainer:
-    """A run that has imitated a little, so that right, wrong and invalid actions are all likely."""
+    """A run after a short SFT, so that optimal, other and invalid actions all have a sizeable probability."""
     config["prompting"] |= {"prompt": "terse-v1", "history": "window", "window": 0}
     run: Trainer = trainer_of(config, "sft.steps=30", "update.iterations=0", "env.options.max_steps=3")
     run.run()
@@ -74,7 +74,7 @@ def test_greedy_values_are_those_of_the_greedy_episode(trained: Trainer) -> None
 
 
 def replies(env: Any, task_id: str) -> list[str]:
-    """The texts of a house's first state and of what can be done there, twice."""
+    """The observation of a house's initial state, and those after each of its actions; all of them twice."""
     first, info = env.reset(options={"task_id": task_id})
     texts = [first]
     for action in info["admissible_actions"]:
@@ -143,7 +143,7 @@ def test_the_command_prints_and_writes_exact_values(
     assert "sampled at temperature 0.5" in capsys.readouterr().out
 
 
-def test_wrong_use_of_the_command_names_what_was_expected(trained: Trainer) -> None:
+def test_errors_of_the_command_say_what_was_expected(trained: Trainer) -> None:
     model, levels = f"hf:{trained.settings.out}/model", f"--env-set=levels={trained.settings.env.options['levels']}"
     for arguments, message in (
         ([model, levels, "--max-states", "2"], "more than 2 states can be reached; raise the limit .--max-states"),
@@ -154,7 +154,7 @@ def test_wrong_use_of_the_command_names_what_was_expected(trained: Trainer) -> N
         ),
         ([model, "--env-set", "generator={}"], "endless task source: name the tasks with --panel"),
         ([model, levels, "--temperature", "0"], "temperature above 0"),
-        ([model, levels, "--trials", "2"], "--trials has no meaning"),
+        ([model, levels, "--trials", "2"], "--trials has no effect"),
         ([f"react:{model}", levels], "--agent hf:PATH"),
     ):
         with pytest.raises((ConfigError, OracleLimitError), match=message):

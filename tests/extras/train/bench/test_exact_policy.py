@@ -1,4 +1,4 @@
-"""Exact action probabilities: equal to listing every completion, for any tokens, temperature and truncation."""
+"""Exact action probabilities equal those from listing all completions, for any tokenizer, temperature and truncation."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def listed(agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], table: Promp
     [Sampling(), Sampling(temperature=0.5), Sampling(temperature=0.0), Sampling(top_k=5), Sampling(top_p=0.7)],
     ids=["plain", "cold", "greedy", "top_k", "top_p"],
 )
-def test_probabilities_are_those_of_listing_every_completion(sampling: Sampling) -> None:
+def test_probabilities_equal_those_from_listing_all_completions(sampling: Sampling) -> None:
     sampling = replace(sampling, max_new_tokens=2)
     agent, tokenizer = tiny_agent(0, 2)
     env = sokoban()
@@ -125,7 +125,7 @@ def test_rows_are_distributions_and_the_tolerance_bounds_the_error(seed: int, te
 
 @pytest.mark.parametrize("action", [0, 1, 4])
 @pytest.mark.parametrize("seed", [3, 4])
-def test_completions_of_an_action_are_drawn_in_proportion(seed: int, action: int) -> None:
+def test_completions_of_an_action_are_sampled_in_proportion_to_their_probability(seed: int, action: int) -> None:
     agent, tokenizer = tiny_agent(seed, 2, tokens=("up", "u", "p", "down", "Ġ"))
     env = sokoban()
     table = first_table(agent, env)
@@ -157,7 +157,7 @@ def test_completions_of_an_action_are_drawn_in_proportion(seed: int, action: int
     assert statistic <= len(often) + 4 * np.sqrt(2 * len(often)) + 4
 
 
-def test_other_actions_and_thinking_dialects_are_refused() -> None:
+def test_other_actions_and_dialects_with_thoughts_are_rejected() -> None:
     agent, tokenizer = tiny_agent(0, 2)
     env = sokoban()
     table = first_table(agent, env)

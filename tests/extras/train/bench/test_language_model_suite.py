@@ -1,4 +1,4 @@
-"""The suite of language models: its shortcuts give what playing and the trainer give."""
+"""The suite of language models: its shortcuts agree with sampled episodes and with the trainer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FAMILIES = ("pits", "sokoban")
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def warm(request):
-    """A family with a model that gives few invalid answers, and groups that it played through the real environment."""
+    """A family with a model that rarely gives invalid actions, and groups that it played in the environment."""
     name = request.param
     setting = open_setting(name, WORK, 3, "cpu")
     rng = np.random.default_rng(0)
@@ -59,7 +59,7 @@ def _tokenizer(name):
 
 
 def as_arrays(setting: Setting, group, task: int) -> ArrayGroup:
-    """A played group in the form of a simulated one."""
+    """Convert a recorded group to the form of a simulated one."""
     mdp = setting.pool[task].mdp
     turns = [turn for trajectory in group.trajectories for turn in trajectory.turns]
     return ArrayGroup(
@@ -72,7 +72,7 @@ def as_arrays(setting: Setting, group, task: int) -> ArrayGroup:
     )
 
 
-def test_played_turns_have_the_prompts_probabilities_and_results_of_the_tables(warm):
+def test_recorded_turns_have_the_prompts_probabilities_and_transitions_of_the_tables(warm):
     setting, groups = warm
     for task, group in enumerate(groups):
         prompted = setting.pool[task]
@@ -83,7 +83,7 @@ def test_played_turns_have_the_prompts_probabilities_and_results_of_the_tables(w
             for turn, prompt, logprob in zip(trajectory.turns, tokens.prompts, tokens.logprobs, strict=True):
                 state = prompted.mdp.index[turn.state_key]
                 np.testing.assert_array_equal(prompt, prompted.prompts[state])
-                if not turn.valid:  # one token of the many that are invalid answers
+                if not turn.valid:  # one of the many tokens that are the invalid action
                     assert np.exp(logprob) <= table[state, -1] + 1e-6
                     assert turn.next_state_key == turn.state_key
                     continue
@@ -94,7 +94,7 @@ def test_played_turns_have_the_prompts_probabilities_and_results_of_the_tables(w
 
 @pytest.mark.parametrize("aggregation", ["token_mean", "trajectory_mean", "turn_mean"])
 @pytest.mark.parametrize("name", ["grpo", "grouptd"])
-def test_the_merged_gradient_is_that_of_the_trainers_own_loss(warm, name, aggregation):
+def test_the_merged_gradient_equals_the_gradient_of_the_trainers_loss(warm, name, aggregation):
     setting, played = warm
     chosen = [i for i, group in enumerate(played) if group.arrays.valid.all()]
     assert chosen
@@ -146,7 +146,7 @@ def test_the_exact_gradient_is_the_derivative_of_exact_success(warm):
     assert slope == pytest.approx(float(gradient @ gradient), rel=0.02)
 
 
-def test_parameters_survive_their_text(warm):
+def test_parameters_survive_a_round_trip_through_text(warm):
     setting, _ = warm
     before = parameter_vector(setting.model)
     load_parameters(setting.model, parameters_of(parameters_text(setting.model)))

@@ -1,4 +1,4 @@
-"""Tables of tasks for language models: fast and general ways agree, prompts are the agent's own, refusals name the remedy."""
+"""Tables of tasks for language models: rules and snapshots agree, prompts are the agent's own, errors name the remedy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def agent_with(template: Prompt | None = None, **prompting: Any) -> LanguageMode
 
 
 def by_state(table: PromptTable) -> dict[tuple[str, bytes], Any]:
-    """What can be observed of a table, without the numbers of its states; states that are never acted in have no row."""
+    """A table in a form that does not depend on the numbering of its states; states in which no one acts have no row."""
     mdp = table.mdp
     names: list[Any] = [(key, prompt.tobytes()) for key, prompt in zip(mdp.keys, table.prompts, strict=False)]
     names += [(key, score, success) for key, score, success in
@@ -81,7 +81,7 @@ def test_rules_and_snapshots_give_the_same_table(seed: int, kind: str, prompt: s
 
 @settings(max_examples=15)
 @given(seed=st.integers(0, 10_000), counting=st.booleans())
-def test_a_walk_through_the_environment_meets_the_tables_states_and_prompts(seed: int, counting: bool) -> None:
+def test_an_episode_in_the_environment_has_the_states_and_prompts_of_the_table(seed: int, counting: bool) -> None:
     env = sokoban(seed)
     agent = agent_with(COUNTING if counting else None)
     table = prompt_table(agent, env, env.task)
@@ -104,7 +104,7 @@ def test_a_walk_through_the_environment_meets_the_tables_states_and_prompts(seed
             return
 
 
-def test_prompts_that_count_steps_make_a_state_of_every_step() -> None:
+def test_prompts_that_show_the_step_number_make_a_state_of_every_step() -> None:
     env = sokoban(1)
     plain, counted = (prompt_table(agent_with(p), env, env.task) for p in (None, COUNTING))
     assert counted.mdp.size > plain.mdp.size
@@ -135,7 +135,7 @@ def test_invalid_turns_of_simulated_groups_are_marked() -> None:
         ({}, "retry", "undoes invalid turns"),
     ],
 )
-def test_prompts_that_are_no_function_of_the_state_are_refused(
+def test_prompts_that_are_not_a_function_of_the_state_are_rejected(
     prompting: dict[str, Any], policy: Policy, message: str
 ) -> None:
     env = sokoban()
@@ -144,7 +144,7 @@ def test_prompts_that_are_no_function_of_the_state_are_refused(
 
 
 @pytest.mark.parametrize("name", ["webshop", "wikisearch"])
-def test_environments_of_free_text_are_refused(name: str) -> None:
+def test_environments_with_free_text_actions_are_rejected(name: str) -> None:
     env: Any = creditflow.make(name).unwrapped
     env.reset(seed=0)
     with pytest.raises(ConfigError, match=f"{name} cannot be tabulated: some of its actions are free text"):
@@ -160,7 +160,7 @@ def test_too_many_states_name_the_option_and_long_prompts_the_limit() -> None:
         prompt_table(agent_with(max_context=5), env, env.task)
 
 
-def test_slips_are_known_by_the_rules_alone() -> None:
+def test_slips_can_be_tabulated_from_the_rules_only() -> None:
     env: Any = creditflow.make("grid-slip", count=1).unwrapped
     env.reset(seed=0)
     table = prompt_table(agent_with(), env, env.task)

@@ -186,7 +186,7 @@ def test_no_two_shuffled_controls_use_the_same_random_numbers():
     assert not np.array_equal(one, -other)
 
 
-def test_flipping_is_the_negative():
+def test_a_flipped_control_is_the_negative():
     _, groups = evaluator_and_groups(n=1)
     method = oracle_adv(ExactEvaluator(chain(), policy()))
     np.testing.assert_array_equal(flipped(method)(groups[0]).flat_advantages, -method(groups[0]).flat_advantages)

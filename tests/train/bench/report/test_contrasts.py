@@ -1,4 +1,4 @@
-"""Comparisons of schemes: families, leaders and ties, on results made for the purpose."""
+"""Comparisons of schemes: families of contrasts, leaders and ties, on synthetic results."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_the_leader_names_those_it_is_not_separated_from():
     assert 0.0 < leader.detectable < 0.03
 
 
-def test_the_leader_wins_by_chance_in_at_most_a_twentieth_of_the_studies():
-    """Five equal schemes: any that is called better than another is an error."""
+def test_the_leader_separates_by_chance_in_at_most_a_twentieth_of_the_studies():
+    """Five equal schemes: any separation is an error."""
     studies, wrong = 200, 0
     names = {f"scheme {i}": 0.5 for i in range(5)}
     for number in range(studies):
@@ -163,7 +163,7 @@ def test_p_values_are_short(p):
     assert (shown == "< .001") == (p < 0.001)
 
 
-def test_what_is_unknown_is_a_dash():
+def test_unknown_values_are_shown_as_a_dash():
     (found,) = against("a", ["a", "b"], study_measure([Study("shared policy", "x", "fresh", 1, 8, "", {"area": {"a": [[0.1]], "b": [[0.2]]}})], "area")).values()  # fmt: skip
     assert contrast_texts(found) == ["+0.100", "–", "–"]
 
@@ -184,6 +184,6 @@ def test_a_malformed_study_is_rejected(change, message):
         Study.from_json(study(grpo=0.5).to_json() | change)
 
 
-def test_a_study_survives_json():
+def test_a_study_survives_a_round_trip_through_json():
     one = study(**MEANS)
     assert Study.from_json(one.to_json()) == one

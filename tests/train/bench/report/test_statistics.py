@@ -1,4 +1,4 @@
-"""Means over cells: tasks are the samples, kinds are strata, and the intervals cover."""
+"""Means over cells: tasks are the samples, kinds are strata, and the intervals have their nominal coverage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_intervals_over_tasks_have_their_coverage_when_cells_share_tasks(tasks):
     assert hits / studies == pytest.approx(0.95, abs=3 * math.sqrt(0.95 * 0.05 / studies))
 
 
-def test_repeating_a_cell_adds_no_certainty():
+def test_repeating_a_cell_does_not_narrow_the_interval():
     values = [[1.0, 2.0, 6.0]]
     once, often = CellMeans(cells(3, "a", 1))(values), CellMeans(cells(3, "a", 5))(values * 5)
     assert (once.mean, once.error, once.freedom) == pytest.approx((often.mean, often.error, often.freedom))

@@ -1,4 +1,4 @@
-"""Cells of the suite, and how their layout seeds are combined."""
+"""Cells of the suite ``shared``, and how their layout seeds are combined."""
 
 import json
 
@@ -20,7 +20,7 @@ def parts():
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_cells_are_distinct_and_titled_apart(preset):
+def test_cells_are_distinct_and_have_distinct_titles(preset):
     cells = cells_of(PRESETS[preset].shared)
     assert len(set(cells)) == len(cells)
     titles = [(cell.kind, cell.batch, cell.size, cell.condition) for cell in cells]
@@ -28,7 +28,7 @@ def test_cells_are_distinct_and_titled_apart(preset):
     assert cells[0].learn
 
 
-def test_full_varies_everything_that_it_names():
+def test_the_full_preset_varies_batch_features_aggregation_and_kind():
     cells = cells_of(PRESETS["full"].shared)
     assert {cell.batch for cell in cells} == {1, 4, 16, 64}
     assert {cell.features for cell in cells} == {"local", "additive", "table"}
@@ -61,7 +61,7 @@ def test_an_update_of_more_tasks_than_the_preset_has_trains_on_more():
     assert found["measures"]["grpo"]["gain"] is not None
 
 
-def test_a_start_that_no_bias_reaches_is_named():
+def test_a_cell_without_an_initial_policy_says_why():
     found = run_unit(SharedCell("sokoban", "additive", batch=4, size=4, success=0.99), WORK, NAMES, NAMES, 0, 0)
     assert "the nearest has" in found["impossible"]
 
@@ -88,7 +88,7 @@ def test_a_method_that_is_missing_in_one_seed_is_missing_in_the_cell(parts):
     assert "grouptd" not in found["curves"]
 
 
-def test_of_the_corrupted_controls_only_the_first_of_each_sort_learns():
+def test_only_the_first_shuffled_and_the_first_flipped_control_get_learning_curves():
     controls = [
         "oracle_adv",
         "shuffled(oracle_adv)",

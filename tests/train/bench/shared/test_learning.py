@@ -27,7 +27,7 @@ def learned(names, update=STEP, loss=None, updates=8, batch=4):
     )
 
 
-def test_the_exact_advantage_learns_and_its_negative_unlearns():
+def test_the_exact_advantage_raises_success_and_its_negative_lowers_it():
     curves = learned(["oracle_adv", "flipped(oracle_adv)"]).curves
     up, down = curves["oracle_adv"], curves["flipped(oracle_adv)"]
     assert up.train[-1] > 0.4 > 0.3 > down.train[-1]
@@ -37,7 +37,7 @@ def test_the_exact_advantage_learns_and_its_negative_unlearns():
 
 
 @pytest.mark.parametrize("update", [KLUpdate(0.01), AdamUpdate(0.05, epochs=2, minibatches=3)])
-def test_a_curve_depends_on_no_other_method(update):
+def test_a_curve_does_not_depend_on_the_other_methods(update):
     loss = LossConfig(entropy_weight=0.003, kl_weight=0.01)
     alone = learned(["grouptd"], update, loss).curves["grouptd"]
     together = learned(["grpo", "shuffled(grouptd)", "grouptd"], update, loss).curves["grouptd"]
@@ -68,7 +68,7 @@ def test_a_scheme_that_cannot_score_an_update_is_left_out():
     assert "judge.score" in found.undefined["prm"]
 
 
-def test_tasks_are_drawn_evenly():
+def test_tasks_are_sampled_evenly():
     rng = np.random.default_rng(0)
     assert sorted(draw_tasks([3, 5, 7], 3, rng)) == [3, 5, 7]
     assert len(set(draw_tasks(range(8), 4, rng))) == 4

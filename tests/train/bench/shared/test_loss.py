@@ -1,4 +1,4 @@
-"""The loss of the trainer on table policies."""
+"""The trainer's loss for tabular policies."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_masked_turns_are_neither_in_the_loss_nor_in_its_weights():
     np.testing.assert_allclose(np.bincount(turns.trajectory, turn_weights(turns)), [0.0] + [1.0 / 17] * 17)
 
 
-def test_auto_follows_the_scheme():
+def test_the_aggregation_auto_is_the_schemes_own():
     for name in ("grpo", "grouptd", "rewardflow", "gigpo"):
         given = scored(name)
         assert loss_turns(GROUPS, given).aggregation == given[0].aggregation
@@ -88,7 +88,7 @@ def test_the_order_of_the_tasks_does_not_matter(name):
         np.testing.assert_allclose(weights, plain[i], atol=1e-15)
 
 
-def test_the_batch_is_given_to_the_scheme_as_one(monkeypatch):
+def test_the_scheme_scores_all_groups_of_a_batch_together(monkeypatch):
     calls = []
     monkeypatch.setattr(credits_module, "_bound", credits_module._bound.__wrapped__)
     scheme = type(credit.make("rloo"))
