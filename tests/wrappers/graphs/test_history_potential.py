@@ -129,8 +129,8 @@ def test_a_task_without_an_entity_graph_is_rejected_at_reset() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"store": PotentialStore("rewardflow")}, "remove what has no effect"),
-        ({"unknown": "zero"}, "remove what has no effect"),
+        ({"store": PotentialStore("rewardflow")}, "would have no effect"),
+        ({"unknown": "zero"}, "would have no effect"),
         (
             {"step_weight": 2.0, "std_eps": 0.1},
             "gdcr does not depend on std_eps, step_weight; remove what has no effect",
