@@ -190,6 +190,7 @@ class Trainer:
             all_rows, logprobs = compute_old_logprobs(
                 groups, self.model, self.reference, update,
                 temperature=self.settings.rollout.temperature, precision=self.settings.model.autocast,
+                truncation=self.settings.truncation,
             )  # fmt: skip
             if self.reference is not None and update.loss.kl_in == "reward":
                 groups = subtract_kl(groups, all_rows, logprobs, update.loss.kl_weight, update.loss.kl_kind)
@@ -218,12 +219,10 @@ class Trainer:
         """Groups of trajectories sampled from the policy, the report, and the number of discarded groups."""
         rollout = self.settings.rollout
         agent = assemble.make_policy_agent(
-            self.settings,
-            self.backend,
-            self.tokenizer,
-            temperature=rollout.temperature,
+            self.settings, self.backend, self.tokenizer,
+            temperature=rollout.temperature, top_p=rollout.top_p, top_k=rollout.top_k,
             entropies=rollout.branching.entropy_tokens if rollout.branching.max_trajectories else 0,
-        )
+        )  # fmt: skip
         sampled = sample_groups(
             self.rollout_engine, agent, self.tasks, rollout, seed=self.settings.seed, iteration=iteration
         )
@@ -250,6 +249,7 @@ class Trainer:
                 lr=lr,
                 rng=np.random.default_rng([settings.seed, 3, iteration]),
                 precision=settings.model.autocast,
+                truncation=settings.truncation,
                 critic=self.critic,
             )
             if logprobs.old is not None and update.old_logprobs == "trainer":
@@ -272,7 +272,7 @@ class Trainer:
         start = time.perf_counter()
         tasks = assemble.panel_tasks(self.settings.env, spec, config.limit if name == "valid" else 0)
         agent = partial(assemble.make_policy_agent, self.settings, self.backend, self.tokenizer)
-        sampled = agent(temperature=config.temperature) if config.samples else None
+        sampled = agent(temperature=config.temperature, top_p=config.top_p) if config.samples else None
         result = evaluate(
             self.eval_engine, agent(temperature=0.0), sampled, tasks, samples=config.samples, seed=1_000_003
         )

@@ -41,7 +41,7 @@ class Sampling:
         max_new_tokens: maximum length of a completion, its end token included.
         temperature: logits are divided by it; 0 takes the most likely token.
         top_p, top_k: truncation of the distribution (1.0 and 0: none). The reported log-probabilities are those of the
-            untruncated distribution at this temperature, which is what a trainer recomputes; train without truncation.
+            truncated, renormalised distribution at this temperature.
         entropies: number of leading tokens of a completion for which the entropy of the sampling distribution is reported.
 
     Raises:

@@ -134,14 +134,14 @@ def check_sampling(sampling: Sampling, sampler: str) -> None:
     """Reject settings under which an engine does not report the numbers that a token record needs.
 
     Raises:
-        ConfigError: entropies are requested, or log-probabilities of a truncated distribution.
+        ConfigError: entropies are requested, or a truncated distribution, whose log-probabilities were not tested.
     """
     if sampling.entropies:
         raise ConfigError(f"{sampler} reports no entropies (branching needs them): use the transformers backend")
     if sampling.top_p < 1.0 or sampling.top_k > 0:
         raise ConfigError(
-            f"{sampler} reports log-probabilities after truncation, not those of the whole distribution: use top_p=1 and "
-            f"top_k=0, or the transformers backend; got {short_repr(sampling.top_p)} and {short_repr(sampling.top_k)}"
+            f"{sampler}'s log-probabilities under truncated sampling were not tested: use top_p=1 and top_k=0, or the "
+            f"transformers backend; got {short_repr(sampling.top_p)} and {short_repr(sampling.top_k)}"
         )
     if 0.0 < sampling.temperature < MIN_TEMPERATURE:
         raise ConfigError(

@@ -8,7 +8,7 @@ import torch
 
 from creditflow.agents.backends.base import Sampling
 
-__all__ = ["entropy_of", "sample_tokens", "token_probabilities"]
+__all__ = ["entropy_of", "kept_tokens", "sample_tokens", "token_probabilities"]
 
 
 def sample_tokens(logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, Any]:
@@ -20,8 +20,8 @@ def sample_tokens(logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, A
         sampling: temperature and truncation.
 
     Returns:
-        int64 (R,) tokens, float32 (R,) log-probabilities under the untruncated distribution (at temperature 1 for greedy
-        decoding).
+        int64 (R,) tokens, float32 (R,) log-probabilities under the distribution sampled from (for greedy decoding: the
+        whole distribution at temperature 1).
     """
     logprobs = _log_softmax(logits, sampling)
     if sampling.temperature == 0.0:
@@ -33,7 +33,10 @@ def sample_tokens(logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, A
         # the last token with any mass, in case rounding puts the sample beyond the end
         last = probs.shape[-1] - 1 - (probs.flip(-1) > 0).to(torch.int8).argmax(-1)
         token = torch.minimum(token, last)
-    return token, logprobs.gather(-1, token[:, None])[:, 0]
+    logprob = logprobs.gather(-1, token[:, None])[:, 0]
+    if sampling.temperature > 0.0 and sampling.truncated:
+        logprob = logprob - cumulative[:, -1].log().float()
+    return token, logprob
 
 
 def token_probabilities(logits: Any, sampling: Sampling) -> Any:
@@ -68,11 +71,16 @@ def entropy_of(logits: Any, sampling: Sampling) -> Any:
 
 
 def _truncate(probs: Any, sampling: Sampling) -> Any:
-    """Set to zero all but the k most likely tokens, and all outside the smallest set with mass p."""
+    """Set to zero all tokens that truncation drops."""
+    return torch.where(kept_tokens(probs, sampling), probs, 0.0)
+
+
+def kept_tokens(probs: Any, sampling: Sampling) -> Any:
+    """Bool (R, V): the k most likely tokens, of those the smallest set with mass p of the whole distribution."""
     ordered, order = probs.sort(-1, descending=True)
     keep = torch.ones_like(ordered, dtype=torch.bool)
     if sampling.top_k:
         keep[:, sampling.top_k :] = False
     if sampling.top_p < 1.0:
         keep &= ordered.cumsum(-1) - ordered < sampling.top_p
-    return torch.zeros_like(probs).scatter(-1, order, ordered * keep)
+    return torch.zeros_like(keep).scatter(-1, order, keep)

@@ -8,20 +8,27 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from creditflow.agents.backends.base import Sampling
 from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.batching import MicroBatch
+from creditflow.train.policy.nucleus import Nuclei, allowed_tokens, nuclei_of
 
 __all__ = ["TokenLogprobs", "check_model", "hidden_before", "token_logprobs"]
 
 
 class TokenLogprobs(NamedTuple):
-    """Log-probability and entropy (nats), float32 (N,) each, in the order of the batch's target tokens."""
+    """Log-probability and entropy (nats), float32 (N,) each, in the order of the batch's target tokens.
+
+    Under truncation without gradient, also the nuclei that were computed from the logits.
+    """
 
     logprob: Any
     entropy: Any
+    nuclei: Nuclei | None = None
 
 
 def hidden_before(decoder: Any, batch: MicroBatch) -> Any:
@@ -38,7 +45,14 @@ def hidden_before(decoder: Any, batch: MicroBatch) -> Any:
 
 
 def token_logprobs(
-    model: Any, batch: MicroBatch, *, temperature: float = 1.0, logits_chunk: int = 1024, before: Any | None = None
+    model: Any,
+    batch: MicroBatch,
+    *,
+    temperature: float = 1.0,
+    logits_chunk: int = 1024,
+    before: Any | None = None,
+    truncation: Sampling | None = None,
+    nuclei: Nuclei | None = None,
 ) -> TokenLogprobs:
     """Log-probability of every target token, and the entropy of its distribution (nats).
 
@@ -48,25 +62,44 @@ def token_logprobs(
         temperature: sampling temperature, which divides the logits.
         logits_chunk: number of target tokens whose logits are computed at once.
         before: ``hidden_before`` of the model's decoder, if it was computed already.
+        truncation: top_p and top_k of the sampler, if it truncates: probabilities are then over each token's nucleus.
+        nuclei: nuclei of the batch's target tokens; None computes them from the model's own logits.
     """
     before = hidden_before(model.get_decoder(), batch) if before is None else before
     target = batch.ids[batch.target_row, batch.target_position]
     head = model.get_output_embeddings()
     parts = []
     for start in range(0, len(target), logits_chunk):
-        states, ids = before[start : start + logits_chunk], target[start : start + logits_chunk]
+        chunk = slice(start, start + logits_chunk)
+        part = None if nuclei is None else nuclei.select(np.arange(len(target))[chunk])
+        arguments = (head, before[chunk], target[chunk], temperature, truncation, part)
         if torch.is_grad_enabled() and len(target) > logits_chunk:
-            parts.append(checkpoint(_logprob_entropy, head, states, ids, temperature, use_reentrant=False))
+            parts.append(checkpoint(_logprob_entropy, *arguments, use_reentrant=False))
         else:
-            parts.append(_logprob_entropy(head, states, ids, temperature))
-    return TokenLogprobs(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
+            parts.append(_logprob_entropy(*arguments))
+    computed = [part[2] for part in parts if part[2] is not None]
+    return TokenLogprobs(
+        torch.cat([part[0] for part in parts]),
+        torch.cat([part[1] for part in parts]),
+        Nuclei.concatenate(computed) if computed else None,
+    )
 
 
-def _logprob_entropy(head: Any, states: Any, target: Any, temperature: float) -> tuple[Any, Any]:
+def _logprob_entropy(
+    head: Any, states: Any, target: Any, temperature: float, truncation: Sampling | None, nuclei: Nuclei | None
+) -> tuple[Any, Any, Nuclei | None]:
     logits = head(states).float() / temperature
-    log_probs = torch.log_softmax(logits, -1)
+    computed = None
+    if truncation is None:
+        log_probs = torch.log_softmax(logits, -1)
+        summands = log_probs.exp() * log_probs
+    else:
+        allowed = allowed_tokens(logits, target, truncation, nuclei)
+        log_probs = torch.log_softmax(logits.masked_fill(~allowed, -torch.inf), -1)
+        summands = log_probs.exp() * log_probs.masked_fill(~allowed, 0.0)
+        computed = nuclei_of(allowed) if nuclei is None and not torch.is_grad_enabled() else None
     logprob = log_probs.gather(-1, target[:, None])[:, 0]
-    return logprob, -(log_probs.exp() * log_probs).sum(-1)
+    return logprob, -summands.sum(-1), computed
 
 
 def check_model(model: Any) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.train.policy.nucleus import Nuclei
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.samples import Row, token_weights
 from creditflow.train.settings.update import LossAggregation, UpdateConfig
@@ -23,6 +24,7 @@ class Minibatch:
         rows: the rows.
         weights: float64, weights of the token losses; they sum to 1 over the whole minibatch.
         scale: factor of the weighted sum: 1 for means.
+        nuclei: the old policy's nuclei, one per row; None stands for those of the update itself.
         old: float32, log-probabilities under the old policy; None stands for those of the update itself.
         reference: float32, log-probabilities under the reference policy; None without one.
     """
@@ -32,6 +34,7 @@ class Minibatch:
     old: list[NDArray[np.float32]] | None
     reference: list[NDArray[np.float32]] | None
     scale: float = 1.0
+    nuclei: list[Nuclei] | None = None
 
     @property
     def tokens(self) -> int:
@@ -46,6 +49,7 @@ class Minibatch:
             None if self.old is None else [self.old[i] for i in indices],
             None if self.reference is None else [self.reference[i] for i in indices],
             self.scale,
+            None if self.nuclei is None else [self.nuclei[i] for i in indices],
         )
 
 
@@ -124,6 +128,7 @@ def make_minibatches(
             None if logprobs.old is None else [logprobs.old[i] for i in indices],
             None if logprobs.reference is None else [logprobs.reference[i] for i in indices],
             _tokens_per_trajectory(members) / config.loss.normaliser if aggregation == "constant" else 1.0,
+            None if logprobs.nuclei is None else [logprobs.nuclei[i] for i in indices],
         )
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from creditflow.agents.backends.base import Sampling
 from creditflow.train.policy.batching import batches_of, split_by_row
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.network.precision import autocast
+from creditflow.train.policy.nucleus import Nuclei
 from creditflow.train.policy.samples import Row, make_rows
 from creditflow.train.settings.schema import UpdateConfig
 from creditflow.wrappers.credit.base import Credit
@@ -29,10 +31,12 @@ class OldLogprobs:
         old: under the old policy, which importance ratios are taken against. None stands for those of the update
             itself: with a single optimiser step the ratio is 1 and its gradient that of the log-probability.
         reference: under the reference policy; None without one.
+        nuclei: the old policy's nuclei, one per row, if the sampler truncates; None stands for those of the update itself.
     """
 
     old: list[NDArray[np.float32]] | None
     reference: list[NDArray[np.float32]] | None = None
+    nuclei: list[Nuclei] | None = None
 
 
 def compute_old_logprobs(
@@ -43,6 +47,7 @@ def compute_old_logprobs(
     *,
     temperature: float,
     precision: str = "none",
+    truncation: Sampling | None = None,
 ) -> tuple[list[Row], OldLogprobs]:
     """Rows over all model tokens of the rollouts, and their log-probabilities before the update.
 
@@ -55,6 +60,7 @@ def compute_old_logprobs(
         config: settings of the update.
         temperature: sampling temperature of the rollout.
         precision: of forward passes.
+        truncation: top_p and top_k of the rollout, if its sampler truncates.
     """
     kl_in_reward = reference is not None and config.loss.kl_in == "reward"
     needs_old = not config.one_step or kl_in_reward
@@ -65,30 +71,59 @@ def compute_old_logprobs(
     if not rows:
         return rows, OldLogprobs(None)
 
-    def logprobs(policy: Any) -> list[NDArray[np.float32]]:
-        return compute_logprobs(policy, rows, config, temperature=temperature, precision=precision)
+    def logprobs(policy: Any, nuclei: list[Nuclei] | None = None) -> _Pass:
+        return _forward(policy, rows, config, temperature, precision, truncation, nuclei)
 
-    old = None
-    if needs_old:
-        old = [row.sampler_logprob for row in rows] if config.old_logprobs == "sampler" else logprobs(model)
-    return rows, OldLogprobs(old, None if reference is None else logprobs(reference))
+    old, nuclei = None, None
+    if truncation is not None or (needs_old and config.old_logprobs == "trainer"):
+        old, nuclei = logprobs(model)
+    if needs_old and config.old_logprobs == "sampler":
+        old = [row.sampler_logprob for row in rows]
+    # the reference is renormalised over the old policy's nuclei
+    return rows, OldLogprobs(old, None if reference is None else logprobs(reference, nuclei).logprobs, nuclei)
+
+
+class _Pass(NamedTuple):
+    """Log-probabilities of a forward pass, one array per row; under truncation its nuclei."""
+
+    logprobs: list[NDArray[np.float32]]
+    nuclei: list[Nuclei] | None
 
 
 def compute_logprobs(
     model: Any, rows: Sequence[Row], config: UpdateConfig, *, temperature: float, precision: str = "none"
 ) -> list[NDArray[np.float32]]:
     """Log-probabilities of all target tokens under a model, without gradient, in the micro-batches of an update."""
+    return _forward(model, rows, config, temperature, precision, None, None).logprobs
+
+
+def _forward(
+    model: Any,
+    rows: Sequence[Row],
+    config: UpdateConfig,
+    temperature: float,
+    precision: str,
+    truncation: Sampling | None,
+    nuclei: list[Nuclei] | None,
+) -> _Pass:
     device = next(model.parameters()).device
     out: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(rows)
+    computed: dict[int, Nuclei] = {}
     was_training = model.training
     model.train()  # the code path of the update, so that the first importance ratio is exactly 1
     with torch.no_grad(), autocast(precision, device):
         for batch in batches_of(rows, config.batch_tokens, device, config.packing):
-            policy = token_logprobs(model, batch, temperature=temperature, logits_chunk=config.logits_chunk)
+            policy = token_logprobs(
+                model, batch, temperature=temperature, logits_chunk=config.logits_chunk, truncation=truncation,
+                nuclei=None if nuclei is None else Nuclei.concatenate([nuclei[i] for i in batch.rows]),
+            )  # fmt: skip
             for i, logprobs in split_by_row(policy.logprob, batch, rows):
                 out[i] = logprobs
+            if policy.nuclei is not None:
+                parts = policy.nuclei.split([len(rows[i].target) for i in batch.rows])
+                computed |= dict(zip(batch.rows, parts, strict=True))
     model.train(was_training)
-    return out
+    return _Pass(out, [computed[i] for i in range(len(rows))] if computed else None)
 
 
 def select_loss_tokens(logprobs: OldLogprobs, all_rows: Sequence[Row], rows: Sequence[Row]) -> OldLogprobs:
@@ -103,16 +138,16 @@ def select_loss_tokens(logprobs: OldLogprobs, all_rows: Sequence[Row], rows: Seq
         return logprobs
     index = {(row.trajectory, row.turn_index): i for i, row in enumerate(all_rows)}
 
-    def select(arrays: list[NDArray[np.float32]] | None) -> list[NDArray[np.float32]] | None:
-        if arrays is None:
-            return None
-        selected = []
-        for row in rows:
-            i = index[row.trajectory, row.turn_index]
-            selected.append(arrays[i][np.searchsorted(all_rows[i].target, row.target)])
-        return selected
+    places = [index[row.trajectory, row.turn_index] for row in rows]
+    chosen = [np.searchsorted(all_rows[i].target, row.target) for i, row in zip(places, rows, strict=True)]
 
-    return OldLogprobs(select(logprobs.old), select(logprobs.reference))
+    def select(arrays: list[NDArray[np.float32]] | None) -> list[NDArray[np.float32]] | None:
+        return None if arrays is None else [arrays[i][tokens] for i, tokens in zip(places, chosen, strict=True)]
+
+    nuclei = logprobs.nuclei
+    if nuclei is not None:
+        nuclei = [nuclei[i].select(tokens) for i, tokens in zip(places, chosen, strict=True)]
+    return OldLogprobs(select(logprobs.old), select(logprobs.reference), nuclei)
 
 
 def sampler_mismatch(rows: Sequence[Row], trainer: Sequence[NDArray[np.float32]]) -> dict[str, float]:

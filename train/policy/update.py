@@ -14,12 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from creditflow.agents.backends.base import Sampling
 from creditflow.train.policy.batching import MicroBatch, batches_of
 from creditflow.train.policy.critic import Critic, count_value_targets
 from creditflow.train.policy.logprobs import hidden_before, token_logprobs
 from creditflow.train.policy.losses import kl_estimate, token_losses
 from creditflow.train.policy.minibatches import Minibatch, make_minibatches
 from creditflow.train.policy.network.precision import autocast
+from creditflow.train.policy.nucleus import Nuclei
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import clip_gradient, set_learning_rate
 from creditflow.train.policy.samples import Row, ratio_segments
@@ -46,6 +48,7 @@ def update_policy(
     lr: float,
     rng: np.random.Generator,
     precision: str = "none",
+    truncation: Sampling | None = None,
     critic: Critic | None = None,
 ) -> dict[str, float]:
     """Take all optimiser steps of one iteration.
@@ -55,6 +58,7 @@ def update_policy(
         rows, logprobs: the batch; log-probabilities of its target tokens before the update.
         config, aggregation: settings of the update; how token losses are averaged over each minibatch.
         temperature, precision: sampling temperature of the rollout; autocast of forward passes ("none", "bfloat16").
+        truncation: top_p and top_k of the rollout, if its sampler truncates.
         lr, rng: learning rate of the policy; generator that shuffles rows into minibatches.
         critic: trained on the rows' value targets in the same steps; changed in place.
 
@@ -67,7 +71,7 @@ def update_policy(
     Raises:
         DivergedError: a loss or gradient is not finite; the weights are those before that step.
     """
-    learner = _Learner(model, config, temperature, precision, critic)
+    learner = _Learner(model, config, temperature, precision, truncation, critic)
     kl_in_loss = bool(config.loss.kl_weight) and config.loss.kl_in == "loss" and logprobs.reference is not None
     summary = _Summary(kl_in_loss=kl_in_loss, has_critic=critic is not None)
     model.train()
@@ -145,6 +149,7 @@ class _Learner:
     config: UpdateConfig
     temperature: float
     precision: str
+    truncation: Sampling | None
     critic: Critic | None
 
     @property
@@ -197,8 +202,10 @@ class _Learner:
         with autocast(self.precision, self.device):
             hidden = hidden_before(self.model.get_decoder(), batch)
             policy = token_logprobs(
-                self.model, batch, temperature=self.temperature, logits_chunk=config.logits_chunk, before=hidden
-            )
+                self.model, batch, temperature=self.temperature, logits_chunk=config.logits_chunk, before=hidden,
+                truncation=self.truncation,
+                nuclei=None if minibatch.nuclei is None else Nuclei.concatenate([minibatch.nuclei[i] for i in batch.rows]),
+            )  # fmt: skip
             value = (
                 critic.loss(batch, minibatch.rows, num_value_targets, hidden)
                 if critic is not None and num_value_targets

@@ -189,8 +189,15 @@ def make_eval_engine(settings: TrainConfig) -> RolloutEngine:
 
 
 def make_policy_agent(
-    settings: TrainConfig, backend: TrainedBackend, tokenizer: Any, *, temperature: float, entropies: int = 0
+    settings: TrainConfig,
+    backend: TrainedBackend,
+    tokenizer: Any,
+    *,
+    temperature: float,
+    top_p: float = 1.0,
+    top_k: int = 0,
+    entropies: int = 0,
 ) -> LanguageModelAgent:
-    """The policy as an agent at one temperature (0: greedy); ``entropies`` as in ``Sampling``."""
-    sampling = Sampling(max_new_tokens=settings.rollout.max_new_tokens, temperature=temperature, entropies=entropies)
+    """The policy as an agent at one temperature (0: greedy); the other arguments as in ``Sampling``."""
+    sampling = Sampling(settings.rollout.max_new_tokens, temperature, top_p, top_k, entropies)
     return settings.prompting.agent(backend, tokenizer, sampling, name="policy")

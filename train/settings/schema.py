@@ -67,6 +67,8 @@ class RolloutConfig:
         tasks: groups per iteration.
         group_size: episodes per group.
         temperature: sampling temperature.
+        top_p, top_k: truncation of the distribution (1 and 0: none); the update then renormalises every policy over the
+            tokens that were kept, see ``policy/nucleus.py``.
         max_new_tokens: longest completion in tokens.
         max_turns, max_tokens: budgets per episode (0: only those of the environment).
         dynamic_sampling: drop groups whose outcomes are all equal and sample others instead.
@@ -80,6 +82,8 @@ class RolloutConfig:
     tasks: int = 16
     group_size: int = 8
     temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
     max_new_tokens: int = 256
     max_turns: int = 0
     max_tokens: int = 0
@@ -176,7 +180,7 @@ class EvaluationConfig:
         every: iterations between two evaluations; 0 only before and after training.
         limit: only the first tasks of the panel; 0 takes all.
         samples: sampled episodes per task, beside one greedy one.
-        temperature: sampling temperature of the sampled episodes.
+        temperature, top_p: sampling of the sampled episodes.
     """
 
     panel: str = ""
@@ -185,6 +189,7 @@ class EvaluationConfig:
     limit: int = 0
     samples: int = 4
     temperature: float = 1.0
+    top_p: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,6 +248,10 @@ class TrainConfig:
         self.sampling.check_context(self.prompting.max_context)
         if self.generation.backend == "vllm" and (rollout.cache != "dynamic" or rollout.compile):
             raise ConfigError("rollout.cache and rollout.compile are for generation.backend: transformers, not vllm")
+        if self.generation.backend == "vllm" and (self.truncation or self.evaluation.top_p < 1.0):
+            raise ConfigError(
+                "top_p and top_k are for generation.backend: transformers; vLLM's log-probabilities under them were not tested"
+            )
         if self.generation.backend == "vllm" and rollout.branching.max_trajectories:
             raise ConfigError(
                 "branching needs entropies, which vLLM does not report: use generation.backend: transformers"
@@ -261,7 +270,13 @@ class TrainConfig:
     @property
     def sampling(self) -> Sampling:
         """How training episodes are sampled."""
-        return Sampling(max_new_tokens=self.rollout.max_new_tokens, temperature=self.rollout.temperature)
+        rollout = self.rollout
+        return Sampling(rollout.max_new_tokens, rollout.temperature, rollout.top_p, rollout.top_k)
+
+    @property
+    def truncation(self) -> Sampling | None:
+        """How training episodes are sampled, if from a truncated distribution."""
+        return self.sampling if self.sampling.truncated else None
 
 
 def load_settings(path: str | Path, overrides: tuple[str, ...] = ()) -> TrainConfig:

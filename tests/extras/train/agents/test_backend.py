@@ -175,7 +175,7 @@ def test_a_copy_in_another_precision_follows_its_source(model: Any) -> None:
     assert torch.equal(backend.model.get_input_embeddings().weight, model.get_input_embeddings().weight.bfloat16())
 
 
-def test_greedy_takes_the_most_likely_token_and_truncation_keeps_the_whole_distributions_logprob() -> None:
+def test_greedy_takes_the_most_likely_token_and_truncation_renormalises_over_the_tokens_it_keeps() -> None:
     logits = torch.tensor([[0.0, 3.0, 1.0, 2.0]])
     whole = torch.log_softmax(logits, -1)[0]
     token, score = sample_tokens(logits, torch.zeros(1, dtype=torch.float64), Sampling(temperature=0.0))
@@ -185,7 +185,7 @@ def test_greedy_takes_the_most_likely_token_and_truncation_keeps_the_whole_distr
     for u in np.linspace(0.0, 0.999999, 101):
         token, score = sample_tokens(logits, torch.tensor([u], dtype=torch.float64), Sampling(top_k=2))
         seen.add(int(token))
-        assert float(score) == pytest.approx(float(whole[int(token)]))
+        assert float(score) == pytest.approx(float(whole[int(token)] - whole[[1, 3]].logsumexp(0)))
     assert seen == {1, 3}
     nucleus = {
         int(sample_tokens(logits, torch.tensor([u], dtype=torch.float64), Sampling(top_p=0.6))[0])

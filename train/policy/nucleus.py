@@ -1,0 +1,77 @@
+"""Truncated sampling (top-p, top-k) in the trainer: both policies of a ratio are renormalised over the same tokens.
+
+With top-p < 1 a token is sampled from π_old renormalised over its nucleus N, the tokens that truncation keeps. Against
+log-probabilities of the whole distribution the gradient would be biased: tokens outside N are never sampled, so a positive
+advantage raises the mass of N and a negative one lowers it, whatever was chosen. So all log-probabilities, and the entropy, are
+of distributions over N: log π(a) − log π(N), for the old policy, the current one and the reference. N belongs to the old policy
+and is stored as token ids for an iteration: at top-p .95 they are few, where a mask over the vocabulary would be V bits per token.
+The sampler reports log-probabilities of the truncated distribution too. DeepSeek-V3.2 (arXiv 2512.02556) trains so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from creditflow.agents.backends.base import Sampling
+from creditflow.agents.backends.token_sampling import kept_tokens
+
+__all__ = ["Nuclei", "allowed_tokens", "nuclei_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nuclei:
+    """The nucleus of every target token.
+
+    Attributes:
+        sizes: int64 (N,), number of tokens in each.
+        ids: int32 (Σ sizes,), token ids, nucleus after nucleus.
+    """
+
+    sizes: NDArray[np.int64]
+    ids: NDArray[np.int32]
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Nuclei]) -> Nuclei:
+        """The nuclei of all parts, in order."""
+        return cls(np.concatenate([one.sizes for one in parts]), np.concatenate([one.ids for one in parts]))
+
+    def split(self, sizes: Sequence[int]) -> list[Nuclei]:
+        """Parts of so many nuclei each."""
+        bounds = np.cumsum([0, *sizes])
+        return [self.select(np.arange(a, b)) for a, b in pairwise(bounds)]
+
+    def select(self, index: NDArray[np.int64]) -> Nuclei:
+        """The nuclei of some target tokens."""
+        starts = np.cumsum(self.sizes) - self.sizes
+        parts = [self.ids[starts[i] : starts[i] + self.sizes[i]] for i in index]
+        return Nuclei(self.sizes[index], np.concatenate([np.zeros(0, np.int32), *parts]))
+
+
+def allowed_tokens(logits: Any, target: Any, sampling: Sampling, nuclei: Nuclei | None = None) -> Any:
+    """Bool (N, V): the nucleus of every token, the target always included, which rounding could put outside.
+
+    Args:
+        logits: float32 (N, V), at the sampler's temperature.
+        target: int64 (N,), sampled tokens.
+        sampling: top_p and top_k.
+        nuclei: of the old policy; None if the logits are its own.
+    """
+    if nuclei is None:
+        allowed = kept_tokens(torch.softmax(logits.detach(), -1), sampling)
+    else:
+        allowed = torch.zeros_like(logits, dtype=torch.bool)
+        token = torch.from_numpy(np.repeat(np.arange(len(nuclei.sizes)), nuclei.sizes)).to(logits.device)
+        allowed[token, torch.from_numpy(nuclei.ids.astype(np.int64)).to(logits.device)] = True
+    return allowed.scatter(-1, target[:, None], True)
+
+
+def nuclei_of(allowed: Any) -> Nuclei:
+    """The nuclei of a mask (N, V)."""
+    return Nuclei(allowed.sum(-1).cpu().numpy(), allowed.nonzero()[:, 1].to(torch.int32).cpu().numpy())
