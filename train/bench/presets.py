@@ -61,10 +61,10 @@ class SharedWork:
         every: updates between two measured points.
         kinds: kinds of task in the standard setting.
         aggregations, features, batches, sizes, successes: values that are varied, one at a time.
-        rates: learning rates of Adam, instead of steps of a given KL divergence; varied too.
-        varied: kind of task of the cells in which one property is varied.
+        rates: learning rates of Adam, which replaces steps of a given KL divergence; varied like the others.
+        varied: task kind of the cells in which one property is varied.
         learn_variations: whether learning curves are also measured for the varied features, batches, sizes and rates.
-        rivals: schemes that are compared with all others study by study.
+        rivals: schemes that get a table of their differences from all other methods, study by study.
         kl: KL divergence of each update, in nats per turn.
     """
 
@@ -166,7 +166,7 @@ PRESETS: Mapping[str, Preset] = {
         log=60,
         variants=True,
     ),
-    # tasks, feature maps and optimisers on which no scheme was designed, to confirm what shared/pits suggested
+    # tasks, feature maps and optimisers for which no scheme was designed, to confirm the results of shared/pits
     "confirmation": Preset(
         shared=SharedWork(
             units=10,

@@ -70,11 +70,11 @@ def split_into_minibatches(rows: Sequence[Row], count: int, rng: np.random.Gener
 def split_by_size(rows: Sequence[Row], size: int, unit: str, rng: np.random.Generator) -> list[list[int]]:
     """Shuffle rows into minibatches of about ``size`` units; returns their row indices.
 
-    There are n = max(1, total / size, rounded) minibatches. Row by row in shuffled order, a row belongs to the minibatch in
-    whose n-th of the total its middle lies, so that sizes differ by little more than one row and none is a small remainder.
+    There are n = max(1, round(total / size)) minibatches. The rows in shuffled order are cut into n parts of equal size, and a
+    row belongs to the part that contains its middle, so that sizes differ by little more than one row and none is a small rest.
 
     Args:
-        rows: the batch; a single minibatch takes them in order and draws nothing.
+        rows: the batch; a single minibatch takes them in order and uses no random numbers.
         size: > 0, units per minibatch.
         unit: "trajectory" (all its rows stay together), "turn" or "token" (target tokens).
         rng: shuffles rows (trajectories).
@@ -110,7 +110,7 @@ def make_minibatches(
     Args:
         rows: the batch.
         logprobs: log-probabilities of the target tokens before the update.
-        config: number or size of minibatches; a single one takes all rows in order and draws nothing.
+        config: number or size of minibatches; a single one takes all rows in order and uses no random numbers.
         aggregation: how token losses are averaged over each minibatch.
         rng: shuffles.
     """
@@ -133,5 +133,5 @@ def make_minibatches(
 
 
 def _tokens_per_trajectory(rows: Sequence[Row]) -> float:
-    """Mean number of target tokens of a trajectory, which turns the mean over tokens into their sum per trajectory."""
+    """Mean number of target tokens per trajectory: times the mean over tokens, the mean over trajectories of their sums."""
     return sum(len(row.target) for row in rows) / len({row.trajectory for row in rows})

@@ -34,10 +34,10 @@ def overlong_penalty(tokens: NDArray[np.int64], max_tokens: int, margin: int) ->
 
 
 def subtract_overlong(groups: Sequence[Group], config: OverlongConfig) -> tuple[list[Group], dict[str, float]]:
-    """Groups with the penalty subtracted from rewards, and the metric "overlong_fraction" of turns (trajectories) with one.
+    """Subtract the penalty from rewards; also returns the metric "overlong_fraction", of turns (or trajectories) with a penalty.
 
     A turn's penalty is subtracted from its own reward, a trajectory's from the reward of its last turn. Trajectories
-    without tokens have no length and are left as they are.
+    without tokens have no length and are unchanged.
     """
     if not config.max_tokens:
         return list(groups), {}

@@ -210,10 +210,10 @@ def token_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[NDArray
 
 
 def ratio_segments(rows: Sequence[Row], level: RatioLevel) -> NDArray[np.int64] | None:
-    """int64 (N,), from 0: the turn or row whose importance ratio each target token of ``rows`` shares; None for "token".
+    """int64 (N,), from 0: the turn or sequence whose importance ratio each target token of ``rows`` shares; None for "token".
 
     Raises:
-        ConfigError: the tokens of a sequence are spread over rows, so that no forward pass has its ratio.
+        ConfigError: a sequence is split into several rows, so that its ratio cannot be computed.
     """
     if level == "token":
         return None

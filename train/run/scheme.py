@@ -12,10 +12,10 @@ __all__ = ["make_scheme"]
 
 
 def make_scheme(settings: TrainConfig) -> Scheme:
-    """The scheme of the settings.
+    """Make the credit scheme of the settings.
 
     Raises:
-        ConfigError: unknown, a wrong parameter, or it cannot be used with the other settings.
+        ConfigError: the scheme is unknown, a parameter is wrong, or the scheme cannot be used with the other settings.
     """
     scheme = credit.make(settings.credit.scheme, semantics=settings.credit.semantics, **settings.credit.parameters)
     _check_annotations(scheme, settings)

@@ -130,10 +130,10 @@ class OverlongConfig:
     With it, a group in which all fail can have a learning signal: shorter failures are better.
 
     Attributes:
-        max_tokens: length from which the penalty is ``weight``; 0 for no penalty.
-        margin: the penalty rises linearly over this many tokens before ``max_tokens``.
+        max_tokens: length from which on the penalty is ``weight``; 0 for no penalty.
+        margin: number of tokens before ``max_tokens`` over which the penalty rises linearly.
         weight: the largest penalty.
-        unit: the length is that of each "turn", or of the model's tokens in a "trajectory".
+        unit: whether the length is that of each "turn", or of all model tokens of a "trajectory".
     """
 
     max_tokens: int = 0
@@ -148,7 +148,7 @@ class OverlongConfig:
             )
         if self.max_tokens < 0 or not self.weight > 0.0:
             raise ConfigError(
-                f"overlong.max_tokens must not be negative and weight be positive, got {self.max_tokens}, {self.weight}"
+                f"overlong.max_tokens must be at least 0 and overlong.weight above 0, got {self.max_tokens} and {self.weight}"
             )
 
 

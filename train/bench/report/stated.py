@@ -1,6 +1,6 @@
-"""Predictions stated as data: a method is ahead of another, by more than a margin, at an endpoint of some studies.
+"""Predictions stated as data: one method exceeds another by more than a margin, at an endpoint of some studies.
 
-One of a run is a hit if the 95 % interval of the paired difference lies above the margin, a miss if it lies below, and open if
+A prediction is a hit if the 95 % interval of the paired difference lies above the margin, a miss if it lies below, and open if
 the interval contains it. "No worse than" is a negative margin.
 """
 
@@ -18,12 +18,12 @@ from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, 
 from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import ClusteredMean
 
-__all__ = ["check_stated", "judged", "load_stated"]
+__all__ = ["check_stated", "load_stated", "outcome_of"]
 
 EVERYTHING = ["all"]
 
 
-def judged(difference: ClusteredMean, margin: float = 0.0, digits: int = 4) -> dict[str, Any]:
+def outcome_of(difference: ClusteredMean, margin: float = 0.0, digits: int = 4) -> dict[str, Any]:
     """Outcome of one prediction: "hit", "miss" or "open"; and the observed difference with its interval."""
     low, high = difference.interval
     outcome = "hit" if low > margin else "miss" if high < margin else "open"
@@ -31,17 +31,17 @@ def judged(difference: ClusteredMean, margin: float = 0.0, digits: int = 4) -> d
 
 
 def load_stated(name: str) -> dict[str, Any]:
-    """The predictions that were written before a run, by the name of its preset."""
+    """Load the predictions that were written before the run of a preset, by the preset's name."""
     text = (files("creditflow.train.bench.report") / f"{name}.json").read_text(encoding="utf-8")
     data: dict[str, Any] = json.loads(text)
     return data
 
 
 def check_stated(predictions: Sequence[Mapping[str, Any]], suites: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each prediction with its outcome; "not run" without its suite, its studies or one of its methods.
+    """Each prediction with its outcome; "not run" if its suite, its studies or one of its methods is missing.
 
-    A prediction names the methods "better" and "worse", a "suite", its "studies" by label (["all"] for all of them; of a
-    suite with exact values its kinds of task), an "endpoint", and possibly a "margin".
+    A prediction names the methods "better" and "worse", a "suite", its "studies" by label (["all"] for all of them; for a suite
+    with exact values its task kinds), an "endpoint", and optionally a "margin".
     """
     return [{**prediction, "hit": None, **_outcome(prediction, suites)} for prediction in predictions]
 
@@ -52,7 +52,7 @@ def _outcome(prediction: Mapping[str, Any], suites: Sequence[Mapping[str, Any]])
     both = prediction["better"], prediction["worse"]
     if found is None or not set(both) <= set(found[0]):
         return {"outcome": "not run", "observed": "–"}
-    outcome = judged(found[1](*both), prediction.get("margin", 0.0))
+    outcome = outcome_of(found[1](*both), prediction.get("margin", 0.0))
     return {**outcome, "hit": {"hit": True, "miss": False}.get(outcome["outcome"])}
 
 

@@ -54,7 +54,7 @@ class LossTurns(NamedTuple):
         )
 
     def scaled(self) -> LossTurns:
-        """The turns with advantages of root mean square 1, or as they are if all are 0."""
+        """The turns with advantages scaled to root mean square 1; unchanged if all are 0."""
         root = float(np.sqrt(np.mean(self.advantage**2))) if len(self.advantage) else 0.0
         return self._replace(advantage=self.advantage / root) if root > 0.0 else self
 

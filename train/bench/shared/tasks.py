@@ -3,7 +3,7 @@
 Kinds: the four kinds of grid; ``sokoban``, the panel's levels with few states; ``trapdoors``, ``graded`` and ``long`` (see
 ``kinds/grids.py``). ``fresh`` and ``sokoban-fresh`` are ``pits`` and ``sokoban`` with state keys that never repeat (like a key that
 includes the history, which no two episodes share after their first turn). In ``sokoban-boxes`` the text key shows the boxes
-alone, so that one key merges all places of the player.
+only, so that one key merges all positions of the player.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def kind_of_tasks(kind: str) -> str:
 
 
 def keys_of(kind: str) -> Keys:
-    """Whether states have keys of their own, share them, or have a new one every time."""
+    """Whether each state of a kind has its own key, several states share one, or every visit has a new one."""
     return "aliased" if kind in ALIASED else "fresh" if kind in FRESH else "distinct"
 
 
@@ -98,7 +98,7 @@ def _tasks(kind: str, seed: int, unit: int, count: int) -> Iterator[ViewedTask]:
             yield ViewedTask(mdp, grid_parts(layout, mdp))
     elif kind in ("trapdoors", "graded"):
         change = trapdoors if kind == "trapdoors" else graded
-        # at least two in three layouts can be changed
+        # at least two thirds of the layouts can be changed
         yield from (
             ViewedTask(*found) for layout in _layouts("open", seed, unit, 2 * count) if (found := change(layout))
         )
@@ -109,7 +109,7 @@ def _tasks(kind: str, seed: int, unit: int, count: int) -> Iterator[ViewedTask]:
 
 
 def _layouts(kind: str, seed: int, unit: int, count: int) -> Iterator[GridLayout]:
-    """Layouts for one unit, which others do not have as long as no more than ``count`` are taken."""
+    """Yield the layouts of one layout seed; the first ``count`` of them occur under no other layout seed."""
     return grid_layouts(kind, seed, unit * -(-count // GRID_BLOCK))
 
 

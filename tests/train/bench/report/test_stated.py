@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from creditflow.train.bench.presets import PRESETS
-from creditflow.train.bench.report.stated import check_stated, judged, load_stated
+from creditflow.train.bench.report.stated import check_stated, load_stated, outcome_of
 from creditflow.train.bench.report.tables.rivals import rival_tables
 from creditflow.train.bench.report.tables.shared import study_label
 from creditflow.train.bench.shared.cells import MEASURED, assemble, cells_of, learned_names
@@ -65,9 +65,9 @@ def test_an_outcome_follows_from_the_interval_of_the_paired_difference(suite, gi
 
 def test_a_prediction_is_open_when_the_interval_contains_the_margin():
     difference = crossed_mean([[0.0], [0.02]])
-    assert judged(difference)["outcome"] == "open"
-    assert judged(difference, -1.0)["outcome"] == "hit"
-    assert judged(difference, 1.0)["outcome"] == "miss"
+    assert outcome_of(difference)["outcome"] == "open"
+    assert outcome_of(difference, -1.0)["outcome"] == "hit"
+    assert outcome_of(difference, 1.0)["outcome"] == "miss"
 
 
 def test_rivals_are_shown_by_study_and_over_all(suite):

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.report.stated import judged
+from creditflow.train.bench.report.stated import outcome_of
 from creditflow.train.statistics.clustered import ClusteredMean, crossed_mean, stratified_mean
 from creditflow.train.statistics.contrasts import Contrast, contrasts_of
 
@@ -108,7 +108,7 @@ def _outcome(prediction: Mapping[str, Any], families: Mapping[str, Family]) -> d
     if len(about) < len(prediction["families"]) or any({better, worse} - _known(family) for family in about):
         return {"outcome": "not run", "observed": "–"}
     pooled = stratified_mean([crossed_mean(_values(f, better, name) - _values(f, worse, name)) for f in about])
-    return judged(pooled, prediction.get("margin", 0.0))
+    return outcome_of(pooled, prediction.get("margin", 0.0))
 
 
 def _known(family: Family) -> set[str]:

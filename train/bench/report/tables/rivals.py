@@ -1,4 +1,4 @@
-"""How some schemes compare with all others, study by study: where they lead and where they lose."""
+"""Tables of some schemes against all other methods, study by study."""
 
 from __future__ import annotations
 

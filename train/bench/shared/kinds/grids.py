@@ -1,8 +1,8 @@
-"""Grids that no scheme was designed on: lying shortcuts, graded exits, and ways of dozens of turns.
+"""Grids for which no scheme was designed: misleading shortcuts, graded exits, and solutions of dozens of turns.
 
-``trapdoors``: on every shortest way lies a cell that most entries do not survive, and there is a longer way around. The most
-likely single result of entering is to pass, so distances count the trapdoor as a way, and one lucky rollout makes a group's
-observed graph do so too. ``graded``: two exits score less than the goal and end the episode. ``long``: walls and pits on a
+``trapdoors``: every shortest path leads through a cell in which most episodes fail, and there is a longer path around it. The
+most likely single result of entering it is to pass, so distances count it as passable, and after one lucky rollout so does a
+group's observed graph. ``graded``: two exits end the episode with a lower score than the goal. ``long``: walls and pits on a
 grid four times as large, with three times as many turns.
 """
 
@@ -39,9 +39,9 @@ Parts = NDArray[np.int64]
 
 
 def trapdoors(layout: GridLayout) -> tuple[FiniteMDP, Parts] | None:
-    """An open grid with trapdoors, and what the policy sees; None if it has no way around them.
+    """Add trapdoors to an open grid; returns its tables and what the policy sees, or None if there is no path around them.
 
-    The trapdoors are all cells of shortest ways at the smallest number of turns from the start for which the goal can still be
+    The trapdoors are all cells of shortest paths at the smallest number of turns from the start for which the goal can still be
     reached without them. A fall ends the episode.
     """
     acting, (goal, *_) = grid_cells(layout)
@@ -71,7 +71,7 @@ def trapdoors(layout: GridLayout) -> tuple[FiniteMDP, Parts] | None:
 
 
 def _shortest_ways(layout: GridLayout, goal: Cell) -> dict[int, list[Cell]]:
-    """The cells between start and goal that lie on shortest ways, by turns from the start."""
+    """The cells between start and goal that lie on shortest paths, by turns from the start."""
     from_start, from_goal = floor_depths(layout), _depths_from(layout, goal)
     length = from_start[goal]
     layers = defaultdict[int, list[Cell]](list)
@@ -83,19 +83,19 @@ def _shortest_ways(layout: GridLayout, goal: Cell) -> dict[int, list[Cell]]:
 
 
 def _depths_from(layout: GridLayout, cell: Cell) -> dict[Cell, int]:
-    """Turns between a cell and every other; moves can be taken back on an open grid."""
+    """Turns from every cell to this one; on an open grid every move can be reversed."""
     swapped = {cell: "S", layout.start: "."}
     rows = ["".join(swapped.get((r, c), symbol) for c, symbol in enumerate(row)) for r, row in enumerate(layout.rows)]
     return floor_depths(replace(layout, rows=tuple(rows)))
 
 
 def _way_around(layout: GridLayout, goal: Cell, cells: list[Cell]) -> bool:
-    """Whether the goal can be reached in time without these cells."""
+    """Whether the goal can be reached within the turn limit without these cells."""
     return _depths_without(layout, cells).get(goal, HORIZON + 1) <= HORIZON
 
 
 def _depths_without(layout: GridLayout, cells: Sequence[Cell]) -> dict[Cell, int]:
-    """Turns from the start to every cell, with walls in place of some."""
+    """Turns from the start to every cell, with walls in place of ``cells``."""
     rows = [
         "".join("#" if (r, c) in cells else symbol for c, symbol in enumerate(row)) for r, row in enumerate(layout.rows)
     ]
@@ -103,9 +103,9 @@ def _depths_without(layout: GridLayout, cells: Sequence[Cell]) -> dict[Cell, int
 
 
 def graded(layout: GridLayout) -> tuple[FiniteMDP, Parts] | None:
-    """An open grid with two lesser exits, and what the policy sees; None if they would bar the way to a cell.
+    """Add two lesser exits to an open grid; returns its tables and what the policy sees, or None if they block the way to a cell.
 
-    The exits are drawn from the layout's digest. Only the goal is a success.
+    The exits are chosen at random, seeded by the layout's digest. Only the goal is a success.
     """
     acting, (goal, *_) = grid_cells(layout)
     depth = floor_depths(layout)
@@ -141,7 +141,7 @@ def graded(layout: GridLayout) -> tuple[FiniteMDP, Parts] | None:
 
 
 def long_layouts(seed: int, unit: int) -> Iterator[GridLayout]:
-    """Yield large grids endlessly, others for every unit."""
+    """Yield large grids endlessly, different ones for every layout seed ``unit``."""
     rng = np.random.default_rng([seed, unit, LONG_SIDE])
     while True:
         rows, goal = scattered(rng, LONG_SIDE, LONG_WALLS, LONG_PITS)

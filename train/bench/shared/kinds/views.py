@@ -30,7 +30,7 @@ def grid_parts(layout: GridLayout, mdp: FiniteMDP, marked: Mapping[Cell, int] | 
     Args:
         layout: the grid.
         mdp: its tables.
-        marked: cells that are more than floor, with the effect of a move into them.
+        marked: cells with a special effect, and the effect of a move into each.
     """
     marked = marked or {}
     goal = next((r, row.index("G")) for r, row in enumerate(layout.rows) if "G" in row)
