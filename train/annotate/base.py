@@ -19,7 +19,7 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["AnnotationError", "Annotations", "Annotator", "Provenance", "boundaries"]
+__all__ = ["AnnotationError", "Annotations", "Annotator", "Provenance", "TurnAnnotator", "boundaries"]
 
 
 class AnnotationError(DataError):
@@ -107,6 +107,13 @@ class Annotator(Protocol):
     def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         """One entry per trajectory, through all groups in order; the groups of a call share a batch."""
         ...
+
+
+class TurnAnnotator:
+    """Base of annotators that write into turns only."""
+
+    trajectory_names: tuple[str, ...] = ()
+    token_names: tuple[str, ...] = ()
 
 
 def boundaries(name: str, values: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:

@@ -13,7 +13,7 @@ import numpy as np
 from creditflow.agents.base import Agent
 from creditflow.agents.registry import make_agent
 from creditflow.envs.errors import ConfigError, DataError, short_repr
-from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
+from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.bench.played.forks import fork_values
 from creditflow.train.rollout.replay import env_seed, full_episode
@@ -23,7 +23,7 @@ from creditflow.wrappers.records.group import Group
 __all__ = ["ForksAnnotator", "make"]
 
 
-class ForksAnnotator:
+class ForksAnnotator(TurnAnnotator):
     """Writes ``fork.value`` of the states before and after each turn, and ``fork.q``, which is the one after.
 
     Each is the mean score of K continuations; the states before turn t + 1 and after turn t share theirs.
@@ -38,8 +38,6 @@ class ForksAnnotator:
     """
 
     turn_names = ("fork.value", "fork.value.next", "fork.q")
-    trajectory_names: tuple[str, ...] = ()
-    token_names: tuple[str, ...] = ()
 
     def __init__(
         self,

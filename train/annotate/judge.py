@@ -17,7 +17,7 @@ from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.http.chat import CachedChat, ChatQuestion
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import redacted_repr
-from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance
+from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.rollout.replay import full_episode
 from creditflow.wrappers.records.group import Group
@@ -55,7 +55,7 @@ _QUESTION: Final[ChatQuestion[float]] = ChatQuestion(
 )
 
 
-class JudgeAnnotator:
+class JudgeAnnotator(TurnAnnotator):
     """Writes ``judge.score`` in [0, 1].
 
     Args:
@@ -74,8 +74,6 @@ class JudgeAnnotator:
     """
 
     turn_names = ("judge.score",)
-    trajectory_names: tuple[str, ...] = ()
-    token_names: tuple[str, ...] = ()
 
     def __init__(
         self,

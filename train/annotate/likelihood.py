@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.text.plain_text import plain_text
-from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
+from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator, boundaries
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.rollout.replay import full_episode
@@ -35,7 +35,7 @@ DEFAULTS: dict[str, Any] = {
 PARAMETERS = ("history", "answer_prefix", "answer_suffix", "field", "answer_choice")
 
 
-class LikelihoodAnnotator:
+class LikelihoodAnnotator(TurnAnnotator):
     """Writes ``logp.answer``, Σ log p over the tokens of the answer, and ``logp.answer.mean``, the mean over them.
 
     Args:
@@ -51,8 +51,6 @@ class LikelihoodAnnotator:
     """
 
     turn_names = ("logp.answer", "logp.answer.next", "logp.answer.mean", "logp.answer.mean.next")
-    trajectory_names: tuple[str, ...] = ()
-    token_names: tuple[str, ...] = ()
 
     def __init__(
         self,

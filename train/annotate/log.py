@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.envs.errors import TrajectoryError
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.annotate.apply import annotate
 from creditflow.train.annotate.base import AnnotationError, Annotator
 from creditflow.train.progress import progress
 from creditflow.train.run.identity import require_same
-from creditflow.train.run.interrupted import complete_lines, partial_of
+from creditflow.train.run.interrupted import complete_lines, write_log
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records.jsonl import read_groups
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["annotate_log"]
@@ -51,27 +51,13 @@ def annotate_log(
         ConfigError: an interrupted command left a file, and ``resume`` is False.
         AnnotationError: see ``annotate``; or the unfinished file was not written by this command.
     """
-    partial = partial_of(out)
-    done: list[Group] = []
-    if partial.exists() and not resume:
-        raise ConfigError(
-            f"{partial} is left from an interrupted run: continue it with --resume, or start over with --force"
-        )
-    left = partial if partial.exists() else out
-    if resume and left.exists():
-        done = _finished(left, groups, annotator)
-        write_jsonl(partial, done)  # without an incomplete last group
-    found = len(done)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    starts = range(found, len(groups), batch)
-    with partial.open("a", encoding="ascii") as stream:
+
+    def remaining(found: int) -> Iterator[list[Group]]:
+        starts = range(found, len(groups), batch)
         for start in progress(starts, f"annotate with {annotator.provenance.annotator}", len(starts)):
-            fresh = annotate(groups[start : start + batch], annotator, overwrite=overwrite)
-            write_jsonl(stream, fresh)
-            stream.flush()
-            done += fresh
-    write_jsonl(out, done)
-    partial.unlink()
+            yield annotate(groups[start : start + batch], annotator, overwrite=overwrite)
+
+    _, found = write_log(out, remaining, finished=lambda left: _finished(left, groups, annotator), resume=resume)
     return found
 
 

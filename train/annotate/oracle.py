@@ -11,7 +11,7 @@ import numpy as np
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import DataError
-from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
+from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.rollout.replay import env_seed, full_episode, replay
 from creditflow.wrappers.records.group import Group
@@ -19,7 +19,7 @@ from creditflow.wrappers.records.group import Group
 __all__ = ["OracleAnnotator", "make"]
 
 
-class OracleAnnotator:
+class OracleAnnotator(TurnAnnotator):
     """Writes ``value.oracle`` and ``distance.oracle``, as ``Recorder(oracle=True)`` does; ∞ is written as −1.
 
     Args:
@@ -28,8 +28,6 @@ class OracleAnnotator:
     """
 
     turn_names = ("value.oracle", "value.oracle.next", "distance.oracle", "distance.oracle.next")
-    trajectory_names: tuple[str, ...] = ()
-    token_names: tuple[str, ...] = ()
 
     def __init__(self, make_env: Callable[[], gym.Env[Any, Any]], options: Mapping[str, Any] | None = None) -> None:
         self._env = cast("AgentEnv[Any, Any, Any]", make_env().unwrapped)

@@ -26,6 +26,7 @@ from creditflow.train.analyses.finding import Finding, NotDefined, json_values
 from creditflow.train.commands.arguments.logs import add_log_argument, open_output, read_log
 from creditflow.train.commands.arguments.outputs import Output, add_output
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.log_size import LogSize
 
 __all__ = ["ANALYSES", "add_arguments", "run"]
 
@@ -88,29 +89,18 @@ def _findings(
     return found, reasons
 
 
-def _head(groups: Sequence[Group]) -> dict[str, Any]:
-    members = [trajectory for group in groups for trajectory in group.trajectories]
-    return {
-        "groups": len(groups),
-        "rollouts": len(members),
-        "turns": sum(len(member.turns) for member in members),
-        "success": sum(member.success for member in members) / len(members) if members else float("nan"),
-    }
-
-
 def _text(found: Mapping[str, tuple[ModuleType, Finding]], reasons: Mapping[str, str], groups: Sequence[Group]) -> str:
-    head = _head(groups)
-    parts = [
-        f"{head['groups']} groups, {head['rollouts']} rollouts, {head['turns']} turns, success {head['success']:.3f}"
-    ]
+    size = LogSize.of(groups)
+    parts = [f"{size.groups} groups, {size.trajectories} rollouts, {size.turns} turns, success {size.success:.3f}"]
     parts += [str(finding) for _, finding in found.values()]
     parts += [f"{name}: not defined on this log: {reason}" for name, reason in reasons.items()]
     return "\n\n".join(parts)
 
 
 def _json(found: Mapping[str, tuple[ModuleType, Finding]], reasons: Mapping[str, str], groups: Sequence[Group]) -> str:
+    size = LogSize.of(groups)
     numbers = {
-        "log": _head(groups),
+        "log": {"groups": size.groups, "rollouts": size.trajectories, "turns": size.turns, "success": size.success},
         "analyses": {name: {"source": f.source, **f.numbers, "notes": list(f.notes)} for name, (_, f) in found.items()},
         "not_defined": dict(reasons),
     }

@@ -49,10 +49,11 @@ from creditflow.train.run.identity import (
     require_same_log,
     versions,
 )
-from creditflow.train.run.interrupted import complete_groups, partial_of
+from creditflow.train.run.interrupted import complete_groups, write_log
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
+from creditflow.wrappers.records.log_size import LogSize
 
 __all__ = ["add_arguments", "identity_of", "run"]
 
@@ -116,10 +117,10 @@ def run(args: argparse.Namespace) -> int:
         write_jsonl(sys.stdout, groups)
     else:
         groups = _to_file(Path(args.out), play, tasks, spec, args.resume)
-    episodes = [trajectory for group in groups for trajectory in group.trajectories]
+    episodes, size = [trajectory for group in groups for trajectory in group.trajectories], LogSize.of(groups)
     print(
-        f"{len(groups)} groups, {len(episodes)} episodes, {sum(len(t.turns) for t in episodes)} turns, "
-        f"success {np.mean([t.success for t in episodes]):.3f}, mean score {np.mean([t.score for t in episodes]):.3f}",
+        f"{size.groups} groups, {size.trajectories} episodes, {size.turns} turns, success {size.success:.3f}, "
+        f"mean score {np.mean([t.score for t in episodes]):.3f}",
         file=sys.stderr,
     )
     for name in rewards:
@@ -181,27 +182,17 @@ def _executor(spec: RolloutSpec, args: argparse.Namespace) -> Executor:
 def _to_file(
     out: Path, play: Callable[[Sequence[Task]], Iterator[Group]], tasks: Sequence[Task], spec: RolloutSpec, resume: bool
 ) -> list[Group]:
-    partial = partial_of(out)
-    done: list[Group] = []
-    if partial.exists() and not resume:
-        raise ConfigError(
-            f"{partial} is left from an interrupted run: continue it with --resume, or start anew with --force"
-        )
-    left = partial if partial.exists() else out
-    if resume and left.exists():
-        done = _finished(left, tasks, spec)
-        print(f"resuming after {len(done)} of {len(tasks)} groups", file=sys.stderr)
-        write_jsonl(partial, done)  # without an incomplete last group
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with partial.open("a", encoding="ascii") as stream:
-        rest = tasks[len(done) :]
-        for group in progress(play(rest), "rollout", len(rest)):
-            write_jsonl(stream, [group])
-            stream.flush()
-            done.append(group)
-    write_jsonl(out, done)
-    partial.unlink()
-    return done
+    def finished(left: Path) -> list[Group]:
+        groups = _finished(left, tasks, spec)
+        print(f"resuming after {len(groups)} of {len(tasks)} groups", file=sys.stderr)
+        return groups
+
+    def remaining(found: int) -> Iterator[list[Group]]:
+        rest = tasks[found:]
+        return ([group] for group in progress(play(rest), "rollout", len(rest)))
+
+    groups, _ = write_log(out, remaining, finished=finished, resume=resume)
+    return groups
 
 
 def _finished(left: Path, tasks: Sequence[Task], spec: RolloutSpec) -> list[Group]:

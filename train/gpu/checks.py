@@ -11,6 +11,7 @@ import torch
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.train.gpu.rows import HIGHEST, LOWEST, random_row
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.network.precision import autocast
@@ -23,7 +24,6 @@ from creditflow.train.settings.schema import UpdateConfig
 __all__ = ["checks"]
 
 FP32, BF16 = 1e-4, 0.2  # largest |difference| of a log-probability
-LOWEST, HIGHEST = 10, 250  # token ids that every tokenizer here has
 
 
 def checks(device: Any) -> dict[str, Callable[[], dict[str, Any]]]:
@@ -51,9 +51,7 @@ def _rows(count: int = 12) -> list[Row]:
     for i in range(count):
         length = int(rng.integers(4, 60))
         target = np.sort(rng.choice(np.arange(1, length), max(1, length // 3), replace=False))
-        n = len(target)
-        ids = rng.integers(LOWEST, HIGHEST, length).astype(np.int32)
-        rows.append(Row(ids, target, rng.normal(size=n), np.full(n, -5.0, np.float32), np.zeros(n, np.int32), i))
+        rows.append(random_row(rng, length, target, i))
     return rows
 
 

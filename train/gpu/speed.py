@@ -12,6 +12,7 @@ import torch
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.train.gpu.rows import random_row
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer, parameter_count
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import OptimizerConfig, make_optimizer
@@ -91,10 +92,7 @@ def _random_rows(toy: bool) -> list[Row]:
     rows = []
     for i in range(8 if toy else 512):
         length = int(rng.integers(24, 48)) if toy else int(rng.integers(60, 420))
-        target = np.arange(6, length, 6)
-        n = len(target)
-        ids = rng.integers(10, 250, length).astype(np.int32)
-        rows.append(Row(ids, target, rng.normal(size=n), np.full(n, -5.0, np.float32), np.zeros(n, np.int32), i))
+        rows.append(random_row(rng, length, np.arange(6, length, 6), i))
     return rows
 
 
@@ -107,6 +105,14 @@ def _throughput(tokens: float, seconds: float, model: Any, ceilings: dict[str, f
     return out
 
 
+def _training(
+    step: Callable[[], Any], rows: list[Row], model: Any, device: Any, ceilings: dict[str, float], toy: bool
+) -> dict[str, Any]:
+    """Throughput and memory of a training step over all rows: a forward pass and a backward pass of twice its work."""
+    seconds = _seconds(step, device, 1 if toy else 5)
+    return _throughput(sum(map(len, rows)), seconds, model, ceilings, 3.0) | {"peak_gib": _peak(device)}
+
+
 def _sft(model: Any, device: Any, ceilings: dict[str, float], toy: bool) -> dict[str, Any]:
     rows = _random_rows(toy)
     optimizer = make_optimizer(model, OptimizerConfig(lr=1e-5))
@@ -114,8 +120,7 @@ def _sft(model: Any, device: Any, ceilings: dict[str, float], toy: bool) -> dict
         sft_step, model, optimizer, rows, micro_tokens=2048 if toy else 131_072, packing="padded", logits_chunk=8192,
         config=OptimizerConfig(lr=1e-5), lr=1e-5, precision="bfloat16",
     )  # fmt: skip
-    seconds = _seconds(step, device, 1 if toy else 5)
-    return _throughput(sum(map(len, rows)), seconds, model, ceilings, 3.0) | {"peak_gib": _peak(device)}
+    return _training(step, rows, model, device, ceilings, toy)
 
 
 def _update(model: Any, device: Any, ceilings: dict[str, float], toy: bool, packing: Any) -> dict[str, Any]:
@@ -128,8 +133,7 @@ def _update(model: Any, device: Any, ceilings: dict[str, float], toy: bool, pack
         update_policy, model, optimizer, rows, OldLogprobs(None), config, aggregation="token_mean", temperature=1.0, lr=1e-6,
         rng=np.random.default_rng(0), precision="bfloat16",
     )  # fmt: skip
-    seconds = _seconds(step, device, 1 if toy else 5)
-    return _throughput(sum(map(len, rows)), seconds, model, ceilings, 3.0) | {"peak_gib": _peak(device)}
+    return _training(step, rows, model, device, ceilings, toy)
 
 
 def _rollout(model: Any, device: Any, ceilings: dict[str, float], toy: bool, options: dict[str, Any]) -> dict[str, Any]:

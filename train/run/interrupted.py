@@ -1,17 +1,21 @@
-"""The partial trajectory log of an interrupted command: OUT.partial, whose last line may be incomplete."""
+"""Logs that are written group by group to OUT.partial, which becomes OUT when it is complete.
+
+After an interruption the last line of OUT.partial may be incomplete; the groups before it are kept when the command is resumed.
+"""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from creditflow.envs.errors import DataError, TrajectoryError
+from creditflow.envs.errors import ConfigError, DataError, TrajectoryError
 from creditflow.envs.reading.limits import MAX_LINE
 from creditflow.envs.reading.streams import read_lines
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.jsonl import read_groups
+from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 
-__all__ = ["complete_groups", "complete_lines", "partial_of"]
+__all__ = ["complete_groups", "complete_lines", "partial_of", "write_log"]
 
 SUFFIX = ".partial"
 
@@ -19,6 +23,49 @@ SUFFIX = ".partial"
 def partial_of(out: Path) -> Path:
     """Path of the partial log, which is written until the log is complete."""
     return out.with_name(out.name + SUFFIX)
+
+
+def write_log(
+    out: Path,
+    remaining: Callable[[int], Iterable[Sequence[Group]]],
+    *,
+    finished: Callable[[Path], list[Group]],
+    resume: bool,
+) -> tuple[list[Group], int]:
+    """Write a log, or the rest of an interrupted one.
+
+    Args:
+        out: a .jsonl or .jsonl.gz file.
+        remaining: makes the groups after the first n, some at a time; each part is in OUT.partial before the next is made.
+        finished: reads the complete groups of an interrupted log, and checks that this command would write them.
+        resume: continue OUT.partial, or add groups to OUT.
+
+    Returns:
+        All groups, and how many of them were in the interrupted log.
+
+    Raises:
+        ConfigError: an interrupted command left a file, and ``resume`` is False.
+    """
+    partial = partial_of(out)
+    done: list[Group] = []
+    if partial.exists() and not resume:
+        raise ConfigError(
+            f"{partial} is left from an interrupted run: continue it with --resume, or start anew with --force"
+        )
+    left = partial if partial.exists() else out
+    if resume and left.exists():
+        done = finished(left)
+        write_jsonl(partial, done)  # without an incomplete last group
+    found = len(done)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with partial.open("a", encoding="ascii") as stream:
+        for fresh in remaining(found):
+            write_jsonl(stream, fresh)
+            stream.flush()
+            done += fresh
+    write_jsonl(out, done)
+    partial.unlink()
+    return done, found
 
 
 def complete_lines(partial: Path) -> list[str]:

@@ -8,7 +8,14 @@ from typing import Any, Literal
 import numpy as np
 
 from creditflow.agents.language_model.pretrained import require_torch
-from creditflow.train.annotate.base import AnnotationError, Annotations, Annotator, Provenance, boundaries
+from creditflow.train.annotate.base import (
+    AnnotationError,
+    Annotations,
+    Annotator,
+    Provenance,
+    TurnAnnotator,
+    boundaries,
+)
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.wrappers.records.group import Group
@@ -18,7 +25,7 @@ __all__ = ["SuccessAnnotator", "make"]
 NAME = "value.pica"
 
 
-class SuccessAnnotator:
+class SuccessAnnotator(TurnAnnotator):
     """Writes ``value.pica`` (f before a turn; before the first, the prior) and ``value.pica.next`` (f after it).
 
     Args:
@@ -29,8 +36,6 @@ class SuccessAnnotator:
     """
 
     turn_names = (NAME, f"{NAME}.next")
-    trajectory_names: tuple[str, ...] = ()
-    token_names: tuple[str, ...] = ()
 
     def __init__(
         self,

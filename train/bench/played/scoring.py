@@ -14,6 +14,7 @@ from creditflow.train.bench.controls import CreditFunction
 from creditflow.train.bench.methods import played_method
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.log_size import LogSize
 
 __all__ = ["credit_coverage", "log_statistics", "milliseconds_per_1000_turns"]
 
@@ -36,12 +37,8 @@ def milliseconds_per_1000_turns(method: CreditFunction, groups: Sequence[Group])
 def log_statistics(groups: Sequence[Group]) -> dict[str, Any]:
     """Sizes and success of the log, and statistics of its state graphs averaged over groups."""
     graphs = [asdict(StateGraph.from_group(group).statistics()) for group in groups]
-    members = [trajectory for group in groups for trajectory in group.trajectories]
     return {
-        "groups": len(groups),
-        "trajectories": len(members),
-        "turns": sum(len(member.turns) for member in members),
-        "success": float(np.mean([member.success for member in members])),
+        **LogSize.of(groups)._asdict(),
         "mixed_groups": float(np.mean([0 < sum(m.success for m in g.trajectories) < len(g) for g in groups])),
         "graph": {name: float(np.mean([graph[name] for graph in graphs])) for name in graphs[0]},
     }

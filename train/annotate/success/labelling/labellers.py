@@ -7,7 +7,7 @@ over golden steps and retrieved passages, and an LLM judge that reads what was r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from creditflow.envs.text.entity_matching import normalized_phrase
@@ -50,10 +50,7 @@ class RuleLabeller:
     def label(self, trajectory: Trajectory, question: Question) -> tuple[str, ...]:
         """One of ``TURN_LABELS`` per turn."""
         known: set[int] = set()
-        return tuple(
-            self._tool(turn, result, question, known) if turn.queries or turn.doc_ids else _answer_label(turn, end)
-            for turn, result, end in _results(trajectory)
-        )
+        return _labels(trajectory, lambda turn, result: self._tool(turn, result, question, known))
 
     def _tool(self, turn: Turn, result: str, question: Question, known: set[int]) -> str:
         query = " ".join(turn.queries) or turn.action
@@ -84,10 +81,7 @@ class JudgeLabeller:
     def label(self, trajectory: Trajectory, question: Question) -> tuple[str, ...]:
         """One of ``TURN_LABELS`` per turn."""
         known: set[int] = set()
-        return tuple(
-            self._tool(result, question, known) if turn.queries or turn.doc_ids else _answer_label(turn, end)
-            for turn, result, end in _results(trajectory)
-        )
+        return _labels(trajectory, lambda _, result: self._tool(result, question, known))
 
     def _tool(self, result: str, question: Question, known: set[int]) -> str:
         for j, step in enumerate(question.steps):
@@ -99,12 +93,20 @@ class JudgeLabeller:
         return "-"
 
 
-def _results(trajectory: Trajectory) -> Iterator[tuple[Turn, str, str]]:
-    """Every turn, its result (the next turn's observation), and the stop reason if it is the last one."""
+def _labels(trajectory: Trajectory, tool: Callable[[Turn, str], str]) -> tuple[str, ...]:
+    """Labels of all turns; ``tool`` labels one with a query or a visit, from the turn and its result.
+
+    The result is the next turn's observation, "" for the last turn.
+    """
     turns = trajectory.turns
+    labels = []
     for t, turn in enumerate(turns):
         last = t == len(turns) - 1
-        yield turn, "" if last else turns[t + 1].observation, trajectory.stop_reason if last else ""
+        if turn.queries or turn.doc_ids:
+            labels.append(tool(turn, "" if last else turns[t + 1].observation))
+        else:
+            labels.append(_answer_label(turn, trajectory.stop_reason if last else ""))
+    return tuple(labels)
 
 
 def _answer_label(turn: Turn, end: str) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.http.client import JsonClient
-from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
+from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.annotate.success.serving.released_format import PLACEHOLDER, compact_text
 from creditflow.train.rollout.replay import full_episode
@@ -30,7 +30,7 @@ CLIENT_DEFAULTS: Final[dict[str, Any]] = {"timeout": 30.0, "max_attempts": 4, "b
 ROUNDING_TOLERANCE: Final = 1e-6  # of a served probability outside [0, 1]
 
 
-class RemoteSuccessAnnotator:
+class RemoteSuccessAnnotator(TurnAnnotator):
     """Writes ``value.pica`` and ``value.pica.next`` from ``creditflow serve-reward``.
 
     Args:
@@ -43,8 +43,6 @@ class RemoteSuccessAnnotator:
     """
 
     turn_names = (NAME, f"{NAME}.next")
-    trajectory_names: tuple[str, ...] = ()
-    token_names: tuple[str, ...] = ()
 
     def __init__(self, client: JsonClient, *, batch: int) -> None:
         self._client, self._batch = client, _at_least_one(batch)
@@ -82,7 +80,7 @@ class RemoteSuccessAnnotator:
         return annotations
 
 
-class PicaServerAnnotator:
+class PicaServerAnnotator(TurnAnnotator):
     """Writes ``value.pica`` and ``value.pica.next`` from the hazards of a server with the released request format.
 
     Args:
@@ -93,8 +91,6 @@ class PicaServerAnnotator:
     """
 
     turn_names = (NAME, f"{NAME}.next")
-    trajectory_names: tuple[str, ...] = ()
-    token_names: tuple[str, ...] = ()
 
     def __init__(self, client: JsonClient, *, model: str, placeholder: str, batch: int) -> None:
         if not placeholder:
