@@ -89,11 +89,9 @@ class Conversations:
             ConfigError: an append-only history that was not recorded from its first turn.
         """
         slots = slots_of(self.prompt, view, self.window, self.reflections(view))
-        if not view.turns:
-            new = self.chat.first_prompt_ids(self.prompt.fill("system", slots), self.prompt.fill("first", slots))
-            return PendingCompletion(view, new, new)
-        if self.history == "window":
-            new = self.chat.first_prompt_ids(self.prompt.fill("system", slots), self.prompt.fill("windowed", slots))
+        if not view.turns or self.history == "window":
+            user = self.prompt.fill("windowed" if view.turns else "first", slots)
+            new = self.chat.first_prompt_ids(self.prompt.fill("system", slots), user)
             return PendingCompletion(view, new, new)
         earlier = self._running.get(view.env)
         if earlier is None or earlier.turns != len(view.turns):

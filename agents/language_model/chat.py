@@ -72,6 +72,11 @@ class _Encoder:
         return ids
 
 
+def _end_ids(tokenizer: Any, own: int, given: Sequence[int]) -> frozenset[int]:
+    """The chat's own end of a completion, those of a generation config, and the tokenizer's end of a sequence if it has one."""
+    return frozenset({own, *given} | ({tokenizer.eos_token_id} - {None}))
+
+
 class TemplateChat:
     """Conversations in the tokenizer's own chat template.
 
@@ -111,7 +116,7 @@ class TemplateChat:
         self._between, _, self._after = between.partition(_USER_TEXT)
         self.completion_prefix = "<think>" if self._after.rstrip().endswith("<think>") else ""
         self._end, self._end_text = self._turn_end()
-        self.end_ids = frozenset({self._end, *end_ids} | ({tokenizer.eos_token_id} - {None}))
+        self.end_ids = _end_ids(tokenizer, self._end, end_ids)
 
     def first_prompt_ids(self, system: str, user: str) -> Ids:
         """Encode the messages before the first completion."""
@@ -174,7 +179,7 @@ class PlainChat:
                 f"prompting.chat: plain needs a tokenizer with a token for a line break, got {line.tolist()}"
             )
         self._end = int(line[0])
-        self.end_ids = frozenset({self._end, *end_ids} | ({tokenizer.eos_token_id} - {None}))
+        self.end_ids = _end_ids(tokenizer, self._end, end_ids)
 
     def first_prompt_ids(self, system: str, user: str) -> Ids:
         """Encode the messages before the first completion."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from creditflow.agents.prompts.places import MAX_COLUMNS, MAX_ROWS, MIN_SIZE
+from creditflow.agents.prompts.grids import grid_rows
 
 __all__ = ["around"]
 
@@ -30,16 +30,10 @@ def around(text: str) -> str:
     >>> around("#####\n#__P#\n#_OX#\n#___#\n#####")
     'Xd1 #u1 #r1 Od1l1 #u2 #u1l1 #u1r1 #r2 #d1r1'
     """
-    rows = [row.replace(" ", "") for row in text.split("\n")]
-    width = len(rows[0])
-    symbols = "".join(rows)
-    if (
-        not MIN_SIZE <= len(rows) <= MAX_ROWS
-        or not MIN_SIZE <= width <= MAX_COLUMNS
-        or any(len(row) != width for row in rows)
-        or sum(symbols.count(player) for player in PLAYERS) != 1
-    ):
+    rows = grid_rows(text)
+    if rows is None or sum(text.count(player) for player in PLAYERS) != 1:
         return text
+    width, symbols = len(rows[0]), "".join(rows)
     at = next(i for i, symbol in enumerate(symbols) if symbol in PLAYERS)
     top, left = divmod(at, width)
     found = [(0, ON_TARGET[symbols[at]], 0, 0)] if symbols[at] in ON_TARGET else []

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from string import ascii_lowercase
 
-__all__ = ["places"]
+from creditflow.agents.prompts.grids import grid_rows
 
-MIN_SIZE, MAX_ROWS, MAX_COLUMNS = 3, 26, 99
+__all__ = ["places"]
 
 
 def places(text: str) -> str:
@@ -22,13 +22,8 @@ def places(text: str) -> str:
     >>> places("#####\n#__P#\n#_OX#\n#___#\n#####")
     'Ob2 Pa3 Xb3'
     """
-    rows = [row.replace(" ", "") for row in text.split("\n")]
-    width = len(rows[0])
-    if (
-        not MIN_SIZE <= len(rows) <= MAX_ROWS
-        or not MIN_SIZE <= width <= MAX_COLUMNS
-        or any(len(r) != width for r in rows)
-    ):
+    rows = grid_rows(text)
+    if rows is None:
         return text
     frame = set(rows[0] + rows[-1] + "".join(row[0] + row[-1] for row in rows))
     if len(frame) == 1:

@@ -60,6 +60,10 @@ class Batcher(Generic[RequestT, ResponseT]):
         """Start processing; called inside the event loop."""
         self._task = asyncio.create_task(self._run())
 
+    def state(self) -> dict[str, int]:
+        """What a server reports of its queue: numbers of items that are pending, served, refused."""
+        return {"pending": self.pending, "served": self.served, "refused": self.rejected}
+
     async def stop(self) -> None:
         """Stop processing."""
         if self._task is not None:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from creditflow.envs.errors import ConfigError
 
-__all__ = ["ConnectionLimits"]
+__all__ = ["ConnectionLimits", "require_positive"]
+
+
+def require_positive(limits: Any, what: str) -> None:
+    """Check a dataclass of limits: those with a whole number as default are at least 1, the others more than 0.
+
+    Raises:
+        ConfigError: a limit is too low.
+    """
+    for field in fields(limits):
+        value = getattr(limits, field.name)
+        if value < 1 if isinstance(field.default, int) else value <= 0:
+            raise ConfigError(f"every limit of {what} must be positive, got {limits}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +49,7 @@ class ConnectionLimits:
     chunks: int = 16_384
 
     def __post_init__(self) -> None:
-        if min(self.connections, self.header_bytes, self.chunks) < 1 or min(self.seconds.values()) <= 0:
-            raise ConfigError(f"every limit of connections must be positive, got {self}")
+        require_positive(self, "connections")
 
     @property
     def seconds(self) -> dict[str, float]:

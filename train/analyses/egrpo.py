@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from creditflow.train.analyses.entities import Episode, episodes, with_entities
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, percent
-from creditflow.train.bench.report.figures import COLOURS, new_figure, save_figure, tidy
+from creditflow.train.bench.report.figures import COLOURS, new_figure, panels, save_figure, tidy
 from creditflow.train.statistics import sign_test
 from creditflow.wrappers.graphs.entity_reading import EntityReader
 from creditflow.wrappers.records.group import Group
@@ -142,7 +142,7 @@ def draw(finding: Finding, folder: Path) -> Path:
     """Plot histograms of the normalised rate, one panel per scope; returns the PNG file."""
     scopes = [scope for scope in SCOPES if scope in finding.numbers]
     figure = new_figure(4.6 * len(scopes), 3.4)
-    for axes, scope in zip(figure.subplots(1, len(scopes), squeeze=False, sharey=True)[0], scopes, strict=True):
+    for axes, scope in panels(figure, scopes, sharey=True):
         for i, side in enumerate(("correct", "incorrect")):
             row = finding.numbers[scope][side]
             heights = np.array(list(row["histogram"].values())) / max(row["rollouts"], 1)

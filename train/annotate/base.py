@@ -8,6 +8,7 @@ a trajectory with T turns.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -19,7 +20,15 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["AnnotationError", "Annotations", "Annotator", "Provenance", "TurnAnnotator", "boundaries"]
+__all__ = [
+    "AnnotationError",
+    "Annotations",
+    "Annotator",
+    "EpisodeAnnotator",
+    "Provenance",
+    "TurnAnnotator",
+    "boundaries",
+]
 
 
 class AnnotationError(DataError):
@@ -114,6 +123,22 @@ class TurnAnnotator:
 
     trajectory_names: tuple[str, ...] = ()
     token_names: tuple[str, ...] = ()
+
+
+class EpisodeAnnotator(TurnAnnotator, ABC):
+    """Base of annotators that annotate one trajectory at a time, such as those that replay it."""
+
+    def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
+        """One entry per trajectory.
+
+        Raises:
+            AnnotationError: an episode of another environment.
+        """
+        return [self.annotate_member(group, index) for group in groups for index in range(len(group))]
+
+    @abstractmethod
+    def annotate_member(self, group: Group, index: int) -> Annotations:
+        """The annotations of one trajectory of a group."""
 
 
 def boundaries(name: str, values: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from creditflow.agents.base import Agent
 from creditflow.agents.registry import make_agent
 from creditflow.envs.errors import ConfigError, DataError, short_repr
-from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator, boundaries
+from creditflow.train.annotate.base import AnnotationError, Annotations, EpisodeAnnotator, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.bench.played.forks import fork_values
 from creditflow.train.rollout.replay import env_seed, full_episode
@@ -23,7 +23,7 @@ from creditflow.wrappers.records.group import Group
 __all__ = ["ForksAnnotator", "make"]
 
 
-class ForksAnnotator(TurnAnnotator):
+class ForksAnnotator(EpisodeAnnotator):
     """Writes ``fork.value`` of the states before and after each turn, and ``fork.q``, which is the one after.
 
     Each is the mean score of K continuations; the states before turn t + 1 and after turn t share theirs.
@@ -60,15 +60,12 @@ class ForksAnnotator(TurnAnnotator):
             agent_identity(name).get("model", ""),
         )
 
-    def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
-        """One entry per trajectory.
+    def annotate_member(self, group: Group, index: int) -> Annotations:
+        """The annotations of one trajectory, from a replay.
 
         Raises:
             AnnotationError: an episode of another environment.
         """
-        return [self._one(group, i) for group in groups for i in range(len(group))]
-
-    def _one(self, group: Group, index: int) -> Annotations:
         own = group.trajectories[index]
         turns = full_episode(group, index)
         first = len(turns) - len(own.turns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import gymnasium as gym
@@ -11,7 +11,7 @@ import numpy as np
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import DataError
-from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator, boundaries
+from creditflow.train.annotate.base import AnnotationError, Annotations, EpisodeAnnotator, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.rollout.replay import env_seed, full_episode, replay
 from creditflow.wrappers.records.group import Group
@@ -19,7 +19,7 @@ from creditflow.wrappers.records.group import Group
 __all__ = ["OracleAnnotator", "make"]
 
 
-class OracleAnnotator(TurnAnnotator):
+class OracleAnnotator(EpisodeAnnotator):
     """Writes ``value.oracle`` and ``distance.oracle``, as ``Recorder(oracle=True)`` does; ∞ is written as −1.
 
     Args:
@@ -34,15 +34,12 @@ class OracleAnnotator(TurnAnnotator):
         about = {"env": self._env.env_name, "exact": bool(self._env.oracle.exact)}
         self.provenance = Provenance("oracle", 1, about | ({"options": dict(options)} if options else {}))
 
-    def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
-        """One entry per trajectory.
+    def annotate_member(self, group: Group, index: int) -> Annotations:
+        """The annotations of one trajectory, from a replay.
 
         Raises:
             AnnotationError: an episode of another environment.
         """
-        return [self._one(group, i) for group in groups for i in range(len(group))]
-
-    def _one(self, group: Group, index: int) -> Annotations:
         trajectory = group.trajectories[index]
         try:
             states = replay(

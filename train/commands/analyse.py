@@ -23,12 +23,14 @@ from typing import Any
 
 from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.train.analyses.finding import Finding, NotDefined, json_values
-from creditflow.train.commands.arguments.logs import add_log_argument, open_output, read_log
+from creditflow.train.commands.arguments.logs import add_log_argument, print_text, read_log
 from creditflow.train.commands.arguments.outputs import Output, add_output
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.log_size import LogSize
 
 __all__ = ["ANALYSES", "add_arguments", "run"]
+
+Found = Mapping[str, tuple[ModuleType, Finding]]  # the module and the finding of each analysis
 
 ANALYSES = ("gdcr", "egrpo", "rewardflow", "graphgpo")
 
@@ -69,8 +71,7 @@ def run(args: argparse.Namespace) -> int:
         for name, (module, finding) in found.items():
             print(f"{name}: {module.draw(finding, Path(args.plot))}", file=sys.stderr)
     text = _json(found, reasons, groups) if args.json else _text(found, reasons, groups)
-    with open_output(args.out) as stream:
-        print(text if args.out == "-" else text.encode("ascii", "replace").decode(), file=stream)
+    print_text(text, args.out)
     if not found:
         raise DataError(f"{args.input}: none of {', '.join(names)} is defined on this log")
     return 0
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _findings(
     names: Sequence[str], groups: Sequence[Group], options: Mapping[str, Any]
-) -> tuple[dict[str, tuple[ModuleType, Finding]], dict[str, str]]:
+) -> tuple[Found, dict[str, str]]:
     found, reasons = {}, {}
     for name in names:
         module = import_module(f"creditflow.train.analyses.{name}")
@@ -89,7 +90,7 @@ def _findings(
     return found, reasons
 
 
-def _text(found: Mapping[str, tuple[ModuleType, Finding]], reasons: Mapping[str, str], groups: Sequence[Group]) -> str:
+def _text(found: Found, reasons: Mapping[str, str], groups: Sequence[Group]) -> str:
     size = LogSize.of(groups)
     parts = [f"{size.groups} groups, {size.trajectories} rollouts, {size.turns} turns, success {size.success:.3f}"]
     parts += [str(finding) for _, finding in found.values()]
@@ -97,7 +98,7 @@ def _text(found: Mapping[str, tuple[ModuleType, Finding]], reasons: Mapping[str,
     return "\n\n".join(parts)
 
 
-def _json(found: Mapping[str, tuple[ModuleType, Finding]], reasons: Mapping[str, str], groups: Sequence[Group]) -> str:
+def _json(found: Found, reasons: Mapping[str, str], groups: Sequence[Group]) -> str:
     size = LogSize.of(groups)
     numbers = {
         "log": {"groups": size.groups, "rollouts": size.trajectories, "turns": size.turns, "success": size.success},

@@ -14,7 +14,7 @@ from typing import Any
 
 from creditflow.train.analyses.audit import audit
 from creditflow.train.analyses.audit_advice import audit_text, supported_variant, warnings
-from creditflow.train.commands.arguments.logs import add_log_argument, open_output, read_log
+from creditflow.train.commands.arguments.logs import add_log_argument, print_text, read_log
 from creditflow.train.commands.arguments.outputs import add_output
 
 __all__ = ["add_arguments", "run"]
@@ -33,8 +33,7 @@ def run(args: argparse.Namespace) -> int:
     variant, reason = supported_variant(found)
     advice = {"grouptd": variant, "grouptd_reason": reason, "warnings": warnings(found)}
     text = json.dumps(_plain(asdict(found) | advice), indent=1, allow_nan=False) if args.json else audit_text(found)
-    with open_output(args.out) as stream:
-        print(text if args.out == "-" else text.encode("ascii", "replace").decode(), file=stream)
+    print_text(text, args.out)
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -23,6 +23,7 @@ LEAST_AUC: Final = 0.7
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Features = Callable[[Trajectory, str], Floats]
+TurnLabels = Mapping[tuple[str, str], tuple[str, ...]]  # by group and trajectory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,10 +41,18 @@ class ScoredTurns:
     parts: list[NDArray[np.int64]]
 
 
-def _turn_labels(groups: Sequence[Group]) -> dict[tuple[str, str], tuple[str, ...]]:
+def _turn_labels(groups: Sequence[Group]) -> TurnLabels:
     """Labels of the tool turns before the last turn: the last one's result is in no log, and an answer's label is the outcome."""
     labels = label_log(groups).labels
     return {(one.group_id, one.trajectory_id): (*one.turn_labels[:-1], "") for one in labels}
+
+
+def _labelled_turns(group: Group, turn_labels: TurnLabels) -> Iterator[tuple[Trajectory, list[int], list[bool]]]:
+    """Every trajectory with its labelled tool turns, and which of them are pivots."""
+    for member in group.trajectories:
+        labels = turn_labels.get((group.group_id, member.trajectory_id), ())
+        chosen = [t for t, label in enumerate(labels) if label]
+        yield member, chosen, [labels[t] == "+" for t in chosen]
 
 
 def baseline_data(groups: Sequence[Group], features: Features) -> tuple[Floats, Bools]:
@@ -52,11 +61,9 @@ def baseline_data(groups: Sequence[Group], features: Features) -> tuple[Floats, 
     rows: list[Floats] = []
     pivots: list[bool] = []
     for group in groups:
-        for member in group.trajectories:
-            member_labels = turn_labels.get((group.group_id, member.trajectory_id), ())
-            chosen = [t for t, label in enumerate(member_labels) if label]
+        for member, chosen, are_pivots in _labelled_turns(group, turn_labels):
             rows.append(features(member, str(group.task["text"]))[chosen])
-            pivots += [member_labels[t] == "+" for t in chosen]
+            pivots += are_pivots
     return np.concatenate(rows), np.array(pivots)
 
 
@@ -73,15 +80,13 @@ def score_turns(
     parts: list[NDArray[np.int64]] = []
     for group in rated:
         first = len(pivots)
-        for member in group.trajectories:
-            member_labels = turn_labels.get((group.group_id, member.trajectory_id), ())
-            chosen = [t for t, label in enumerate(member_labels) if label]
+        for member, chosen, are_pivots in _labelled_turns(group, turn_labels):
             for name, (features, fitted) in baselines.items():
                 scores[name] += fitted.score(features(member, str(group.task["text"])))[chosen].tolist()
             for t in chosen:
                 values = member.turns[t].values
                 scores["model"].append(_log(values["value.pica.next"]) - _log(values["value.pica"]))
-                pivots.append(member_labels[t] == "+")
+            pivots += are_pivots
         if len(pivots) > first:
             parts.append(np.arange(first, len(pivots)))
     return ScoredTurns({name: np.array(one) for name, one in scores.items()}, np.array(pivots), parts)

@@ -149,13 +149,19 @@ def _open_nodes(graph: StateGraph, values: NDArray[np.float64]) -> KeyedValues:
     return tuple(key for key, yes in zip(graph.keys, is_open.tolist(), strict=True) if yes), values[is_open]
 
 
+def _discounted(
+    graph: StateGraph, distance: NDArray[np.float64], success_reward: float, discount: float
+) -> KeyedValues:
+    """The reward of success, discounted over the distance to it; 0 where it is out of reach."""
+    known = np.isfinite(distance)
+    return _open_nodes(graph, np.where(known, success_reward * discount ** np.where(known, distance, 0.0), 0.0))
+
+
 def _rewardflow(scheme: RewardFlow) -> tuple[Callable[[Group], KeyedValues], float]:
     def potential(group: Group) -> KeyedValues:
         graph = StateGraph.from_group(group, key=scheme.key)
         graph = replace(graph, kept=(graph.source != graph.target) & group.arrays.valid)
-        hops = graph.distances("hops")
-        known = np.isfinite(hops)
-        return _open_nodes(graph, np.where(known, scheme.discount ** np.where(known, hops, 0.0), 0.0))
+        return _discounted(graph, graph.distances("hops"), 1.0, scheme.discount)
 
     return potential, 1.0
 
@@ -163,10 +169,7 @@ def _rewardflow(scheme: RewardFlow) -> tuple[Callable[[Group], KeyedValues], flo
 def _graphgpo(scheme: GraphGPO) -> tuple[Callable[[Group], KeyedValues], float]:
     def potential(group: Group) -> KeyedValues:
         graph = StateGraph.from_group(group, key=scheme.key)
-        distance = graph.distances()
-        known = np.isfinite(distance)
-        rewards = scheme.success_reward * scheme.distance_discount ** np.where(known, distance, 0.0)
-        return _open_nodes(graph, np.where(known, rewards, 0.0))
+        return _discounted(graph, graph.distances(), scheme.success_reward, scheme.distance_discount)
 
     return potential, scheme.success_reward
 

@@ -31,6 +31,7 @@ class _Reader:
     def __init__(self, stream: IO[str], path: Path) -> None:
         self._stream, self._path = stream, path
         self._buffer, self._at, self._ended = "", 0, False
+        self.last = ""  # name of the value that was consumed last
         self._decoder = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_missing)
 
     def _fill(self) -> bool:
@@ -72,7 +73,8 @@ class _Reader:
         return char
 
     def value(self, where: str) -> Any:
-        """Consume one JSON value."""
+        """Consume one JSON value; ``where`` names it."""
+        self.last = where
         self.peek()
         while True:
             try:
@@ -104,24 +106,28 @@ def _missing(_name: str) -> None:
     """NaN, which pandas writes where a table has no value."""
 
 
+def _elements(path: Path, brackets: str, what: str) -> Iterator[_Reader]:
+    """The reader before every element of a list or an object; the caller consumes the element."""
+    opening, closing = brackets[0], brackets[1]
+    with open_text(path) as stream:
+        reader = _Reader(stream, path)
+        reader.expect(opening, f"at the start of {what}")
+        if reader.peek() == closing:
+            return
+        while True:
+            yield reader
+            if reader.expect("," + closing, f"after {reader.last}") == closing:
+                return
+
+
 def stream_records(path: str | Path) -> Iterator[Any]:
     """The elements of a JSON list, one after the other.
 
     Raises:
         DataError: the file cannot be read, is truncated, or is not a JSON list; the message states which.
     """
-    path = Path(path)
-    with open_text(path) as stream:
-        reader = _Reader(stream, path)
-        reader.expect("[", "at the start of a list")
-        if reader.peek() == "]":
-            return
-        number = 0
-        while True:
-            yield reader.value(f"record {number}")
-            number += 1
-            if reader.expect(",]", f"after record {number - 1}") == "]":
-                return
+    for number, reader in enumerate(_elements(Path(path), "[]", "a list")):
+        yield reader.value(f"record {number}")
 
 
 def stream_items(path: str | Path) -> Iterator[tuple[str, Any]]:
@@ -130,21 +136,13 @@ def stream_items(path: str | Path) -> Iterator[tuple[str, Any]]:
     Raises:
         DataError: as ``stream_records``.
     """
-    path = Path(path)
-    with open_text(path) as stream:
-        reader = _Reader(stream, path)
-        reader.expect("{", "at the start of an object")
-        if reader.peek() == "}":
-            return
-        seen: set[str] = set()
-        while True:
-            key = reader.value("a key")
-            if not isinstance(key, str):
-                raise DataError(f"{path}: expected a key in quotes, got {short_repr(key, 40)}")
-            if key in seen:
-                raise DataError(f"{path}: the key {key[:40]!r} occurs twice")
-            seen.add(key)
-            reader.expect(":", f"after the key {key[:40]!r}")
-            yield key, reader.value(f"the entry {key[:40]!r}")
-            if reader.expect(",}", f"after the entry {key[:40]!r}") == "}":
-                return
+    seen: set[str] = set()
+    for reader in _elements(Path(path), "{}", "an object"):
+        key = reader.value("a key")
+        if not isinstance(key, str):
+            raise DataError(f"{path}: expected a key in quotes, got {short_repr(key, 40)}")
+        if key in seen:
+            raise DataError(f"{path}: the key {key[:40]!r} occurs twice")
+        seen.add(key)
+        reader.expect(":", f"after the key {key[:40]!r}")
+        yield key, reader.value(f"the entry {key[:40]!r}")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import BadRequestError
+from creditflow.envs.http.limits import require_positive
 
 __all__ = ["SearchRequest", "ServerLimits", "access_request", "search_request"]
 
@@ -35,8 +35,7 @@ class ServerLimits:
     seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        if min(self.body, self.queries, self.query_chars, self.topk, self.pending, self.batch) < 1 or self.seconds <= 0:
-            raise ConfigError(f"every limit of a server must be positive, got {self}")
+        require_positive(self, "a server")
 
     def check(self, texts: Sequence[str], key: str) -> None:
         """Reject too many or too long texts.

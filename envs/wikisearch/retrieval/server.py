@@ -82,8 +82,9 @@ def create_app(
         return json_response({"result": pages})
 
     async def health(_: Request) -> Response:
-        state = {"pending": engine.pending, "served": engine.served, "refused": engine.rejected}
-        return json_response({"status": "ok", "digest": retriever.digest, "topk": topk, "dialect": dialect, **state})
+        return json_response(
+            {"status": "ok", "digest": retriever.digest, "topk": topk, "dialect": dialect, **engine.state()}
+        )
 
     endpoints = [("POST", "/retrieve", retrieve), ("POST", "/access", access), ("GET", "/health", health)]
     return application(endpoints, engine, "search", hosts=hosts)

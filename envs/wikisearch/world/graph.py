@@ -7,7 +7,7 @@ terms of office and prizes fall into their people's adult lives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -40,6 +40,13 @@ RELATIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "work": {"creator": "person", "publisher": "organisation", "setting": "place", "dedicatee": "person"},
     "organisation": {"founder": "person", "seat": "place"},
     "event": {"winner": "person", "organiser": "organisation", "host": "place"},
+}
+# by kind, how many names are drawn from at least; persons have names of their families
+LEAST_NAMES: Final[Mapping[str, int]] = {"place": 16_000, "work": 2_816, "organisation": 8_000, "event": 12_000}
+NAMED: Final[Mapping[str, Callable[[int], str]]] = {
+    "place": names.place_name,
+    "work": names.work_name,
+    "organisation": names.organisation_name,
 }
 TWIN_EVERY: Final = 16  # every sixteenth person has the name of the one before
 HEADS: Final = 3
@@ -90,16 +97,10 @@ class World:
             families = max(40, self.counts["person"] // 4)
             space = len(names.GIVEN) * families
             return names.person_name(permuted_index(i, space, stream_key(self.seed, "person")))
-        if kind == "place":
-            return names.place_name(permuted_index(i, max(16_000, self.counts[kind]), stream_key(self.seed, "place")))
-        if kind == "work":
-            return names.work_name(permuted_index(i, max(2_816, self.counts[kind]), stream_key(self.seed, "work")))
-        if kind == "organisation":
-            return names.organisation_name(
-                permuted_index(i, max(8_000, self.counts[kind]), stream_key(self.seed, "organisation"))
-            )
-        number = permuted_index(i, max(12_000, self.counts[kind]), stream_key(self.seed, "event"))
-        return names.event_name(number, int(self.number["event", "year"][i]))
+        number = permuted_index(i, max(LEAST_NAMES[kind], self.counts[kind]), stream_key(self.seed, kind))
+        if kind == "event":
+            return names.event_name(number, int(self.number["event", "year"][i]))
+        return NAMED[kind](number)
 
     def twin(self, i: int) -> int:
         """The other person of the same name; ``i`` itself if there is none."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from creditflow.envs.errors import MissingExtraError
 from creditflow.envs.files.atomic import atomic_path
 
-__all__ = ["COLOURS", "new_figure", "require_plots", "save_figure", "tidy"]
+__all__ = ["COLOURS", "new_figure", "panels", "require_plots", "save_figure", "tidy"]
 
 # the palette of Okabe and Ito, distinguishable with any colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 DPI = 130
+T = TypeVar("T")
 
 
 def require_plots() -> None:
@@ -40,6 +42,11 @@ def new_figure(width: float, height: float) -> Any:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def panels(figure: Any, contents: Collection[T], *, sharey: bool = False) -> Iterator[tuple[Any, T]]:
+    """One row of axes, one for each of the contents; pairs of axes and content."""
+    return zip(figure.subplots(1, len(contents), squeeze=False, sharey=sharey)[0], contents, strict=True)
 
 
 def tidy(axes: Any) -> None:

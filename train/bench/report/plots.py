@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from creditflow.train.bench.report.figures import COLOURS, new_figure, require_plots, save_figure, tidy
+from creditflow.train.bench.report.figures import COLOURS, new_figure, panels, require_plots, save_figure, tidy
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline, main_schemes
 from creditflow.train.bench.report.tables.shared import standard_studies
@@ -80,14 +80,14 @@ def _finish(figure: Any, path: Path) -> None:
 def _bias_variance(suite: Mapping[str, Any], path: Path) -> Plot:
     """One line per method, one point per group size: squared bias (mean) and variance (median), aliased cells apart."""
     cells: Sequence[CellRow] = [c for c in suite["cells"] if c["offline"]]
-    panels = {
+    parts = {
         "distinct text keys": [c for c in cells if c["kind"] != "alias"],
         "aliased text keys": [c for c in cells if c["kind"] == "alias"],
     }
-    panels = {title: chosen for title, chosen in panels.items() if chosen}
+    parts = {title: chosen for title, chosen in parts.items() if chosen}
     look = _look(suite, Summary(cells).methods)
-    figure = new_figure(4.2 * len(panels) + 2.2, 4.2)
-    for axes, (title, chosen) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+    figure = new_figure(4.2 * len(parts) + 2.2, 4.2)
+    for axes, (title, chosen) in panels(figure, parts.items()):
         for name, style in look.items():
             points = []
             for size in sorted({c["size"] for c in chosen}):
@@ -116,7 +116,7 @@ def _curves(suite: Mapping[str, Any], path: Path) -> Plot:
     kinds = list(dict.fromkeys(c["kind"] for c in cells))
     look = _look(suite, Summary(cells).learned)
     figure = new_figure(2.9 * len(kinds) + 2.2, 3.6)
-    for axes, kind in zip(figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0], kinds, strict=True):
+    for axes, kind in panels(figure, kinds, sharey=True):
         for name, style in look.items():
             mean = np.mean([c["curves"][name]["points"] for c in cells if c["kind"] == kind], axis=0)
             axes.plot(np.linspace(0, 1, len(mean)), mean, label=name, linewidth=1.6, **(style | {"marker": ""}))

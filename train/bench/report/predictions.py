@@ -131,9 +131,15 @@ def _wins(other: str, min_better: int, max_worse: int) -> Callable[[_Study], Out
     return rule
 
 
+def _lead_by_size(s: _Study, a: str, b: str) -> tuple[float, float, str]:
+    """Gain of a minus that of b without aliasing, at group sizes 4 and 64; and both as a text."""
+    small, large = (_gain(s.plain(g), a) - _gain(s.plain(g), b) for g in (4, 64))
+    return small, large, f"{a} − {b}: G 4 {small:+.3f}, G 64 {large:+.3f}"
+
+
 def _graph_at_small_groups(s: _Study) -> Outcome:
-    small, large = (_gain(s.plain(g), "graphgpo") - _gain(s.plain(g), "gigpo") for g in (4, 64))
-    return Outcome(small > 0.0 > large, f"graphgpo − gigpo: G 4 {small:+.3f}, G 64 {large:+.3f}")
+    small, large, observed = _lead_by_size(s, "graphgpo", "gigpo")
+    return Outcome(small > 0.0 > large, observed)
 
 
 def _no_deviation(s: _Study) -> Outcome:
@@ -153,8 +159,8 @@ def _variance(s: _Study) -> Outcome:
 
 
 def _prior(s: _Study) -> Outcome:
-    small, large = (_gain(s.plain(g), "grouptd") - _gain(s.plain(g), "evaluation") for g in (4, 64))
-    return Outcome(small > 0.05 and large < 0.03, f"grouptd − evaluation: G 4 {small:+.3f}, G 64 {large:+.3f}")
+    small, large, observed = _lead_by_size(s, "grouptd", "evaluation")
+    return Outcome(small > 0.05 and large < 0.03, observed)
 
 
 def _oracle_best(s: _Study) -> Outcome:

@@ -73,33 +73,48 @@ def sanity_checks(document: Mapping[str, Any]) -> list[SanityCheck]:
     return checks
 
 
-def _shared_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
-    name, studies = suite["name"], [Study.from_json(row) for row in (*suite["studies"], *suite["variations"])]
-    needed = {"oracle_adv", "flipped(oracle_adv)", "shuffled(oracle_adv)"}
-    gains, cosines = ([study.results(metric) for study in studies] for metric in ("gain", "cos_batch"))
-    methods = [method for method in gains[0] if all(method in of_study for of_study in gains)]
-    statement, observed = "the controls were measured", f"{len(studies)} studies, {len(methods)} methods"
-    yield SanityCheck(name, statement, needed <= set(methods), observed)
-    if not needed <= set(methods):
-        return
-    cosine = {method: float(np.mean([of_study[method].mean() for of_study in cosines])) for method in methods}
-    second = max((method for method in methods if method != "oracle_adv"), key=cosine.__getitem__)
-    yield SanityCheck(
-        name,
-        "the exact advantage has the best one-batch cosine (M1)",
+def _controls_check(suite: str, methods: Sequence[str], measured: str) -> SanityCheck:
+    """The other checks need these controls."""
+    passed = {"oracle_adv", "flipped(oracle_adv)", "shuffled(oracle_adv)"} <= set(methods)
+    return SanityCheck(suite, "the controls were measured", passed, f"{measured}, {len(methods)} methods")
+
+
+def _cosine_check(suite: str, cosine: Mapping[str, float], sample: str) -> SanityCheck:
+    """Cosine by method, of the gradient of one ``sample``."""
+    second = max((method for method in cosine if method != "oracle_adv"), key=cosine.__getitem__)
+    return SanityCheck(
+        suite,
+        f"the exact advantage has the best one-{sample} cosine (M1)",
         cosine["oracle_adv"] > cosine[second],
         f"oracle_adv {cosine['oracle_adv']:.3f}; second best: {second} {cosine[second]:.3f}",
     )
+
+
+def _flipped_check(suite: str, gain: Mapping[str, float], part: str) -> SanityCheck:
+    """Gain of the negated exact advantage in every ``part`` of the suite."""
+    worst = max(gain, key=gain.__getitem__)
+    return SanityCheck(
+        suite,
+        f"the negated exact advantage makes the policy worse (M2), in every {part}",
+        gain[worst] < 0.0,
+        f"largest gain {gain[worst]:+.3f} ({worst})",
+    )
+
+
+def _shared_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
+    name, studies = suite["name"], [Study.from_json(row) for row in (*suite["studies"], *suite["variations"])]
+    gains, cosines = ([study.results(metric) for study in studies] for metric in ("gain", "cos_batch"))
+    methods = [method for method in gains[0] if all(method in of_study for of_study in gains)]
+    measured = _controls_check(name, methods, f"{len(studies)} studies")
+    yield measured
+    if not measured.passed:
+        return
+    cosine = {method: float(np.mean([of_study[method].mean() for of_study in cosines])) for method in methods}
+    yield _cosine_check(name, cosine, "batch")
     flipped = {
         study.title: float(found["flipped(oracle_adv)"].mean()) for study, found in zip(studies, gains, strict=True)
     }
-    worst = max(flipped, key=flipped.__getitem__)
-    yield SanityCheck(
-        name,
-        "the negated exact advantage makes the policy worse (M2), in every study",
-        flipped[worst] < 0.0,
-        f"largest gain {flipped[worst]:+.3f} ({worst})",
-    )
+    yield _flipped_check(name, flipped, "study")
     for method in methods:
         if method.startswith("shuffled("):
             yield _shuffled_check(name, method, over_seeds(studies, "gain"))
@@ -147,27 +162,13 @@ def _curve_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
 def _exact_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
     name, cells = suite["name"], [cell for cell in suite["cells"] if cell["offline"]]
     methods = methods_of(cells) if cells else []
-    statement = "the controls were measured"
-    needed = {"oracle_adv", "flipped(oracle_adv)", "shuffled(oracle_adv)"}
-    yield SanityCheck(name, statement, needed <= set(methods), f"{len(cells)} cells, {len(methods)} methods")
-    if not needed <= set(methods):
+    measured = _controls_check(name, methods, f"{len(cells)} cells")
+    yield measured
+    if not measured.passed:
         return
-    cosine = {method: _average(cells, method, "cos_batch") for method in methods}
-    second = max((method for method in methods if method != "oracle_adv"), key=cosine.__getitem__)
-    yield SanityCheck(
-        name,
-        "the exact advantage has the best one-group cosine (M1)",
-        cosine["oracle_adv"] > cosine[second],
-        f"oracle_adv {cosine['oracle_adv']:.3f}; second best: {second} {cosine[second]:.3f}",
-    )
+    yield _cosine_check(name, {method: _average(cells, method, "cos_batch") for method in methods}, "group")
     flipped = {_name(cell): cell["offline"]["flipped(oracle_adv)"]["gain"] for cell in cells}
-    worst = max(flipped, key=flipped.__getitem__)
-    yield SanityCheck(
-        name,
-        "the negated exact advantage makes the policy worse (M2), in every cell",
-        flipped[worst] < 0.0,
-        f"largest gain {flipped[worst]:+.3f} ({worst})",
-    )
+    yield _flipped_check(name, flipped, "cell")
     for method in methods:
         if method.startswith("shuffled("):
             base = method[9:-1]

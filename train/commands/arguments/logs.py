@@ -47,6 +47,12 @@ def read_log(args: argparse.Namespace, fields: Collection[str] | None = None) ->
     )
 
 
+def print_text(text: str, path: str) -> None:
+    """Print a text to standard output for "-", else write it to a file in ASCII."""
+    with open_output(path) as stream:
+        print(text if path == "-" else text.encode("ascii", "replace").decode(), file=stream)
+
+
 def open_output(path: str) -> AbstractContextManager[IO[str]]:
     """Open an output file, or standard output for "-"."""
     return contextlib.nullcontext(sys.stdout) if path == "-" else atomic_writer(path)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import BadRequestError
+from creditflow.envs.http.limits import require_positive
 from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["RewardLimits", "episodes_of", "texts_of"]
@@ -38,8 +38,7 @@ class RewardLimits:
     seconds: float = 120.0
 
     def __post_init__(self) -> None:
-        if min(self.body, self.texts, self.text_chars, self.turns, self.pending, self.batch) < 1 or self.seconds <= 0:
-            raise ConfigError(f"every limit of a server must be positive, got {self}")
+        require_positive(self, "a server")
 
 
 def texts_of(body: Any, limits: RewardLimits) -> tuple[str, ...]:

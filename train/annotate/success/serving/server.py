@@ -112,8 +112,7 @@ def create_reward_app(rater: Rater, *, limits: RewardLimits | None = None, hosts
         return json_response({"success": success, "model": about["model"], "parameters": about["parameters"]})
 
     async def health(_: Request) -> Response:
-        state = {"pending": engine.pending, "served": engine.served, "refused": engine.rejected}
-        return json_response({"status": "ok", **about, **state})
+        return json_response({"status": "ok", **about, **engine.state()})
 
     endpoints = [("POST", "/get_reward", get_reward), ("POST", "/success", get_success), ("GET", "/health", health)]
     return application(endpoints, engine, "reward", hosts=hosts)

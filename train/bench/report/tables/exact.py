@@ -35,12 +35,18 @@ def exact_tables(suite: Suite) -> list[Table]:
     return tables
 
 
+def _by_kind(summary: Summary) -> dict[str, Summary]:
+    """The cells of each kind of task, in the order of the run."""
+    kinds = dict.fromkeys(cell["kind"] for cell in summary.cells)
+    return {kind: Summary([c for c in summary.cells if c["kind"] == kind]) for kind in kinds}
+
+
 def _gain_table(summary: Summary, schemes: Sequence[str], controls: Sequence[str]) -> Table:
     against = baseline([*schemes, *controls])
     sizes = sorted({cell["size"] for cell in summary.cells})
-    kinds = list(dict.fromkeys(cell["kind"] for cell in summary.cells))
+    kinds = _by_kind(summary)
     parts = [Summary([c for c in summary.cells if c["size"] == g]) for g in sizes] if len(sizes) > 1 else []
-    parts += [Summary([c for c in summary.cells if c["kind"] == k]) for k in kinds]
+    parts += kinds.values()
     heads = [f"G = {g}" for g in sizes if len(sizes) > 1] + [_kind(kind) for kind in kinds]
     rows = [["method", "gain, KL 0.01 [95 % CI]", "gain, KL 0.001 [95 % CI]", f"minus {against}, KL 0.01", *heads]]
     schemes = ordered(schemes, lambda name: summary.gain(name).mean)
@@ -104,10 +110,9 @@ def _metric_table(summary: Summary, schemes: Sequence[str], controls: Sequence[s
 
 def _area_table(summary: Summary, schemes: Sequence[str], controls: Sequence[str], cost: Mapping[str, float]) -> Table:
     against = baseline([*schemes, *controls])
-    kinds = list(dict.fromkeys(cell["kind"] for cell in summary.cells))
-    parts = [Summary([c for c in summary.cells if c["kind"] == k]) for k in kinds]
+    parts = _by_kind(summary)
     rows = [
-        ["method", f"area minus {against} [95 % CI]", "area [95 % CI]", "final success", *map(_kind, kinds),
+        ["method", f"area minus {against} [95 % CI]", "area [95 % CI]", "final success", *map(_kind, parts),
          "ms per 1000 turns"]
     ]  # fmt: skip
     schemes = ordered(schemes, lambda name: summary.area(name).mean)
@@ -115,7 +120,8 @@ def _area_table(summary: Summary, schemes: Sequence[str], controls: Sequence[str
     for name in (*schemes, *controls):
         lead = summary.area(name, over=against)
         means = [
-            "–" if name == against else f"{round(part.area(name, over=against).mean, 3) + 0.0:+.3f}" for part in parts
+            "–" if name == against else f"{round(part.area(name, over=against).mean, 3) + 0.0:+.3f}"
+            for part in parts.values()
         ]
         rows.append(
             [name, "–" if name == against else lead.text(sign="+"), str(summary.area(name)),
