@@ -130,7 +130,7 @@ def test_a_prompt_does_not_list_actions_that_give_the_answer_away() -> None:
 
 
 @pytest.mark.parametrize("size", [(3, 3), (4, 6), (6, 5)])
-def test_what_lies_around_moves_with_the_player(size: tuple[int, int]) -> None:
+def test_around_lists_offsets_from_the_player_wherever_it_stands(size: tuple[int, int]) -> None:
     rows, columns = size
     for row in range(rows):
         for column in range(columns):

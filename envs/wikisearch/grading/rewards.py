@@ -154,7 +154,7 @@ def named_reward(name: str) -> Reward:
     """The published reward with this name.
 
     Raises:
-        ConfigError: unknown; suggests the near one.
+        ConfigError: the name is unknown; the message suggests the nearest one.
     """
     if name not in REWARDS:
         raise unknown_name_error("reward", name, REWARDS)

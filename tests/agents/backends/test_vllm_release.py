@@ -92,6 +92,6 @@ def test_the_agent_raises_the_same_before_it_opens_anything(installed, monkeypat
     "wrong",
     [{"memory": 0.0}, {"memory": 1.5}, {"kv_gib": -1}, {"tolerance": -1}, {"block_size": -1}, {"max_sequences": 0}],
 )
-def test_settings_out_of_range_are_refused(wrong):
+def test_settings_out_of_range_are_rejected(wrong):
     with pytest.raises(ConfigError, match="must"):
         VllmConfig(**wrong)

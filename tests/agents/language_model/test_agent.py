@@ -1,4 +1,4 @@
-"""The language-model agent refuses settings under which no episode could have a turn."""
+"""The language-model agent rejects settings under which no episode could have a turn."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ TWICE = "there must be exactly one <search> or <answer> tag, but 2 are opened"
         ("search", "<think>a</think><action>who</action>", BLOCK),
     ],
 )
-def test_the_released_projections_name_the_rule_that_is_broken(env: str, response: str, reason: str) -> None:
+def test_the_released_projections_say_why_a_completion_is_invalid(env: str, response: str, reason: str) -> None:
     assert make_dialect(f"verl_agent:{env}").parse(response).reason == reason
 
 
@@ -121,7 +121,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=8).map("".join), st.sampled_from(["alfworld", "webshop", "sokoban", "search"]))
-def test_a_reason_of_the_released_projections_speaks_of_tags_of_their_own_format(response: str, env: str) -> None:
+def test_reasons_of_the_released_projections_name_tags_of_their_own_format(response: str, env: str) -> None:
     reason = make_dialect(f"verl_agent:{env}").parse(response).reason
     foreign = ("<action>", "<think>") if env == "search" else ("<search>", "<answer>")
     assert not any(tag in reason for tag in foreign)

@@ -29,7 +29,7 @@ def test_settings_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("part", "name"), FIELDS)
-def test_a_field_of_another_type_is_refused_with_file_and_name(part: str, name: str, tmp_path: Path) -> None:
+def test_a_field_of_another_type_is_rejected_with_file_and_name(part: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / "agent.json"
     write_agent_file(path, PromptingConfig(), Sampling())
     whole = json.loads(path.read_text())
@@ -43,7 +43,7 @@ def test_a_field_of_another_type_is_refused_with_file_and_name(part: str, name: 
 
 
 @pytest.mark.parametrize("part", ["prompting", "sampling"])
-def test_a_section_that_is_no_object_is_refused(part: str, tmp_path: Path) -> None:
+def test_a_section_that_is_no_object_is_rejected(part: str, tmp_path: Path) -> None:
     path = tmp_path / "agent.json"
     values: tuple[Any, ...] = ([], "x", 3, None)
     for value in values:

@@ -1,4 +1,4 @@
-"""The deadlines of bodies, on a clock of the test's own: nothing waits, and times are exact."""
+"""The deadlines of bodies, with a simulated clock: nothing waits, and times are exact."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ REQUESTS = st.tuples(
 
 
 @given(st.lists(REQUESTS, min_size=1, max_size=8))
-def test_a_body_has_its_seconds_and_the_request_has_its_own_whatever_others_do(requests: list[Any]) -> None:
+def test_the_deadlines_of_a_body_and_of_its_request_do_not_depend_on_other_requests(requests: list[Any]) -> None:
     found, memory = play(requests)
     for (_, parts, seconds, answer), (result, ended) in zip(requests, found, strict=True):
         body = sum(parts)

@@ -33,7 +33,7 @@ NOT_PLAIN = (
 
 
 def test_a_client_returns_plain_data_and_nothing_else() -> None:
-    """A number or an object that a reader would take for something else never leaves the client."""
+    """The client never returns a number or an object that a reader could misinterpret."""
     sent = [b""]
 
     def answer(handler: BaseHTTPRequestHandler, _: Any) -> None:

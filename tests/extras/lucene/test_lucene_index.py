@@ -79,7 +79,7 @@ def test_damage_of_any_file_is_found_when_the_folder_is_opened(folder: Path, tmp
 
 
 @pytest.mark.parametrize("passage", [Passage("x" * 9_000, "t", "u", "t"), Passage("\ud800", "t", "u", "t")])
-def test_an_id_that_lucene_cannot_hold_is_refused(tmp_path: Path, passage: Passage) -> None:
+def test_an_id_that_lucene_cannot_hold_is_rejected(tmp_path: Path, passage: Passage) -> None:
     with pytest.raises(DataError, match="Lucene takes ids"):
         write_store(tmp_path / "index", [passage], "lucene")
     assert list(tmp_path.iterdir()) == []
@@ -142,7 +142,9 @@ def test_an_index_without_passages_needs_their_file(theirs: tuple[str, str]) -> 
 
 
 @pytest.mark.parametrize("change", ["fewer", "more", "other"])
-def test_a_corpus_that_is_not_what_was_indexed_is_refused(theirs: tuple[str, str], tmp_path: Path, change: str) -> None:
+def test_a_corpus_that_is_not_what_was_indexed_is_rejected(
+    theirs: tuple[str, str], tmp_path: Path, change: str
+) -> None:
     _, index = theirs
     extra = Passage("new", "New", "one more", "New")
     changed = {"fewer": PASSAGES[1:], "more": [*PASSAGES, extra], "other": [extra, *PASSAGES[1:]]}[change]
@@ -192,7 +194,7 @@ def test_the_memory_limit_reaches_java_and_the_variable_names_the_jar(folder: Pa
     assert path == str(JAR)
 
 
-def test_searching_in_a_fork_of_a_process_with_java_is_refused_with_the_remedy(folder: Path) -> None:
+def test_searching_in_a_fork_of_a_process_with_java_is_rejected_with_the_remedy(folder: Path) -> None:
     code = OPEN.format(str(folder), "") + (
         "import os, sys\n"
         "from creditflow.envs.errors import RetrievalError\n"

@@ -101,7 +101,7 @@ def test_a_heap_that_the_library_does_not_take_is_a_configuration_error(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_engine_is_refused(folder: Path) -> None:
+def test_another_engine_is_rejected(folder: Path) -> None:
     with pytest.raises(ConfigError, match="built for the engine 'tantivy', not 'bm25'"):
         open_engine(index=str(folder), engine="bm25")
 

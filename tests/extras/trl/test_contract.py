@@ -245,7 +245,7 @@ def test_a_mask_that_is_not_ours_stops_the_run(trainer_of: Callable[..., Any]) -
         trainer.train()
 
 
-def test_groups_that_would_be_split_over_processes_are_refused(trainer_of: Callable[..., Any]) -> None:
+def test_groups_that_would_be_split_over_processes_are_rejected(trainer_of: Callable[..., Any]) -> None:
     groups = list(GROUPS.values())
     credits_ = [credit.make("grpo").assign(group) for group in groups]
     trainer, _ = trainer_of(groups, credits_)
@@ -260,7 +260,7 @@ def test_arguments_that_the_adapter_sets_cannot_be_passed(trainer_of: Callable[.
         trainer_of([group], [credit.make("grpo").assign(group)], others={"reward_funcs": []})
 
 
-def test_a_task_listed_twice_is_refused() -> None:
+def test_a_task_listed_twice_is_rejected() -> None:
     from creditflow.train.adapters.trl.trainer import _dataset
 
     with pytest.raises(ConfigError, match="twice"):

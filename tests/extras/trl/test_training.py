@@ -168,7 +168,7 @@ def test_a_custom_sampler_is_made_once_and_synced_after_every_update(trainer_of:
     assert synced == ["step-0", "step-1", "step-2"]
 
 
-def test_a_sharded_model_is_refused_without_a_custom_sampler(
+def test_a_sharded_model_is_rejected_without_a_custom_sampler(
     trainer_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import transformers
@@ -209,7 +209,7 @@ def test_evaluation_plays_its_own_episodes(trainer_of: Callable[..., Any]) -> No
     assert 0.0 <= result["eval_success"] <= 1.0
 
 
-def test_a_scheme_with_another_aggregation_is_refused_unless_trls_is_selected(
+def test_a_scheme_with_another_aggregation_is_rejected_unless_trls_is_selected(
     trainer_of: Callable[..., Any],
 ) -> None:
     with pytest.raises(ConfigError, match="loss types that fit: grpo"):
@@ -218,7 +218,7 @@ def test_a_scheme_with_another_aggregation_is_refused_unless_trls_is_selected(
     trainer_of(credit.make("grouptd"), max_steps=1, others={"averaging": "loss_type"}).train()
 
 
-def test_a_scheme_that_needs_annotations_is_refused_without_annotators(trainer_of: Callable[..., Any]) -> None:
+def test_a_scheme_that_needs_annotations_is_rejected_without_annotators(trainer_of: Callable[..., Any]) -> None:
     with pytest.raises(ConfigError, match="pass annotators"):
         trainer_of(credit.make("ppo_gae"))
 

@@ -81,7 +81,7 @@ def test_padding_rows_get_zero_advantages_and_change_no_other_row(batch_of: Call
     same(reached(data[:SIZE]), expected([group], [made.assign(group)]))
 
 
-def test_a_group_split_over_workers_is_refused(batch_of: Callable[..., Any]) -> None:
+def test_a_group_split_over_workers_is_rejected(batch_of: Callable[..., Any]) -> None:
     from creditflow.train.adapters.verl.trainer import assign_advantages
 
     data = batch_of([GROUPS["unequal turn counts"], GROUPS["one turn"]])
@@ -101,7 +101,7 @@ def test_an_incomplete_group_can_get_zero_advantages_instead(batch_of: Callable[
     same(reached(data[:SIZE]), expected(groups[:1], [made.assign(groups[0])]))
 
 
-def test_rows_without_a_record_are_refused_with_the_loop_that_writes_one(batch_of: Callable[..., Any]) -> None:
+def test_rows_without_a_record_are_rejected_with_the_loop_that_writes_one(batch_of: Callable[..., Any]) -> None:
     from creditflow.train.adapters.verl.trainer import assign_advantages
 
     data = batch_of([GROUPS["one turn"]])
@@ -110,7 +110,7 @@ def test_rows_without_a_record_are_refused_with_the_loop_that_writes_one(batch_o
         assign_advantages(data, credit.make("grpo"), size=SIZE)
 
 
-def test_a_response_that_was_cut_after_the_loop_is_refused(batch_of: Callable[..., Any]) -> None:
+def test_a_response_that_was_cut_after_the_loop_is_rejected(batch_of: Callable[..., Any]) -> None:
     from creditflow.train.adapters.verl.trainer import assign_advantages
 
     data = batch_of([GROUPS["unequal turn counts"]])

@@ -53,7 +53,7 @@ def test_verls_own_grpo_agrees_where_its_formula_is_the_same(batch_of: Callable[
 
 
 @pytest.mark.parametrize("scheme", ["gigpo", "graphgpo", "rewardflow", "grouptd", "gdcr"])
-def test_the_estimator_alone_refuses_schemes_over_states_and_tasks(scheme: str, batch_of: Callable[..., Any]) -> None:
+def test_the_estimator_alone_rejects_schemes_over_states_and_tasks(scheme: str, batch_of: Callable[..., Any]) -> None:
     from creditflow.train.adapters.verl.estimator import estimate
 
     data = batch_of([GROUPS["one turn"]])
@@ -68,7 +68,7 @@ def test_the_estimator_alone_refuses_schemes_over_states_and_tasks(scheme: str, 
     ("parameters", "name"),
     [({"outcome": "success"}, "outcome"), ({"outcome": "score"}, "outcome"), ({"invalid_penalty": 0.1}, "invalid_pen")],
 )
-def test_the_estimator_alone_refuses_to_guess_success_and_validity(
+def test_the_estimator_alone_does_not_guess_success_and_validity(
     parameters: dict[str, Any], name: str, batch_of: Callable[..., Any]
 ) -> None:
     from creditflow.train.adapters.verl.estimator import estimate
@@ -81,7 +81,7 @@ def test_the_estimator_alone_refuses_to_guess_success_and_validity(
         )  # fmt: skip
 
 
-def test_the_estimator_refuses_groups_of_unequal_size(batch_of: Callable[..., Any]) -> None:
+def test_the_estimator_rejects_groups_of_unequal_size(batch_of: Callable[..., Any]) -> None:
     from creditflow.train.adapters.verl.estimator import estimate
 
     data = batch_of([GROUPS["one turn"], GROUPS["zero variance"]])[:-1]
@@ -90,7 +90,7 @@ def test_the_estimator_refuses_groups_of_unequal_size(batch_of: Callable[..., An
 
 
 @pytest.mark.parametrize("scheme", ["pica", "ppo_gae", "igpo"])
-def test_schemes_over_annotations_are_refused_with_the_remedy(scheme: str) -> None:
+def test_schemes_over_annotations_are_rejected_with_the_remedy(scheme: str) -> None:
     from creditflow.train.adapters.verl.credit import CreditSettings
 
     with pytest.raises(ConfigError, match="which annotators write"):

@@ -195,7 +195,7 @@ def test_wrong_settings_are_named(
         play(Server(lambda *_: ([], None)), config=config_of(**settings))
 
 
-def test_a_row_without_task_is_refused_with_the_command_that_writes_one(
+def test_a_row_without_task_is_rejected_with_the_command_that_writes_one(
     config_of: Callable[..., Any], tokenizer: Any
 ) -> None:
     import asyncio
@@ -216,7 +216,7 @@ def test_a_row_without_task_is_refused_with_the_command_that_writes_one(
         asyncio.run(run())
 
 
-def test_a_record_round_trips_through_verls_text_column_and_other_texts_are_refused() -> None:
+def test_a_record_round_trips_through_verls_text_column_and_other_texts_are_rejected() -> None:
     from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
     played = Trajectory("t", "g", "task", (Turn("a", "x", "b"),), False, 0.0, "failed", "b")

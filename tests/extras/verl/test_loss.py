@@ -44,7 +44,7 @@ pytestmark = pytest.mark.verl
         ),
     ],
 )
-def test_settings_that_change_the_loss_are_refused(override: str, message: str, config_of: Callable[..., Any]) -> None:
+def test_settings_that_change_the_loss_are_rejected(override: str, message: str, config_of: Callable[..., Any]) -> None:
     from creditflow.train.adapters.verl.support import check_config
 
     check_config(config_of())
@@ -52,7 +52,7 @@ def test_settings_that_change_the_loss_are_refused(override: str, message: str, 
         check_config(config_of(override))
 
 
-def test_another_release_is_refused() -> None:
+def test_another_release_is_rejected() -> None:
     from creditflow.train.adapters.verl.support import VERL
 
     for version in ("0.9.0", "0.9.2", "0.10.0", "1.0", "unknown"):
@@ -125,7 +125,7 @@ def test_verls_policy_loss_gives_our_loss_and_our_gradient(
         torch.testing.assert_close(theirs[name], parameter.grad, rtol=1e-3, atol=1e-5 * max(1.0, largest), msg=name)
 
 
-def test_a_scheme_with_another_aggregation_than_verls_is_refused() -> None:
+def test_a_scheme_with_another_aggregation_than_verls_is_rejected() -> None:
     from creditflow.train.adapters.verl.credit import check_averaging
 
     check_averaging("token_mean", "token-mean")

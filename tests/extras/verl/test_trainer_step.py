@@ -149,7 +149,7 @@ def test_the_trainer_writes_the_schemes_advantages_to_the_queue(
     assert 1.0 <= metrics["creditflow/turns"] <= 5.0
 
 
-def test_a_group_that_lost_an_episode_is_refused_unless_settings_allow_it(
+def test_a_group_that_lost_an_episode_is_rejected_unless_settings_allow_it(
     played: Callable[..., Any], queue: Any, config_of: Callable[..., Any]
 ) -> None:
     config = config_of("+algorithm.creditflow.scheme=gigpo")

@@ -91,7 +91,7 @@ def test_three_pushes_arrive(pair: Any, shift: Callable[[Any], None]) -> None:
             assert np.allclose(one.logprobs, scored(model, request.ids, one.ids), atol=TOLERANCE, rtol=0)
 
 
-def test_a_push_that_does_not_arrive_is_refused(
+def test_a_push_that_does_not_arrive_is_rejected(
     pair: Any, shift: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from creditflow.agents.backends.vllm.trained import tensors_in
@@ -199,7 +199,7 @@ def test_the_host_process_keeps_its_random_state_and_threads(pair: Any) -> None:
     torch.set_num_threads(1)
 
 
-def test_sampling_whose_logprobs_vllm_would_report_wrongly_is_refused(pair: Any) -> None:
+def test_sampling_whose_logprobs_vllm_would_report_wrongly_is_rejected(pair: Any) -> None:
     _, backend = pair
     for sampling in (Sampling(top_p=0.9), Sampling(top_k=5), Sampling(entropies=2), Sampling(temperature=0.001)):
         with pytest.raises(ConfigError, match="vLLM"):

@@ -104,7 +104,7 @@ def test_malformed_rows_are_named(tmp_path, row, message):
         read_search_r1(written(tmp_path, row))
 
 
-def test_files_without_trajectories_are_refused(tmp_path):
+def test_files_without_trajectories_are_rejected(tmp_path):
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")
     with pytest.raises(DataError, match="holds no trajectories"):

@@ -86,30 +86,30 @@ def test_an_episode_that_failed_to_start_is_one_masked_token() -> None:
     assert [row.loss_mask for row in rows] == [[1], [0]]
 
 
-def test_a_windowed_history_is_refused() -> None:
+def test_a_windowed_history_is_rejected() -> None:
     group = Group((episode("a/0", "a", [(1, 1), (1, 1)], windowed=True),))
     with pytest.raises(TrajectoryError, match="append-only"):
         columns((group, Credit.of(group, outcome=np.zeros(1))), names=["a"])
 
 
-def test_a_group_of_another_size_is_refused() -> None:
+def test_a_group_of_another_size_is_rejected() -> None:
     with pytest.raises(TrajectoryError, match="has 1 episodes, expected 2"):
         columns(scored("a", [(1, 1)]), names=["a"], size=2)
 
 
 @pytest.mark.parametrize("prompts", [["a", "a", "b"], ["a", "b", "a", "b"], ["a", "a", "a", "b"]])
-def test_prompts_that_are_not_whole_groups_are_refused(prompts: list[str]) -> None:
+def test_prompts_that_are_not_whole_groups_are_rejected(prompts: list[str]) -> None:
     with pytest.raises(ConfigError, match="not whole groups of 2"):
         group_tasks(prompts, 2)
 
 
-def test_two_groups_of_a_task_in_one_batch_are_refused() -> None:
+def test_two_groups_of_a_task_in_one_batch_are_rejected() -> None:
     with pytest.raises(ConfigError, match="two groups"):
         group_tasks(["a", "a", "b", "b", "a", "a"], 2)
 
 
 @pytest.mark.parametrize("version", ["1.15.0", "1.17.0", "2.0.0", "0.29.1", "unknown"])
-def test_releases_that_were_not_tested_are_refused_with_the_range(version: str) -> None:
+def test_releases_that_were_not_tested_are_rejected_with_the_range(version: str) -> None:
     with pytest.raises(ConfigError, match=r"pip install 'trl>=1.16,<1.17'"):
         TRL.check(version)
 
@@ -148,7 +148,7 @@ def test_plain_settings_pass() -> None:
         ({"delta": 2.0}, "delta=2.0"),
     ],
 )
-def test_settings_that_would_change_sampling_or_the_loss_are_refused(changes: dict[str, Any], words: str) -> None:
+def test_settings_that_would_change_sampling_or_the_loss_are_rejected(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         check_arguments(arguments(**changes), tasks=2)
 

@@ -52,7 +52,7 @@ def test_the_four_columns_that_every_fork_has_are_enough(name: str) -> None:
     [("gigpo", {}), ("graphgpo", {}), ("rewardflow", {}), ("grouptd", {}), ("grpo", {"semantics": "release"}),
      ("rloo", {"stats_over": "first_turns"})],
 )  # fmt: skip
-def test_rows_of_unknown_order_are_refused(name: str, options: dict[str, Any]) -> None:
+def test_rows_of_unknown_order_are_rejected(name: str, options: dict[str, Any]) -> None:
     data, scheme = data_of(PATHS, WON), credit.make(name, **options)
     with pytest.raises(TrajectoryError, match=r"reads the order of steps.*ordered=True"):
         compute_advantages(data, scheme=scheme)
@@ -90,14 +90,14 @@ def test_rows_out_of_order_are_noticed_by_their_next_observations() -> None:
         compute_advantages(data, scheme=credit.make("graphgpo"))
 
 
-def test_two_different_rows_of_one_step_are_refused() -> None:
+def test_two_different_rows_of_one_step_are_rejected() -> None:
     data = data_of(PATHS, WON, step=[0, 1, 1, 0, 1, 0, 1])
     with pytest.raises(TrajectoryError, match="two different rows of step 1"):
         compute_advantages(data, scheme=credit.make("gigpo"))
 
 
 @pytest.mark.parametrize("steps", [[0, 2, 3, 0, 1, 0, 1], [1, 2, 3, 0, 1, 0, 1], [-1, 0, 1, 0, 1, 0, 1]])
-def test_missing_steps_are_refused(steps: list[int]) -> None:
+def test_missing_steps_are_rejected(steps: list[int]) -> None:
     with pytest.raises(TrajectoryError, match="counted from 0 without gaps"):
         compute_advantages(data_of(PATHS, WON, step=steps), scheme=credit.make("gigpo"))
 
@@ -106,7 +106,7 @@ def test_missing_steps_are_refused(steps: list[int]) -> None:
     ("column", "other"),
     [("anchor_obs", "z"), ("next_obs", "z"), ("rewards", 1.0), ("is_action_valid", False), ("text_actions", "z")],
 )
-def test_copies_of_a_row_that_differ_are_refused(column: str, other: Any) -> None:
+def test_copies_of_a_row_that_differ_are_rejected(column: str, other: Any) -> None:
     data = data_of(
         PATHS, WON, step=[0, 1, 2, 0, 1, 0, 1], next_obs=["t", "u", "end", "v", "fin", "t", "end2"],
         is_action_valid=[True] * 7, text_actions=["go"] * 7,
@@ -121,13 +121,13 @@ def test_copies_of_a_row_that_differ_are_refused(column: str, other: Any) -> Non
         compute_advantages(data, scheme=credit.make("gigpo"))
 
 
-def test_a_trajectory_in_two_groups_is_refused() -> None:
+def test_a_trajectory_in_two_groups_is_rejected() -> None:
     data = data_of({"g": {"a": "s"}, "h": {"a": "s"}}, {"a": 0.0})
     with pytest.raises(TrajectoryError, match="in the groups 'g' and 'h'"):
         compute_advantages(data, scheme=credit.make("grpo"))
 
 
-def test_rewards_that_are_not_the_episodes_are_refused() -> None:
+def test_rewards_that_are_not_the_episodes_are_rejected() -> None:
     data = data_of(PATHS, WON, step=[0, 1, 2, 0, 1, 0, 1])
     data.batch["token_level_rewards"][4, 1] -= (
         0.1  # as by a KL penalty, or by an invalid step that the scheme does not penalise
@@ -179,12 +179,12 @@ def test_a_missing_column_and_a_column_of_another_length_are_named() -> None:
         compute_advantages(data, scheme=credit.make("grpo"))
 
 
-def test_schemes_over_annotations_are_refused() -> None:
+def test_schemes_over_annotations_are_rejected() -> None:
     with pytest.raises(ConfigError, match="does not carry"):
         compute_advantages(data_of(PATHS, WON), scheme=credit.make("prm"))
 
 
-def test_a_wrong_mode_is_refused() -> None:
+def test_a_wrong_mode_is_rejected() -> None:
     with pytest.raises(ConfigError, match="mean_std_norm"):
         compute_gigpo_outcome_advantage(
             np.zeros((1, 1)), np.zeros(1), np.ones((1, 1)), ["s"], ["g"], ["t"], mode="mean"
@@ -217,7 +217,7 @@ def test_images_are_distinguished_by_content_shape_and_type() -> None:
 
 @pytest.mark.parametrize("column", ["rewards", "step", "active"])
 @pytest.mark.parametrize("cell", [[1.0], {}, "x", None, float("nan"), 1j, 10**400, 0.5])
-def test_an_odd_cell_is_read_as_a_number_or_refused_with_the_name_of_its_column(column: str, cell: Any) -> None:
+def test_an_odd_cell_is_read_as_a_number_or_rejected_with_the_name_of_its_column(column: str, cell: Any) -> None:
     columns: dict[str, list[Any]] = {"rewards": [0.0, 1.0], "step": [0, 1], "active": [True, True]}
     columns[column] = [columns[column][0], cell]
     rows = StepRows(uid=["g", "g"], traj_uid=["a", "a"], anchor_obs=["s", "t"], next_obs=["t", "u"], **columns)

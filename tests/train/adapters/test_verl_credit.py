@@ -48,7 +48,7 @@ def test_advantages_of_turns_arrive_on_their_tokens(name: str, scheme: str) -> N
     assert (scored.mask == mask.astype(bool)).all()
 
 
-def test_incomplete_groups_are_refused_or_get_zero_advantages() -> None:
+def test_incomplete_groups_are_rejected_or_get_zero_advantages() -> None:
     records, mask = rows(GROUPS["unequal turn counts"])
     made = credit.make("grpo")
     with pytest.raises(TrajectoryError, match="has 3 of 4 episodes here"):
@@ -60,7 +60,7 @@ def test_incomplete_groups_are_refused_or_get_zero_advantages() -> None:
     assert not left.groups
 
 
-def test_episodes_of_two_tasks_under_one_name_are_refused() -> None:
+def test_episodes_of_two_tasks_under_one_name_are_rejected() -> None:
     records, mask = rows(GROUPS["one turn"])
     other = EpisodeRecord(replace(records[0].trajectory, task_id="another"), records[0].turn_offsets, {})
     with pytest.raises(TrajectoryError, match="a group consists of rollouts of one task"):
@@ -89,7 +89,7 @@ def test_passages_that_the_group_read_reach_schemes_over_them() -> None:
 
 
 @pytest.mark.parametrize("text", [None, 3, "", "no lines", "[0]", "[0, -1]\n{}", "[0.5]\n{}", "{}\n{}"])
-def test_a_text_that_is_no_record_is_refused(text: object) -> None:
+def test_a_text_that_is_no_record_is_rejected(text: object) -> None:
     with pytest.raises(TrajectoryError):
         EpisodeRecord.decode(text)
 

@@ -204,7 +204,7 @@ def test_the_oracle_writes_the_values_that_the_recorder_writes(tmp_path: Path) -
     }
 
 
-def test_a_log_of_another_environment_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_of_another_environment_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log_of(tmp_path / "in.jsonl", 1)
     command = ["annotate", "--with", "oracle", str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl")]
     assert main(command) == 2

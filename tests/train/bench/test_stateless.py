@@ -112,11 +112,11 @@ def test_a_simulated_group_gets_the_credit_of_its_trajectories(name):
 
 @pytest.mark.parametrize("make", [stateless_discount, position_baseline])
 @pytest.mark.parametrize("discount", [-0.1, 1.1, float("nan")])
-def test_a_discount_outside_the_unit_interval_is_refused(make, discount):
+def test_a_discount_outside_the_unit_interval_is_rejected(make, discount):
     with pytest.raises(ConfigError, match=r"discount must lie in \[0, 1\]"):
         make(discount)
 
 
-def test_an_unknown_baseline_is_refused():
+def test_an_unknown_baseline_is_rejected():
     with pytest.raises(ConfigError, match="'none' or 'group'"):
         stateless_discount(baseline="mean")  # type: ignore[arg-type]  # the mistake under test

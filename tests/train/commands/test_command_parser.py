@@ -1,4 +1,4 @@
-"""A misspelt option is answered with the near one, before anything that is missing because of it."""
+"""The error for a misspelt option suggests the nearest one, before anything that is missing because of it."""
 
 from __future__ import annotations
 
@@ -43,18 +43,20 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["data", "--hepl"], "did you mean '--help'?"),
     ],
 )
-def test_the_near_option_is_named_first(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_nearest_option_is_suggested_first(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert message in refused(arguments, capsys)
 
 
 @pytest.mark.parametrize("option", ["--limit", "--samples"])
-def test_eval_refuses_a_negative_number_of_tasks_or_samples(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_eval_rejects_a_negative_number_of_tasks_or_samples(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["eval", "--agent", "hf:x", "--panel", "small-v1:valid", option, "-1"]
     assert "expected a whole number ≥ 0, got '-1'" in refused(arguments, capsys)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_names_the_near_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_suggests_the_nearest_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     parser = CommandParser()
     module_of(command).add_arguments(parser)
     if command == "data":
@@ -66,7 +68,7 @@ def test_every_command_names_the_near_option(command: str, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_programs_of_their_own_do_too(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_program_suggests_the_nearest_option(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as found:
         run_program(program, ["--otu", "x"])
     assert found.value.code == 2
@@ -78,7 +80,7 @@ def test_programs_of_their_own_do_too(program: str, capsys: pytest.CaptureFixtur
         st.integers(-(10**6), -1).map(str), st.just("-"), st.just("-0.5"), st.text(max_size=8).map("- ".__add__)
     )
 )
-def test_what_argparse_takes_for_a_value_is_no_option(value: str) -> None:
+def test_a_word_that_argparse_reads_as_a_value_is_not_an_option(value: str) -> None:
     parser: Any = CommandParser()
     parser.add_argument("--number")
     assert parser.parse_args(["--number", value]).number == value

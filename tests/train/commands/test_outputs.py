@@ -1,4 +1,4 @@
-"""One rule for all commands that write: never over an input; over what exists only with --force or --resume."""
+"""One rule for all commands that write: an output is never an input, and existing data is replaced only with --force or --resume."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_every_option_that_takes_a_text_declares_whether_it_is_read_or_written()
             )
 
 
-def test_every_output_is_tried_below_and_brings_force_along() -> None:
+def test_every_output_is_tested_below_and_defines_force() -> None:
     found = {(name, flag) for name, parser in PARSERS.items() for flag in outputs(parser)}
     assert found == ARGUMENTS.keys()
     assert all("--force" in parser._option_string_actions for _, parser in PARSERS.items() if outputs(parser))
@@ -198,7 +198,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_force_writes_over_and_then_gives_what_a_first_run_gives(log: Path) -> None:
+def test_force_replaces_the_output_and_gives_the_result_of_a_first_run(log: Path) -> None:
     out = log.with_name("credit.jsonl")
     command = ["credit", "--scheme", "grpo", str(log), "--out", str(out)]
     assert main(command) == 0
@@ -254,7 +254,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("command", "flag"), [key for key in ARGUMENTS if key != ("data label", "--cache")])
-def test_the_second_of_two_commands_on_one_output_is_refused(
+def test_the_second_of_two_commands_on_one_output_is_rejected(
     command: str, flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

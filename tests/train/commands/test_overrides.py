@@ -74,7 +74,7 @@ def test_the_rule(text: str, value: Any) -> None:
         ("[" * 100_000, "key: nested deeper than 32 levels"),
     ],
 )
-def test_what_is_not_well_formed_is_refused_with_its_place(text: str, message: str) -> None:
+def test_what_is_not_well_formed_is_rejected_with_its_place(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read_value(text, "key")
 

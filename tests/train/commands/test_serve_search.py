@@ -84,7 +84,7 @@ def test_an_index_is_built_once_and_then_opened(tmp_path: Path) -> None:
     ]
 
 
-def test_the_command_answers_beside_half_sent_headers_and_refuses_other_hosts() -> None:
+def test_the_command_answers_beside_half_sent_headers_and_rejects_other_hosts() -> None:
     pytest.importorskip("uvicorn", reason="the server needs the extra [serve]")
     with bound("127.0.0.1", 0) as free:
         url = url_of(free).rstrip("/")

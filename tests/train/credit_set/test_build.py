@@ -38,7 +38,7 @@ def test_every_policy_has_its_number_of_turns(small):
     assert max(found.values()) - min(found.values()) <= 1
 
 
-def test_records_say_what_they_are(small):
+def test_records_have_the_documented_fields(small):
     for record in records(small):
         actions = [record["action"], *(other["action"] for other in record["alternatives"])]
         assert len(set(actions)) == len(actions) <= 1 + SMALL.alternatives
@@ -52,7 +52,7 @@ def test_records_say_what_they_are(small):
         assert all(f"\n{other['action']}" in record["prompt"] for other in record["alternatives"])
 
 
-def test_what_is_read_is_what_was_written(small):
+def test_reading_gives_what_was_written(small):
     turns = list(read_credit_set(small))
     for turn, record in zip(turns, records(small), strict=True):
         assert (turn.turn_id, turn.v, turn.taken.q) == (record["turn_id"], record["v"], record["q"])

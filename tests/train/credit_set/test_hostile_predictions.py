@@ -1,4 +1,4 @@
-"""Prediction files come from anywhere: each wrong one is refused with its place, whatever its size."""
+"""Prediction files come from any source: a wrong one is rejected with the position of the error, whatever its size."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def test_order_blank_lines_and_other_fields_do_not_matter(tmp_path):
         (["not json"], "line 1: not JSON"),
     ],
 )
-def test_wrong_predictions_are_refused_with_their_place(tmp_path, lines, message):
+def test_wrong_predictions_are_rejected_with_their_position(tmp_path, lines, message):
     with pytest.raises(DataError, match=message):
         read(tmp_path, *lines)
 
 
-def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path):
+def test_a_file_that_unpacks_to_too_much_is_rejected(tmp_path):
     path = tmp_path / "bomb.jsonl.gz"
     with gzip.open(path, "wb", compresslevel=9) as stream:
         for _ in range(200):
@@ -90,7 +90,7 @@ def test_endless_repetition_ends_at_the_first_repeated_line(tmp_path):
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_refused_or_read(tmp_path_factory, data):
+def test_any_bytes_are_rejected_or_read(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("p") / "p.jsonl"
     path.write_bytes(data)
     with pytest.raises(DataError):

@@ -1,4 +1,4 @@
-"""The embedded sample is what its command writes, and its card says what is in it."""
+"""The embedded sample is what its command writes, and its page documents every field."""
 
 from __future__ import annotations
 

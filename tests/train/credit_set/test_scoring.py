@@ -1,4 +1,4 @@
-"""Scores have their known answers, and do not depend on what they must not depend on."""
+"""Scores of known predictions have known values, and are invariant where they must be."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_shuffled_scores_are_at_chance():
         assert low <= chance <= high, name
 
 
-def test_a_constant_is_half_right_and_knows_nothing():
+def test_a_constant_scores_at_chance():
     turns = made_turns()
     found = values(turns, rated(turns, lambda _t, _a: 0.5))
     assert (found["concordance"], found["auroc"], found["auroc_centred"]) == (0.5, 0.5, 0.5)

@@ -1,4 +1,4 @@
-"""Values of a credit set: exact ones are those of the tables and of the definition, forked ones cover them."""
+"""Values of a credit set: exact ones agree with the tables and the definition, and intervals of forked ones cover them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_exact_values_follow_the_definition():
             assert values.action(walker.start, action, left, RNG).mean == pytest.approx(after, abs=1e-8)
 
 
-def test_a_rejected_action_costs_a_turn_and_nothing_else():
+def test_a_rejected_action_uses_a_turn_and_changes_nothing_else():
     walker, noise = walker_of_level(), 0.4
     values = ExactValues(sokoban_mdp(parse_level(LEVEL), 10), noise)
     assert walker.step(walker.start, "fly") is walker.start
@@ -91,7 +91,7 @@ def test_intervals_of_forked_values_cover_the_exact_ones():
 
 
 @pytest.mark.parametrize("env", list(SETTINGS))
-def test_walks_over_known_transitions_are_those_through_the_environment(env):
+def test_continuations_over_known_transitions_equal_those_in_the_environment(env):
     """The same random numbers give the same ends, step by step through the environment and its oracle."""
     player = Player(env, ("random",), 1)
     task, _ = player.task(0)

@@ -71,7 +71,7 @@ def test_a_group_in_which_all_fail_learns_to_fail_shorter() -> None:
     assert advantages[np.argmin(lengths)] == advantages.max() and (advantages.any() or len(set(lengths)) == 1)
 
 
-def test_a_scheme_that_does_not_read_rewards_is_refused() -> None:
+def test_a_scheme_that_does_not_read_rewards_is_rejected() -> None:
     data = {"out": "run", "credit": {"scheme": "grpo", "overlong": {"max_tokens": 8, "margin": 4}}}
     make_scheme(read_dataclass(TrainConfig, data))
     data["credit"]["parameters"] = {"outcome": "success"}  # type: ignore[index]  # a section
@@ -80,6 +80,6 @@ def test_a_scheme_that_does_not_read_rewards_is_refused() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"max_tokens": 8}, {"max_tokens": 8, "margin": 9}, {"max_tokens": -1, "margin": 1}])
-def test_bounds_that_name_no_penalty_are_refused(wrong: dict[str, int]) -> None:
+def test_bounds_that_define_no_penalty_are_rejected(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="overlong"):
         OverlongConfig(**wrong)  # type: ignore[arg-type]  # the point

@@ -43,18 +43,18 @@ def sample_completions(
     Raises:
         ConfigError: an action has probability 0.
     """
-    answers = search.answers
+    trie = search.trie
     drawn: dict[int, Path] = {}
     entries: dict[int, list[int]] = defaultdict(list)
     for entry, place in enumerate(found.prompt.tolist()):
         entries[place].append(entry)
-    invalid = np.flatnonzero(actions == len(answers.actions))
-    for place in np.flatnonzero(actions < len(answers.actions)).tolist():
-        fits = [i for i in entries[place] if answers.nodes[found.node[i]].action == actions[place]]
+    invalid = np.flatnonzero(actions == len(trie.actions))
+    for place in np.flatnonzero(actions < len(trie.actions)).tolist():
+        fits = [i for i in entries[place] if trie.nodes[found.node[i]].action == actions[place]]
         weights = found.probability[fits]
         if not weights.sum() > 0.0:
             raise ConfigError(
-                f"the model gives no completion that is read as {answers.actions[actions[place]]!r} a positive probability "
+                f"the model gives no completion that is read as {trie.actions[actions[place]]!r} a positive probability "
                 f"after prompt {place}, so none can be sampled"
             )
         drawn[place] = _completion(search, found, fits[_pick(weights, uniforms[place, 0])])
@@ -66,7 +66,7 @@ def sample_completions(
 
 def _completion(search: TrieSearch, found: Completions, entry: int) -> Path:
     end = int(found.end[entry])
-    return (*search.answers.nodes[found.node[entry]].path, *((end,) if end >= 0 else ()))
+    return (*search.trie.nodes[found.node[entry]].path, *((end,) if end >= 0 else ()))
 
 
 def _prefixes(search: TrieSearch, found: Completions, entries: list[int]) -> dict[Path, float]:
@@ -87,11 +87,11 @@ def _sample_invalid(
     from transformers import DynamicCache
 
     cache = DynamicCache(config=search.model.config)
-    ends = set(search.answers.end_ids.tolist())
+    ends = set(search.trie.end_ids.tolist())
     paths: list[Path] = [()] * len(ids)
     masses, running = np.ones(len(ids)), np.ones(len(ids), np.bool_)
     tokens = ids
-    for step in range(search.answers.max_new_tokens):
+    for step in range(search.trie.max_new_tokens):
         table: Any = search.read(torch.from_numpy(tokens).to(search.device), cache).cpu().numpy()
         tokens = np.zeros((len(ids), 1), np.int64)
         for row in np.flatnonzero(running).tolist():

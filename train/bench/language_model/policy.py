@@ -13,7 +13,7 @@ from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
-from creditflow.train.bench.language_model.answers import Answers
+from creditflow.train.bench.language_model.completion_trie import CompletionTrie
 from creditflow.train.bench.language_model.conditional_sampling import sample_completions
 from creditflow.train.bench.language_model.tables import PromptTable
 from creditflow.train.bench.language_model.trie_search import TrieSearch, rows_at_once
@@ -30,7 +30,7 @@ class ExactPolicy:
 
     Args:
         model: a causal language model of ``transformers``, on its device.
-        answers: completions of the actions.
+        trie: completions of the actions.
         sampling: how the agent samples; truncation (``top_k``, ``top_p``) is applied as the sampler applies it.
         tolerance: largest total probability, per state, of prefixes that are pruned and count as invalid; 0 prunes nothing.
 
@@ -39,10 +39,10 @@ class ExactPolicy:
     """
 
     def __init__(
-        self, model: Any, answers: Answers, sampling: Sampling | None = None, *, tolerance: float = TOLERANCE
+        self, model: Any, trie: CompletionTrie, sampling: Sampling | None = None, *, tolerance: float = TOLERANCE
     ) -> None:
-        self.model, self.answers, self.tolerance = model, answers, tolerance
-        self.sampling = sampling or Sampling(max_new_tokens=answers.max_new_tokens)
+        self.model, self.trie, self.tolerance = model, trie, tolerance
+        self.sampling = sampling or Sampling(max_new_tokens=trie.max_new_tokens)
         self.unresolved = 0.0
 
     @classmethod
@@ -65,7 +65,7 @@ class ExactPolicy:
             raise ConfigError(
                 f"exact probabilities need the model in this process (--agent hf:PATH); {type(agent.backend).__name__} only samples"
             )
-        answers = Answers(
+        trie = CompletionTrie(
             actions,
             env,
             agent.dialect,
@@ -74,20 +74,20 @@ class ExactPolicy:
             int(model.config.vocab_size),
             agent.sampling.max_new_tokens,
         )
-        return cls(model, answers, agent.sampling, tolerance=tolerance)
+        return cls(model, trie, agent.sampling, tolerance=tolerance)
 
     def probabilities(self, tables: Sequence[PromptTable], temperature: float = 1.0) -> list[Floats]:
         """π(a|s) of every table: float64 (S, A), rows sum to 1; the last action is the invalid one.
 
         Args:
-            tables: tables whose actions are those of the answers.
+            tables: tables whose actions are those of the trie.
             temperature: the sampler's; 0 for greedy decoding.
 
         Raises:
             ConfigError: a table has other actions.
         """
         for table in tables:
-            if table.actions != self.answers.actions:
+            if table.actions != self.trie.actions:
                 raise ConfigError(
                     f"the table {table.mdp.name} has other actions than this policy; make an ExactPolicy for its actions"
                 )
@@ -103,13 +103,13 @@ class ExactPolicy:
 
     def rows(self, prompts: Sequence[NDArray[np.int32]], temperature: float = 1.0) -> Floats:
         """Action probabilities after each prompt: float64 (prompts, A), the last action the invalid one."""
-        count = len(self.answers.actions)
+        count = len(self.trie.actions)
         table = np.zeros((len(prompts), count + 1))
         actions = np.zeros(0, np.int64)
         for chosen, ids, search in self._batches(prompts, temperature):
             found = search.run(ids)
-            if len(actions) < len(self.answers.nodes):
-                actions = np.array([node.action for node in self.answers.nodes])
+            if len(actions) < len(self.trie.nodes):
+                actions = np.array([node.action for node in self.trie.nodes])
             flat = found.prompt * count + actions[found.node]
             table[chosen, :count] = np.bincount(flat, found.probability, len(chosen) * count).reshape(-1, count)
             self.unresolved = max(self.unresolved, float(found.unresolved.max()))
@@ -117,7 +117,7 @@ class ExactPolicy:
         table /= table.sum(axis=1, keepdims=True)  # rounding alone
         return table
 
-    def sample_answers(
+    def sample_completions(
         self,
         prompts: Sequence[NDArray[np.int32]],
         actions: NDArray[np.int64],
@@ -138,7 +138,7 @@ class ExactPolicy:
         Raises:
             ConfigError: an action has probability 0.
         """
-        uniforms = rng.random((len(prompts), self.answers.max_new_tokens))
+        uniforms = rng.random((len(prompts), self.trie.max_new_tokens))
         drawn: dict[int, NDArray[np.int32]] = {}
         for chosen, ids, search in self._batches(prompts, temperature):
             rows = sample_completions(search, ids, search.run(ids), np.asarray(actions)[chosen], uniforms[chosen])
@@ -151,7 +151,7 @@ class ExactPolicy:
         """Yield batches of prompts of equal length: their indices, their ids (R, L), and a new search for them."""
         import torch
 
-        sampling = replace(self.sampling, temperature=temperature, max_new_tokens=self.answers.max_new_tokens)
+        sampling = replace(self.sampling, temperature=temperature, max_new_tokens=self.trie.max_new_tokens)
         lengths = np.array([len(ids) for ids in prompts])
         training = self.model.training
         self.model.eval()
@@ -162,6 +162,6 @@ class ExactPolicy:
                     for first in range(0, len(same), size):
                         chosen = same[first : first + size]
                         ids = np.stack([prompts[i] for i in chosen.tolist()]).astype(np.int64)
-                        yield chosen, ids, TrieSearch(self.model, self.answers, sampling, len(chosen), self.tolerance)
+                        yield chosen, ids, TrieSearch(self.model, self.trie, sampling, len(chosen), self.tolerance)
         finally:
             self.model.train(training)

@@ -1,4 +1,4 @@
-"""The tokenisations of texts: which sequences of token ids decode to an action's text, or can be continued to one.
+"""The tokenizations of texts: which sequences of token ids decode to an action's text, or can be continued to one.
 
 A completion is parsed from its decoded text, so one action has many completions: with other token boundaries, other case and
 white space around it, as far as the dialect and the environment accept them.

@@ -1,4 +1,4 @@
-"""Search of the trie of answers with a model: the valid completions of a batch of prompts, with their probabilities.
+"""Search of the completion trie with a model: the valid completions of a batch of prompts, with their probabilities.
 
 Prompts are prefilled once, in batches of equal length (so there is no padding and no mask); the trie is then searched from
 their key-value cache, one token per level, wherever a prefix has probability. Logits are computed for the last token alone.
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.train.bench.language_model.answers import Answers
+from creditflow.train.bench.language_model.completion_trie import CompletionTrie
 
 __all__ = ["Completions", "TrieSearch", "rows_at_once"]
 
@@ -55,14 +55,14 @@ class TrieSearch:
 
     Args:
         model: a causal language model, in evaluation mode.
-        answers: the trie.
+        trie: the trie.
         sampling: how tokens are sampled.
         count: number of prompts.
         tolerance: largest probability per prompt that may be pruned.
     """
 
-    def __init__(self, model: Any, answers: Answers, sampling: Sampling, count: int, tolerance: float) -> None:
-        self.model, self.answers, self.sampling = model, answers, sampling
+    def __init__(self, model: Any, trie: CompletionTrie, sampling: Sampling, count: int, tolerance: float) -> None:
+        self.model, self.trie, self.sampling = model, trie, sampling
         self.device = next(model.parameters()).device
         self.budget = np.full(count, tolerance)
         self.unresolved = np.zeros(count)
@@ -107,15 +107,15 @@ class TrieSearch:
         parents, prompts, nodes, masses = [], [], [], []
         for one in np.unique(node).tolist():
             rows = np.flatnonzero(node == one)
-            tokens, children = self.answers.children(one)
-            ends = self.answers.end_ids if self.answers.nodes[one].action >= 0 else self.answers.end_ids[:0]
+            tokens, children = self.trie.children(one)
+            ends = self.trie.end_ids if self.trie.nodes[one].action >= 0 else self.trie.end_ids[:0]
             wanted = np.concatenate([ends, tokens])
             if not len(wanted):
                 continue
             probability = self._columns(table, rows, wanted) * mass[rows, None]
             self._add(prompt[rows], np.full(len(ends), one), ends, probability[:, : len(ends)])
             longer = probability[:, len(ends) :]
-            if len(children) and not self.answers.nodes[children[0]].grows:
+            if len(children) and not self.trie.nodes[children[0]].grows:
                 self._add(prompt[rows], children, np.full(len(children), -1), longer)
                 continue
             parents.append(np.repeat(rows, len(children)))
@@ -140,7 +140,7 @@ class TrieSearch:
         import torch
 
         cache.batch_select_indices(torch.from_numpy(parent).to(self.device))
-        last = np.array([self.answers.nodes[one].path[-1] for one in node.tolist()], np.int64)
+        last = np.array([self.trie.nodes[one].path[-1] for one in node.tolist()], np.int64)
         table = self.read(torch.from_numpy(last)[:, None].to(self.device), cache)
         self._follow(cache, table, prompt, node, mass)
 

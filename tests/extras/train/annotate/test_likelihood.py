@@ -129,13 +129,13 @@ def test_logs_and_tasks_that_cannot_be_scored_are_rejected(
         annotate([searched(**change)], annotator(folder, **settings))
 
 
-def test_a_log_without_texts_is_refused(folder: Path) -> None:
+def test_a_log_without_texts_is_rejected(folder: Path) -> None:
     bare = Group(group(walk("s a g")).trajectories, {"answers": ["Paris"]})
     with pytest.raises(AnnotationError, match="recorded without texts"):
         annotate([bare], annotator(folder))
 
 
-def test_wrong_models_and_settings_are_refused(folder: Path, tmp_path: Path) -> None:
+def test_wrong_models_and_settings_are_rejected(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="history must be 'text' or 'tokens'"):
         annotator(folder, history="words")
     with pytest.raises(ConfigError, match="did you mean 'answer_choice'"):

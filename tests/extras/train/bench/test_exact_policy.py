@@ -94,7 +94,7 @@ def test_probabilities_equal_those_from_listing_all_completions(sampling: Sampli
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_tokenisation_and_any_white_space_counts(seed: int) -> None:
+def test_every_tokenization_and_any_white_space_counts(seed: int) -> None:
     tokens = ("up", "u", "p", "Ġ", "Â", "ł", "ġ")  # a no-break space in two tokens, one byte that begins no character
     agent, tokenizer = tiny_agent(seed, 3, tokens=tokens)
     env = sokoban()
@@ -102,7 +102,7 @@ def test_every_tokenisation_and_any_white_space_counts(seed: int) -> None:
     policy = ExactPolicy.of_agent(agent, tokenizer, env, table.actions, tolerance=0.0)
     [exact] = policy.probabilities([table])
     np.testing.assert_allclose(exact, listed(agent, env, table, Sampling()), atol=2e-6)
-    texts = {tokenizer.decode(list(node.path)) for node in policy.answers.nodes if node.action == 0}
+    texts = {tokenizer.decode(list(node.path)) for node in policy.trie.nodes if node.action == 0}
     assert {"up", " up", "up ", "\xa0up", "up\xa0"} <= texts
 
 
@@ -131,7 +131,7 @@ def test_completions_of_an_action_are_sampled_in_proportion_to_their_probability
     table = first_table(agent, env)
     policy = ExactPolicy.of_agent(agent, tokenizer, env, table.actions, tolerance=0.0)
     count, chat = 3000, agent.conversations.chat
-    drawn = policy.sample_answers([table.prompts[0]] * count, np.full(count, action), np.random.default_rng(5))
+    drawn = policy.sample_completions([table.prompts[0]] * count, np.full(count, action), np.random.default_rng(5))
     seen = Counter(tuple(ids.tolist()) for ids in drawn)
     expected: dict[tuple[int, ...], float] = {}
     model: Any = policy.model
@@ -145,7 +145,7 @@ def test_completions_of_an_action_are_sampled_in_proportion_to_their_probability
             ids = torch.tensor([[*table.prompts[0].tolist(), a]])
             second = torch.softmax(model(input_ids=ids).logits[0, -1].double(), -1)
             expected |= {(a, b): float(first[a] * second[b]) for b in range(vocabulary)}
-    read = {ids: policy.answers.action_of(ids[:-1] if ids[-1] in chat.end_ids else ids) for ids in expected}
+    read = {ids: policy.trie.action_of(ids[:-1] if ids[-1] in chat.end_ids else ids) for ids in expected}
     fits = {ids: p for ids, p in expected.items() if (read[ids] if read[ids] >= 0 else 4) == action}
     assert seen.keys() <= fits.keys()
     total = sum(fits.values())

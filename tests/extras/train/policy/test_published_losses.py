@@ -191,7 +191,7 @@ def test_segments_are_the_turns_and_rows_of_a_micro_batch(rows: list[Row]) -> No
     assert sequences is not None and sequences.tolist() == [0] * 3 + [1] * 5 + [2] * 2
 
 
-def test_the_ratio_of_a_sequence_is_refused_where_rows_are_turns(
+def test_the_ratio_of_a_sequence_is_rejected_where_rows_are_turns(
     rows: list[Row], config: dict[str, Any], settings_of: Callable[..., Any]
 ) -> None:
     with pytest.raises(ConfigError, match="use ratio: turn"):

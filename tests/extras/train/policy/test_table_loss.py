@@ -1,4 +1,4 @@
-"""The loss of the benchmark's shared policies is the trainer's loss, and its gradient autograd's."""
+"""The loss of the benchmark's shared policies equals the trainer's loss, and its gradient equals autograd's."""
 
 import numpy as np
 import pytest

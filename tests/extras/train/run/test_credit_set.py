@@ -1,4 +1,4 @@
-"""Turns of a neural language model in a credit set."""
+"""A credit set can contain turns of a neural language model."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def test_a_detached_critic_has_no_gradient_in_the_policys_network(trainer_of: Ma
         (("credit.scheme=ppo_gae", "critic.kind=shard"), "did you mean 'shared'"),
     ],
 )
-def test_a_scheme_without_its_annotations_is_refused_before_anything_is_made(
+def test_a_scheme_without_its_annotations_is_rejected_before_anything_is_made(
     trainer_of: Make, config: dict[str, Any], settings: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):

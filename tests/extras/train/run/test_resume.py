@@ -148,7 +148,7 @@ def test_a_run_without_identity_is_compared_by_its_config(folder: Path, capsys: 
         require_same_run(folder, TrainConfig(out=str(folder), seed=4))
 
 
-def test_the_command_refuses_other_settings_and_touches_nothing(
+def test_the_command_rejects_other_settings_and_touches_nothing(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"

@@ -192,7 +192,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_intact(
     trainer_of(config, resume=True).run()
 
 
-def test_another_checkpoint_version_is_refused(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
+def test_another_checkpoint_version_is_rejected(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
     last = latest_checkpoint(finished.checkpoints)
     assert last is not None
     state = json.loads((last / "state.json").read_text())
@@ -201,7 +201,7 @@ def test_another_checkpoint_version_is_refused(trainer_of: Make, config: dict[st
         trainer_of(config, resume=True)
 
 
-def test_another_models_checkpoint_is_refused(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
+def test_another_models_checkpoint_is_rejected(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
     assert finished.checkpoints.is_dir()
     with pytest.raises(DataError, match="not those of this model"):
         trainer_of(config, "model.scratch.layers=3", resume=True)

@@ -113,6 +113,6 @@ def test_demonstrations_of_one_task_differ(trainer_of: Make, config: dict[str, A
     assert len(set(played)) > 1
 
 
-def test_sft_with_nothing_to_imitate_is_refused(trainer_of: Make, config: dict[str, Any]) -> None:
+def test_sft_with_nothing_to_imitate_is_rejected(trainer_of: Make, config: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="nothing is left to imitate"):
         trainer_of(config, "sft.noise=1.0", "sft.imitate_noise=false").run()

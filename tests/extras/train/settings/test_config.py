@@ -1,4 +1,4 @@
-"""Settings: numbers are numbers, unknown names suggest the near one, what is saved reads back the same."""
+"""Settings: numbers are numbers, unknown names suggest the nearest one, saved settings read back the same."""
 
 from __future__ import annotations
 

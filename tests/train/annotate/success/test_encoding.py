@@ -88,13 +88,13 @@ def test_every_template_has_its_own_digest():
     assert len(digests) == 6
 
 
-def test_a_log_without_texts_is_refused():
+def test_a_log_without_texts_is_rejected():
     bare = [Turn("s", "a", "t")]
     with pytest.raises(DataError, match="turn 0 has no observation: a success model needs texts"):
         Encoder(Bytes(), TextConfig()).encode(bare, "t")
 
 
-def test_an_episode_longer_than_the_model_is_refused():
+def test_an_episode_longer_than_the_model_is_rejected():
     with pytest.raises(EpisodeTooLongError, match="t has 12 tokens, the success model takes at most 8"):
         Encoder(Bytes(), TextConfig(), positions=8).encode(turns(("12345678", "ab")), "t")
     with pytest.raises(ConfigError, match="must not be negative"):

@@ -103,7 +103,7 @@ def test_labels_read_back_as_they_were_written(tmp_path):
         ({"format_version": 1}, "this reader knows 2"),
     ],
 )
-def test_a_malformed_line_is_refused_with_its_number(tmp_path, change, message):
+def test_a_malformed_line_is_rejected_with_its_number(tmp_path, change, message):
     row = {
         "format_version": 2,
         "group_id": "g",
@@ -117,7 +117,7 @@ def test_a_malformed_line_is_refused_with_its_number(tmp_path, change, message):
         read_labels(tmp_path / "l.jsonl")
 
 
-def test_a_trajectory_labelled_twice_is_refused(tmp_path):
+def test_a_trajectory_labelled_twice_is_rejected(tmp_path):
     write_labels(tmp_path / "l.jsonl", [Labels("g", "t", (), True, "rule")] * 2)
     with pytest.raises(DataError, match="labelled twice"):
         read_labels(tmp_path / "l.jsonl")
@@ -131,7 +131,7 @@ def test_a_trajectory_labelled_twice_is_refused(tmp_path):
         (Labels("g", "other", ("+", "-"), True, "rule"), "given to 't'"),
     ],
 )
-def test_labels_of_another_trajectory_are_refused(labels, message):
+def test_labels_of_another_trajectory_are_rejected(labels, message):
     with pytest.raises(DataError, match=message):
         labels.check(episode(search("Elm Hall", "p0"), answer()))
 
@@ -202,7 +202,7 @@ def test_labels_of_a_wrong_count_are_left_out():
     assert result.skipped == {"its labels do not match its turns": 1}
 
 
-def test_a_log_without_golden_steps_is_refused():
+def test_a_log_without_golden_steps_is_rejected():
     group = Group((episode(search("Elm Hall", "p0"), answer()),), replace(QUESTION, steps=()).to_json())
     with pytest.raises(DataError, match="no golden steps"):
         label_log([group])

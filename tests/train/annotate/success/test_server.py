@@ -93,7 +93,7 @@ def searched() -> Group:
 
 # -- requests, without a server ---------------------------------------------------------------------------------------
 @given(JSON | st.dictionaries(st.sampled_from(["query", "prompts", "episodes"]), JSON))
-def test_any_body_is_read_or_refused(body: Any) -> None:
+def test_any_body_is_read_or_rejected(body: Any) -> None:
     for read in (texts_of, episodes_of):
         try:
             found = read(body, RewardLimits())

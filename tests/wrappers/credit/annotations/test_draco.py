@@ -68,7 +68,7 @@ def test_a_short_turn_can_get_all_of_a_long_rollouts_credit():
     assert scored.diagnostics["largest"] == pytest.approx(100.0)
 
 
-def test_a_turn_without_tokens_takes_no_share():
+def test_a_turn_without_tokens_gets_no_credit():
     np.testing.assert_allclose(credit_of(judged(True, [0, 4], [1, 1], [0, 0]))[1], 1.0)
 
 
@@ -83,7 +83,7 @@ def test_credit_times_tokens_sums_to_the_outcome_advantage_and_signs_stay(seed):
         assert (scored.advantages[i] * scored.outcome_advantages[i] >= 0.0).all()
 
 
-def test_a_negative_number_of_criteria_is_refused():
+def test_a_negative_number_of_criteria_is_rejected():
     with pytest.raises(CreditError, match="at least 0"):
         DRACO.assign(group(judged(True, [1], [-1], [0])))
 

@@ -1,4 +1,4 @@
-"""StepPO: the worked example, and what is another unit than in ``mt_ppo``."""
+"""StepPO: the worked example, and its differences from ``mt_ppo``."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_step_rewards_are_changes_of_the_logarithm_of_the_distance_from_the_answ
     np.testing.assert_allclose(np.cumsum(scored.step_rewards[0])[:4], [0.2719, 0.2113, 1.4351, 1.9459], atol=6e-5)
 
 
-def test_a_dead_group_trains_on_the_probes_alone():
+def test_a_dead_group_has_the_local_credit_alone():
     first, second = TRACE.assign(group(searching("failed"), searching("failed"))).advantages
     np.testing.assert_allclose(first, second)
     np.testing.assert_allclose(first, [0.0825, 0.1021, 0.1814, 0.1022, 0.0], atol=6e-5)
@@ -62,7 +62,7 @@ def test_the_window_is_as_long_as_the_turns_that_are_left():
     np.testing.assert_allclose(got[:4], [delta[t:].mean() for t in range(4)], atol=1e-4)
 
 
-def test_numbers_that_are_no_log_probabilities_are_refused():
+def test_numbers_that_are_no_log_probabilities_are_rejected():
     with pytest.raises(CreditError, match=r"must be a log-probability, below trace\.margin"):
         TRACE.assign(group(annotated(walk("s a"), {LOGP: [0.2, -1.0]})))
 
@@ -73,6 +73,6 @@ def test_a_missing_probe_names_the_command_that_writes_it():
 
 
 @pytest.mark.parametrize("options", [{"window": 0}, {"margin": 0.0}, {"discount": 0.0}])
-def test_options_out_of_range_are_refused_by_name(options):
+def test_options_out_of_range_are_rejected_by_name(options):
     with pytest.raises(ConfigError, match=rf"trace\.{next(iter(options))} must lie in"):
         credit.make("trace", **options)

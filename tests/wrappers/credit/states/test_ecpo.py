@@ -175,6 +175,6 @@ def test_text_keys_that_distinguish_the_same_states_give_the_same_credit(g):
 
 
 @pytest.mark.parametrize("options", [{"shrinkage": -1.0}, {"gate_turns": 0.0}, {"gate_eps": -1e-6}, {"discount": 2.0}])
-def test_options_out_of_range_are_refused_by_name(options):
+def test_options_out_of_range_are_rejected_by_name(options):
     with pytest.raises(ConfigError, match=rf"ecpo\.{next(iter(options))} must lie in"):
         ecpo(**options)

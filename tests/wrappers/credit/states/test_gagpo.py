@@ -119,6 +119,6 @@ def test_text_keys_that_distinguish_the_same_states_give_the_same_credit(g):
 
 
 @pytest.mark.parametrize("name", ["discount", "gae_lambda"])
-def test_options_out_of_range_are_refused_by_name(name):
+def test_options_out_of_range_are_rejected_by_name(name):
     with pytest.raises(ConfigError, match=rf"gagpo\.{name} must lie in \[0, 1\]"):
         gagpo(**{name: 1.5})

@@ -154,6 +154,6 @@ def test_graded_and_truncated_rollouts_count_with_their_rewards():
 @pytest.mark.parametrize(
     "options", [{"history_length": -1}, {"history_length": 65}, {"weight_exponent": -1.0}, {"weight_offset": 0.0}]
 )
-def test_options_out_of_range_are_refused_by_name(options):
+def test_options_out_of_range_are_rejected_by_name(options):
     with pytest.raises(ConfigError, match=rf"hgpo\.{next(iter(options))} must lie in"):
         credit.make("hgpo", **options)

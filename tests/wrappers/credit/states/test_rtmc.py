@@ -127,6 +127,6 @@ def test_text_keys_that_distinguish_the_same_states_give_the_same_credit(g):
 
 
 @pytest.mark.parametrize("options", [{"discount": -0.1}, {"prior_weight": -1.0}])
-def test_options_out_of_range_are_refused_by_name(options):
+def test_options_out_of_range_are_rejected_by_name(options):
     with pytest.raises(ConfigError, match=rf"rtmc\.{next(iter(options))} must lie in"):
         rtmc(**options)

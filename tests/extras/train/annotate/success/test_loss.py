@@ -77,6 +77,6 @@ def test_the_monotonicity_hinge_is_zero_for_monotone_hazards_alone() -> None:
     assert hinge(rising, torch.tensor([[True, True, True]])) == 0.0
 
 
-def test_negative_weights_are_refused() -> None:
+def test_negative_weights_are_rejected() -> None:
     with pytest.raises(ConfigError, match="must not be negative"):
         SuccessLossConfig(pivot_weight=-1.0)

@@ -62,7 +62,7 @@ def test_a_hazard_model_writes_survival_from_one(
         assert all(a >= b for a, b in zip([1.0, *after], after, strict=False))
 
 
-def test_a_changed_tokenizer_is_refused(folder: Path) -> None:
+def test_a_changed_tokenizer_is_rejected(folder: Path) -> None:
     file = folder / "tokenizer.json"
     data = json.loads(file.read_text())
     data["model"]["merges"] = []
@@ -80,14 +80,14 @@ def test_a_changed_tokenizer_is_refused(folder: Path) -> None:
         ({"kind": "papre"}, "did you mean 'paper'"),
     ],
 )
-def test_a_description_that_does_not_fit_is_refused(folder: Path, change: dict[str, Any], message: str) -> None:
+def test_a_description_that_does_not_fit_is_rejected(folder: Path, change: dict[str, Any], message: str) -> None:
     file = folder / "creditflow_success.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     with pytest.raises(DataError, match=message):
         open_success(folder, device="cpu")
 
 
-def test_a_folder_that_is_no_success_model_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_success_model_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not a success model"):
         make_annotator(f"success:{tmp_path}")
 

@@ -156,7 +156,7 @@ def test_the_command_trains_and_annotates(
 
 
 # -- data that do not fit -----------------------------------------------------------------------------------------------------
-def test_labels_that_do_not_match_turns_are_refused(
+def test_labels_that_do_not_match_turns_are_rejected(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
     one, *others = labels_of(episodes())
@@ -166,13 +166,13 @@ def test_labels_that_do_not_match_turns_are_refused(
         trainer_of(data)
 
 
-def test_labels_of_another_log_are_refused(data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]) -> None:
+def test_labels_of_another_log_are_rejected(data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]) -> None:
     write_labels(data["data"]["labels"], [*labels_of(episodes()), Labels("g99", "0", ("+",), True, "rule")])
     with pytest.raises(DataError, match="1 labels belong to no trajectory of the log"):
         trainer_of(data)
 
 
-def test_episodes_too_long_for_the_model_are_refused_or_counted(
+def test_episodes_too_long_for_the_model_are_rejected_or_counted(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
     with pytest.raises(DataError, match=r"truncate observations with text\.observation_tokens"):

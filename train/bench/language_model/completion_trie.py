@@ -1,6 +1,6 @@
 """The completions of every action: a trie of token sequences that the dialect and the environment read as an action.
 
-Every tokenisation counts, and so does white space where the dialect strips it. Whatever is not in the trie is the invalid action.
+Every tokenization counts, and so does white space where the dialect strips it. Whatever is not in the trie is the invalid action.
 Nodes are created on first access: most of the trie has negligible probability.
 """
 
@@ -19,7 +19,7 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.train.bench.language_model.tokenizations import Tokenizations
 
-__all__ = ["MAX_NODES", "Answers", "Node"]
+__all__ = ["MAX_NODES", "CompletionTrie", "Node"]
 
 MAX_NODES: Final = 200_000
 NONE: Final = -1
@@ -48,7 +48,7 @@ class _Children:
     nodes: NDArray[np.int64]
 
 
-class Answers:
+class CompletionTrie:
     """The trie of the completions that are read as one of the given actions.
 
     Args:
