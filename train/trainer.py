@@ -19,8 +19,9 @@ import torch
 from creditflow.agents.language_model.pretrained import generation_ends
 from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.policy.checkpoint import Progress, load_checkpoint, save_checkpoint
-from creditflow.train.policy.critic import Critic, explained_variance, save_critic
+from creditflow.train.policy.critic import Critic, explained_variance
 from creditflow.train.policy.kl_reward import subtract_kl
+from creditflow.train.policy.network.adapter import stop_dropout
 from creditflow.train.policy.old_logprobs import OldLogprobs, compute_old_logprobs, sampler_mismatch, select_loss_tokens
 from creditflow.train.policy.optimizer import learning_rate, make_optimizer
 from creditflow.train.policy.overlong import subtract_overlong
@@ -34,12 +35,11 @@ from creditflow.train.run import assemble
 from creditflow.train.run.annotators import run_annotators
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.run.folder import (
-    export_model,
+    export_run,
     init_run_folder,
     load_or_save_reference,
     load_run_tokenizer,
     save_diverged_state,
-    save_policy,
     unfinished_run,
 )
 from creditflow.train.run.iteration_log import format_iteration, graph_metrics, rollout_metrics, stopwatch
@@ -99,8 +99,7 @@ class Trainer:
             DivergedError: a loss or gradient is not finite; the state before it was saved.
         """
         log = self.logger.print
-        count = sum(p.numel() for p in self.model.parameters())
-        log(f"{type(self.model).__name__}, {count:,} parameters on {self.backend.device}; {len(self.tasks)} tasks; "
+        log(f"{assemble.describe_model(self.model)} on {self.backend.device}; {len(self.tasks)} tasks; "
             f"scheme {self.scheme.name}; from {self.progress.folder}")  # fmt: skip
         results: dict[str, Any] = {}
         try:
@@ -120,9 +119,7 @@ class Trainer:
             if total:
                 results["after_rl"] = self.evaluate_panel(self.settings.evaluation.panel, "valid", total)
             results["final"] = self.evaluate_panel(self.settings.evaluation.final_panel, "final", total)
-            export_model(self.folder / "model", partial(save_policy, self.model, self.tokenizer, self.settings))
-            if self.critic is not None:
-                export_model(self.folder / "critic", partial(save_critic, self.critic))
+            export_run(self.folder, self.model, self.tokenizer, self.settings, self.critic)
         except DivergedError as error:
             path = save_diverged_state(self.folder, self.progress, self._trained_modules(), self.optimizer, error)
             log(f"stopped after {self.progress.folder}: {error}; the state before it was saved to {path}")
@@ -170,6 +167,7 @@ class Trainer:
 
     def _init_rl_modules(self) -> None:
         """The critic and the optimiser of the policy update, untrained."""
+        stop_dropout(self.model)
         critic = self.settings.critic
         if critic.kind != "none":
             self.critic = Critic(critic, self.model.get_decoder())

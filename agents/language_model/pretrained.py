@@ -10,6 +10,7 @@ from typing import Any, Literal
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.agent import Conversations, LanguageModelAgent
 from creditflow.agents.language_model.chat import make_chat
+from creditflow.agents.language_model.lora import adapter_base, load_adapter
 from creditflow.agents.language_model.model_files import check_model_files, check_token_ids, model_settings
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt
@@ -107,19 +108,23 @@ def generation_ends(model: Any) -> tuple[int, ...]:
 
 
 def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") -> tuple[Any, Any]:
-    """Model and tokenizer of a Hugging Face folder or name.
+    """Model and tokenizer of a Hugging Face folder or name, or of a LoRA adapter's folder, put into its base.
 
     Nothing in the folder is executed: remote code stays off, and weights are read from safetensors only.
 
     Raises:
         MissingExtraError: torch or transformers is not installed.
-        DataError: the folder is not a causal language model with a tokenizer, or lacks weights.
+        DataError: the folder is not a causal language model with a tokenizer, or lacks weights; or an adapter does not fit.
     """
     require_torch()
     import torch
     from transformers import AutoModelForCausalLM
 
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    if base := adapter_base(path):
+        model, tokenizer = open_pretrained(base, device=device, dtype=dtype)
+        load_adapter(model, path)
+        return model, tokenizer
     check_model_files(path)
     tokenizer = open_tokenizer(path)
     with loading(f"cannot open {path!r} as a causal language model"):

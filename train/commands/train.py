@@ -30,7 +30,7 @@ RUN = Output(
     kind="folder",
     cleared=True,
     owned=named(
-        "config.yaml", "run.json", "tokenizer", "checkpoints", "metrics.jsonl", "model", "critic", "reference", "diverged",
+        "config.yaml", "run.json", "tokenizer", "checkpoints", "metrics.jsonl", "model", "adapter", "critic", "reference", "diverged",
         "tensorboard", "wandb",
     ),
 )  # fmt: skip

@@ -140,12 +140,13 @@ def _found(folder: Path) -> list[Progress]:
 
 
 def _weights(model: Any) -> dict[str, Any]:
-    """Parameters by name; tied ones once."""
-    return {name: parameter.detach().contiguous() for name, parameter in model.named_parameters()}
+    """Trained parameters by name (with LoRA the adapter's alone), tied ones once."""
+    trained = ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
+    return {name: parameter.detach().contiguous() for name, parameter in trained}
 
 
 def _load_weights(path: Path, model: Any, weights: Mapping[str, Any]) -> None:
-    parameters = dict(model.named_parameters())
+    parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     if set(parameters) != set(weights) or any(p.shape != weights[name].shape for name, p in parameters.items()):
         raise DataError(f"{path}: its weights are not those of this model; was the model's configuration changed?")
     for name, parameter in parameters.items():

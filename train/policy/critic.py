@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
+from creditflow.agents.language_model.lora import has_adapter, merged_weights
 from creditflow.agents.language_model.model_files import check_model_files
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
@@ -99,7 +100,8 @@ def explained_variance(rows: Sequence[Row]) -> float:
 
 def save_critic(critic: Critic, folder: Path) -> None:
     """Write a folder that ``critic:DIR`` opens."""
-    critic.decoder.save_pretrained(folder)
+    decoder = critic.decoder
+    decoder.save_pretrained(folder, state_dict=merged_weights(decoder) if has_adapter(decoder) else None)
     save_file({name: p.detach().contiguous() for name, p in critic.head.state_dict().items()}, folder / HEAD_FILE)
     with atomic_writer(folder / DESCRIPTION_FILE) as stream:
         stream.write(json.dumps({"format_version": VERSION, "value": "value.critic"}) + "\n")

@@ -14,6 +14,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.batching import Packing, batches_of
 from creditflow.train.policy.logprobs import token_logprobs
+from creditflow.train.policy.network.adapter import seeded_dropout
 from creditflow.train.policy.network.precision import autocast
 from creditflow.train.policy.optimizer import OptimizerConfig, clip_gradient, learning_rate, set_learning_rate
 from creditflow.train.policy.samples import Row, make_rows
@@ -157,15 +158,16 @@ def run_sft(
     """
     config = settings.sft.optimizer
     for step in range(start, len(plan)):
-        metrics = sft_step(
-            model,
-            optimizer,
-            [rows[i] for i in plan[step]],
-            micro_tokens=settings.update.batch_tokens,
-            packing=settings.update.packing,
-            logits_chunk=settings.update.logits_chunk,
-            config=config,
-            lr=learning_rate(config, step, len(plan)),
-            precision=settings.model.autocast,
-        )
+        with seeded_dropout(model, (settings.seed, 5, step)):
+            metrics = sft_step(
+                model,
+                optimizer,
+                [rows[i] for i in plan[step]],
+                micro_tokens=settings.update.batch_tokens,
+                packing=settings.update.packing,
+                logits_chunk=settings.update.logits_chunk,
+                config=config,
+                lr=learning_rate(config, step, len(plan)),
+                precision=settings.model.autocast,
+            )
         yield step + 1, metrics

@@ -12,6 +12,7 @@ import creditflow
 from creditflow.agents.backends.base import Sampling, TrainedBackend
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.agent import LanguageModelAgent
+from creditflow.agents.language_model.lora import has_adapter
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.agents.scripted import RandomAgent
@@ -19,6 +20,7 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.logprobs import check_model
+from creditflow.train.policy.network.adapter import add_adapter
 from creditflow.train.policy.network.device import pick_device
 from creditflow.train.policy.network.recomputation import recompute_activations
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
@@ -28,6 +30,7 @@ from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.group_env import GroupEnv
 
 __all__ = [
+    "describe_model",
     "group_env_factory",
     "make_backend",
     "make_eval_engine",
@@ -135,7 +138,7 @@ def scratch_tokenizer(settings: TrainConfig, tasks: list[Task]) -> Any:
 
 
 def make_policy(settings: TrainConfig, tokenizer: Any | None, tasks: list[Task]) -> tuple[Any, Any]:
-    """Model (fp32 master weights, on its device) and tokenizer.
+    """Model (fp32 master weights, with LoRA an adapter of them on a frozen base; on its device) and tokenizer.
 
     Args:
         settings: settings of the run.
@@ -144,16 +147,31 @@ def make_policy(settings: TrainConfig, tokenizer: Any | None, tasks: list[Task])
     """
     device = pick_device(settings.device)
     if settings.model.path:
-        model, found = open_pretrained(settings.model.path, device=str(device))
+        lora = settings.model.lora
+        dtype = lora.base_dtype if lora.rank else "float32"
+        model, found = open_pretrained(settings.model.path, device=str(device), dtype=dtype)
+        if has_adapter(model):
+            raise ConfigError(
+                f"model.path {settings.model.path!r} is an adapter: start from the merged model beside it"
+            )
         tokenizer = tokenizer or found
     else:
         scratch: ScratchConfig = settings.model.scratch
         tokenizer = tokenizer or scratch_tokenizer(settings, tasks)
         model = build_model(scratch, tokenizer, seed=settings.seed, device=device)
     check_model(model)
+    if settings.model.lora.rank:
+        add_adapter(model, settings.model.lora, settings.seed)
     if settings.model.gradient_checkpointing:
         recompute_activations(model)
     return model, tokenizer
+
+
+def describe_model(model: Any) -> str:
+    """Class and number of parameters, and of those that are trained if not all are."""
+    count = sum(p.numel() for p in model.parameters())
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    return f"{type(model).__name__}, {count:,} parameters" + (f" ({trained:,} trained)" if trained < count else "")
 
 
 def make_backend(model: Any, settings: TrainConfig) -> TrainedBackend:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from creditflow.agents.language_model.lora import has_adapter, merged_weights, save_adapter
 from creditflow.agents.language_model.pretrained import AGENT_FILE, open_tokenizer
 from creditflow.agents.language_model.saved import write_agent_file
 from creditflow.envs.errors import ConfigError, DataError
@@ -19,6 +21,8 @@ from creditflow.train.policy.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
+from creditflow.train.policy.critic import Critic, save_critic
+from creditflow.train.policy.network.adapter import BasePolicy
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.run.identity import (
     RUN_FILE,
@@ -34,6 +38,7 @@ from creditflow.train.settings.schema import TrainConfig
 
 __all__ = [
     "export_model",
+    "export_run",
     "init_run_folder",
     "load_or_save_reference",
     "load_run_tokenizer",
@@ -133,12 +138,14 @@ def load_run_tokenizer(folder: Path) -> Any:
 
 
 def load_or_save_reference(folder: Path, model: Any, optimizer: Any) -> Any:
-    """The reference policy of the KL term: the policy at the start of RL.
+    """The reference policy of the KL term: the policy at the start of RL, with LoRA its base.
 
     Args:
         folder: the run folder.
         model, optimizer: in their current state, which is saved as the reference if the folder has none yet.
     """
+    if has_adapter(model):
+        return BasePolicy(model)
     place = folder / "reference"
     reference = copy.deepcopy(model)
     kept = latest_checkpoint(place)
@@ -160,11 +167,25 @@ def save_diverged_state(folder: Path, progress: Progress, learner: Any, optimize
     return place
 
 
+def export_run(folder: Path, model: Any, tokenizer: Any, settings: TrainConfig, critic: Critic | None) -> None:
+    """Write the trained policy as ``model/``, its LoRA adapter as ``adapter/`` and its critic as ``critic/``."""
+    export_model(folder / "model", partial(save_policy, model, tokenizer, settings))
+    if has_adapter(model):
+
+        def save(place: Path) -> None:
+            save_adapter(model, place, settings.model.path)
+            write_agent_file(place / AGENT_FILE, settings.prompting, settings.sampling)
+
+        export_model(folder / "adapter", save)
+    if critic is not None:
+        export_model(folder / "critic", partial(save_critic, critic))
+
+
 def save_policy(model: Any, tokenizer: Any, settings: TrainConfig, folder: Path) -> None:
-    """Write a Hugging Face folder that ``hf:PATH`` opens."""
+    """Write a Hugging Face folder that ``hf:PATH`` opens; an adapter is merged."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    model.save_pretrained(folder)
+    model.save_pretrained(folder, state_dict=merged_weights(model) if has_adapter(model) else None)
     tokenizer.save_pretrained(folder)
     write_agent_file(folder / AGENT_FILE, settings.prompting, settings.sampling)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from creditflow.envs.errors import ConfigError
 
-__all__ = ["SPECIAL", "ModelConfig", "ScratchConfig"]
+__all__ = ["SPECIAL", "LoraSettings", "ModelConfig", "ScratchConfig"]
 
 SPECIAL = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
 
@@ -51,17 +51,52 @@ class ScratchConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LoraSettings:
+    """A LoRA adapter: low-rank updates of some layers are trained, the base is frozen.
+
+    Attributes:
+        rank: rank of the updates; 0 trains all weights.
+        alpha: the update is multiplied by alpha / rank.
+        dropout: of the adapter's input in SFT; the policy update has none.
+        target_modules: names of the linear layers with an adapter.
+        base_dtype: type of the frozen base. A base in bfloat16 takes half the memory, and the sampler needs no copy of it; the
+            adapter is float32.
+    """
+
+    rank: int = 0
+    alpha: float = 32.0
+    dropout: float = 0.0
+    target_modules: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+    base_dtype: Literal["float32", "bfloat16"] = "float32"
+
+    def __post_init__(self) -> None:
+        if self.rank < 0 or not self.alpha > 0.0 or not 0.0 <= self.dropout < 1.0 or not self.target_modules:
+            raise ConfigError(
+                "model.lora: rank must not be negative, alpha be positive, dropout lie in [0, 1) and target_modules name layers; "
+                f"got {self.rank}, {self.alpha}, {self.dropout}, {list(self.target_modules)}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """The policy's network.
 
     Attributes:
         path: folder or name of a Hugging Face model; "" builds one from ``scratch``.
         scratch: settings of a new model.
+        lora: settings of an adapter.
         gradient_checkpointing: recompute activations in the backward pass.
         autocast: "none", or "bfloat16" for forward passes over fp32 master weights.
     """
 
     path: str = ""
     scratch: ScratchConfig = field(default_factory=ScratchConfig)
+    lora: LoraSettings = field(default_factory=LoraSettings)
     gradient_checkpointing: bool = False
     autocast: Literal["none", "bfloat16"] = "none"
+
+    def __post_init__(self) -> None:
+        if self.lora.rank and not self.path:
+            raise ConfigError(
+                "model.lora adapts a pretrained model: set model.path; a model from scratch is trained whole"
+            )

@@ -260,6 +260,11 @@ class TrainConfig:
             raise ConfigError(
                 "credit.overlong.unit: trajectory has no length for branches, which share a prefix: use turn"
             )
+        if self.model.lora.rank and self.sft.episodes and self.update.loss.kl_weight:
+            raise ConfigError(
+                "with model.lora the reference policy is the base without adapter, which SFT would leave behind: set "
+                "update.loss.kl_weight=0, or run SFT apart and start from its merged model"
+            )
         rows_of_turns = self.prompting.history == "window" or self.update.row_layout == "turn"
         if self.update.loss.ratio == "sequence" and rows_of_turns:
             raise ConfigError(

@@ -26,6 +26,7 @@ from creditflow.agents.backends.engine import Engine, ProbeResult
 from creditflow.agents.backends.vllm.backend import VllmBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.release import vllm_release
+from creditflow.agents.language_model.lora import has_adapter, merged_weights
 from creditflow.envs.reading.failures import loading
 
 __all__ = ["VllmTrainedBackend", "probe_differences", "push_folder", "tensors_in"]
@@ -167,13 +168,13 @@ def _write_config(model: Any, folder: str) -> None:
 
 
 def _write_weights(model: Any, folder: str) -> None:
-    """Write safetensors files under the names of a checkpoint, shared matrices once."""
+    """Write safetensors files under the names of a checkpoint, shared matrices once, an adapter merged."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        model.save_pretrained(folder)
+        model.save_pretrained(folder, state_dict=merged_weights(model) if has_adapter(model) else None)
     finally:
         if shown:
             logging.enable_progress_bar()

@@ -1,0 +1,196 @@
+"""LoRA adapters in a model of ``transformers``: without them, merged into its weights, and as a folder in peft's format.
+
+Hu et al. 2021 (arXiv 2106.09685): W x + (alpha / rank) · B A x, of which only A and B are trained. The layers are peft's; the
+model keeps its class, so everything that takes a model takes one with adapters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from creditflow.agents.language_model.model_files import model_settings
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr, unknown_name_error
+from creditflow.envs.reading.failures import loading
+
+__all__ = [
+    "ADAPTER_FILE",
+    "ADAPTER_WEIGHTS",
+    "adapter_base",
+    "adapter_disabled",
+    "has_adapter",
+    "inject_adapter",
+    "load_adapter",
+    "lora_layers",
+    "merged_weights",
+    "require_peft",
+    "save_adapter",
+]
+
+ADAPTER_FILE: Final = "adapter_config.json"
+ADAPTER_WEIGHTS: Final = "adapter_model.safetensors"
+NAME: Final = "default"  # of the only adapter, as peft names it
+PREFIX: Final = "base_model.model."  # of every tensor in a folder, as peft names it
+
+
+def require_peft() -> None:
+    """Raise MissingExtraError unless peft is installed."""
+    if find_spec("peft") is None:
+        raise MissingExtraError("peft", "lora")
+
+
+def lora_layers(model: Any) -> list[tuple[str, Any]]:
+    """The layers with an adapter, by the name of the layer."""
+    if "peft" not in sys.modules:
+        return []  # no layer of peft exists, and importing it takes seconds
+    from peft.tuners.lora import LoraLayer
+
+    return [(name, module) for name, module in model.named_modules() if isinstance(module, LoraLayer)]
+
+
+def has_adapter(model: Any) -> bool:
+    """Whether a model has a LoRA adapter."""
+    return bool(lora_layers(model))
+
+
+def inject_adapter(model: Any, config: Any) -> None:
+    """Put an untrained adapter of float32 into a model, in place; its other weights are frozen.
+
+    Args:
+        model: a model without adapter.
+        config: peft's ``LoraConfig``.
+
+    Raises:
+        ConfigError: a target module is not a linear layer of the model.
+    """
+    import torch
+    from peft import inject_adapter_in_model
+
+    linear = {name.rpartition(".")[2] for name, one in model.named_modules() if isinstance(one, torch.nn.Linear)}
+    linear -= {name.rpartition(".")[2] for name, one in model.named_modules() if one is model.get_output_embeddings()}
+    for target in sorted(config.target_modules):
+        if target not in linear:
+            raise unknown_name_error(f"linear layer of {type(model).__name__}", target, sorted(linear))
+    inject_adapter_in_model(config, model, adapter_name=NAME)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("lora_" in name)
+        if "lora_" in name:  # peft makes them of the base's type, in which small updates are lost
+            parameter.data = parameter.data.float()
+
+
+@contextlib.contextmanager
+def adapter_disabled(model: Any) -> Iterator[None]:
+    """Within it the model is its base: no layer adds its adapter."""
+    layers = [layer for _, layer in lora_layers(model)]
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for layer in layers:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)
+        for parameter in model.parameters():
+            parameter.requires_grad_(False)
+        for parameter in trained:  # peft makes all of the adapter trainable, whether it was or not
+            parameter.requires_grad_(True)
+
+
+def merged_weights(model: Any) -> dict[str, Any]:
+    """The state of the model without adapter that computes the same: W + (alpha / rank) · B A, in the type of W.
+
+    Weights without an adapter are those of the model, not copies.
+    """
+    import torch
+
+    delta = {name: layer.get_delta_weight(NAME) for name, layer in lora_layers(model)}
+    state = {}
+    with torch.no_grad():
+        for name, tensor in model.state_dict().items():
+            if ".lora_" in name:
+                continue
+            layer, _, rest = name.rpartition(".base_layer.")
+            if layer and rest == "weight":
+                tensor = (tensor.float() + delta[layer].float()).to(tensor.dtype)
+            state[f"{layer}.{rest}" if layer else name] = tensor
+    return state
+
+
+def save_adapter(model: Any, folder: Path, base: str) -> None:
+    """Write the adapter as a folder that peft, vLLM and ``hf:PATH`` open.
+
+    Args:
+        model: a model with an adapter.
+        folder: an existing folder.
+        base: folder or name of the base model.
+    """
+    from safetensors.torch import save_file
+
+    config = model.peft_config[NAME]
+    config.base_model_name_or_path, config.task_type = base, "CAUSAL_LM"
+    config.save_pretrained(str(folder))
+    tensors = {
+        PREFIX + name.replace(f".{NAME}.", "."): parameter.detach().contiguous()
+        for name, parameter in model.named_parameters()
+        if ".lora_" in name
+    }
+    save_file(tensors, folder / ADAPTER_WEIGHTS, metadata={"format": "pt"})
+
+
+def adapter_base(folder: str | Path) -> str:
+    """The base model that an adapter's folder names; "" for a folder or name that is not an adapter.
+
+    Raises:
+        DataError: not a LoRA adapter, or it names no base.
+    """
+    path = Path(folder) / ADAPTER_FILE
+    if not path.is_file() or (Path(folder) / "config.json").is_file():
+        return ""
+    config = model_settings(path)
+    if config.get("peft_type") != "LORA":
+        raise DataError(f"{path}: expected a LoRA adapter, got peft_type {short_repr(config.get('peft_type'))}")
+    base = config.get("base_model_name_or_path")
+    if not isinstance(base, str) or not base:
+        raise DataError(f"{path}: names no base model (base_model_name_or_path is {short_repr(base)})")
+    return base
+
+
+def load_adapter(model: Any, folder: str | Path) -> None:
+    """Put the adapter of a folder into its base model, in place.
+
+    Raises:
+        MissingExtraError: peft is not installed.
+        DataError: damaged, or of another model.
+    """
+    require_peft()
+    from peft import LoraConfig
+    from safetensors.torch import load_file
+
+    place = Path(folder)
+    model_settings(place / ADAPTER_FILE)  # within limits
+    with loading(f"{place}: not a readable LoRA adapter"):
+        config = LoraConfig.from_pretrained(str(place))
+        tensors = load_file(place / ADAPTER_WEIGHTS)
+    if not isinstance(config.target_modules, set) or config.rank_pattern or config.modules_to_save:
+        raise DataError(f"{place}: only adapters of one rank on named linear layers are read; merge this one with peft")
+    try:
+        inject_adapter(model, config)
+    except ConfigError as error:
+        raise DataError(f"{place}: does not fit {type(model).__name__}: {error}") from error
+    own = {
+        PREFIX + name.replace(f".{NAME}.", "."): parameter
+        for name, parameter in model.named_parameters()
+        if ".lora_" in name
+    }
+    for name in sorted(own.keys() | tensors.keys()):
+        wanted, found = (tuple(side[name].shape) if name in side else None for side in (own, tensors))
+        if wanted != found:
+            raise DataError(
+                f"{place}: does not fit {type(model).__name__}: {name} has shape {found or 'none'}, the model's is {wanted or 'none'}"
+            )
+    for name, parameter in own.items():
+        parameter.data.copy_(tensors[name])
