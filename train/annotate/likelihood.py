@@ -17,10 +17,10 @@ from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator, boundaries
 from creditflow.train.annotate.digest import folder_digest
+from creditflow.train.annotate.histories import text_histories, token_histories
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.train.rollout.replay import full_episode
+from creditflow.train.annotate.scoring import Scored, scored_logprobs
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["LikelihoodAnnotator", "make"]
 
@@ -74,7 +74,6 @@ class LikelihoodAnnotator(TurnAnnotator):
         self._model, self._tokenizer, self._budget = model, tokenizer, batch_tokens
         self._history, self._field, self._answer_choice = history, field, answer_choice
         self._answer_prefix, self._answer_suffix = answer_prefix, answer_suffix
-        self._limit = int(getattr(model.config, "max_position_embeddings", 0) or 0)
 
     def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
         """One entry per trajectory.
@@ -87,14 +86,15 @@ class LikelihoodAnnotator(TurnAnnotator):
         for number, (group, i, answers) in enumerate(questions):
             for point, ids in enumerate(self._points(group, i)):
                 for answer in answers:
-                    jobs.append((ids, answer, f"trajectory {group.trajectories[i].trajectory_id!r}, turn {point}"))
+                    where = f"trajectory {group.trajectories[i].trajectory_id!r}, turn {point}"
+                    jobs.append(Scored.end(ids, answer, where))
                     owners.append((number, point))
-        sums = self._answer_logprobs(jobs)
+        scored = scored_logprobs(self._model, jobs, self._budget)
         totals = [np.full(len(group.trajectories[i].turns) + 1, -np.inf) for group, i, _ in questions]
         means = [total.copy() for total in totals]
-        for (number, point), (_, answer, _), total in zip(owners, jobs, sums, strict=True):
-            if total / len(answer) > means[number][point]:  # the answer that is most likely per token
-                totals[number][point], means[number][point] = total, total / len(answer)
+        for (number, point), logprobs in zip(owners, scored, strict=True):
+            if (mean := float(logprobs.mean())) > means[number][point]:  # the answer that is most likely per token
+                totals[number][point], means[number][point] = float(logprobs.sum()), mean
         return [
             Annotations(boundaries("logp.answer", total) | boundaries("logp.answer.mean", mean))
             for total, mean in zip(totals, means, strict=True)
@@ -119,72 +119,11 @@ class LikelihoodAnnotator(TurnAnnotator):
     def _points(self, group: Group, index: int) -> Iterator[NDArray[np.int32]]:
         """The histories before each own turn and after the last, with the answer prefix."""
         trajectory, prefix = group.trajectories[index], self._encode(self._answer_prefix)
-        histories = self._tokens(trajectory) if self._history == "tokens" else self._texts(group, index)
+        histories = (
+            token_histories(trajectory) if self._history == "tokens" else text_histories(group, index, self._encode)
+        )
         for ids in histories:
             yield np.concatenate([ids, prefix])
-
-    def _texts(self, group: Group, index: int) -> Iterator[NDArray[np.int32]]:
-        turns = full_episode(group, index)
-        if any(not turn.observation and not turn.response and not turn.thought for turn in turns):
-            raise AnnotationError(
-                f"trajectory {group.trajectories[index].trajectory_id!r} was recorded without texts; record them, or "
-                "use --set history=tokens with the model that made the log"
-            )
-        question = group.task.get("question")
-        parts = [self._encode(question + "\n")] if isinstance(question, str) else []
-        first = len(turns) - len(group.trajectories[index].turns)
-        for t, turn in enumerate(turns):
-            parts.append(self._encode(turn.observation + "\n"))
-            if t >= first:
-                yield np.concatenate(parts)
-            parts.append(self._encode((turn.response or f"{turn.thought}\n{turn.action}") + "\n"))
-        yield np.concatenate(parts) if parts else np.zeros(0, np.int32)
-
-    def _tokens(self, trajectory: Trajectory) -> Iterator[NDArray[np.int32]]:
-        tokens = trajectory.tokens
-        if tokens is None:
-            if trajectory.turns:
-                raise AnnotationError(f"trajectory {trajectory.trajectory_id!r} has no tokens; use --set history=text")
-            yield np.zeros(0, np.int32)
-            return
-        for t, (start, stop) in enumerate(zip(tokens.turn_offsets[:-1], tokens.turn_offsets[1:], strict=True)):
-            if tokens.prompts:
-                yield tokens.prompts[t]
-            else:
-                wrote = np.flatnonzero(tokens.mask[start:stop])
-                yield tokens.ids[: start + (wrote[0] if len(wrote) else 0)]
-        last = tokens.ids[tokens.turn_offsets[-2] :] if tokens.prompts else tokens.ids
-        yield np.concatenate([tokens.prompts[-1], last]) if tokens.prompts else last
-
-    def _answer_logprobs(self, jobs: Sequence[tuple[NDArray[np.int32], NDArray[np.int32], str]]) -> list[float]:
-        """Σ log p of every answer after its history."""
-        import torch
-
-        from creditflow.train.policy.batching import batches_of, split_by_row
-        from creditflow.train.policy.logprobs import token_logprobs
-        from creditflow.train.policy.samples import Row
-
-        rows = []
-        for number, (history, answer, where) in enumerate(jobs):
-            n, m = len(history), len(answer)
-            if not n:
-                raise AnnotationError(f"{where}: there is no history and no answer prefix before the answer")
-            if self._limit and n + m > self._limit:
-                raise AnnotationError(
-                    f"{where}: history and answer are {n + m} tokens, the model takes at most {self._limit}"
-                )
-            blank = np.zeros(m, np.float32)
-            rows.append(
-                Row(np.concatenate([history, answer]), np.arange(n, n + m), blank.astype(np.float64), blank,
-                    np.zeros(m, np.int32), number)
-            )  # fmt: skip
-        out = [0.0] * len(rows)
-        device = next(self._model.parameters()).device
-        with torch.no_grad():
-            for batch in batches_of(rows, self._budget, device):
-                for i, logprobs in split_by_row(token_logprobs(self._model, batch).logprob, batch, rows):
-                    out[i] = float(logprobs.astype(np.float64).sum())
-        return out
 
 
 def make(argument: str, context: Context) -> LikelihoodAnnotator:

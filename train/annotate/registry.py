@@ -45,6 +45,21 @@ ANNOTATORS: dict[str, tuple[str, str, str]] = {
         "value.pica: from the hazards of PiCA's released reward service, or of creditflow serve-reward",
     ),
     "judge": ("creditflow.train.annotate.judge", "URL#MODEL", "judge.score: a served model's score of every turn"),
+    "rubric": (
+        "creditflow.train.annotate.rubric",
+        "URL#MODEL",
+        "rubric.passed, rubric.failed, rubric.score: criteria of the task that a judge cites turns for",
+    ),
+    "hindsight": (
+        "creditflow.train.annotate.hindsight",
+        "DIR",
+        "logp.hindsight: log-probability of the action given the final state too",
+    ),
+    "teacher": (
+        "creditflow.train.annotate.teacher",
+        "DIR",
+        "logp.teacher.gap: what a skill's text before the prompt adds to the log-probability of the turn",
+    ),
     "forks": ("creditflow.train.annotate.forks", "K", "fork.value, fork.q: mean score of K continuations"),
 }
 

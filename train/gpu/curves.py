@@ -38,9 +38,9 @@ WITHOUT = {
     "tips": "Sokoban's tasks have no answers",
     "igpo": "Sokoban's tasks have no answers",
     "trace": "Sokoban's tasks have no answers",
-    "hcapo": "no annotator computes the likelihood of actions in hindsight",
-    "draco": "no annotator counts the rubric criteria for which a judge cites a turn",
-    "agent_opsd": "no annotator runs a teacher prompted with a skill",
+    "hcapo": "the annotator hindsight:DIR has not been run on Sokoban's actions",
+    "draco": "Sokoban's tasks have no rubric",
+    "agent_opsd": "Sokoban's tasks have no skill's text",
 }
 
 

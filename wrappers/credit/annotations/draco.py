@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.annotations.values import turn_values
+from creditflow.wrappers.credit.annotations.values import WRITERS, turn_values
 from creditflow.wrappers.credit.base import Credit, CreditError
 from creditflow.wrappers.credit.outcome import OutcomeScheme
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["DRACO"]
 
-PASSED, FAILED = "rubric.passed", "rubric.failed"
+PASSED, FAILED, SCORE = "rubric.passed", "rubric.failed", "rubric.score"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,28 +27,37 @@ class DRACO(OutcomeScheme):
     and the sign of A_i is preserved. A_i is the z-score of the rollout's score in the group. In a rollout without citations
     every turn gets A_i, as in GRPO.
 
-    The source is the paper; its code was not obtained. The annotations "rubric.passed" and "rubric.failed" are numbers ≥ 0,
-    which no annotator of this package writes yet. The paper's score (p − f)/(p + f) over the applicable criteria that some
-    member failed, 0 if there are none, is expected as the trajectory's ``score`` (or ``outcome="return"``). Ours: where all w
+    The source is the paper; its code was not obtained. The annotations "rubric.passed" and "rubric.failed" are numbers ≥ 0.
+    The paper's score (p − f)/(p + f) over the applicable criteria that some member failed, 0 if there are none, is the
+    trajectory's annotation "rubric.score", used with ``score_from="rubric"``; by default ``outcome`` is used. Ours: where all w
     are 0 every turn gets A_i, as the paper leaves this open; turns without tokens get no credit; the sample deviation.
 
     A short turn gets up to A_i N / n_j: ``diagnostics["largest"]`` is the largest |a| of the group.
+
+    Attributes:
+        score_from: the score of a rollout: the one that ``outcome`` names, or the annotation "rubric.score" (paper).
     """
 
     name = "draco"
     source = "DRACO (arXiv 2609.04094)"
+    certainty = "paper read; its code was not obtained"
+    fails = (
+        "It relies on the judge's citations: a trajectory without any gets the credit of grpo. The credit of a "
+        "turn's tokens is inversely proportional to their number."
+    )
     requires = (PASSED, FAILED)
     properties = frozenset(
         {"all_fail_zero", "branches", "keeps_sign", "one_member_zero", "permutation", "stopping_time", "ties_zero"}
     )
 
     outcome: Literal["return", "success", "score"] = "score"
+    score_from: Literal["outcome", "rubric"] = "outcome"
 
     def assign(self, group: Group) -> Credit:
         """Score one group.
 
         Raises:
-            CreditError: a turn lacks an annotation, or has a negative one.
+            CreditError: a turn or rollout lacks an annotation, or a turn has a negative one.
         """
         episodes = group.episode_index
         owner, size = episodes.episode, len(group)
@@ -57,7 +67,7 @@ class DRACO(OutcomeScheme):
                 f"group {group.group_id!r}: {PASSED} and {FAILED} must be numbers of criteria, at least 0, got "
                 f"{float(np.minimum(passed, failed).min()):g}"
             )
-        outcome, turn_part = self.outcome_part(group)
+        outcome, turn_part = self.outcome_part(group, scores=self._scores(group))
         cited = passed + failed > 0.0
         quality = np.divide(passed, passed + failed, out=np.zeros(len(passed)), where=cited)
         citations = np.bincount(owner, cited, minlength=size)
@@ -78,3 +88,15 @@ class DRACO(OutcomeScheme):
             rewards=quality[episodes.own],
             diagnostics={"step_advantage": step, "largest": float(np.abs(whole).max(initial=0.0))},
         )
+
+    def _scores(self, group: Group) -> NDArray[np.float64] | None:
+        """float64 (G,): scores by the rubric; None for those that ``outcome`` names."""
+        if self.score_from == "outcome":
+            return None
+        missing = [m.trajectory_id for m in group.trajectories if SCORE not in m.values]
+        if missing:
+            raise CreditError(
+                f"group {group.group_id!r}, trajectory {missing[0]!r} has no annotation {SCORE!r}; write it with: creditflow "
+                f"annotate --with {WRITERS[PASSED]} IN.jsonl --out OUT.jsonl"
+            )
+        return np.array([m.values[SCORE] for m in group.trajectories], np.float64)

@@ -21,8 +21,8 @@ class HCAPO(OutcomeScheme):
     """A = A_macro + ω A_micro: z-scores of R over the group, and of Q_t = ρ_t γ^(T − 1 − t) R over the turns of the group.
 
     ρ_t = clip(h_t / mean h over the rollout, 1 − c, 1 + c), h_t = exp(ℓ_t / temperature), and ℓ_t the mean log-probability
-    of the taken action's tokens given its state and the rollout's **final state**: the annotation "logp.hindsight", which
-    no annotator of this package writes yet. In a successful rollout a negative A_micro becomes 0 ("do no harm").
+    of the taken action's tokens given its state and the rollout's **final state**: the annotation "logp.hindsight".
+    In a successful rollout a negative A_micro becomes 0 ("do no harm").
 
     The source is detailed notes on the paper; no code was found. Ours: the population deviation, the last turn in smoothing,
     and credit 0 where all Q are equal. R = 0 gives Q = 0 for every ρ, so all turns of failures get the same A_micro. The
@@ -40,6 +40,11 @@ class HCAPO(OutcomeScheme):
 
     name = "hcapo"
     source = "HCAPO (arXiv 2603.08754), formula from detailed notes on the paper"
+    certainty = "notes of the paper; no code found"
+    fails = (
+        "All turns of failures get the same step advantage. If the final state does not depend on the action, all"
+        " ratios are near 1 and the step advantage is a discounted outcome."
+    )
     requires = ("logp.hindsight",)
     properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale"})
 

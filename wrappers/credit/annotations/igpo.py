@@ -45,6 +45,11 @@ class IGPO(Scheme):
 
     name = "igpo"
     source = "IGPO (arXiv 2510.14967); release: the turn-level branch of its names in PiCA's code (novdream/PiCA)"
+    certainty = "paper read; release checked against numbers computed by the released code"
+    fails = (
+        "The sum of centred gains favours long trajectories if gains exceed the mean, and turns without gain get "
+        "positive credit if the mean is below 0. It needs a reference answer."
+    )
     presets = {"paper": {}, "release": {"normalization": "separate", "outcome_discounted": False, "std_eps": 1e-6}}
     requires = ("logp.answer.mean",)
     properties = frozenset({"permutation"})

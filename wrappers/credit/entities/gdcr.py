@@ -64,6 +64,11 @@ class GDCR(EntityScheme):
 
     name = "gdcr"
     source = "GDCR/SAPO (arXiv 2605.29697) eqs. 4 to 13; no released code"
+    certainty = "paper read, its appendices are not public; no released code"
+    fails = (
+        "It needs the question's entity graph. Entities get credit whatever the outcome: a group without a "
+        "success learns to name them."
+    )
     task_fields = ("entities", "edges", "answer_node")
     texts = ("observation", "thought", "response")
     properties = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift", "unnamed_entity"})

@@ -20,6 +20,11 @@ class GRPO(OutcomeScheme):
 
     name = "grpo"
     source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) eq. 3; release: verl-agent"
+    certainty = "paper read; release checked against numbers computed by the released code"
+    fails = (
+        "All turns of a trajectory get the same credit, so a good action in a failed episode is penalised. A "
+        "group with equal outcomes is dead."
+    )
     presets = {"paper": {}, "release": RELEASE_OUTCOME}
     properties = frozenset(
         {"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "shift", "stopping_time", "ties_zero"}

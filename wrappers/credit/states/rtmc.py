@@ -49,6 +49,12 @@ class RTMC(StateScheme):
         "RTMC (arXiv 2604.11037), formula from secondary sources; checked against another project's port (prime-rl, "
         "rtmc_sig.py)"
     )
+    certainty = "formula second-hand; checked against another project's port"
+    fails = (
+        "The prior V₀ is not discounted, but returns are: a group of successes only gets credit, negative in "
+        'early turns, unless dead_groups is "zero" or prior is "return". States visited once get the outcome '
+        "advantage, shrunk."
+    )
     properties = frozenset({"all_fail_zero", "branches", "permutation", "scale", "shift"})
 
     outcome: Literal["return", "success", "score"] = "score"

@@ -60,6 +60,6 @@ def test_advantages_stay_within_the_clip_and_keep_their_sign(gaps, mix, clip):
     assert (scale <= 1.0 + mix * clip + 1e-12).all()
 
 
-def test_a_missing_annotation_says_that_nothing_here_writes_it():
-    with pytest.raises(CreditError, match="no annotator of this package writes it"):
+def test_a_missing_annotation_names_the_command_that_writes_it():
+    with pytest.raises(CreditError, match="creditflow annotate --with teacher:DIR"):
         opsd().assign(group(walk("s a")))

@@ -88,6 +88,6 @@ def test_a_negative_number_of_criteria_is_rejected():
         DRACO.assign(group(judged(True, [1], [-1], [0])))
 
 
-def test_a_missing_annotation_says_that_nothing_here_writes_it():
-    with pytest.raises(CreditError, match="no annotator of this package writes it"):
+def test_a_missing_annotation_names_the_command_that_writes_it():
+    with pytest.raises(CreditError, match="creditflow annotate --with rubric:URL#MODEL"):
         DRACO.assign(group(walk("s a")))

@@ -65,6 +65,6 @@ def test_successes_of_unequal_length_are_no_ties():
         assert not report.holds(name)
 
 
-def test_a_missing_annotation_says_that_nothing_here_writes_it():
-    with pytest.raises(CreditError, match="no annotator of this package writes it"):
+def test_a_missing_annotation_names_the_command_that_writes_it():
+    with pytest.raises(CreditError, match="creditflow annotate --with hindsight:DIR"):
         credit.make("hcapo").assign(group(walk("s a")))

@@ -1,0 +1,73 @@
+"""Log-probabilities of chosen tokens under a causal language model, in batches of a token budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.train.annotate.base import AnnotationError
+
+__all__ = ["Scored", "model_limit", "scored_logprobs"]
+
+
+class Scored(NamedTuple):
+    """A sequence of which some tokens are scored.
+
+    Attributes:
+        ids: int32 (L,), token ids.
+        target: int64 (n,), positions of the scored tokens, ascending, each at least 1.
+        where: what it is, for errors.
+    """
+
+    ids: NDArray[np.int32]
+    target: NDArray[np.int64]
+    where: str
+
+    @classmethod
+    def end(cls, history: NDArray[np.int32], scored: NDArray[np.int32], where: str) -> Scored:
+        """A history and the tokens after it, which are scored."""
+        n = len(history)
+        return cls(np.concatenate([history, scored]), np.arange(n, n + len(scored)), where)
+
+
+def model_limit(model: Any) -> int:
+    """The number of tokens that the model takes at most; 0 where it does not say."""
+    return int(getattr(model.config, "max_position_embeddings", 0) or 0)
+
+
+def scored_logprobs(model: Any, jobs: Sequence[Scored], batch_tokens: int) -> list[NDArray[np.float64]]:
+    """log p of the scored tokens of each sequence, float64 (n,), given all tokens before them.
+
+    Args:
+        model: a causal language model.
+        jobs: the sequences.
+        batch_tokens: token budget of a forward pass.
+
+    Raises:
+        AnnotationError: a scored token has nothing before it, or a sequence is longer than the model takes.
+    """
+    import torch
+
+    from creditflow.train.policy.batching import batches_of, split_by_row
+    from creditflow.train.policy.logprobs import token_logprobs
+    from creditflow.train.policy.samples import Row
+
+    limit, rows = model_limit(model), []
+    out = [np.zeros(0) for _ in jobs]
+    for number, (ids, target, where) in enumerate(jobs):
+        if len(target) and not target[0]:
+            raise AnnotationError(f"{where}: there is nothing before the scored tokens")
+        if limit and len(ids) > limit:
+            raise AnnotationError(f"{where}: {len(ids)} tokens, the model takes at most {limit}")
+        blank = np.zeros(len(target))
+        if len(target):
+            rows.append(Row(ids, target, blank, blank.astype(np.float32), np.zeros(len(target), np.int32), number))
+    device = next(model.parameters()).device
+    with torch.no_grad():
+        for batch in batches_of(rows, batch_tokens, device):
+            for i, logprobs in split_by_row(token_logprobs(model, batch).logprob, batch, rows):
+                out[rows[i].trajectory] = logprobs.astype(np.float64)
+    return out
