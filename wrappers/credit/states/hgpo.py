@@ -14,6 +14,7 @@ from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, StdKind, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
 from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.records.arrays import number_codes
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["HGPO", "history_groups"]
@@ -87,16 +88,18 @@ class HGPO(StateScheme):
         position = episodes.own - episodes.offsets[group.arrays.trajectory]
         total, weights = self._base_level(group)
         states = self.states(group, self.leaders(group)).state[episodes.stored]
-        for level, (labels, size) in enumerate(history_groups(states, episodes.offsets, self.history_length)):
-            compared = normalize(
-                scores,
-                labels,
-                size,
-                scale=self.step_scale,
-                std_eps=self.std_eps,
-                std_kind=self.step_std_kind,
-                magnitude=magnitude,
-            )[episodes.own]
+        levels = list(history_groups(states, episodes.offsets, self.history_length))
+        firsts = np.cumsum([0, *(size for _, size in levels)])
+        every = normalize(  # all levels at once: the groups of different levels are different groups
+            np.tile(scores, len(levels)),
+            np.concatenate([labels + first for (labels, _), first in zip(levels, firsts.tolist(), strict=False)]),
+            int(firsts[-1]),
+            scale=self.step_scale,
+            std_eps=self.std_eps,
+            std_kind=self.step_std_kind,
+            magnitude=np.tile(magnitude, len(levels)),
+        )
+        for level, compared in enumerate(every.reshape(len(levels), -1)[:, episodes.own]):
             counted = (position >= level) & (compared != 0.0) if self.zero_levels == "drop" else True
             weight = np.where(counted, (level + self.weight_offset) ** self.weight_exponent, 0.0)
             total = total + weight * compared
@@ -108,7 +111,7 @@ class HGPO(StateScheme):
             outcome=np.zeros(group.arrays.size),
             step=step - self.advantage_penalties(group),
             rewards=returns[episodes.own],
-            diagnostics={"history_group": labels[episodes.own], "step_advantage": step},
+            diagnostics={"history_group": levels[-1][0][episodes.own], "step_advantage": step},
         )
 
     def _base_level(self, group: Group) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -157,5 +160,5 @@ def history_groups(
 
 
 def _numbered(x: NDArray[np.int64]) -> tuple[NDArray[np.int32], int]:
-    values, inverse = np.unique(x, return_inverse=True)
-    return inverse.astype(np.int32), len(values)
+    values, numbers = number_codes(x)
+    return numbers.astype(np.int32), len(values)
