@@ -32,6 +32,22 @@ class EpisodeIndex:
     stored: NDArray[np.int64]
     own: NDArray[np.int64]
 
+    @classmethod
+    def joined(cls, parts: Sequence[EpisodeIndex]) -> EpisodeIndex:
+        """The episodes of several groups, one group after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        turns, stored = (np.cumsum([0, *(len(getattr(part, name)) for part in parts)]) for name in ("stored", "own"))
+        offsets, own = (
+            [getattr(part, name) + first for part, first in zip(parts, turns.tolist(), strict=False)]
+            for name in ("offsets", "own")
+        )
+        return cls(
+            np.concatenate([*(one[:-1] for one in offsets), turns[-1:]]),
+            np.concatenate([part.stored + first for part, first in zip(parts, stored.tolist(), strict=False)]),
+            np.concatenate(own),
+        )
+
     @cached_property
     def episode(self) -> NDArray[np.int32]:
         """int32 (M,): the episode of each turn."""

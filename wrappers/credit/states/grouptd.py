@@ -11,8 +11,9 @@ tasks that are already solved still get credit for shorter paths.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -23,17 +24,19 @@ from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError, require_range
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.credit.states.keys import StateScheme
-from creditflow.wrappers.credit.states.mean_backup import Backup, horizon_values, stationary_values
+from creditflow.wrappers.credit.states.mean_backup import Backup, values_of
 from creditflow.wrappers.credit.states.merge_test import entry_statistic, preceding_turns
-from creditflow.wrappers.credit.states.pooled_prior import by_distance, halves, pooled_levels, visits_by_distance
-from creditflow.wrappers.credit.states.reward_process import RewardProcess, mean_by_state
+from creditflow.wrappers.credit.states.pooled_prior import by_distance, pooled_levels, visits_by_distance
+from creditflow.wrappers.credit.states.reward_process import RewardProcess, mean_by_state, together
 from creditflow.wrappers.credit.states.variants import VARIANTS
 from creditflow.wrappers.records.arrays import distinct
+from creditflow.wrappers.records.branches import EpisodeIndex
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["VARIANTS", "GroupTD"]
 
 Floats = NDArray[np.float64]
+Part = tuple[Sequence[Group], RewardProcess]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,13 +153,12 @@ class GroupTD(StateScheme):
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
         """Score many groups; the pooled prior is fitted to all of them."""
-        if self.prior != "pooled":
-            return [self._assign(group, self._process(group), None) for group in groups]
-        processes = [self._process(group) for group in groups]
-        levels = self._levels(groups, processes)
-        return [self._assign(group, process, levels) for group, process in zip(groups, processes, strict=True)]
+        alone = self.leave_one_out or self.prior == "share" or self.form == "stationary"
+        parts = [(groups[own], process) for own, process in together(list(map(self._process, groups)), alone=alone)]
+        levels = self._levels(parts)
+        return [credit for part in parts for credit in self._assign(*part, levels)]
 
-    def _assign(self, group: Group, process: RewardProcess, levels: Floats | None) -> Credit:
+    def _assign(self, groups: Sequence[Group], process: RewardProcess, levels: Floats | None) -> Iterator[Credit]:
         hops = self._hops(process)
         after, before, values = self._around(self._backup(process, hops, levels), process)
         if self.leave_one_out:
@@ -166,35 +168,45 @@ class GroupTD(StateScheme):
                     self._backup(others, self._hops(others), levels), process, own
                 )
         delta = np.where(process.terminal | process.truncated, process.outcome[process.trajectory], after) - before
-        factor, found = self._factor(group, process, delta)
-        scale = process.success_rate if self.divide_by_success else 1.0
+        factor, found = self._factor(groups, process, delta)
+        scale = process.by_turn(process.success_rate) if self.divide_by_success else 1.0
         progress = self._progress(process, hops)
-        step = backward_sums(delta, group.arrays.offsets, factor[process.following]) / scale + progress
-        outcome = np.zeros(len(process.outcome))
-        if self.add_outcome:
-            outcome, _ = self.outcome_part(group)
-            outcome = outcome / (_rms(outcome[process.trajectory]) or 1.0)
-            step = step / (_rms(step) or 1.0)
-        return Credit.of(
-            group,
-            outcome=outcome,
-            step=step - self.score_penalties(group) - self.advantage_penalties(group),
-            rewards=delta / scale + progress,
-            aggregation="trajectory_mean",
-            diagnostics={"values": values, "node_keys": group.states(self.key).keys, **found},
-        )
+        steps = backward_sums(delta, process.offsets, factor[process.following]) / scale + progress
+        rewards = delta / scale + progress
+        bounds = pairwise(process.states.tolist()), pairwise(process.turns.tolist())
+        for group, (first_state, last_state), (first, last) in zip(groups, *bounds, strict=True):
+            step, outcome = steps[first:last], np.zeros(group.arrays.size)
+            if self.add_outcome:
+                outcome, _ = self.outcome_part(group)
+                outcome = outcome / (_rms(outcome[group.arrays.trajectory]) or 1.0)
+                step = step / (_rms(step) or 1.0)
+            yield Credit.of(
+                group,
+                outcome=outcome,
+                step=step - self.score_penalties(group) - self.advantage_penalties(group),
+                rewards=rewards[first:last],
+                aggregation="trajectory_mean",
+                diagnostics={
+                    "values": values[first_state:last_state],
+                    "node_keys": group.states(self.key).keys,
+                    **{name: x[first_state:last_state] for name, x in found.items()},
+                },
+            )
 
-    def _factor(self, group: Group, process: RewardProcess, delta: Floats) -> tuple[Floats, dict[str, NDArray[Any]]]:
+    def _factor(
+        self, groups: Sequence[Group], process: RewardProcess, delta: Floats
+    ) -> tuple[Floats, dict[str, NDArray[Any]]]:
         """float64 (K,): λ(k), and the statistics that it depends on, for the diagnostics."""
-        pair = process.pairs(group.arrays.action)
+        pair = process.pairs(np.concatenate([group.arrays.action for group in groups]))
         found: dict[str, NDArray[Any]] = {"conflicted": process.conflicted(pair)}
         factor = np.full(process.size, self.td_lambda)
         if self.deterministic:
             factor[found["conflicted"]] = 1.0
         if self.merge_test:
-            preceding = preceding_turns(group.episode_index, process.trajectory)
-            unit = float(np.abs(process.outcome).max(initial=1.0))
-            found["entry_f"] = entry_statistic(process.state, pair, preceding, delta, process.size, unit=unit)
+            preceding = preceding_turns(
+                EpisodeIndex.joined([group.episode_index for group in groups]), process.trajectory
+            )
+            found["entry_f"] = entry_statistic(process.state, pair, preceding, delta, process.size, unit=process.unit)
             factor[found["entry_f"] > self.merge_test] = 1.0
         return factor, found
 
@@ -202,12 +214,9 @@ class GroupTD(StateScheme):
         """float64 (N,): β w(k) [γ^d(k′) − γ^d(k)]."""
         if not self.progress_weight:
             return 0.0
-        near = by_distance(hops, self.discount)
-        failed = process.terminal & ~process.goal & ~process.truncated
-        after = np.where(process.goal, 1.0, np.where(failed, 0.0, near[process.following]))
         visits = np.bincount(process.state, minlength=process.size)
         weight = self.progress_weight * self.progress_count / (self.progress_count + visits)
-        progress: Floats = weight[process.state] * (after - near[process.state])
+        progress: Floats = weight[process.state] * process.increase(by_distance(hops, self.discount))
         return progress
 
     def _process(self, group: Group) -> RewardProcess:
@@ -228,42 +237,33 @@ class GroupTD(StateScheme):
 
     def values(self, group: Group, state: NDArray[np.integer[Any]], left: NDArray[np.integer[Any]]) -> Floats:
         """float64 (Q,): V_h(k) of any pairs (k, h): indices of the group's states, and turns left in [0, H]."""
-        return self._values(self.backup(group), state, left)[0]
+        return values_of(self.backup(group), state, left, stationary=self.form == "stationary")
 
     def _around(
         self, backup: Backup, queried: RewardProcess, own: NDArray[np.bool_] | slice = slice(None)
     ) -> tuple[Floats, Floats, Floats]:
         """Values after and before turns of ``queried``, and of all states at the horizon (K,)."""
         left = queried.left[own]
-        state = np.concatenate([queried.following[own], queried.state[own]])
-        values, final = self._values(backup, state, np.concatenate([left - 1, left]))
-        return values[: len(left)], values[len(left) :], final
-
-    def _values(
-        self, backup: Backup, state: NDArray[np.integer[Any]], left: NDArray[np.integer[Any]]
-    ) -> tuple[Floats, Floats]:
-        """V of pairs (Q,), and of all states at the horizon (K,); the stationary form ignores the turns left."""
-        if self.form == "horizon":
-            return horizon_values(backup, state, left)
-        value = stationary_values(backup)
-        return value[state], value
+        state = np.concatenate([queried.following[own], queried.state[own], np.arange(queried.size)])
+        turns_left = np.concatenate([left - 1, left, queried.by_state(queried.horizons)])
+        values = values_of(backup, state, turns_left, stationary=self.form == "stationary")
+        return values[: len(left)], values[len(left) : 2 * len(left)], values[2 * len(left) :]
 
     def backup(self, group: Group) -> Backup:
         """Return the mean backup of the group."""
         process = self._process(group)
-        return self._backup(process, self._hops(process), self._levels([group], [process]))
+        return self._backup(process, self._hops(process), self._levels([([group], process)]))
 
     def _hops(self, process: RewardProcess) -> Floats:
         """float64 (K,): d(k); inf everywhere if nothing depends on it."""
         needed = self.progress_weight or self.prior in ("distance", "pooled")
         return process.hops() if needed else np.full(process.size, np.inf)
 
-    def _levels(self, groups: Sequence[Group], processes: Sequence[RewardProcess]) -> Floats | None:
+    def _levels(self, parts: Sequence[Part]) -> Floats | None:
         """f(d) of the pooled prior; None without it."""
         if self.prior != "pooled":
             return None
-        both = zip(groups, processes, strict=True)
-        visits = [visits_by_distance(one, group.episode_index, halves(group.trajectories)) for group, one in both]
+        visits = [visits_by_distance(process, groups) for groups, process in parts]
         return pooled_levels(visits, self.discount, self.pooled_weight)
 
     def _backup(self, process: RewardProcess, hops: Floats, levels: Floats | None) -> Backup:
@@ -292,7 +292,7 @@ class GroupTD(StateScheme):
         if self.prior in ("none", "share"):
             mean = self.prior == "share" and self.form == "stationary"
             return np.full(process.size, process.outcome.mean() if mean else 0.0)
-        prior = process.success_rate * by_distance(hops, self.discount, levels)
+        prior = process.by_state(process.success_rate) * by_distance(hops, self.discount, levels)
         return prior if levels is None else np.minimum(prior, 1.0)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.wrappers.records.arrays import run_starts
 
-__all__ = ["Backup", "horizon_values", "stationary_values"]
+__all__ = ["Backup", "horizon_values", "stationary_values", "values_of"]
 
 Floats = NDArray[np.float64]
 _MAX_DENSE: Final = 300  # number of states up to which a dense solver is fastest
@@ -104,6 +104,13 @@ def _spans(begin: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.in
     steps: NDArray[np.int64] = np.arange(int(ends[-1]) if len(ends) else 0, dtype=np.int64)
     steps += np.repeat(begin - (ends - length), length)
     return steps
+
+
+def values_of(
+    backup: Backup, state: NDArray[np.integer], left: NDArray[np.integer], *, stationary: bool = False
+) -> Floats:
+    """float64 (Q,): V of pairs of a state and a number of turns left, which the stationary form ignores."""
+    return stationary_values(backup)[state] if stationary else horizon_values(backup, state, left)[0]
 
 
 def horizon_values(backup: Backup, state: NDArray[np.integer], left: NDArray[np.integer]) -> tuple[Floats, Floats]:

@@ -35,7 +35,7 @@ def entry_statistic(
     difference: Floats,
     size: int,
     *,
-    unit: float,
+    unit: Floats,
 ) -> Floats:
     """F statistic of a one-way analysis of variance by key: its entries, grouped by the preceding (key, action) pair.
 

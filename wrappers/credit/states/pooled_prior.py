@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from creditflow.wrappers.credit.states.reward_process import RewardProcess
 from creditflow.wrappers.records.arrays import distinct
 from creditflow.wrappers.records.branches import EpisodeIndex
+from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["halves", "pooled_levels", "visits_by_distance"]
@@ -45,23 +46,25 @@ def halves(members: Sequence[Trajectory]) -> NDArray[np.bool_]:
     return np.array([rank[roots[member.trajectory_id]] % 2 == 1 for member in members], np.bool_)
 
 
-def visits_by_distance(process: RewardProcess, episodes: EpisodeIndex, second: NDArray[np.bool_]) -> Visits:
-    """Visits to states from which the other half of the group reached success; each pair of rollout and state counts once.
+def visits_by_distance(process: RewardProcess, groups: Sequence[Group]) -> Visits:
+    """Visits to states from which the other half of a group reached success; each rollout and state once.
 
     Args:
-        process: a group.
-        episodes: its full episodes.
-        second: bool (G,), rollouts of the second half.
+        process: the process of the groups.
+        groups: some groups.
 
     Returns:
         int64 (M,), hops to success on the edges of the other half, and float64 (M,), R_i / ρ of the visiting rollout.
     """
+    episodes = EpisodeIndex.joined([group.episode_index for group in groups])
+    second = np.concatenate([halves(group.trajectories) for group in groups])
     code, _ = distinct(episodes.episode.astype(np.int64) * process.size + process.state[episodes.stored])
     rollout, state = np.divmod(code, max(process.size, 1))
     half = second[process.trajectory]
     hops = np.where(second[rollout], process.hops(~half)[state], process.hops(half)[state])
     known = np.isfinite(hops)
-    return hops[known].astype(np.int64), process.outcome[rollout[known]] / process.success_rate
+    rate = np.repeat(process.success_rate, np.diff(process.members))
+    return hops[known].astype(np.int64), (process.outcome / rate)[rollout[known]]
 
 
 def pooled_levels(visits: Sequence[Visits], discount: float, weight: float) -> Floats:

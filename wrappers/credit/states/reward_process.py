@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +13,14 @@ from creditflow.wrappers.records.arrays import StateIndex, distinct, number_code
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, OPEN, TRUNCATED
 
-__all__ = ["RewardProcess", "mean_by_state"]
+__all__ = ["RewardProcess", "mean_by_state", "together"]
 
 Floats = NDArray[np.float64]
+_MAX_TURNS: Final = 8192  # of groups that are joined
 
 
 class RewardProcess(NamedTuple):
-    """The turns of a group as transitions of a Markov reward process: K states, N turns, G trajectories.
+    """The turns of B groups as transitions of a Markov reward process: K states, N turns, G trajectories in all.
 
     Attributes:
         size: K.
@@ -31,7 +33,9 @@ class RewardProcess(NamedTuple):
             horizon.
         truncated: bool (N,), last turns of truncated trajectories.
         length: int (G,), turns of each trajectory, including the prefix of a branch.
-        horizon: H.
+        horizons: int (B,), H of each group.
+        success_rate: float64 (B,), ρ = (Σ_i R_i + 1) / (G + 2) of each group, the posterior mean under a uniform prior.
+        states, turns, members: int (B+1,), the states, turns and trajectories of group b begin at index b.
     """
 
     size: int
@@ -44,7 +48,11 @@ class RewardProcess(NamedTuple):
     terminal: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
     length: NDArray[np.int64]
-    horizon: int
+    horizons: NDArray[np.int64]
+    success_rate: Floats
+    states: NDArray[np.int64]
+    turns: NDArray[np.int64]
+    members: NDArray[np.int64]
 
     @classmethod
     def of(cls, group: Group, states: StateIndex, outcome: Floats, horizon: int, *, stationary: bool) -> RewardProcess:
@@ -72,28 +80,69 @@ class RewardProcess(NamedTuple):
             terminal=arrays.last if stationary else arrays.last & ~truncated,
             truncated=truncated,
             length=before + np.diff(arrays.offsets),
-            horizon=horizon,
+            horizons=np.array([horizon]),
+            success_rate=_success_rate(outcome),
+            states=np.array([0, len(states.keys)]),
+            turns=np.array([0, len(states.state)]),
+            members=np.array([0, len(outcome)]),
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[RewardProcess]) -> RewardProcess:
+        """One process of the groups of several."""
+        if len(parts) == 1:
+            return parts[0]
+        states, turns, members = (
+            np.cumsum([0, *(int(getattr(part, name)[-1]) for part in parts)]) for name in ("states", "turns", "members")
+        )
+        columns = {name: [getattr(part, name) for part in parts] for name in cls._fields if name != "size"}
+        for name, first in (("state", states), ("following", states), ("trajectory", members)):
+            columns[name] = [x + shift for x, shift in zip(columns[name], first.astype(np.int32), strict=False)]
+        for name, first in (("states", states), ("turns", turns), ("members", members)):
+            inner = [x[:-1] + shift for x, shift in zip(columns[name], first.tolist(), strict=False)]
+            columns[name] = [*inner, first[-1:]]
+        return cls(int(states[-1]), **{name: np.concatenate(values) for name, values in columns.items()})
+
+    @property
+    def horizon(self) -> int:
+        """The largest H."""
+        return int(self.horizons.max())
+
+    def by_state(self, of_group: NDArray[Any]) -> NDArray[Any]:
+        """(K,): for each state the number of its group, from (B,)."""
+        return np.repeat(of_group, np.diff(self.states))
+
+    def by_turn(self, of_group: NDArray[Any]) -> NDArray[Any]:
+        """(N,): for each turn the number of its group, from (B,)."""
+        return np.repeat(of_group, np.diff(self.turns))
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """int64 (G+1,): the turns of trajectory i are ``offsets[i]:offsets[i+1]``."""
+        return np.searchsorted(self.trajectory, np.arange(len(self.outcome) + 1))
+
+    @property
+    def unit(self) -> Floats:
+        """float64 (K,): for each state the largest outcome of its group in absolute value, at least 1."""
+        return self.by_state(np.maximum(np.maximum.reduceat(np.abs(self.outcome), self.members[:-1]), 1.0))
+
     def without(self, index: int) -> RewardProcess:
-        """Return the process of all trajectories but one."""
-        kept = self.trajectory != index
+        """Return the process of all trajectories but one; only of one group."""
+        kept, outcome = self.trajectory != index, np.delete(self.outcome, index)
         return self._replace(
             state=self.state[kept],
             following=self.following[kept],
             trajectory=(self.trajectory[kept] - (self.trajectory[kept] > index)).astype(np.int32),
             left=self.left[kept],
-            outcome=np.delete(self.outcome, index),
+            outcome=outcome,
             goal=self.goal[kept],
             terminal=self.terminal[kept],
             truncated=self.truncated[kept],
             length=np.delete(self.length, index),
+            success_rate=_success_rate(outcome),
+            turns=np.array([0, int(kept.sum())]),
+            members=np.array([0, len(outcome)]),
         )
-
-    @property
-    def success_rate(self) -> float:
-        """ρ = (Σ_i R_i + 1) / (G + 2), the posterior mean under a uniform prior."""
-        return float((self.outcome.sum() + 1.0) / (len(self.outcome) + 2.0))
 
     def hops(self, kept: NDArray[np.bool_] | slice = slice(None)) -> Floats:
         """float64 (K,): number of observed transitions to the nearest success; inf where none is reachable.
@@ -107,7 +156,7 @@ class RewardProcess(NamedTuple):
         return hop_distances(n, edge % n, np.searchsorted(edge, np.arange(n + 1) * n), [self.size])[:-1]
 
     def running_mean_outcome(self) -> Floats:
-        """float64 (H+1,): mean outcome of the trajectories that are running with h turns left.
+        """float64 (H+1,): mean outcome of the trajectories that are running with h turns left; only of one group.
 
         For h so small that none is running any more, it is the mean over the longest trajectories.
         """
@@ -128,6 +177,13 @@ class RewardProcess(NamedTuple):
         code = self.state.astype(np.int64) * (int(action.max(initial=0)) + 1) + action
         return number_codes(code)[1]
 
+    def increase(self, potential: Floats) -> Floats:
+        """float64 (N,): increase by each turn of a potential (K,), which is 1 after a success and 0 after a failure."""
+        failed = self.terminal & ~self.goal & ~self.truncated
+        after = np.where(self.goal, 1.0, np.where(failed, 0.0, potential[self.following]))
+        increase: Floats = after - potential[self.state]
+        return increase
+
     def conflicted(self, pair: NDArray[np.int64]) -> NDArray[np.bool_]:
         """bool (K,): states in which one action had two different results.
 
@@ -142,6 +198,21 @@ class RewardProcess(NamedTuple):
         conflicted = np.zeros(self.size, np.bool_)
         conflicted[self.state[differs]] = True
         return conflicted
+
+
+def together(processes: Sequence[RewardProcess], *, alone: bool = False) -> Iterator[tuple[slice, RewardProcess]]:
+    """Yield consecutive groups, of no more turns than stay in a core's cache, as one process; or each group by itself."""
+    begin = turns = 0
+    for end, process in enumerate(processes, 1):
+        turns += len(process.state)
+        if alone or turns >= _MAX_TURNS or end == len(processes):
+            yield slice(begin, end), RewardProcess.joined(processes[begin:end])
+            begin, turns = end, 0
+
+
+def _success_rate(outcome: Floats) -> Floats:
+    """float64 (1,): ρ of one group."""
+    return np.array([(outcome.sum() + 1.0) / (len(outcome) + 2.0)])
 
 
 def mean_by_state(state: NDArray[np.int32], x: Floats, size: int) -> Floats:
