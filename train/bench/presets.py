@@ -61,6 +61,7 @@ class SharedWork:
         every: updates between two measured points.
         kinds: kinds of task in the standard setting.
         aggregations, features, batches, sizes, successes: values that are varied, one at a time.
+        views: pairs of a kind and a feature map that are measured too.
         rates: learning rates of Adam, which replaces steps of a given KL divergence; varied like the others.
         varied: task kind of the cells in which one property is varied.
         learn_variations: whether learning curves are also measured for the varied features, batches, sizes and rates.
@@ -80,6 +81,7 @@ class SharedWork:
     batches: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
     successes: tuple[float, ...] = ()
+    views: tuple[tuple[str, str], ...] = ()
     rates: tuple[float, ...] = ()
     varied: str = "pits"
     learn_variations: bool = False
@@ -176,7 +178,8 @@ PRESETS: Mapping[str, Preset] = {
             updates=30,
             every=10,
             kinds=("sokoban", "sokoban-fresh", "sokoban-boxes", "trapdoors", "graded", "long"),
-            features=("additive", "table"),
+            features=("table",),
+            views=(("graded", "additive"), ("trapdoors", "additive")),
             batches=(1, 4, 64),
             sizes=(4, 16, 64),
             rates=(0.03, 0.1),

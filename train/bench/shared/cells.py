@@ -89,7 +89,8 @@ def cells_of(work: SharedWork) -> list[SharedCell]:
     cells = [SharedCell(kind) for kind in work.kinds]
     standard, learn = work.varied, work.learn_variations
     cells += [SharedCell(standard, aggregation=aggregation) for aggregation in work.aggregations]
-    cells += [SharedCell(standard, features=name, learn=learn) for name in work.features]
+    views = [*((standard, name) for name in work.features), *work.views]
+    cells += [SharedCell(kind, name, learn=learn) for kind, name in views]
     cells += [SharedCell(standard, batch=batch, learn=learn) for batch in work.batches]
     cells += [SharedCell(standard, size=size, learn=learn) for size in work.sizes]
     cells += [SharedCell(standard, rate=rate, learn=learn) for rate in work.rates]

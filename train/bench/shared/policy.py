@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ __all__ = ["LinearPolicy", "SharedPolicy", "policy_with_success"]
 Floats = NDArray[np.float64]
 BISECTIONS: Final = 30
 MAX_BIAS: Final = 30.0
+SCAN_STEP: Final = 0.25  # of the bias, where bisection fails
 TOLERANCE: Final = 0.01  # of J
 
 
@@ -108,13 +109,23 @@ def policy_with_success(tasks: StackedTasks, features: Features, train: Sequence
         table = np.concatenate(LinearPolicy(bias * lean, features).probabilities(train))
         return float(chosen.success(table[None]).mean())
 
-    low, high = -MAX_BIAS, MAX_BIAS
+    bias = _bisected(rate, -MAX_BIAS, MAX_BIAS, success)
+    if abs(rate(bias) - success) > TOLERANCE:  # too much bias may get stuck, so that success falls again
+        tried = np.arange(0.0, MAX_BIAS, SCAN_STEP)
+        rates = np.array([rate(one) for one in tried.tolist()])
+        above = int(np.argmax(rates >= success))
+        if rates[above] < success or not above:
+            raise DataError(
+                f"no initial policy over these features has a success rate of {success}; the nearest has "
+                f"{max(rate(bias), rates.max()):.3f}; choose another success rate or feature map"
+            )
+        bias = _bisected(rate, float(tried[above - 1]), float(tried[above]), success)
+    return LinearPolicy(bias * lean, features)
+
+
+def _bisected(rate: Callable[[float], float], low: float, high: float, success: float) -> float:
+    """The upper end of the bracket in which ``rate`` crosses ``success``, if it rises once."""
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if rate(middle) < success else (low, middle)
-    if abs(rate(high) - success) > TOLERANCE:
-        raise DataError(
-            f"no initial policy over these features has a success rate of {success}; the nearest has {rate(high):.3f}; choose "
-            "another success rate or feature map"
-        )
-    return LinearPolicy(high * lean, features)
+    return high

@@ -97,6 +97,17 @@ def test_a_step_has_the_divergence_that_it_was_asked_for(seed, target, scale):
     assert policy_divergence(old, new, visits) == pytest.approx(target, rel=2e-6)
 
 
+def test_a_start_is_found_where_too_much_bias_gets_stuck():
+    tasks = viewed_tasks("long", 7, 0, 48)
+    stack = StackedTasks([task.mdp for task in tasks])
+    features = make_features("local", [task.parts for task in tasks])
+    start = policy_with_success(stack, features, range(48), 0.25)
+    greedy = LinearPolicy(1e6 * start.theta, features)
+    rates = [stack.success(np.concatenate(one.probabilities(range(48)))[None]).mean() for one in (start, greedy)]
+    assert rates[0] == pytest.approx(0.25, abs=0.01)
+    assert rates[1] < 0.2
+
+
 def test_no_direction_is_no_step():
     made = policy("local")
     assert matched_step(made, [0], np.zeros(made.theta.size), np.ones(TASKS[0].mdp.size), 0.01) == (made, 0.0)

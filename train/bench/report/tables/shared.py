@@ -164,7 +164,8 @@ def _step_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table:
 def _varied_table(suite: Mapping[str, Any], studies: Sequence[Study], endpoint: str, title: str) -> Table:
     schemes, controls = _parts(suite, methods_in(studies, endpoint))
     schemes = ordered(schemes, lambda name: _mean(studies[:1], endpoint, name))
-    heads = [f"{study.batch} × {study.size}" + (f", {study.condition}" if study.condition else "") for study in studies]
+    first = f"{_label(studies[0])}, "
+    heads = [study_label(study).removeprefix(first) for study in studies]
     rows = [["method", *heads]]
     rows += [
         [name, *(number_text(_mean([study], endpoint, name), 3 if endpoint == "area" else 2) for study in studies)]
