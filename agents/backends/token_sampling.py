@@ -71,12 +71,12 @@ def entropy_of(logits: Any, sampling: Sampling) -> Any:
 
 
 def _truncate(probs: Any, sampling: Sampling) -> Any:
-    """Set to zero all tokens that truncation drops."""
+    """Set the probability of every token that truncation drops to 0."""
     return torch.where(kept_tokens(probs, sampling), probs, 0.0)
 
 
 def kept_tokens(probs: Any, sampling: Sampling) -> Any:
-    """Bool (R, V): the k most likely tokens, of those the smallest set with mass p of the whole distribution."""
+    """Bool (R, V): the nucleus. The k most likely tokens and, among them, the smallest set with mass p of the whole distribution."""
     ordered, order = probs.sort(-1, descending=True)
     keep = torch.ones_like(ordered, dtype=torch.bool)
     if sampling.top_k:

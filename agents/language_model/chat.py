@@ -73,7 +73,7 @@ class _Encoder:
 
 
 def _end_ids(tokenizer: Any, own: int, given: Sequence[int]) -> frozenset[int]:
-    """The chat's own end of a completion, those of a generation config, and the tokenizer's end of a sequence if it has one."""
+    """End tokens of a completion: the chat format's own, those of a generation config, and the tokenizer's, if it has one."""
     return frozenset({own, *given} | ({tokenizer.eos_token_id} - {None}))
 
 

@@ -61,7 +61,7 @@ class Batcher(Generic[RequestT, ResponseT]):
         self._task = asyncio.create_task(self._run())
 
     def state(self) -> dict[str, int]:
-        """What a server reports of its queue: numbers of items that are pending, served, refused."""
+        """What a server reports of its queue: the numbers of items that are pending, were served, or were rejected."""
         return {"pending": self.pending, "served": self.served, "refused": self.rejected}
 
     async def stop(self) -> None:

@@ -11,7 +11,7 @@ __all__ = ["ConnectionLimits", "require_positive"]
 
 
 def require_positive(limits: Any, what: str) -> None:
-    """Check a dataclass of limits: those with a whole number as default are at least 1, the others more than 0.
+    """Check a dataclass of limits: those whose default is an integer must be at least 1, the others above 0.
 
     Raises:
         ConfigError: a limit is too low.

@@ -53,11 +53,10 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         max_passage_chars: longer passages are cut in the observation, with a mark at the cut.
         oracle: "exact" or "proxy" (see ``oracle``); a server's corpus has only the proxy.
 
-    The reward is the score of the answer when it is given, 0 elsewhere. ``success`` is exact match ("em"), or a score
-    of 1. The listed actions are searches for the question and for names read, visits of seen pages with more passages,
-    "unknown" and some wrong answers, and the golden answer once all golden passages are seen. Any other well-formed
-    call is admissible too. The state key is the question and the *set* of passages seen, never the budget. For the keys
-    of ``info`` see ``info``.
+    The reward is the score of the answer when it is given, else 0. ``success`` is exact match ("em"), or a score of 1.
+    The listed actions are searches for the question and for names read, visits of seen pages with more passages,
+    "unknown", some wrong answers, and the golden answer once all golden passages are seen. Any well-formed call is
+    admissible. The state key is the question and the *set* of passages seen, not the budget. Keys of ``info``: see ``info``.
 
     Raises:
         ConfigError: a wrong argument.
@@ -120,7 +119,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
     # -- the episode --------------------------------------------------------------------------------------------------
     @property
     def episode(self) -> Episode:
-        """What the present episode has read, used and answered.
+        """What the current episode has read, used and answered.
 
         Raises:
             EpisodeError: before the first ``reset``.

@@ -129,10 +129,10 @@ class EpisodeAnnotator(TurnAnnotator, ABC):
     """Base of annotators that annotate one trajectory at a time, such as those that replay it."""
 
     def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
-        """One entry per trajectory.
+        """One entry per trajectory, in the order of the groups.
 
         Raises:
-            AnnotationError: an episode of another environment.
+            AnnotationError: an episode cannot be annotated, such as one of another environment.
         """
         return [self.annotate_member(group, index) for group in groups for index in range(len(group))]
 

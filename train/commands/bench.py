@@ -24,7 +24,7 @@ them exactly; it needs the extra train.
 
 Writes results.json, rollouts-*.jsonl.gz, *.png, report.html, and run.json (everything that determines the figures).
 An interrupted run that is started again with --resume and the same settings does only what is missing. With other
-settings or other code --resume is an error, and --force starts anew. Exit code 1: a sanity check failed, so the figures are
+settings or other code --resume is an error, and --force starts over. Exit code 1: a sanity check failed, so the figures are
 meaningless.
 """
 
@@ -74,7 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preset", choices=[*PRESETS, *LM_PRESETS], default="quick", help="amount of work (default quick)"
     )
-    parser.add_argument("--device", default="cpu", help="device of the language models (presets lm; default cpu)")
+    parser.add_argument(
+        "--device", default="cpu", help="device of the language models (presets lm and lm-smoke only; default cpu)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="random seed for tasks and rollouts (default 0)")
     parser.add_argument(
         "--workers", type=positive, default=min(2, os.cpu_count() or 1), help="number of processes (default 2)"
@@ -114,6 +116,7 @@ def run(args: argparse.Namespace) -> int:
         scheme_entry(name)
     preset = PRESETS.get(args.preset)
     named = args.envs if args.envs is not None else preset.envs if preset else SUITES[0]
+    _check_preset_options(args)
     suites = list(dict.fromkeys(spec for spec in named.split(",") if spec))
     if not suites:
         raise ConfigError("name at least one suite with --envs, such as shared, sokoban, grids or sokoban@levels.txt")
@@ -135,6 +138,21 @@ def run(args: argparse.Namespace) -> int:
         resume=args.resume,
     )
     return _present(document, out)
+
+
+def _check_preset_options(args: argparse.Namespace) -> None:
+    """Check that the preset uses the options that were given.
+
+    Raises:
+        ConfigError: an option has no effect.
+    """
+    if args.preset in LM_PRESETS and args.envs is not None:
+        raise ConfigError(f"--preset {args.preset} has tasks of its own, so --envs has no effect; leave it out")
+    if args.preset not in LM_PRESETS and args.device != "cpu":
+        raise ConfigError(
+            f"--preset {args.preset} runs on the CPU, so --device has no effect; leave it out, or choose a preset of language "
+            f"models: {', '.join(LM_PRESETS)}"
+        )
 
 
 def _language_models(args: argparse.Namespace, schemes: Sequence[str], out: Path) -> dict[str, Any]:

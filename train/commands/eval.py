@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 MAX_STATES: Final = 20_000
+SAMPLES: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=non_negative, default=0, metavar="N", help="evaluate only the first N tasks (default all)"
     )
     parser.add_argument(
-        "--samples", type=non_negative, default=4, metavar="K", help="number of sampled episodes per task (default 4)"
+        "--samples",
+        type=non_negative,
+        default=SAMPLES,
+        metavar="K",
+        help=f"number of sampled episodes per task (default {SAMPLES})",
     )
     parser.add_argument(
         "--temperature", type=float, default=1.0, help="sampling temperature of the sampled episodes (default 1)"
@@ -191,7 +196,12 @@ def _run_exactly(args: argparse.Namespace, agent: Any, env: EnvConfig, tasks: Se
     kind, _, path = args.agent.partition(":")
     if kind != "hf":
         raise ConfigError(f"--exact needs the model itself, --agent hf:PATH; got {short_repr(args.agent)}")
-    for name, given in (("--reward", bool(args.reward)), ("--trials", args.trials > 1)):
+    for name, given in (
+        ("--reward", bool(args.reward)),
+        ("--trials", args.trials > 1),
+        ("--samples", args.samples != SAMPLES),
+        ("--seed", args.seed != 0),
+    ):
         if given:
             raise ConfigError(f"--exact plays no episodes, so {name} has no effect; leave it out, or leave out --exact")
     result = evaluate_exactly(

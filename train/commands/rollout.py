@@ -210,11 +210,11 @@ def _finished(left: Path, tasks: Sequence[Task], spec: RolloutSpec) -> list[Grou
             raise TrajectoryError(
                 f"{left}: group {group.group_id} was not written by this command, which plays {task.task_id} with "
                 f"{spec.group_size} rollouts here, not {group.task_id} with {len(group)}: did the tasks change? Start "
-                "anew with --force or with another output"
+                "over with --force or with another output"
             )
     if len(groups) > len(tasks):
         raise TrajectoryError(
-            f"{left}: holds {len(groups)} groups, but {len(tasks)} are requested: --limit can only grow; or start anew with "
+            f"{left}: holds {len(groups)} groups, but {len(tasks)} are requested: --limit can only grow; or start over with "
             "--force or with another output"
         )
     return groups

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", metavar="DIR", help="continue the run in DIR, with the settings it was started with"
     )
-    parser.add_argument("--force", action="store_true", help="delete the run that the folder contains, and start anew")
+    parser.add_argument("--force", action="store_true", help="delete the run that the folder contains, and start over")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -169,7 +169,7 @@ def _resume(partial: Path, settings: BuildSettings, left: _Left) -> bool:
         try:
             left.take(job["env"], job["records"])
         except (KeyError, TypeError) as error:
-            raise DataError(f"{where}: not a job of an interrupted build; start anew with --force") from error
+            raise DataError(f"{where}: not a job of an interrupted build; start over with --force") from error
     return True
 
 

@@ -16,7 +16,7 @@ OLD_LOGPROB: Final = -5.0
 
 
 def random_row(rng: np.random.Generator, length: int, target: NDArray[Any], trajectory: int) -> Row:
-    """A row of ``length`` tokens; ``target`` are the positions in the loss, with normal advantages."""
+    """A row of ``length`` random tokens; ``target``, int (N,), are the positions in the loss; advantages are normal."""
     n = len(target)
     ids = rng.integers(LOWEST, HIGHEST, length).astype(np.int32)
     sampler = np.full(n, OLD_LOGPROB, np.float32)

@@ -108,7 +108,7 @@ def _throughput(tokens: float, seconds: float, model: Any, ceilings: dict[str, f
 def _training(
     step: Callable[[], Any], rows: list[Row], model: Any, device: Any, ceilings: dict[str, float], toy: bool
 ) -> dict[str, Any]:
-    """Throughput and memory of a training step over all rows: a forward pass and a backward pass of twice its work."""
+    """Throughput and memory of a training step over all rows: a forward pass, and a backward pass that costs twice as much."""
     seconds = _seconds(step, device, 1 if toy else 5)
     return _throughput(sum(map(len, rows)), seconds, model, ceilings, 3.0) | {"peak_gib": _peak(device)}
 

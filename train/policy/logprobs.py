@@ -23,7 +23,7 @@ __all__ = ["TokenLogprobs", "check_model", "hidden_before", "token_logprobs"]
 class TokenLogprobs(NamedTuple):
     """Log-probability and entropy (nats), float32 (N,) each, in the order of the batch's target tokens.
 
-    Under truncation without gradient, also the nuclei that were computed from the logits.
+    Under truncation, if no gradient is recorded, also the nuclei that were computed from the logits.
     """
 
     logprob: Any

@@ -1,11 +1,12 @@
 """Truncated sampling (top-p, top-k) in the trainer: both policies of a ratio are renormalised over the same tokens.
 
-With top-p < 1 a token is sampled from π_old renormalised over its nucleus N, the tokens that truncation keeps. Against
+With top-p < 1 a token is sampled from π_old renormalised over its nucleus N, the tokens that truncation keeps. With
 log-probabilities of the whole distribution the gradient would be biased: tokens outside N are never sampled, so a positive
-advantage raises the mass of N and a negative one lowers it, whatever was chosen. So all log-probabilities, and the entropy, are
-of distributions over N: log π(a) − log π(N), for the old policy, the current one and the reference. N belongs to the old policy
-and is stored as token ids for an iteration: at top-p .95 they are few, where a mask over the vocabulary would be V bits per token.
-The sampler reports log-probabilities of the truncated distribution too. DeepSeek-V3.2 (arXiv 2512.02556) trains so.
+advantage raises the mass of N and a negative one lowers it, whichever token was sampled. All log-probabilities, and the
+entropy, are therefore of distributions over N: log π(a) − log π(N), for the old policy, the current one and the reference.
+N is the old policy's. It is stored for an iteration as token ids, which are few at top-p .95; a mask over the vocabulary would
+take V bits per token. The sampler reports log-probabilities of the truncated distribution too. DeepSeek-V3.2
+(arXiv 2512.02556) does the same.
 """
 
 from __future__ import annotations
@@ -43,25 +44,25 @@ class Nuclei:
         return cls(np.concatenate([one.sizes for one in parts]), np.concatenate([one.ids for one in parts]))
 
     def split(self, sizes: Sequence[int]) -> list[Nuclei]:
-        """Parts of so many nuclei each."""
+        """Consecutive parts; ``sizes`` are their numbers of nuclei."""
         bounds = np.cumsum([0, *sizes])
         return [self.select(np.arange(a, b)) for a, b in pairwise(bounds)]
 
     def select(self, index: NDArray[np.int64]) -> Nuclei:
-        """The nuclei of some target tokens."""
+        """The nuclei of some target tokens; ``index`` (M,) are their positions among the N."""
         starts = np.cumsum(self.sizes) - self.sizes
         parts = [self.ids[starts[i] : starts[i] + self.sizes[i]] for i in index]
         return Nuclei(self.sizes[index], np.concatenate([np.zeros(0, np.int32), *parts]))
 
 
 def allowed_tokens(logits: Any, target: Any, sampling: Sampling, nuclei: Nuclei | None = None) -> Any:
-    """Bool (N, V): the nucleus of every token, the target always included, which rounding could put outside.
+    """Bool (N, V): the nucleus of every target token; it always includes the target, which rounding could exclude.
 
     Args:
         logits: float32 (N, V), at the sampler's temperature.
         target: int64 (N,), sampled tokens.
         sampling: top_p and top_k.
-        nuclei: of the old policy; None if the logits are its own.
+        nuclei: those of the old policy; None computes them from ``logits``, which are then the old policy's.
     """
     if nuclei is None:
         allowed = kept_tokens(torch.softmax(logits.detach(), -1), sampling)
@@ -73,5 +74,5 @@ def allowed_tokens(logits: Any, target: Any, sampling: Sampling, nuclei: Nuclei 
 
 
 def nuclei_of(allowed: Any) -> Nuclei:
-    """The nuclei of a mask (N, V)."""
+    """The nuclei that a mask, bool (N, V), contains."""
     return Nuclei(allowed.sum(-1).cpu().numpy(), allowed.nonzero()[:, 1].to(torch.int32).cpu().numpy())

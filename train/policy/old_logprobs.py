@@ -31,7 +31,7 @@ class OldLogprobs:
         old: under the old policy, which importance ratios are taken against. None stands for those of the update
             itself: with a single optimiser step the ratio is 1 and its gradient that of the log-probability.
         reference: under the reference policy; None without one.
-        nuclei: the old policy's nuclei, one per row, if the sampler truncates; None stands for those of the update itself.
+        nuclei: the old policy's nuclei, one entry per row, if the sampler truncates; None: the update computes them itself.
     """
 
     old: list[NDArray[np.float32]] | None
@@ -84,7 +84,7 @@ def compute_old_logprobs(
 
 
 class _Pass(NamedTuple):
-    """Log-probabilities of a forward pass, one array per row; under truncation its nuclei."""
+    """Log-probabilities of a forward pass, one array per row, and, under truncation, the nuclei."""
 
     logprobs: list[NDArray[np.float32]]
     nuclei: list[Nuclei] | None

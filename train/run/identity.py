@@ -107,7 +107,7 @@ def require_same(stored: Identity, requested: Identity, place: str) -> None:
     ]
     if lines:
         raise OtherRunError(
-            f"{place}: was written with other settings; use the same, or start anew with --force or with another output:\n"
+            f"{place}: was written with other settings; use the same, or start over with --force or with another output:\n"
             + "\n".join(lines)
         )
 
@@ -122,7 +122,7 @@ def require_same_log(group: Group, requested: Identity, place: str) -> None:
         if not text:
             raise OtherRunError(
                 f"{place}: group {group.group_id!r} has no identity of its run: it was written before logs recorded "
-                "it, or by another program. Such a log can be read, scored and annotated, but not resumed: start anew with "
+                "it, or by another program. Such a log can be read, scored and annotated, but not resumed: start over with "
                 "--force or with another output"
             )
         require_same(_read(text, place), requested, f"{place}: group {group.group_id!r}")
@@ -145,7 +145,7 @@ def require_same_folder(folder: Path, requested: Identity, *, started: bool) -> 
     elif started:
         raise OtherRunError(
             f"{folder}: has no {RUN_FILE}: it was written before runs recorded their identity. Its results can be read, "
-            "but not resumed: start anew with --force or with another output"
+            "but not resumed: start over with --force or with another output"
         )
 
 

@@ -36,21 +36,22 @@ def write_log(
 
     Args:
         out: a .jsonl or .jsonl.gz file.
-        remaining: makes the groups after the first n, some at a time; each part is in OUT.partial before the next is made.
-        finished: reads the complete groups of an interrupted log, and checks that this command would write them.
+        remaining: yields the groups after the first n, some at a time; each part is written to OUT.partial before the next
+            is requested.
+        finished: reads the complete groups of an interrupted log, and checks that this command would write the same.
         resume: continue OUT.partial, or add groups to OUT.
 
     Returns:
-        All groups, and how many of them were in the interrupted log.
+        All groups, and the number of them that were already in the interrupted log.
 
     Raises:
-        ConfigError: an interrupted command left a file, and ``resume`` is False.
+        ConfigError: an interrupted command left OUT.partial, and ``resume`` is False.
     """
     partial = partial_of(out)
     done: list[Group] = []
     if partial.exists() and not resume:
         raise ConfigError(
-            f"{partial} is left from an interrupted run: continue it with --resume, or start anew with --force"
+            f"{partial} is left from an interrupted run: continue it with --resume, or start over with --force"
         )
     left = partial if partial.exists() else out
     if resume and left.exists():

@@ -152,7 +152,7 @@ def _open_nodes(graph: StateGraph, values: NDArray[np.float64]) -> KeyedValues:
 def _discounted(
     graph: StateGraph, distance: NDArray[np.float64], success_reward: float, discount: float
 ) -> KeyedValues:
-    """The reward of success, discounted over the distance to it; 0 where it is out of reach."""
+    """The reward of success, discounted by the distance to it; 0 where success cannot be reached."""
     known = np.isfinite(distance)
     return _open_nodes(graph, np.where(known, success_reward * discount ** np.where(known, distance, 0.0), 0.0))
 

@@ -1,4 +1,4 @@
-"""How much a log holds."""
+"""The size of a log and its success rate."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["LogSize"]
 
 
 class LogSize(NamedTuple):
-    """The size of a log and the success in it.
+    """The size of a log and its success rate.
 
     Attributes:
-        groups, trajectories, turns: their numbers.
-        success: fraction of the trajectories; nan without any.
+        groups, trajectories, turns: numbers of each.
+        success: fraction of the trajectories that succeeded; nan if there are none.
     """
 
     groups: int

@@ -41,8 +41,8 @@ RELATIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "organisation": {"founder": "person", "seat": "place"},
     "event": {"winner": "person", "organiser": "organisation", "host": "place"},
 }
-# by kind, how many names are drawn from at least; persons have names of their families
-LEAST_NAMES: Final[Mapping[str, int]] = {"place": 16_000, "work": 2_816, "organisation": 8_000, "event": 12_000}
+# by kind, the minimum number of names to choose from; names of persons depend on the number of families
+MIN_NAMES: Final[Mapping[str, int]] = {"place": 16_000, "work": 2_816, "organisation": 8_000, "event": 12_000}
 NAMED: Final[Mapping[str, Callable[[int], str]]] = {
     "place": names.place_name,
     "work": names.work_name,
@@ -97,7 +97,7 @@ class World:
             families = max(40, self.counts["person"] // 4)
             space = len(names.GIVEN) * families
             return names.person_name(permuted_index(i, space, stream_key(self.seed, "person")))
-        number = permuted_index(i, max(LEAST_NAMES[kind], self.counts[kind]), stream_key(self.seed, kind))
+        number = permuted_index(i, max(MIN_NAMES[kind], self.counts[kind]), stream_key(self.seed, kind))
         if kind == "event":
             return names.event_name(number, int(self.number["event", "year"][i]))
         return NAMED[kind](number)

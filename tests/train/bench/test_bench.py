@@ -164,6 +164,19 @@ def test_an_interrupted_run_is_not_resumed_with_other_settings(changed, message,
     assert sorted(path.name for path in tmp_path.rglob("*")) == left
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--preset", "lm-smoke", "--envs", "grids"], "--envs has no effect"),
+        (["--preset", "smoke", "--device", "cuda"], "--device has no effect"),
+    ],
+)
+def test_an_option_without_effect_on_the_preset_is_rejected(options, message, tmp_path, capsys):
+    assert main(["bench", *options, "--out", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_interrupted_run_is_not_resumed_with_changed_levels(tmp_path, monkeypatch, capsys):
     levels = tmp_path / "own.xsb"
     levels.write_text("#######\n#@ $ .#\n#     #\n#######\n\n#######\n# @ $.#\n#     #\n#######\n")
@@ -222,7 +235,7 @@ def test_the_tasks_of_a_suite_are_at_even_intervals_of_the_panel():
 def test_a_truncated_results_file_is_rejected(tmp_path):
     path = tmp_path / "results.json.gz"
     path.write_bytes(b"\x1f\x8b\x08")
-    with pytest.raises(DataError, match="not the results"):
+    with pytest.raises(DataError, match="does not hold the results"):
         read_results(path)
 
 

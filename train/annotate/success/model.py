@@ -139,7 +139,7 @@ def open_success(folder: str | Path, *, device: str = "auto") -> tuple[SuccessMo
     if file.template_version != TEMPLATE_VERSION or encoder.digest != file.template:
         raise DataError(
             f"{path}: the model was trained on template {file.template_version}/{file.template}, texts are now encoded as "
-            f"{TEMPLATE_VERSION}/{encoder.digest}: it would be evaluated at other positions than in training; train it anew"
+            f"{TEMPLATE_VERSION}/{encoder.digest}: it would be evaluated at other positions than in training; train it again"
         )
     model = SuccessModel(backbone, file.head)
     with loading(f"{path}: its head cannot be read"):

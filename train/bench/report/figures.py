@@ -45,7 +45,7 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def panels(figure: Any, contents: Collection[T], *, sharey: bool = False) -> Iterator[tuple[Any, T]]:
-    """One row of axes, one for each of the contents; pairs of axes and content."""
+    """A row of axes, one for each of ``contents``; yields pairs of axes and content."""
     return zip(figure.subplots(1, len(contents), squeeze=False, sharey=sharey)[0], contents, strict=True)
 
 

@@ -132,7 +132,7 @@ def _wins(other: str, min_better: int, max_worse: int) -> Callable[[_Study], Out
 
 
 def _lead_by_size(s: _Study, a: str, b: str) -> tuple[float, float, str]:
-    """Gain of a minus that of b without aliasing, at group sizes 4 and 64; and both as a text."""
+    """Gain of a minus that of b, without aliasing, at group sizes 4 and 64; and a text that states both."""
     small, large = (_gain(s.plain(g), a) - _gain(s.plain(g), b) for g in (4, 64))
     return small, large, f"{a} − {b}: G 4 {small:+.3f}, G 64 {large:+.3f}"
 

@@ -74,13 +74,13 @@ def sanity_checks(document: Mapping[str, Any]) -> list[SanityCheck]:
 
 
 def _controls_check(suite: str, methods: Sequence[str], measured: str) -> SanityCheck:
-    """The other checks need these controls."""
+    """Whether the controls that the other checks need were measured."""
     passed = {"oracle_adv", "flipped(oracle_adv)", "shuffled(oracle_adv)"} <= set(methods)
     return SanityCheck(suite, "the controls were measured", passed, f"{measured}, {len(methods)} methods")
 
 
 def _cosine_check(suite: str, cosine: Mapping[str, float], sample: str) -> SanityCheck:
-    """Cosine by method, of the gradient of one ``sample``."""
+    """Whether the exact advantage has the best cosine; ``cosine`` is by method, of gradients of one ``sample`` each."""
     second = max((method for method in cosine if method != "oracle_adv"), key=cosine.__getitem__)
     return SanityCheck(
         suite,
@@ -91,7 +91,7 @@ def _cosine_check(suite: str, cosine: Mapping[str, float], sample: str) -> Sanit
 
 
 def _flipped_check(suite: str, gain: Mapping[str, float], part: str) -> SanityCheck:
-    """Gain of the negated exact advantage in every ``part`` of the suite."""
+    """Whether the negated exact advantage makes the policy worse; ``gain`` is its gain in every ``part`` of the suite."""
     worst = max(gain, key=gain.__getitem__)
     return SanityCheck(
         suite,

@@ -155,6 +155,8 @@ def test_errors_of_the_command_say_what_was_expected(trained: Trainer) -> None:
         ([model, "--env-set", "generator={}"], "endless task source: name the tasks with --panel"),
         ([model, levels, "--temperature", "0"], "temperature above 0"),
         ([model, levels, "--trials", "2"], "--trials has no effect"),
+        ([model, levels, "--samples", "8"], "--samples has no effect"),
+        ([model, levels, "--seed", "1"], "--seed has no effect"),
         ([f"react:{model}", levels], "--agent hf:PATH"),
     ):
         with pytest.raises((ConfigError, OracleLimitError), match=message):

@@ -94,9 +94,9 @@ class JudgeLabeller:
 
 
 def _labels(trajectory: Trajectory, tool: Callable[[Turn, str], str]) -> tuple[str, ...]:
-    """Labels of all turns; ``tool`` labels one with a query or a visit, from the turn and its result.
+    """Labels of all turns; ``tool`` labels a turn with a query or a visit, given the turn and its result.
 
-    The result is the next turn's observation, "" for the last turn.
+    The result is the next turn's observation, or "" for the last turn.
     """
     turns = trajectory.turns
     labels = []

@@ -71,7 +71,7 @@ class RemoteSuccessAnnotator(TurnAnnotator):
                 self._model,
                 self._parameters,
             ):
-                raise AnnotationError("the server serves another model than at the start: annotate the log anew")
+                raise AnnotationError("the server serves another model than at the start: annotate the log again")
             counts = [len(turns) + 1 if turns else 0 for turns in episodes]
             values = _probabilities(reply.get("success"), counts)
             for (group, i), success in zip(chosen, values, strict=True):

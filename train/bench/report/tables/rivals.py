@@ -29,7 +29,7 @@ def rival_tables(suite: Mapping[str, Any], own: Sequence[str]) -> list[Table]:
     base = baseline(schemes)
     tables = [pooled]
     for endpoint, text in ENDPOINTS.items():
-        order = ordered(schemes, lambda name, e=endpoint: over_seeds(studies, e)(name, "").mean)  # type: ignore[misc]
+        order = ordered(schemes, lambda name, e=endpoint: over_seeds(studies, e)(name, "").mean)  # type: ignore[misc]  # a default in a lambda
         tables.append(_by_study(studies, endpoint, f"{text} over {base}, by study", base, (*order, *controls), schemes))
     for name in (n for n in own if n in methods):
         others = [other for other in (*schemes, *controls) if other != name]
