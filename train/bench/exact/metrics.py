@@ -25,6 +25,7 @@ __all__ = [
     "Concordance",
     "Direction",
     "HiddenValue",
+    "Moments",
     "bias_variance",
     "centered_within_states",
     "coverage",
@@ -77,40 +78,59 @@ class BiasVariance(NamedTuple):
     variance: float
 
 
-class _Moments(NamedTuple):
-    along: float  # ⟨E g, g*⟩ / ‖g*‖
-    norm2: float  # ‖E g‖²
-    noise: float  # tr Cov(g)
+class Moments(NamedTuple):
+    """Moments of sampled gradients relative to g*, from which M1 and M3 follow.
+
+    Attributes:
+        along: ⟨E g, g*⟩ / ‖g*‖.
+        norm2: ‖E g‖².
+        noise: tr Cov(g).
+    """
+
+    along: float
+    norm2: float
+    noise: float
+
+    @classmethod
+    def of(cls, mean: Floats, noise: float, count: int, aim: Floats) -> Moments:
+        """From the mean of n gradients (P,), the estimate of tr Cov(g), n, and g* (P,), which must not vanish."""
+        along = float(mean @ aim / np.linalg.norm(aim))
+        # for the mean ḡ of n gradients, E‖ḡ‖² = ‖E g‖² + tr Cov / n; by Cauchy–Schwarz, ‖E g‖² ≥ ⟨E g, g*⟩² / ‖g*‖²
+        return cls(along, max(float(mean @ mean) - noise / count, along**2), noise)
+
+    @property
+    def cosine(self) -> float:
+        """cos(E g, g*)."""
+        return float(self.along / np.sqrt(self.norm2)) if self.norm2 > 0.0 else 0.0
+
+    @property
+    def bias_variance(self) -> BiasVariance:
+        """M3."""
+        along, norm2, noise = self
+        if norm2 == 0.0 or along == 0.0:
+            return BiasVariance(1.0, float("inf"))
+        # α* = along ‖g*‖ / norm2, so α*² / ‖g*‖² = (along / norm2)²
+        return BiasVariance(1.0 - along**2 / norm2, (along / norm2) ** 2 * noise)
 
 
-def _moments(gradients: Floats, target: Floats) -> _Moments:
-    flat, aim = gradients.reshape(len(gradients), -1), target.ravel()
+def _moments(gradients: Floats, target: Floats) -> Moments:
+    flat = gradients.reshape(len(gradients), -1)
     mean = flat.mean(axis=0)
     noise = float(((flat - mean) ** 2).sum() / max(len(flat) - 1, 1))
-    along = float(mean @ aim / np.linalg.norm(aim))
-    # E‖mean of n‖² = ‖E g‖² + tr Cov / n; by the Cauchy–Schwarz inequality ‖E g‖² ≥ ⟨E g, g*⟩² / ‖g*‖²
-    norm2 = max(float(mean @ mean) - noise / len(flat), along**2)
-    return _Moments(along, norm2, noise)
+    return Moments.of(mean, noise, len(flat), target.ravel())
 
 
 def direction(gradients: Floats, target: Floats) -> Direction:
     """M1 of sampled gradients (n, S, A) against g* (S, A); g* must not vanish."""
-    moments = _moments(gradients, target)
     flat, aim = gradients.reshape(len(gradients), -1), target.ravel()
     norms = np.linalg.norm(flat, axis=1)
     cosines = np.divide(flat @ aim, norms * np.linalg.norm(aim), out=np.zeros(len(flat)), where=norms > 0.0)
-    of_mean = moments.along / np.sqrt(moments.norm2) if moments.norm2 > 0.0 else 0.0
-    return Direction(float(of_mean), float(cosines.mean()))
+    return Direction(_moments(gradients, target).cosine, float(cosines.mean()))
 
 
 def bias_variance(gradients: Floats, target: Floats) -> BiasVariance:
     """M3 of sampled gradients (n, S, A) against g* (S, A)."""
-    along, norm2, noise = _moments(gradients, target)
-    if norm2 == 0.0 or along == 0.0:
-        return BiasVariance(1.0, float("inf"))
-    cos2 = along**2 / norm2
-    # α* = along ‖g*‖ / norm2, so α*² / ‖g*‖² = (along / norm2)²
-    return BiasVariance(1.0 - cos2, (along / norm2) ** 2 * noise)
+    return _moments(gradients, target).bias_variance
 
 
 def gains(evaluator: ExactEvaluator, logits: Floats, directions: Floats, kl: float) -> Floats:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.base import View
-from creditflow.agents.language_model.agent import LanguageModelAgent
+from creditflow.agents.language_model.agent import Conversations, LanguageModelAgent
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, OracleLimitError, short_repr
 from creditflow.envs.tasks import Task
@@ -25,7 +25,16 @@ from creditflow.train.bench.language_model.from_rules import table_from_rules
 from creditflow.wrappers.invalid_actions import Policy
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["INVALID_ACTION", "MAX_STATES", "PromptTable", "check_prompting", "prompt_table", "walked_table"]
+__all__ = [
+    "INVALID_ACTION",
+    "MAX_STATES",
+    "PromptTable",
+    "check_prompting",
+    "prompt_ids",
+    "prompt_table",
+    "walked_table",
+    "with_action",
+]
 
 INVALID_ACTION: Final = "(invalid action)"
 MAX_STATES: Final = 20_000
@@ -38,7 +47,8 @@ class PromptTable:
     """A task as tables, with a prompt for every acting state.
 
     Attributes:
-        mdp: S acting states, A actions; the last is the invalid action, ``mdp.invalid`` its index.
+        mdp: S acting states, A actions; the last is the invalid action. ``mdp.invalid`` is its index, or None where schemes
+            are not told that it is invalid.
         prompts: S prompts, int32 ids each.
     """
 
@@ -254,6 +264,13 @@ class _Walk:
         return name
 
 
+def prompt_ids(
+    conversations: Conversations, env: AgentEnv[Any, Any, Any], observation: Any, info: dict[str, Any], turns: int = 0
+) -> NDArray[np.int32]:
+    """The prompt after ``turns`` turns, of which it shows no more than their number."""
+    return conversations.build_prompt(View(observation, info, (TURN,) * turns, env, UNUSED)).ids
+
+
 def _prompt(
     agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], observation: Any, info: dict[str, Any], turns: int
 ) -> NDArray[np.int32]:
@@ -262,7 +279,7 @@ def _prompt(
     Raises:
         ConfigError: the prompt leaves no room for a completion.
     """
-    ids = agent.conversations.build_prompt(View(observation, info, (TURN,) * turns, env, UNUSED)).ids
+    ids = prompt_ids(agent.conversations, env, observation, info, turns)
     room = agent.max_context - agent.sampling.max_new_tokens
     if agent.max_context and len(ids) > room:
         raise ConfigError(
@@ -272,6 +289,19 @@ def _prompt(
     return ids
 
 
+def with_action(mdp: FiniteMDP, action: str, after: NDArray[np.int32]) -> FiniteMDP:
+    """Add a last action that leads from each acting state to the state in ``after``, int32 (S,), with certainty."""
+    shape = (mdp.size, 1, mdp.next_states.shape[2])
+    certain = np.zeros(shape)
+    certain[:, :, 0] = 1.0
+    return replace(
+        mdp,
+        actions=(*mdp.actions, action),
+        next_states=np.concatenate([mdp.next_states, np.broadcast_to(after[:, None, None], shape)], axis=1),
+        transition_probs=np.concatenate([mdp.transition_probs, certain], axis=1),
+    )
+
+
 def _with_invalid(mdp: FiniteMDP, invalid_actions: Policy) -> FiniteMDP:
     """Add the invalid action to a task: the state stays, or the episode ends with the score of its state."""
     here = np.arange(mdp.size, dtype=np.int32)
@@ -279,18 +309,11 @@ def _with_invalid(mdp: FiniteMDP, invalid_actions: Policy) -> FiniteMDP:
     if invalid_actions == "terminate":
         scores, place = np.unique(mdp.limit_score, return_inverse=True)
         here = (len(mdp.keys) + place).astype(np.int32)
-    branches = mdp.next_states.shape[2]
-    stays = np.broadcast_to(here[:, None, None], (mdp.size, 1, branches)).astype(np.int32)
-    certain = np.zeros((mdp.size, 1, branches))
-    certain[:, :, 0] = 1.0
     ends = tuple(f"{mdp.name}:format:{score}" for score in scores.tolist())
     return replace(
-        mdp,
+        with_action(mdp, INVALID_ACTION, here),
         keys=(*mdp.keys, *ends),
         text_keys=(*mdp.text_keys, *ends),
-        actions=(*mdp.actions, INVALID_ACTION),
-        next_states=np.concatenate([mdp.next_states, stays], axis=1),
-        transition_probs=np.concatenate([mdp.transition_probs, certain], axis=1),
         terminal_score=np.concatenate([mdp.terminal_score, scores]),
         terminal_success=np.concatenate([mdp.terminal_success, np.zeros(len(scores), np.bool_)]),
         invalid=len(mdp.actions),

@@ -30,7 +30,7 @@ def batch_credit(
     name: str,
     groups: Sequence[ArrayGroup],
     policies: Sequence[NDArray[np.float64]],
-    source: AnnotationSource,
+    source: AnnotationSource | None,
     seed: Sequence[int],
     *,
     key: Literal["state", "text"] = "state",
@@ -42,7 +42,7 @@ def batch_credit(
         name: name of a scheme or control, or ``shuffled(X)`` or ``flipped(X)`` of one.
         groups: the groups of the update, of tasks with one turn limit.
         policies: float64 (S_i, A) of each group, the policy that sampled its rollouts.
-        source: annotation source of the method.
+        source: annotation source of the method; None for the annotations that the groups have.
         seed: non-negative integers, the seed of the shuffling.
         key: the key by which schemes compare states.
         known: cache of the credit of these groups, by the name of the uncorrupted method; it is filled in place.
@@ -66,7 +66,7 @@ def _uncorrupted(
     name: str,
     groups: Sequence[ArrayGroup],
     policies: Sequence[NDArray[np.float64]],
-    source: AnnotationSource,
+    source: AnnotationSource | None,
     key: Literal["state", "text"],
 ) -> list[Credit]:
     if name in STATELESS:
@@ -74,7 +74,8 @@ def _uncorrupted(
     evaluators = [ExactEvaluator(group.mdp, policy) for group, policy in zip(groups, policies, strict=True)]
     if name in ORACLES:
         return [ORACLES[name](one)(group) for group, one in zip(groups, evaluators, strict=True)]
-    return _bound(name, groups[0].mdp.horizon, key)(list(map(source.annotate, groups, evaluators)))
+    annotated = groups if source is None else list(map(source.annotate, groups, evaluators))
+    return _bound(name, groups[0].mdp.horizon, key)(annotated)
 
 
 def _always(given: Credit) -> Callable[[str], CreditFunction]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.train.bench.annotation_sources import HELD_OUT, AnnotationSource, open_annotation_source
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.exact.metrics import coverage
+from creditflow.train.bench.exact.metrics import Moments, coverage
 from creditflow.train.bench.shared.batch import Batch, Sampling, draw_tasks, sample_batches
 from creditflow.train.bench.shared.evaluation import Evaluation
 from creditflow.train.bench.shared.loss import ascent_weights
@@ -90,16 +90,14 @@ class GradientMoments:
 
     def values(self) -> dict[str, float]:
         """``cos_mean``, ``cos_batch``, ``bias2`` and ``variance``, as defined for ``SharedMeasures``."""
-        n = self._count
-        mean = self._sum / n
-        noise = max(self._squares - n * float(mean @ mean), 0.0) / max(n - 1, 1)
-        along = float(mean @ self._aim) / self._aim_norm
-        # for the mean ḡ of n gradients, E‖ḡ‖² = ‖E g‖² + tr Cov / n; by Cauchy–Schwarz, ‖E g‖² ≥ ⟨E g, g*⟩² / ‖g*‖²
-        norm2 = max(float(mean @ mean) - noise / n, along**2)
-        found = {"cos_mean": along / math.sqrt(norm2) if norm2 > 0.0 else 0.0, "cos_batch": self._cosines / n}
-        if norm2 == 0.0 or along == 0.0:
-            return found | {"bias2": 1.0, "variance": float("inf")}
-        return found | {"bias2": 1.0 - along**2 / norm2, "variance": (along / norm2) ** 2 * noise}
+        mean = self._sum / self._count
+        noise = max(self._squares - self._count * float(mean @ mean), 0.0) / max(self._count - 1, 1)
+        moments = Moments.of(mean, noise, self._count, self._aim)
+        return {
+            "cos_mean": moments.cosine,
+            "cos_batch": self._cosines / self._count,
+            **moments.bias_variance._asdict(),
+        }
 
 
 def measure_shared(

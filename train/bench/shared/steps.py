@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.bench.shared.policy import SharedPolicy
 
-__all__ = ["matched_step", "policy_divergence"]
+__all__ = ["matched_step", "policy_divergence", "search_step"]
 
 Floats = NDArray[np.float64]
+MovedT = TypeVar("MovedT")
 KL_TOLERANCE: Final = 1e-6  # relative to the target
 MAX_ITERATIONS: Final = 60
 MIN_DIRECTION: Final = 1e-12  # a direction without a larger entry counts as 0
@@ -43,12 +44,33 @@ def matched_step(
     if not scale > MIN_DIRECTION:
         return policy, 0.0
     old = np.concatenate(policy.probabilities(tasks))
-    low, high, size = 0.0, np.inf, 1.0 / scale
-    moved = policy
-    for _ in range(MAX_ITERATIONS):
+
+    def attempt(size: float) -> tuple[SharedPolicy, float]:
         moved = policy.moved(direction, size)
-        reached = policy_divergence(old, np.concatenate(moved.probabilities(tasks)), visits)
-        if abs(reached - target) <= KL_TOLERANCE * target:
+        return moved, policy_divergence(old, np.concatenate(moved.probabilities(tasks)), visits)
+
+    return search_step(attempt, target, 1.0 / scale, tolerance=KL_TOLERANCE, trials=MAX_ITERATIONS)
+
+
+def search_step(
+    attempt: Callable[[float], tuple[MovedT, float]], target: float, first: float, *, tolerance: float, trials: int
+) -> tuple[MovedT, float]:
+    """Search the step size at which the KL divergence is ``target``.
+
+    Args:
+        attempt: makes a step of a size; returns the moved policy and its KL divergence in nats.
+        target: KL divergence in nats.
+        first: the size to try first.
+        tolerance: of the divergence, relative to the target.
+        trials: number of sizes to try, at least 1.
+
+    Returns:
+        The policy that was moved last, and the step size.
+    """
+    low, high, size = 0.0, np.inf, first
+    for _ in range(trials):
+        moved, reached = attempt(size)
+        if abs(reached - target) <= tolerance * target:
             break
         low, high = (size, high) if reached < target else (low, size)
         # the divergence is nearly quadratic in the size; where it is not, the bracket is bisected

@@ -12,7 +12,6 @@ import torch
 from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.exact.values import policy_gradient, success
 from creditflow.train.bench.language_model.suite.families import family_settings, family_tasks, open_family
-from creditflow.train.bench.language_model.suite.learning import batch_credit
 from creditflow.train.bench.language_model.suite.model_policy import flat_parameters, load_parameters, parameter_vector
 from creditflow.train.bench.language_model.suite.run import run_language_models
 from creditflow.train.bench.language_model.suite.setting import (
@@ -24,6 +23,7 @@ from creditflow.train.bench.language_model.suite.setting import (
 from creditflow.train.bench.language_model.suite.updates import merged_weights, turn_weights
 from creditflow.train.bench.language_model.suite.warmup import demonstrated_states, imitate
 from creditflow.train.bench.language_model.suite.work import LM_PRESETS
+from creditflow.train.bench.shared.credits import batch_credit
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.losses import token_losses
@@ -100,7 +100,7 @@ def test_the_merged_gradient_equals_the_gradient_of_the_trainers_loss(warm, name
     assert chosen
     groups = [as_arrays(setting, played[i], i) for i in chosen]
     tables = setting.policy.probabilities(chosen)
-    credits_ = batch_credit(name, groups, tables, [0])
+    credits_ = batch_credit(name, groups, tables, None, [0])
     ours = setting.policy.gradient(chosen, merged_weights(groups, credits_, aggregation, unit=False))
     rows = make_rows([played[i] for i in chosen], credits_)
     weights = token_weights(rows, aggregation)

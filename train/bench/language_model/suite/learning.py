@@ -8,18 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.controls import ExactEvaluator
 from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
 from creditflow.train.bench.exact.values import success, visitation
 from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy
 from creditflow.train.bench.language_model.suite.updates import merged_weights
 from creditflow.train.bench.language_model.suite.work import LearningWork
-from creditflow.train.bench.methods import base_method, is_control, make_methods, scheme_entry
+from creditflow.train.bench.shared.credits import batch_credit
 from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.settings.update import OptimizerConfig
-from creditflow.wrappers.credit import Credit
 
-__all__ = ["assess", "batch_credit", "reinforce"]
+__all__ = ["assess", "reinforce", "sample_groups"]
 
 Floats = NDArray[np.float64]
 
@@ -59,12 +57,9 @@ def reinforce(
         chosen = [int(order[(start + k) % len(order)]) for k in range(work.tasks)]
         rng = np.random.default_rng([seed, 12, iteration])
         tables = policy.probabilities(chosen)
-        groups = [
-            simulate(policy.tasks[i].mdp, table[None], work.size, rng, name=f"{i}")[0]
-            for i, table in zip(chosen, tables, strict=True)
-        ]
+        groups = sample_groups(policy, chosen, tables, work.size, rng)
         turns += sum(len(group.number) for group in groups)
-        credits_ = batch_credit(method, groups, tables, [seed, 13, iteration])
+        credits_ = batch_credit(method, groups, tables, None, [seed, 13, iteration])
         weights = merged_weights(groups, credits_, work.aggregation)
         if not any(weight.any() for weight in weights):
             continue  # no credit in the batch, no step
@@ -77,26 +72,14 @@ def reinforce(
     return curve
 
 
-def batch_credit(
-    name: str, groups: Sequence[ArrayGroup], tables: Sequence[Floats], seed: Sequence[int]
-) -> list[Credit]:
-    """Credit of a batch; a scheme scores all groups together, because some normalise over the batch.
-
-    Args:
-        name: name of a scheme or control.
-        groups: one group per task.
-        tables: float64 (S_i, A), the policy that sampled each group.
-        seed: seed of the shuffled controls.
-    """
-    if base_method(name) == name and not is_control(name):
-        entry = scheme_entry(name)
-        if not entry.step_only:
-            return entry.scheme_for(groups[0].mdp.horizon, "state").assign_batch(groups)
-    given = []
-    for number, (group, table) in enumerate(zip(groups, tables, strict=True)):
-        (method,) = make_methods([name], ExactEvaluator(group.mdp, table), [*seed, number]).values()
-        given.append(method(group))
-    return given
+def sample_groups(
+    policy: ModelPolicy, tasks: Sequence[int], tables: Sequence[Floats], size: int, rng: np.random.Generator
+) -> list[ArrayGroup]:
+    """One group of ``size`` rollouts for each of a policy's tasks, with its action probabilities in ``tables``."""
+    return [
+        simulate(policy.tasks[i].mdp, table[None], size, rng, name=f"{i}")[0]
+        for i, table in zip(tasks, tables, strict=True)
+    ]
 
 
 def assess(policy: ModelPolicy) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from creditflow.train.bench.language_model.suite.prompted_tasks import PromptedTask
+from creditflow.train.bench.language_model.tables import PromptTable
 
 __all__ = ["ModelPolicy", "flat_parameters", "load_parameters", "parameter_vector"]
 
@@ -37,7 +37,7 @@ class ModelPolicy:
     """
 
     def __init__(
-        self, model: Any, tasks: Sequence[PromptedTask], answers: Sequence[NDArray[np.int64]], temperature: float = 1.0
+        self, model: Any, tasks: Sequence[PromptTable], answers: Sequence[NDArray[np.int64]], temperature: float = 1.0
     ) -> None:
         self.model, self.tasks, self.answers, self.temperature = model, tasks, answers, temperature
         self.tokens = 0

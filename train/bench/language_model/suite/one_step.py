@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.bench.exact.metrics import bias_variance, direction
-from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.exact.values import policy_gradient, state_occupancy, success
-from creditflow.train.bench.language_model.suite.learning import batch_credit
+from creditflow.train.bench.language_model.suite.learning import sample_groups
 from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy
 from creditflow.train.bench.language_model.suite.setting import Setting
 from creditflow.train.bench.language_model.suite.updates import merged_weights
 from creditflow.train.bench.language_model.suite.work import LearningWork, OneStepWork
+from creditflow.train.bench.shared.credits import batch_credit
+from creditflow.train.bench.shared.steps import search_step
 
 __all__ = ["measure_one_step"]
 
@@ -54,12 +55,9 @@ def measure_one_step(
     gradients: dict[str, list[Floats]] = {name: [] for name in names}
     for batch in range(work.batches):
         rng = np.random.default_rng([seed, 31, batch])
-        groups = [
-            simulate(policy.tasks[i].mdp, table[None], learning.size, rng, name=f"{i}")[0]
-            for i, table in zip(tasks, tables, strict=True)
-        ]
+        groups = sample_groups(policy, tasks, tables, learning.size, rng)
         for name in names:
-            credits_ = batch_credit(name, groups, tables, [seed, 32, batch])
+            credits_ = batch_credit(name, groups, tables, None, [seed, 32, batch])
             gradients[name].append(policy.gradient(tasks, merged_weights(groups, credits_, learning.aggregation)))
     found: dict[str, Any] = {"gradient": {kind: stepper.gain(target, kind) for kind in STEPPERS}}
     for name, sampled in gradients.items():
@@ -93,17 +91,13 @@ class _Stepper:
         scale = float(np.abs(step).max(initial=0.0))
         if not scale > 0.0:
             return 0.0, 0.0
-        low, high, size = 0.0, np.inf, 0.01 / scale
-        for _ in range(MAX_TRIALS):
+
+        def attempt(size: float) -> tuple[tuple[ModelPolicy, list[Floats]], float]:
             moved = self.policy.moved(step, size)
             tables = moved.probabilities(self.tasks)
-            reached = self._divergence(tables)
-            if abs(reached - self.kl) <= KL_TOLERANCE * self.kl:
-                break
-            low, high = (size, high) if reached < self.kl else (low, size)
-            # the divergence is nearly quadratic in the step size; where it is not, the bracket is bisected
-            guess = size * float(np.clip(np.sqrt(self.kl / max(reached, 1e-12)), 0.125, 8.0))
-            size = guess if low < guess < high else 0.5 * (low + high)
+            return (moved, tables), self._divergence(tables)
+
+        (moved, tables), _ = search_step(attempt, self.kl, 0.01 / scale, tolerance=KL_TOLERANCE, trials=MAX_TRIALS)
         return _success(moved, self.tasks, tables) - self.before[0], self._held_out(moved) - self.before[1]
 
     def _divergence(self, tables: Sequence[Floats]) -> float:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.base import View
 from creditflow.agents.language_model.agent import Conversations
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.envs.core import AgentEnv
@@ -22,24 +20,12 @@ from creditflow.train.bench.language_model.suite.families import (
     family_tasks,
     open_family,
 )
+from creditflow.train.bench.language_model.tables import PromptTable, prompt_ids, with_action
 from creditflow.train.run.assemble import scratch_tokenizer
 
-__all__ = ["PromptedTask", "answer_tokens", "family_tokenizer", "prompted_task", "prompted_tasks"]
+__all__ = ["answer_tokens", "family_tokenizer", "prompted_task", "prompted_tasks"]
 
 TOKENIZER_TASKS = 256
-
-
-@dataclass(frozen=True, eq=False)
-class PromptedTask:
-    """A task as tables, with the prompt of a language model in each state.
-
-    Attributes:
-        mdp: the tables; the last action is the invalid one, which uses a turn and changes nothing else.
-        prompts: int32 (L_s,) for each of the S acting states.
-    """
-
-    mdp: FiniteMDP
-    prompts: tuple[NDArray[np.int32], ...]
 
 
 @lru_cache(maxsize=4)
@@ -66,7 +52,7 @@ def answer_tokens(name: str, actions: tuple[str, ...]) -> tuple[NDArray[np.int64
 
 
 @lru_cache(maxsize=16)
-def prompted_tasks(name: str, split: Split, count: int) -> tuple[PromptedTask, ...]:
+def prompted_tasks(name: str, split: Split, count: int) -> tuple[PromptTable, ...]:
     """The first ``count`` tasks of a split of a family, with prompts."""
     family = open_family(name)
     env = bare_env(family)
@@ -74,7 +60,7 @@ def prompted_tasks(name: str, split: Split, count: int) -> tuple[PromptedTask, .
     return tuple(prompted_task(task, env, conversations) for task in family_tasks(name, split, count))
 
 
-def prompted_task(task: Task, env: AgentEnv[Any, Any, Any], conversations: Conversations) -> PromptedTask:
+def prompted_task(task: Task, env: AgentEnv[Any, Any, Any], conversations: Conversations) -> PromptTable:
     """Tabulate a task and build the prompt of every acting state.
 
     Raises:
@@ -83,18 +69,8 @@ def prompted_task(task: Task, env: AgentEnv[Any, Any, Any], conversations: Conve
     env.reset(options={"task_id": task.task_id, "task": dict(task.content)})
     mdp = tabulate(env)
     prompts = _prompts(mdp, env, conversations)
-    stay = np.repeat(np.arange(mdp.size, dtype=np.int32)[:, None, None], mdp.next_states.shape[2], axis=2)
-    certain = np.zeros(stay.shape)
-    certain[:, :, 0] = 1.0
-    return PromptedTask(
-        replace(
-            mdp,
-            actions=(*mdp.actions, ""),
-            next_states=np.concatenate([mdp.next_states, stay], axis=1),
-            transition_probs=np.concatenate([mdp.transition_probs, certain], axis=1),
-        ),
-        prompts,
-    )
+    # "" is the invalid action: it uses a turn and changes nothing else
+    return PromptTable(with_action(mdp, "", np.arange(mdp.size, dtype=np.int32)), prompts)
 
 
 def _prompts(
@@ -103,11 +79,10 @@ def _prompts(
     """The prompt of each acting state, from its observation; the states are visited once, by snapshots."""
     snapshots: dict[int, str] = {mdp.start: env.get_state()}
     prompts: dict[int, NDArray[np.int32]] = {}
-    rng = np.random.default_rng(0)
     pending = [mdp.start]
     for state in pending:  # grows while it is iterated
         observation, info = env.set_state(snapshots[state])
-        prompts[state] = conversations.build_prompt(View(observation, info, (), env, rng)).ids
+        prompts[state] = prompt_ids(conversations, env, observation, info)
         for action, after in enumerate(mdp.next_states[state, :, 0].tolist()):
             if after < mdp.size and after not in snapshots:
                 env.set_state(snapshots[state])

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from creditflow.train.bench.language_model.suite.families import Split, open_family
 from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy, load_parameters, parameter_vector
 from creditflow.train.bench.language_model.suite.prompted_tasks import (
-    PromptedTask,
     answer_tokens,
     family_tokenizer,
     prompted_tasks,
 )
 from creditflow.train.bench.language_model.suite.work import LanguageModelWork
+from creditflow.train.bench.language_model.tables import PromptTable
 from creditflow.train.policy.network.scratch import build_model
 
 __all__ = ["Setting", "open_setting", "parameters_of", "parameters_text"]
@@ -37,8 +37,8 @@ class Setting:
     """
 
     model: Any
-    pool: tuple[PromptedTask, ...]
-    held_out: tuple[PromptedTask, ...]
+    pool: tuple[PromptTable, ...]
+    held_out: tuple[PromptTable, ...]
     answers: tuple[NDArray[np.int64], ...]
     judged: int
 

@@ -12,8 +12,8 @@ from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.policies import noisy_expert
 from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy
-from creditflow.train.bench.language_model.suite.prompted_tasks import PromptedTask
 from creditflow.train.bench.language_model.suite.work import WarmUpWork
+from creditflow.train.bench.language_model.tables import PromptTable
 from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.settings.update import OptimizerConfig
 
@@ -21,7 +21,7 @@ __all__ = ["demonstrated_states", "expert_table", "imitate"]
 
 
 def demonstrated_states(
-    tasks: Sequence[PromptedTask], episodes: int, noise: float, rng: np.random.Generator
+    tasks: Sequence[PromptTable], episodes: int, noise: float, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
     """Indices (task, state) of the states that the noisy expert visits, without repetition.
 
