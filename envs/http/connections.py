@@ -54,11 +54,11 @@ class GuardedConnection(H11Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._discarded = 0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept the connection if there is room, else respond 503."""
         full = len(self.connections) >= self.limits.connections and not self._make_room()
-        self._link = transport
-        super().connection_made(cast("asyncio.Transport", _Lingering(transport, lambda: self._enter("closing"))))
+        self._link = cast("asyncio.Transport", transport)  # of a stream
+        super().connection_made(cast("asyncio.Transport", _Lingering(self._link, lambda: self._enter("closing"))))
         self._enter("header")
         self._watch()
         if full:

@@ -17,7 +17,7 @@ _PLAIN: Final = tuple(f"{_TAG}{name}" for name in ("null", "bool", "int", "float
 _UNSUPPORTED: Final = tuple(f"{_TAG}{name}" for name in ("timestamp", "merge", "value"))
 
 
-class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML is not typed
+class PlainLoader(yaml.SafeLoader):
     """A loader of plain data.
 
     Args:

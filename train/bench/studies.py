@@ -18,7 +18,7 @@ __all__ = ["KEYS", "REGIMES", "Keys", "Regime", "Study"]
 
 Regime = Literal["table per task", "shared policy", "language model"]
 Keys = Literal["distinct", "aliased", "fresh"]
-Values = Sequence[Sequence[float]]
+Values = Sequence[Sequence[float | None]]  # None is nan, which JSON lacks
 
 REGIMES: Final[tuple[str, ...]] = get_args(Regime)
 KEYS: Final[tuple[str, ...]] = get_args(Keys)

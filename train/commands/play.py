@@ -9,11 +9,14 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import OracleLimitError
 from creditflow.train.commands.arguments.options import add_env_arguments, bare_env, env_arguments
+
+if TYPE_CHECKING:
+    from creditflow.envs.webshop.env import WebShopEnv
 
 __all__ = ["add_arguments", "run"]
 
@@ -75,13 +78,11 @@ def run(args: argparse.Namespace) -> int:
 def _serve(env: AgentEnv[Any, Any, Any], args: argparse.Namespace) -> int:
     """Serve the shop as a web page, until interrupted."""
     from creditflow.envs.http import bound, serve, url_of
-    from creditflow.envs.webshop.env import WebShopEnv
     from creditflow.envs.webshop.pages.web import PageLimits, create_shop_app
 
-    assert isinstance(env, WebShopEnv)  # noqa: S101 - env_name is webshop
     limits = PageLimits()
     with bound("127.0.0.1", args.port) as sock:
-        app = create_shop_app(env, seed=args.seed, limits=limits)
+        app = create_shop_app(cast("WebShopEnv", env), seed=args.seed, limits=limits)
         sock.listen()  # a reader of the next line may connect at once
         print(f"{url_of(sock)}  (Ctrl-C ends)", flush=True)
         serve(app, sock, "shop", seconds=limits.seconds)

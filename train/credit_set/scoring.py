@@ -94,8 +94,11 @@ def _statistics(
     truth: _Truth, scores: Floats, predictions: Sequence[Prediction]
 ) -> dict[str, Callable[[Indices], float]]:
     """Every metric by name, as a function of the indices of the turns over which it is computed."""
-    undefined: Callable[[Indices], float] = lambda _: float("nan")  # noqa: E731 - one of several functions of a table
-    found = dict.fromkeys(METRICS, undefined)
+
+    def undefined(_: Indices) -> float:
+        return float("nan")
+
+    found: dict[str, Callable[[Indices], float]] = dict.fromkeys(METRICS, undefined)
     found["auroc"] = lambda i: _auroc(scores[i], truth, i)
     found["spearman"] = lambda i: spearman(scores[i], truth.advantage[i])
     if all(one.alternatives for one in predictions):

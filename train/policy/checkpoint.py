@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 CHECKPOINT_VERSION: Final = 1
+Phase = Literal["sft", "rl"]
 PHASES: Final = ("sft", "rl")
 _NAME: Final = re.compile(r"(sft|rl)-(\d{7})")
 
@@ -46,7 +47,7 @@ class Progress:
         done: number of finished optimiser steps (SFT) or iterations (RL).
     """
 
-    phase: Literal["sft", "rl"]
+    phase: Phase
     done: int
 
     @property
@@ -136,7 +137,7 @@ def load_checkpoint(path: Path, model: Any, optimizer: Any | None = None) -> Pro
 def _found(folder: Path) -> list[Progress]:
     names = [entry.name for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
     matches = [_NAME.fullmatch(name) for name in names]
-    return sorted(Progress(m[1], int(m[2])) for m in matches if m)  # type: ignore[arg-type]  # the pattern says so
+    return sorted(Progress(cast("Phase", m[1]), int(m[2])) for m in matches if m)
 
 
 def _weights(model: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ __all__ = ["Critic", "count_value_targets", "explained_variance", "open_critic",
 HEAD_FILE, DESCRIPTION_FILE, VERSION = "value_head.safetensors", "creditflow_critic.json", 1
 
 
-class Critic(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
+class Critic(torch.nn.Module):
     """The value function: a linear head on a decoder.
 
     Args:

@@ -16,7 +16,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr, unknown_name_error
 from creditflow.envs.reading.failures import loading
@@ -26,9 +26,12 @@ from creditflow.envs.reading.plain_data import check_plain
 from creditflow.envs.reading.streams import read_text
 from creditflow.envs.reading.yaml_text import parse_yaml
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 __all__ = ["load_mapping", "read_dataclass", "to_plain_data", "write_yaml"]
 
-T = TypeVar("T")
+T = TypeVar("T", bound="DataclassInstance")
 
 
 def load_mapping(path: str | Path) -> dict[str, Any]:
@@ -70,7 +73,7 @@ def read_dataclass(kind: type[T], data: Any, where: str = "") -> T:
     if not isinstance(data, Mapping):
         raise ConfigError(f"{where or 'the config'} must be a mapping, got {short_repr(data)}")
     hints = get_type_hints(kind)
-    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]  # a dataclass, as documented
+    known = {field.name: field for field in fields(kind)}
     values: dict[str, Any] = {}
     for name, value in data.items():
         full = f"{where}.{name}" if where else str(name)
@@ -96,8 +99,8 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         if value not in arguments:
             raise unknown_name_error(f"value of {where}", str(value), map(str, arguments))
         return value
-    if is_dataclass(hint):
-        return read_dataclass(hint, {} if value is None else value, where)  # type: ignore[arg-type]  # narrowed above
+    if isinstance(hint, type) and is_dataclass(hint):
+        return read_dataclass(hint, {} if value is None else value, where)
     if origin is tuple:
         any_length = len(arguments) == 2 and arguments[1] is Ellipsis
         if not isinstance(value, list | tuple) or not (any_length or len(value) == len(arguments)):

@@ -22,8 +22,8 @@ def open_text(source: str | os.PathLike[str] | IO[str]) -> Iterator[tuple[IO[str
         TrajectoryError: the file does not exist or is a folder.
         DataError: the file cannot be read; while reading: a damaged archive or a decompression bomb.
     """
-    if hasattr(source, "read"):
-        yield source, getattr(source, "name", "<stream>")  # type: ignore[misc]  # narrowed by hasattr
+    if not isinstance(source, str | os.PathLike):
+        yield source, getattr(source, "name", "<stream>")
         return
     path = Path(source)
     if path.is_dir():

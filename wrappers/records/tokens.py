@@ -70,5 +70,3 @@ class Tokens:
             and self.values.keys() == other.values.keys()
             and all(np.array_equal(self.values[name], other.values[name]) for name in self.values)
         )
-
-    __hash__ = None  # type: ignore[assignment]  # arrays are not hashable

@@ -61,7 +61,7 @@ def spacy_tagger(model: str = "en_core_web_sm") -> Tagger:
         MissingExtraError: spaCy or the model is not installed.
     """
     try:
-        import spacy  # type: ignore[import-not-found,unused-ignore]  # optional
+        import spacy
 
         pipeline = spacy.load(model)
     except (ImportError, OSError) as error:

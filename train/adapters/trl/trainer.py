@@ -87,7 +87,7 @@ RESERVED_ARGUMENTS = frozenset(
 )  # fmt: skip
 
 
-class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
+class CreditGRPOTrainer(GRPOTrainer):
     """GRPO with per-turn credit.
 
     Args:
@@ -197,7 +197,7 @@ class CreditGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             write_agent_file(folder / AGENT_FILE, self.credit_play.prompting, sampling)
 
 
-class _EpochOrder(Sampler[int]):  # type: ignore[misc]  # torch is not typed for the checker
+class _EpochOrder(Sampler[int]):
     """A sampler whose order is a function of seed and epoch, so that a resumed run continues at the same place."""
 
     def __init__(self, sampler: Any, trainer: Any) -> None:

@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 
 @register(NAME)
-class CreditAgentLoop(AgentLoopBase):  # type: ignore[misc]  # verl is not typed
+class CreditAgentLoop(AgentLoopBase):
     """Plays one episode.
 
     Args:

@@ -26,7 +26,7 @@ FORMAT_VERSION: Final = 1
 GAIN: Final = 12.0  # of the mean over a turn's tokens, of which only a few are informative
 
 
-class SuccessModel(torch.nn.Module):  # type: ignore[misc]  # torch is Any where it is not installed
+class SuccessModel(torch.nn.Module):
     """Backbone and head.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -39,7 +39,7 @@ class Sampling:
 
     batch: int
     size: int
-    loss: LossConfig = LossConfig()  # noqa: RUF009 - frozen
+    loss: LossConfig = field(default_factory=LossConfig)
     key: Literal["state", "text"] = "state"
     fresh: bool = False
 

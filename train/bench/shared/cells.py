@@ -202,7 +202,7 @@ def assemble(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> dict[str, 
             cell.batch,
             cell.size,
             cell.condition,
-            endpoints,  # type: ignore[arg-type]  # None is nan in JSON
+            endpoints,
         ).to_json(),
         "curves": {name: [_rounded(side) for side in x.mean(axis=0)] for name, x in learned.items()},
         "states": float(np.mean([part["states"] for part in parts])),

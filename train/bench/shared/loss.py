@@ -8,13 +8,14 @@ w from the loss aggregation (``token_weights``). Its negative gradient is Σ_sa 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.exact.simulate import ArrayGroup
-from creditflow.train.settings.update import LossConfig
+from creditflow.train.settings.update import LossAggregation, LossConfig
 from creditflow.wrappers.credit import Credit
 from creditflow.wrappers.credit.base import Aggregation
 
@@ -59,14 +60,23 @@ class LossTurns(NamedTuple):
         return self._replace(advantage=self.advantage / root) if root > 0.0 else self
 
 
-def loss_turns(groups: Sequence[ArrayGroup], credits_: Sequence[Credit], aggregation: str = "auto") -> LossTurns:
+def loss_turns(
+    groups: Sequence[ArrayGroup], credits_: Sequence[Credit], aggregation: Literal["auto", LossAggregation] = "auto"
+) -> LossTurns:
     """The turns of an update's groups that are in the loss mask; the others are dropped, as a trainer drops their tokens.
 
     Args:
         groups: one group per task of the update.
         credits_: their credit.
         aggregation: a loss aggregation, or "auto" for the scheme's own.
+
+    Raises:
+        ConfigError: the aggregation is "constant".
     """
+    if aggregation == "constant":
+        raise ConfigError(
+            "the aggregation 'constant' is not defined for table policies, whose turns have one token each"
+        )
     firsts = np.cumsum([0, *(group.mdp.size for group in groups)])
     members = np.cumsum([0, *(len(group) for group in groups)])
     mask = np.concatenate([given.flat_loss_mask for given in credits_])
@@ -81,7 +91,7 @@ def loss_turns(groups: Sequence[ArrayGroup], credits_: Sequence[Credit], aggrega
     )
     action = np.concatenate([group.chosen for group in groups])[mask].astype(np.int64)
     advantage = np.concatenate([given.flat_advantages for given in credits_])[mask]
-    chosen: Aggregation = credits_[0].aggregation if aggregation == "auto" else aggregation  # type: ignore[assignment]  # the setting's other values
+    chosen = credits_[0].aggregation if aggregation == "auto" else aggregation
     return LossTurns(state, action, trajectory, advantage, chosen)
 
 
