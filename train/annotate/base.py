@@ -28,6 +28,7 @@ __all__ = [
     "Provenance",
     "TurnAnnotator",
     "boundaries",
+    "members_of",
 ]
 
 
@@ -125,6 +126,11 @@ class TurnAnnotator:
     token_names: tuple[str, ...] = ()
 
 
+def members_of(groups: Sequence[Group]) -> list[tuple[Group, int]]:
+    """Every trajectory as its group and its index there, in order."""
+    return [(group, index) for group in groups for index in range(len(group))]
+
+
 class EpisodeAnnotator(TurnAnnotator, ABC):
     """Base of annotators that annotate one trajectory at a time, such as those that replay it."""
 
@@ -134,7 +140,7 @@ class EpisodeAnnotator(TurnAnnotator, ABC):
         Raises:
             AnnotationError: an episode cannot be annotated, such as one of another environment.
         """
-        return [self.annotate_member(group, index) for group in groups for index in range(len(group))]
+        return [self.annotate_member(group, index) for group, index in members_of(groups)]
 
     @abstractmethod
     def annotate_member(self, group: Group, index: int) -> Annotations:

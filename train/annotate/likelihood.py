@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.text.plain_text import plain_text
-from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator, boundaries
+from creditflow.train.annotate.base import (
+    AnnotationError,
+    Annotations,
+    Provenance,
+    TurnAnnotator,
+    boundaries,
+    members_of,
+)
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.histories import text_histories, token_histories
 from creditflow.train.annotate.registry import Context, settings_of
@@ -81,7 +88,7 @@ class LikelihoodAnnotator(TurnAnnotator):
         Raises:
             AnnotationError: a task without answers, a log without texts (or tokens), a history that is too long.
         """
-        questions = [(group, i, self._answers(group)) for group in groups for i in range(len(group))]
+        questions = [(group, i, self._answers(group)) for group, i in members_of(groups)]
         jobs, owners = [], []
         for number, (group, i, answers) in enumerate(questions):
             for point, ids in enumerate(self._points(group, i)):

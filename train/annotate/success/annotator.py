@@ -15,6 +15,7 @@ from creditflow.train.annotate.base import (
     Provenance,
     TurnAnnotator,
     boundaries,
+    members_of,
 )
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
@@ -57,7 +58,7 @@ class SuccessAnnotator(TurnAnnotator):
         """
         from creditflow.train.annotate.success.predict import predict_success
 
-        members = [(group, i) for group in groups for i in range(len(group))]
+        members = members_of(groups)
         episodes = [self._encoder.encode_member(group, i) for group, i in members]
         annotations = []
         for (group, i), success in zip(

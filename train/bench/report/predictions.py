@@ -6,16 +6,15 @@ true nor false.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS
 from creditflow.train.bench.report.sanity import MAX_STANDARD_ERRORS, exceptions
+from creditflow.train.bench.report.stated import load_stated
 from creditflow.train.bench.report.summary import correlations
 from creditflow.train.statistics import ClusteredMean, crossed_mean
 
@@ -48,9 +47,7 @@ class _Study:
 
 def load_predictions() -> dict[str, Any]:
     """The predictions as written before the run."""
-    text = (files("creditflow.train.bench.report") / "predictions.json").read_text(encoding="utf-8")
-    data: dict[str, Any] = json.loads(text)
-    return data
+    return load_stated("predictions")
 
 
 def check_predictions(cells: Cells) -> list[dict[str, Any]]:

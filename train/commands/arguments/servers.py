@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import argparse
+from typing import Protocol
 
 from creditflow.train.commands.arguments.options import positive
 
 __all__ = ["add_server_arguments"]
 
 
-def add_server_arguments(
-    parser: argparse.ArgumentParser, *, port: int, pending: int, seconds: float, body: int, queued: str
-) -> None:
+class ServerLimits(Protocol):
+    """Limits that every server has."""
+
+    @property
+    def pending(self) -> int:
+        """Items that may wait or run."""
+        ...
+
+    @property
+    def seconds(self) -> float:
+        """Longest time of a request."""
+        ...
+
+    @property
+    def body(self) -> int:
+        """Bytes of a request."""
+        ...
+
+
+def add_server_arguments(parser: argparse.ArgumentParser, limits: ServerLimits, *, port: int, queued: str) -> None:
     """Define the address and the limits of a server.
 
     Args:
         parser: the command's parser.
-        port, pending, seconds, body: default values.
+        limits: default limits.
+        port: default port.
         queued: what waits in the queue, in the plural ("queries").
     """
     parser.add_argument(
@@ -35,18 +54,18 @@ def add_server_arguments(
     parser.add_argument(
         "--max-pending",
         type=positive,
-        default=pending,
-        help=f"maximum number of queued {queued}; more get status 503 (default {pending})",
+        default=limits.pending,
+        help=f"maximum number of queued {queued}; more get status 503 (default {limits.pending})",
     )
     parser.add_argument(
         "--max-seconds",
         type=float,
-        default=seconds,
-        help=f"time limit of a request in seconds; then status 504 (default {seconds:g})",
+        default=limits.seconds,
+        help=f"time limit of a request in seconds; then status 504 (default {limits.seconds:g})",
     )
     parser.add_argument(
         "--max-body",
         type=positive,
-        default=body,
-        help=f"maximum size of a request in bytes; larger ones get status 413 (default {body})",
+        default=limits.body,
+        help=f"maximum size of a request in bytes; larger ones get status 413 (default {limits.body})",
     )

@@ -41,9 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch-tokens", type=positive, default=16384, help="token budget of a forward pass (default 16384)"
     )
-    add_server_arguments(
-        parser, port=8001, pending=LIMITS.pending, seconds=LIMITS.seconds, body=LIMITS.body, queued="texts"
-    )
+    add_server_arguments(parser, LIMITS, port=8001, queued="texts")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -79,9 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("both", "search_r1", "rewardflow"),
         help="request formats to accept (default both)",
     )
-    add_server_arguments(
-        parser, port=8000, pending=LIMITS.pending, seconds=LIMITS.seconds, body=LIMITS.body, queued="queries"
-    )
+    add_server_arguments(parser, LIMITS, port=8000, queued="queries")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.http.client import JsonClient
-from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator, boundaries
+from creditflow.train.annotate.base import (
+    AnnotationError,
+    Annotations,
+    Provenance,
+    TurnAnnotator,
+    boundaries,
+    members_of,
+)
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.annotate.success.serving.released_format import PLACEHOLDER, compact_text
 from creditflow.train.rollout.replay import full_episode
@@ -62,7 +69,7 @@ class RemoteSuccessAnnotator(TurnAnnotator):
             AnnotationError: a wrong number of values, values that are not probabilities, or the model changed meanwhile.
         """
         annotations = []
-        members = [(group, i) for group in groups for i in range(len(group))]
+        members = members_of(groups)
         for start in range(0, len(members), self._batch):
             chosen = members[start : start + self._batch]
             episodes = [full_episode(group, i) if group.trajectories[i].turns else () for group, i in chosen]
@@ -106,7 +113,7 @@ class PicaServerAnnotator(TurnAnnotator):
             AnnotationError: a log without texts, a text that contains the placeholder, a wrong number of values, or values
                 that are not probabilities.
         """
-        members = [(group, i) for group in groups for i in range(len(group)) if group.trajectories[i].turns]
+        members = [(group, i) for group, i in members_of(groups) if group.trajectories[i].turns]
         texts = [
             text_with_placeholders(
                 group.task.get("question"),

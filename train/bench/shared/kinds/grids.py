@@ -9,7 +9,7 @@ grid four times as large, with three times as many turns.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -84,9 +84,7 @@ def _shortest_ways(layout: GridLayout, goal: Cell) -> dict[int, list[Cell]]:
 
 def _depths_from(layout: GridLayout, cell: Cell) -> dict[Cell, int]:
     """Turns from every cell to this one; on an open grid every move can be reversed."""
-    swapped = {cell: "S", layout.start: "."}
-    rows = ["".join(swapped.get((r, c), symbol) for c, symbol in enumerate(row)) for r, row in enumerate(layout.rows)]
-    return floor_depths(replace(layout, rows=tuple(rows)))
+    return floor_depths(_changed(layout, {cell: "S", layout.start: "."}))
 
 
 def _way_around(layout: GridLayout, goal: Cell, cells: list[Cell]) -> bool:
@@ -96,10 +94,13 @@ def _way_around(layout: GridLayout, goal: Cell, cells: list[Cell]) -> bool:
 
 def _depths_without(layout: GridLayout, cells: Sequence[Cell]) -> dict[Cell, int]:
     """Turns from the start to every cell, with walls in place of ``cells``."""
-    rows = [
-        "".join("#" if (r, c) in cells else symbol for c, symbol in enumerate(row)) for r, row in enumerate(layout.rows)
-    ]
-    return floor_depths(replace(layout, rows=tuple(rows)))
+    return floor_depths(_changed(layout, dict.fromkeys(cells, "#")))
+
+
+def _changed(layout: GridLayout, symbols: Mapping[Cell, str]) -> GridLayout:
+    """The layout with other symbols in some cells."""
+    rows = ["".join(symbols.get((r, c), symbol) for c, symbol in enumerate(row)) for r, row in enumerate(layout.rows)]
+    return replace(layout, rows=tuple(rows))
 
 
 def graded(layout: GridLayout) -> tuple[FiniteMDP, Parts] | None:
