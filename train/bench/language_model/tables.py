@@ -8,9 +8,9 @@ represents them all.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from creditflow.agents.base import View
 from creditflow.agents.language_model.agent import Conversations, LanguageModelAgent
 from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError, OracleLimitError, short_repr
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.bench.exact.mdp import FiniteMDP, explore
 from creditflow.train.bench.language_model.from_rules import table_from_rules
+from creditflow.train.bench.language_model.walk import Name, Result, Walk
 from creditflow.wrappers.invalid_actions import Policy
 from creditflow.wrappers.records.trajectory import Turn
 
@@ -152,16 +153,22 @@ def walked_table(
     check_prompting(agent, env, invalid_actions)
     if env.spec is not None and env.spec.nondeterministic:
         raise ConfigError(f"{env.env_name} is stochastic, so it cannot be tabulated from snapshots")
-    walk = _Walk(agent, env, task, invalid_actions == "terminate", max_states)
+    walk = Walk(
+        env,
+        task,
+        partial(_prompt, agent, env),
+        invalid_ends=invalid_actions == "terminate",
+        max_states=max_states,
+    )
     found, results = walk.found, walk.results
     listed = tuple(dict.fromkeys(action for row in results.values() for action in row if action))
-    order = list[_Name]()
+    order = list[Name]()
 
-    def result(name: _Name, action: int) -> _Result:
+    def result(name: Name, action: int) -> Result:
         row = results[name]
         return row.get(listed[action], row[""]) if action < len(listed) else row[""]
 
-    def keys(name: _Name) -> tuple[str, str]:
+    def keys(name: Name) -> tuple[str, str]:
         order.append(name)  # in the order of the states
         return name.state_key, found[name].info["text_key"]
 
@@ -179,89 +186,6 @@ def walked_table(
     admissible = np.array([[action in results.get(name, ()) for action in mdp.actions] for name in acting], np.bool_)
     mdp = replace(mdp, invalid=len(listed), admissible=admissible)
     return PromptTable(mdp, tuple(found[name].prompt for name in acting))
-
-
-class _Name(NamedTuple):
-    """What makes two situations one state."""
-
-    state_key: str
-    observation: str
-    memory: str
-    prompt: bytes
-    end: str
-
-
-_Result = tuple[_Name, float | None, bool]
-
-
-class _Situation(NamedTuple):
-    """One way to reach a state, with the fewest turns: its snapshot, info and prompt."""
-
-    snapshot: str
-    info: dict[str, Any]
-    prompt: NDArray[np.int32]
-
-
-class _Walk:
-    """All states within the turn limit, and the results of admissible actions and of the invalid one, "", in each.
-
-    Attributes:
-        start: the initial state.
-        found: how each state was first reached.
-        results: the result of each action by state; missing for states that are reached in the last turn.
-    """
-
-    def __init__(
-        self, agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], task: Task, invalid_ends: bool, max_states: int
-    ) -> None:
-        self.agent, self.env, self.invalid_ends = agent, env, invalid_ends
-        self.found: dict[_Name, _Situation] = {}
-        self.results: dict[_Name, dict[str, _Result]] = {}
-        self.start = self._visit(*env.reset(options={"task": dict(task.content)}), 0)
-        depths = {self.start: 0}
-        queue = deque([self.start])
-        while queue:
-            name = queue.popleft()
-            if depths[name] >= env.max_steps:
-                continue
-            row = {action: self._step(name, action, depths[name]) for action in self._actions(name)}
-            self.results[name] = row
-            for after, score, _ in row.values():
-                if score is None and after not in depths:
-                    depths[after] = depths[name] + 1
-                    queue.append(after)
-            if len(depths) > max_states:
-                raise OracleLimitError(
-                    f"task {task.task_id}: more than {max_states} states can be reached; raise the limit (--max-states)"
-                )
-
-    def _actions(self, name: _Name) -> tuple[str, ...]:
-        return (*self.found[name].info["admissible_actions"], "")
-
-    def _step(self, name: _Name, action: str, turns: int) -> _Result:
-        env = self.env
-        env.set_state(self.found[name].snapshot)
-        observation, _, terminated, _, info = env.step(action)
-        if info["action_valid"] == (action == ""):
-            raise ConfigError(
-                f"{env.env_name} {'rejects its own action' if action else 'accepts'} {short_repr(action)} as a text; construct "
-                "it with text actions"
-            )
-        if not action and self.invalid_ends:
-            return self._visit(observation, info, turns + 1, "format"), float(info["score"]), False
-        after = self._visit(observation, info, turns + 1, "task" if terminated else "")
-        return after, float(info["score"]) if terminated else None, bool(info["success"])
-
-    def _visit(self, observation: Any, info: dict[str, Any], turns: int, end: str = "") -> _Name:
-        if end:
-            name = _Name(info["state_key"], "", "", b"", end)
-            self.found.setdefault(name, _Situation("", info, np.zeros(0, np.int32)))
-            return name
-        prompt = _prompt(self.agent, self.env, observation, info, turns)
-        name = _Name(info["state_key"], observation, self.env.observation_memory, prompt.tobytes(), "")
-        if name not in self.found:
-            self.found[name] = _Situation(self.env.get_state(), info, prompt)
-        return name
 
 
 def prompt_ids(

@@ -1,0 +1,112 @@
+"""All situations of one task, reached through snapshots of any deterministic environment."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.core import AgentEnv
+from creditflow.envs.errors import ConfigError, OracleLimitError, short_repr
+from creditflow.envs.tasks import Task
+
+__all__ = ["Name", "Prompt", "Result", "Situation", "Walk"]
+
+Prompt = Callable[[Any, dict[str, Any], int], NDArray[np.int32]]
+
+
+class Name(NamedTuple):
+    """What makes two situations one state."""
+
+    state_key: str
+    observation: str
+    memory: str
+    prompt: bytes
+    end: str
+
+
+Result = tuple[Name, float | None, bool]
+
+
+class Situation(NamedTuple):
+    """One way to reach a state, with the fewest turns: its snapshot, info and prompt."""
+
+    snapshot: str
+    info: dict[str, Any]
+    prompt: NDArray[np.int32]
+
+
+class Walk:
+    """All states within the turn limit, and the results of admissible actions and of the invalid one, "", in each.
+
+    Args:
+        env: plays the task; it is reset.
+        task: task to walk through.
+        prompt: the prompt for an observation and its info after a number of turns.
+        invalid_ends: whether the invalid action ends the episode.
+        max_states: most acting states.
+
+    Raises:
+        ConfigError: the environment does not accept its own actions as texts.
+        OracleLimitError: more than ``max_states`` states.
+
+    Attributes:
+        start: the initial state.
+        found: how each state was first reached.
+        results: the result of each action by state; missing for states that are reached in the last turn.
+    """
+
+    def __init__(
+        self, env: AgentEnv[Any, Any, Any], task: Task, prompt: Prompt, *, invalid_ends: bool, max_states: int
+    ) -> None:
+        self.env, self.prompt, self.invalid_ends = env, prompt, invalid_ends
+        self.found: dict[Name, Situation] = {}
+        self.results: dict[Name, dict[str, Result]] = {}
+        self.start = self._visit(*env.reset(options={"task": dict(task.content)}), 0)
+        depths = {self.start: 0}
+        queue = deque([self.start])
+        while queue:
+            name = queue.popleft()
+            if depths[name] >= env.max_steps:
+                continue
+            row = {action: self._step(name, action, depths[name]) for action in self._actions(name)}
+            self.results[name] = row
+            for after, score, _ in row.values():
+                if score is None and after not in depths:
+                    depths[after] = depths[name] + 1
+                    queue.append(after)
+            if len(depths) > max_states:
+                raise OracleLimitError(
+                    f"task {task.task_id}: more than {max_states} states can be reached; raise the limit (--max-states)"
+                )
+
+    def _actions(self, name: Name) -> tuple[str, ...]:
+        return (*self.found[name].info["admissible_actions"], "")
+
+    def _step(self, name: Name, action: str, turns: int) -> Result:
+        env = self.env
+        env.set_state(self.found[name].snapshot)
+        observation, _, terminated, _, info = env.step(action)
+        if info["action_valid"] == (action == ""):
+            raise ConfigError(
+                f"{env.env_name} {'rejects its own action' if action else 'accepts'} {short_repr(action)} as a text; construct "
+                "it with text actions"
+            )
+        if not action and self.invalid_ends:
+            return self._visit(observation, info, turns + 1, "format"), float(info["score"]), False
+        after = self._visit(observation, info, turns + 1, "task" if terminated else "")
+        return after, float(info["score"]) if terminated else None, bool(info["success"])
+
+    def _visit(self, observation: Any, info: dict[str, Any], turns: int, end: str = "") -> Name:
+        if end:
+            name = Name(info["state_key"], "", "", b"", end)
+            self.found.setdefault(name, Situation("", info, np.zeros(0, np.int32)))
+            return name
+        prompt = self.prompt(observation, info, turns)
+        name = Name(info["state_key"], observation, self.env.observation_memory, prompt.tobytes(), "")
+        if name not in self.found:
+            self.found[name] = Situation(self.env.get_state(), info, prompt)
+        return name
