@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from creditflow.train.bench.report.contrasts import against
+from creditflow.train.bench.report.contrasts import Measure, against
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import baseline
 from creditflow.train.bench.report.tables.contrasts import contrast_table
@@ -19,6 +19,10 @@ ENDPOINTS: Final = {"area": "area", "final": "final success"}
 ALL: Final = "mean of all studies"
 
 
+def _ordered_by(measure: Measure, schemes: Sequence[str]) -> list[str]:
+    return ordered(schemes, lambda name: measure(name, "").mean)
+
+
 def rival_tables(suite: Mapping[str, Any], own: Sequence[str]) -> list[Table]:
     """All schemes against the baseline, pooled and by study; then each scheme of ``own`` against all other methods by study."""
     studies = [Study.from_json(row) for row in suite["studies"]]
@@ -29,7 +33,7 @@ def rival_tables(suite: Mapping[str, Any], own: Sequence[str]) -> list[Table]:
     base = baseline(schemes)
     tables = [pooled]
     for endpoint, text in ENDPOINTS.items():
-        order = ordered(schemes, lambda name, e=endpoint: over_seeds(studies, e)(name, "").mean)  # type: ignore[misc]  # a default in a lambda
+        order = _ordered_by(over_seeds(studies, endpoint), schemes)
         tables.append(_by_study(studies, endpoint, f"{text} over {base}, by study", base, (*order, *controls), schemes))
     for name in (n for n in own if n in methods):
         others = [other for other in (*schemes, *controls) if other != name]
