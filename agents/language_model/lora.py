@@ -133,11 +133,7 @@ def save_adapter(model: Any, folder: Path, base: str) -> None:
     config = model.peft_config[NAME]
     config.base_model_name_or_path, config.task_type = base, "CAUSAL_LM"
     config.save_pretrained(str(folder))
-    tensors = {
-        PREFIX + name.replace(f".{NAME}.", "."): parameter.detach().contiguous()
-        for name, parameter in model.named_parameters()
-        if ".lora_" in name
-    }
+    tensors = {name: parameter.detach().contiguous() for name, parameter in _tensors(model).items()}
     save_file(tensors, folder / ADAPTER_WEIGHTS, metadata={"format": "pt"})
 
 
@@ -175,22 +171,40 @@ def load_adapter(model: Any, folder: str | Path) -> None:
     with loading(f"{place}: not a readable LoRA adapter"):
         config = LoraConfig.from_pretrained(str(place))
         tensors = load_file(place / ADAPTER_WEIGHTS)
-    if not isinstance(config.target_modules, set) or config.rank_pattern or config.modules_to_save:
-        raise DataError(f"{place}: only adapters of one rank on named linear layers are read; merge this one with peft")
-    try:
-        inject_adapter(model, config)
-    except ConfigError as error:
-        raise DataError(f"{place}: does not fit {type(model).__name__}: {error}") from error
-    own = {
-        PREFIX + name.replace(f".{NAME}.", "."): parameter
-        for name, parameter in model.named_parameters()
-        if ".lora_" in name
-    }
+        _require_plain(config, {one.shape[0] for name, one in tensors.items() if ".lora_A." in name}, place)
+        try:
+            inject_adapter(model, config)
+        except ConfigError as error:
+            raise DataError(f"{place}: does not fit {type(model).__name__}: {error}") from error
+    own = _tensors(model)
     for name in sorted(own.keys() | tensors.keys()):
-        wanted, found = (tuple(side[name].shape) if name in side else None for side in (own, tensors))
+        wanted, found = (tuple(side[name].shape) if name in side else "none" for side in (own, tensors))
         if wanted != found:
             raise DataError(
-                f"{place}: does not fit {type(model).__name__}: {name} has shape {found or 'none'}, the model's is {wanted or 'none'}"
+                f"{place}: does not fit {type(model).__name__}: {short_repr(name, 200)} has shape {found}, the model's is {wanted}"
             )
     for name, parameter in own.items():
         parameter.data.copy_(tensors[name])
+
+
+def _tensors(model: Any) -> dict[str, Any]:
+    """The adapter's parameters by their names in a folder."""
+    named = ((name, parameter) for name, parameter in model.named_parameters() if ".lora_" in name)
+    return {PREFIX + name.replace(f".{NAME}.", "."): parameter for name, parameter in named}
+
+
+def _require_plain(config: Any, ranks: set[int], place: Path) -> None:
+    """Raise DataError unless an adapter has one rank, that of its tensors, on layers named by texts, and nothing else."""
+    targets = config.target_modules
+    named = isinstance(targets, set) and all(isinstance(name, str) for name in targets)
+    more = ("rank_pattern", "alpha_pattern", "modules_to_save", "use_dora", "lora_bias", "target_parameters")
+    found = [name for name in more if getattr(config, name, None)]
+    if not named or found or config.bias != "none":
+        raise DataError(
+            f"{place}: only plain LoRA on named linear layers is read, this adapter has {', '.join(found) or 'other layers'}; "
+            "merge it with peft and open the merged model"
+        )
+    if ranks != {config.r}:  # before layers of a damaged rank are made
+        raise DataError(
+            f"{place}: its tensors have ranks {sorted(ranks)}, its configuration says {short_repr(config.r)}"
+        )

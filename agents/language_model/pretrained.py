@@ -122,8 +122,9 @@ def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") 
 
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     if base := adapter_base(path):
-        model, tokenizer = open_pretrained(base, device=device, dtype=dtype)
-        load_adapter(model, path)
+        with naming(path):
+            model, tokenizer = open_pretrained(base, device=device, dtype=dtype)
+            load_adapter(model, path)
         return model, tokenizer
     check_model_files(path)
     tokenizer = open_tokenizer(path)

@@ -9,7 +9,7 @@
 
 The run folder contains the resolved config, checkpoints, metrics.jsonl and at the end the model, which --agent
 hf:DIR/model opens. --dry-run checks everything that can be checked without fetching a model, and prints the resolved
-config and the cost of one iteration.
+config, the cost of one iteration and a table of the GPU memory that the run needs.
 """
 
 from __future__ import annotations

@@ -25,6 +25,8 @@ from creditflow.envs.tasks import Task
 from creditflow.train.annotate.registry import ANNOTATORS
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.run.assemble import group_env_factory, make_policy, needs_texts, panel_tasks, training_tasks
+from creditflow.train.run.memory.sizes import ModelSizes, known_sizes
+from creditflow.train.run.memory.table import memory_table
 from creditflow.train.run.scheme import make_scheme
 from creditflow.train.settings.reading import to_plain_data
 from creditflow.train.settings.schema import TrainConfig
@@ -36,7 +38,7 @@ TURNS = 3  # of the smoke test
 
 
 def describe(settings: TrainConfig) -> None:
-    """Check the settings, then print the resolved config to standard output and a summary to standard error.
+    """Check the settings, then print the resolved config to standard output, a summary and the memory to standard error.
 
     Raises:
         CreditflowError: the run would fail at its start or in its first rollout.
@@ -53,7 +55,10 @@ def describe(settings: TrainConfig) -> None:
         if spec
     }
     _smoke_rollout(settings, scheme, tasks[0])
-    model = _model(settings, tasks)
+    model, sizes = _model(settings, tasks)
+    memory = (
+        memory_table(sizes, settings) if sizes is not None else "memory: the sizes of this model are not known here"
+    )
     print(yaml.safe_dump(to_plain_data(settings), sort_keys=False), end="")
     for spec, count in panels.items():
         print(f"# {count} tasks in {spec}", file=sys.stderr)
@@ -63,6 +68,7 @@ def describe(settings: TrainConfig) -> None:
         f"{settings.update.iterations} iterations of {rollout.tasks} x {rollout.group_size} episodes",
         file=sys.stderr,
     )
+    print("\n".join(f"# {line}" for line in memory.splitlines()), file=sys.stderr)
 
 
 def _check_annotator(spec: str) -> None:
@@ -114,8 +120,8 @@ def _smoke_rollout(settings: TrainConfig, scheme: Scheme, task: Task) -> None:
         scheme.assign(group)
 
 
-def _model(settings: TrainConfig, tasks: list[Task]) -> str:
-    """Describe the policy.
+def _model(settings: TrainConfig, tasks: list[Task]) -> tuple[str, ModelSizes | None]:
+    """Describe the policy; returns a line of text, and its sizes if they are known.
 
     Raises:
         ConfigError: the prompting settings do not fit the model or tokenizer.
@@ -125,14 +131,15 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> str:
         model, tokenizer = make_policy(settings, None, tasks)
         settings.prompting.conversations(tokenizer)
         _check_context(settings, model)
-        return _counted(model, tokenizer)
+        return _counted(model, tokenizer), ModelSizes.of(model.config)
     folder = _local_snapshot(settings.model.path)
     if folder is None:
         if settings.prompting.chat not in ("template", "plain"):
             raise ConfigError(
                 f"prompting.chat must be 'template' or 'plain', got {short_repr(settings.prompting.chat)}"
             )
-        return f"{settings.model.path}, which is not on this machine (the run downloads it; it was not checked)"
+        missing = f"{settings.model.path}, which is not on this machine (the run downloads it; it was not checked)"
+        return missing, known_sizes(settings.model.path)
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -145,7 +152,7 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> str:
         raise DataError(f"{folder}: has no weights (*.safetensors)")
     settings.prompting.conversations(tokenizer)
     _check_context(settings, model)
-    return _counted(model, tokenizer)
+    return _counted(model, tokenizer), ModelSizes.of(model.config)
 
 
 def _check_context(settings: TrainConfig, model: Any) -> None:

@@ -56,6 +56,19 @@ def worse_folders(good: Path, read: Callable[[Path], object], tries: int, seed: 
     return refused
 
 
+def test_a_damaged_adapter_is_opened_or_rejected_by_name(
+    trainer_of: Make, config: dict[str, Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("peft", reason="needs the extra [lora]")
+    from helpers.models.pretrained import pretrained_folder
+
+    base = pretrained_folder(tmp_path / "base")
+    data = config | {"model": {"path": str(base), "lora": {"rank": 2}}, "sft": {"episodes": 0}}
+    run = trainer_of(data, "update.iterations=0")
+    run.run()
+    assert worse_folders(run.folder / "adapter", lambda path: open_pretrained(str(path), device="cpu"), 45, seed=5)
+
+
 def test_damaged_models_and_checkpoints_are_opened_or_rejected_by_name(
     trainer_of: Make, config: dict[str, Any], tmp_path: Path
 ) -> None:

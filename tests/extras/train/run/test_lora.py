@@ -270,6 +270,14 @@ def test_an_adapter_of_another_model_is_refused(trainer_of: Make, data: dict[str
     rewrite(nameless, f'"{data["model"]["path"]}"', "null")
     with pytest.raises(DataError, match="names no base model"):
         open_pretrained(str(nameless), device="cpu")
+    ranked = variant("ranked")
+    rewrite(ranked, '"r": 4', '"r": 400000000')
+    with pytest.raises(DataError, match=r"tensors have ranks \[4\], its configuration says 400000000"):
+        open_pretrained(str(ranked), device="cpu")
+    dora = variant("dora")
+    rewrite(dora, '"use_dora": false', '"use_dora": true')
+    with pytest.raises(DataError, match=r"only plain LoRA .* has use_dora"):
+        open_pretrained(str(dora), device="cpu")
     prefix = variant("prefix")
     rewrite(prefix, '"LORA"', '"PREFIX_TUNING"')
     with pytest.raises(DataError, match="expected a LoRA adapter"):

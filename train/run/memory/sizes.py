@@ -1,0 +1,111 @@
+"""Sizes of a decoder-only language model of the Llama, Qwen2 or Qwen3 family, and the numbers of parameters that follow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+__all__ = ["KNOWN", "ModelSizes", "known_sizes"]
+
+FAMILIES: Final = {
+    "llama": (False, False),
+    "qwen2": (True, False),
+    "qwen3": (False, True),
+}  # biases of q, k, v; norms of q, k
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSizes:
+    """Sizes of a model.
+
+    Attributes:
+        family: "llama", "qwen2" or "qwen3".
+        hidden, layers, intermediate, vocabulary: as in the model's configuration.
+        heads, kv_heads, head_dim: query heads, key-value heads, and the size of each.
+        tied: whether input and output embeddings are one matrix.
+        positions: longest sequence in tokens.
+    """
+
+    family: str
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocabulary: int
+    tied: bool
+    positions: int
+
+    @classmethod
+    def of(cls, config: Any) -> Self | None:
+        """Sizes in a configuration of ``transformers``; None for another family."""
+        family = str(getattr(config, "model_type", ""))
+        if family not in FAMILIES:
+            return None
+        return cls(
+            family,
+            config.hidden_size,
+            config.num_hidden_layers,
+            config.num_attention_heads,
+            config.num_key_value_heads,
+            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
+            config.intermediate_size,
+            config.vocab_size,
+            bool(config.tie_word_embeddings),
+            config.max_position_embeddings,
+        )
+
+    @property
+    def linear(self) -> dict[str, tuple[int, int]]:
+        """(inputs, outputs) of the linear layers of one block, by name."""
+        hidden, queries, keys = self.hidden, self.heads * self.head_dim, self.kv_heads * self.head_dim
+        return {
+            "q_proj": (hidden, queries),
+            "k_proj": (hidden, keys),
+            "v_proj": (hidden, keys),
+            "o_proj": (queries, hidden),
+            "gate_proj": (hidden, self.intermediate),
+            "up_proj": (hidden, self.intermediate),
+            "down_proj": (self.intermediate, hidden),
+        }
+
+    @property
+    def block(self) -> int:
+        """Parameters of one block."""
+        bias, norm = FAMILIES[self.family]
+        matrices = sum(inputs * outputs for inputs, outputs in self.linear.values())
+        biases = (self.heads + 2 * self.kv_heads) * self.head_dim if bias else 0
+        return matrices + biases + 2 * self.hidden + (2 * self.head_dim if norm else 0)
+
+    @property
+    def decoder(self) -> int:
+        """Parameters without output layer."""
+        return self.vocabulary * self.hidden + self.layers * self.block + self.hidden
+
+    @property
+    def parameters(self) -> int:
+        """All parameters, a shared matrix once."""
+        return self.decoder + (0 if self.tied else self.vocabulary * self.hidden)
+
+    def adapter(self, rank: int, targets: Sequence[str]) -> int:
+        """Parameters of a LoRA adapter on the linear layers of these names, in every block."""
+        linear = self.linear
+        return self.layers * sum(rank * sum(linear[name]) for name in targets if name in linear)
+
+
+# config.json of each model on huggingface.co/Qwen, base and Instruct alike but for the longest sequence
+KNOWN: Final = {
+    "Qwen/Qwen2.5-0.5B": ModelSizes("qwen2", 896, 24, 14, 2, 64, 4864, 151936, True, 32768),
+    "Qwen/Qwen2.5-1.5B": ModelSizes("qwen2", 1536, 28, 12, 2, 128, 8960, 151936, True, 32768),
+    "Qwen/Qwen2.5-3B": ModelSizes("qwen2", 2048, 36, 16, 2, 128, 11008, 151936, True, 32768),
+    "Qwen/Qwen2.5-7B": ModelSizes("qwen2", 3584, 28, 28, 4, 128, 18944, 152064, False, 32768),
+    "Qwen/Qwen3-8B": ModelSizes("qwen3", 4096, 36, 32, 8, 128, 12288, 151936, False, 40960),
+}
+
+
+def known_sizes(name: str) -> ModelSizes | None:
+    """Sizes of a model by its name, without network; None if it is not known here."""
+    return KNOWN.get(re.sub(r"-(Instruct|Base)$", "", name))

@@ -1,0 +1,179 @@
+"""The memory table of a dry run: what a GPU holds in a training run, on one GPU and on eight.
+
+Weights, gradients, moments and the key-value cache are exact, from the sizes of the model. Activations and logits are upper
+estimates. The peak is what stays, and the larger of an update and a rollout, which do not meet; evaluation, whose batch is the
+panel, is not in it, nor is what CUDA and the allocator keep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from creditflow.envs.errors import unknown_name_error
+from creditflow.train.run.memory.activations import Types, logits_bytes, prefill_bytes, sampling_bytes, update_bytes
+from creditflow.train.run.memory.sizes import ModelSizes
+from creditflow.train.settings.schema import TrainConfig
+from creditflow.train.text_table import text_table
+
+__all__ = ["Layout", "Memory", "memory_of", "memory_table"]
+
+GB: Final = 1e9
+BYTES: Final = {"float32": 4, "bfloat16": 2}
+GPUS: Final = (16, 24, 40, 48, 80, 141)  # nominal GB
+USABLE: Final = 0.9  # the rest is CUDA's and the allocator's
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a run is placed: number of GPUs, and whether weights, gradients and moments are divided over them."""
+
+    gpus: int = 1
+    sharded: bool = False
+
+    def __str__(self) -> str:
+        return "1 GPU" if self.gpus == 1 else f"{self.gpus} GPUs, {'sharded' if self.sharded else 'replicated'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes on each GPU.
+
+    Attributes:
+        weights, gradients, moments: of the policy, with its adapter.
+        reference, critic: the reference policy; a separate critic with gradients and moments.
+        sampler: the sampler's own weights.
+        casts: weights in bfloat16 that autocast keeps during a pass.
+        checkpointed, stored: activations with and without gradient checkpointing.
+        logits: results of the output layer in an update.
+        cache, prefill: the sampler's key-value cache; its pass over prompts and its distributions.
+        checkpointing: whether the run recomputes activations.
+    """
+
+    weights: int
+    gradients: int
+    moments: int
+    reference: int
+    critic: int
+    sampler: int
+    casts: int
+    checkpointed: int
+    stored: int
+    logits: int
+    cache: int
+    prefill: int
+    checkpointing: bool
+
+    @property
+    def permanent(self) -> int:
+        """What stays all the time."""
+        return self.weights + self.gradients + self.moments + self.reference + self.critic + self.sampler
+
+    @property
+    def update(self) -> int:
+        """What an update adds."""
+        return self.casts + (self.checkpointed if self.checkpointing else self.stored) + self.logits
+
+    @property
+    def rollout(self) -> int:
+        """What a rollout adds."""
+        return self.cache + self.prefill
+
+    @property
+    def peak(self) -> int:
+        """The most that is held at once."""
+        return self.permanent + max(self.update, self.rollout)
+
+
+def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memory:
+    """Bytes on each GPU of a layout."""
+    model, rollout, lora = settings.model, settings.rollout, settings.model.lora
+    parts = layout.gpus if layout.sharded else 1
+    check_targets(sizes, settings)
+    base = BYTES[lora.base_dtype] if lora.rank else BYTES["float32"]
+    adapter = sizes.adapter(lora.rank, lora.target_modules)
+    trained = adapter if lora.rank else sizes.parameters
+    cast = model.autocast == "bfloat16"
+    product = BYTES["bfloat16"] if cast else base
+    converted = 0 if not lora.rank or product == BYTES["float32"] else product if cast else BYTES["float32"]
+    types = Types(base, base, product, converted)
+    weights = sizes.parameters * base + (adapter * BYTES["float32"] if lora.rank else 0)
+    sampled = base if rollout.dtype == "same" else BYTES[rollout.dtype]
+    own_weights = sampled != base or layout.sharded or settings.generation.backend == "vllm"
+    critic = 0
+    if settings.critic.kind == "separate":
+        of_critic = sizes.adapter(lora.rank, lora.target_modules) if lora.rank else sizes.decoder
+        critic = sizes.decoder * base + (of_critic * 4 if lora.rank else 0) + of_critic * 12
+    context = settings.prompting.max_context or sizes.positions
+    rows = -(
+        -max(rollout.tasks * rollout.group_size, rollout.tasks * rollout.branching.max_trajectories) // layout.gpus
+    )
+    per_token = 2 * sizes.layers * sizes.kv_heads * sizes.head_dim * sampled
+    vllm = settings.generation.backend == "vllm"  # which takes a fraction of the GPU that its settings name
+    tokens = max(settings.update.batch_tokens, context)
+    sampler_types = Types(sampled, sampled, sampled, 4 if lora.rank and sampled < 4 else 0)
+    return Memory(
+        weights=weights // parts,
+        gradients=trained * 4 // parts,
+        moments=trained * 8 // parts,
+        reference=weights // parts if settings.update.loss.kl_weight and not lora.rank else 0,
+        critic=critic // parts,
+        sampler=sizes.parameters * sampled + adapter * sampled if own_weights else 0,
+        casts=2 * sizes.parameters if cast and base > BYTES["bfloat16"] else 0,
+        checkpointed=update_bytes(sizes, types, tokens, checkpointing=True),
+        stored=update_bytes(sizes, types, tokens, checkpointing=False),
+        logits=logits_bytes(sizes, types, min(settings.update.logits_chunk, tokens)),
+        cache=0 if vllm else rows * context * per_token,
+        prefill=0
+        if vllm
+        else prefill_bytes(sizes, sampler_types, rows * _new_tokens(settings, context))
+        + sampling_bytes(sizes, sampler_types, rows),
+        checkpointing=model.gradient_checkpointing,
+    )
+
+
+def check_targets(sizes: ModelSizes, settings: TrainConfig) -> None:
+    """Raise ConfigError if a layer that LoRA names is not one of the model's."""
+    for target in settings.model.lora.target_modules if settings.model.lora.rank else ():
+        if target not in sizes.linear:
+            raise unknown_name_error(f"linear layer of {sizes.family}", target, sorted(sizes.linear))
+
+
+def _new_tokens(settings: TrainConfig, context: int) -> int:
+    """Tokens of one row that a call of the sampler has not seen: a windowed prompt, or a turn's part of a conversation."""
+    prompt = context - settings.rollout.max_new_tokens
+    turns = settings.rollout.max_turns or settings.env.options.get("max_steps", 1)
+    whole = settings.prompting.history == "window" or not isinstance(turns, int) or turns < 1
+    return prompt if whole else -(-prompt // turns)
+
+
+def memory_table(sizes: ModelSizes, settings: TrainConfig) -> str:
+    """The table, in GB of 10⁹ bytes per GPU."""
+    layouts = [Layout(), Layout(8), Layout(8, sharded=True)]
+    if settings.model.lora.rank:
+        layouts = layouts[:2]  # the base of an adapter is whole on every GPU
+    found = [memory_of(sizes, settings, layout) for layout in layouts]
+    kept = {True: "activations, checkpointed", False: "activations, all stored"}
+    names = {
+        "weights": "weights", "gradients": "gradients", "moments": "optimiser states", "reference": "reference policy",
+        "critic": "critic", "sampler": "sampler's weights", "casts": "autocast weights",
+        "checkpointed": kept[True], "stored": kept[False],
+        "logits": "logits", "cache": "KV cache", "prefill": "prompts, sampling",
+    }  # fmt: skip
+    other = "stored" if found[0].checkpointing else "checkpointed"
+    rows = [["GB per GPU", *map(str, layouts), ""]]
+    for name, title in names.items():
+        values = [getattr(one, name) for one in found]
+        if any(values):
+            phase = {"casts": "update", "checkpointed": "update", "stored": "update", "logits": "update",
+                     "cache": "rollout", "prefill": "rollout"}.get(name, "always")  # fmt: skip
+            note = f"not set: {phase}" if name == other else phase
+            rows.append([title, *(f"{value / GB:.2f}" for value in values), note])
+    rule = len(rows) - 1
+    rows.append(["peak", *(f"{one.peak / GB:.2f}" for one in found), "always + the larger of update and rollout"])
+    rows.append(["fits a GPU of", *map(_smallest_gpu, found), ""])
+    return text_table(rows, rule)
+
+
+def _smallest_gpu(memory: Memory) -> str:
+    return next((f"{size} GB" for size in GPUS if memory.peak <= USABLE * size * GB), "none")
