@@ -24,6 +24,7 @@ COMMANDS = {
     "envs": "list environments, their panels and sizes",
     "rollout": "play groups of episodes and write them as a trajectory log",
     "annotate": "add annotations (values from models, LLM judges, oracles, continuations) to a trajectory log",
+    "schemes": "list the credit schemes, or show one's reference card: needs, properties, cost, figures",
     "credit": "compute the credit of a trajectory log with a scheme, or explain a scheme",
     "train": "train a language-model policy with any credit scheme",
     "eval": "evaluate a language model on a panel: success with confidence intervals",

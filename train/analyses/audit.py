@@ -22,7 +22,7 @@ from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import OPEN, TRUNCATED
 
-__all__ = ["Audit", "Coverage", "Keys", "audit"]
+__all__ = ["Audit", "Coverage", "Keys", "audit", "key_statistics"]
 
 
 class Keys(NamedTuple):
@@ -132,8 +132,8 @@ def audit(groups: Sequence[Group]) -> Audit:
     won = np.concatenate([a.success for a in arrays])
     tied = np.array([np.ptp(a.score) == 0.0 for a in arrays])
     textual = all(map(_has_texts, groups))
-    state = _keys(groups, "state")
-    text = _keys(groups, "text") if textual else None
+    state = key_statistics(groups, "state")
+    text = key_statistics(groups, "text") if textual else None
     aliased, fragmented = _mismatch(groups) if textual else (float("nan"), float("nan"))
     return Audit(
         groups=len(groups),
@@ -209,7 +209,8 @@ def _previous(group: Group, state: NDArray[np.integer[Any]]) -> NDArray[np.int64
     return previous[index.own]
 
 
-def _keys(groups: Sequence[Group], kind: Literal["state", "text"]) -> Keys:
+def key_statistics(groups: Sequence[Group], kind: Literal["state", "text"]) -> Keys:
+    """Statistics of the state or text keys of groups with turns."""
     states, parts = 0, list[NDArray[np.bool_]]()
     contexts = repeated = 0
     for group in groups:

@@ -22,7 +22,7 @@ from creditflow.train.bench.exact.policies import logits_with_success
 from creditflow.train.bench.exact.tasks import exact_tasks
 from creditflow.train.bench.presets import ExactWork
 
-__all__ = ["Cell", "assemble", "cells_of", "run_task"]
+__all__ = ["Cell", "assemble", "cells_of", "run_task", "starts_of"]
 
 MAX_FAILED_STARTS: Final = 20  # consecutive tasks without an initial policy of the cell's success rate
 
@@ -62,7 +62,7 @@ def run_task(
         seed: seed of tasks and rollouts.
         number: index of the task in the cell, from 0.
     """
-    starts = _starts(suite, cell.kind, cell.success, seed, work.tasks)
+    starts = starts_of(suite, cell.kind, cell.success, seed, work.tasks)
     if number >= len(starts):
         return None
     mdp, logits = starts[number]
@@ -85,7 +85,7 @@ def run_task(
 
 
 @lru_cache(maxsize=4)
-def _starts(
+def starts_of(
     suite: str, kind: str, success: float, seed: int, count: int
 ) -> tuple[tuple[FiniteMDP, NDArray[np.float64]], ...]:
     """Tasks with initial policies of this success rate; tasks that cannot have one are skipped."""

@@ -1,0 +1,84 @@
+"""The recommendation for a log: the shipped rules, the evidence for them, and how it is shown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from helpers.episodes.builders import group, walk
+
+from creditflow import credit
+from creditflow.envs.errors import DataError
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.choice.advice import ShippedChoice, recommend, recommendation_text, shipped_choice
+from creditflow.train.choice.features import LogFeatures, log_features
+from creditflow.train.choice.rules import Condition, Rules
+
+PLAIN = LogFeatures(
+    repeated=0.8, conflicted=0.0, size=8.0, batch=16.0, success=0.3, all_failed=0.1, graded=0.0, step_rewards=0.0,
+    length=12.0, length_spread=0.4,
+)  # fmt: skip
+REGRET = {"grpo": 4.0, "grouptd_relative": 0.5}
+
+
+def setting(title: str, features: LogFeatures, best: str = "grouptd_relative") -> dict[str, object]:
+    return {"title": title, "features": features.to_json(), "best": best, "regret": REGRET}
+
+
+def choice() -> ShippedChoice:
+    rules = Rules((Condition("repeated", False, 0.3, "grpo"),), "grouptd_relative")
+    settings = (
+        setting("near", PLAIN),
+        setting("far", replace(PLAIN, size=64.0, batch=1.0, success=0.9)),
+        setting("fresh", replace(PLAIN, repeated=0.1), "grpo"),
+    )
+    estimate = Estimate(1.0, 0.5, 1.5)
+    return ShippedChoice(rules, {"rules": estimate}, {"a minus b": estimate}, ("It was judged.",), settings, {})
+
+
+def test_the_rules_decide_and_the_parameters_are_those_of_the_method() -> None:
+    advised = recommend(PLAIN, choice())
+    assert advised.method == "grouptd_relative"
+    assert advised.reason == "otherwise: grouptd_relative"
+    assert credit.make(advised.scheme, **advised.parameters).td_lambda == 0.6  # type: ignore[attr-defined]  # grouptd's
+    assert recommend(replace(PLAIN, repeated=0.1), choice()).method == "grpo"
+
+
+def test_the_nearest_measured_settings_come_first() -> None:
+    assert [title for title, _, _ in recommend(PLAIN, choice()).similar] == ["near", "fresh", "far"]
+    assert recommend(replace(PLAIN, repeated=0.1), choice()).similar[0] == ("fresh", "grpo", 4.0)
+
+
+def test_logs_outside_of_what_was_measured_are_named() -> None:
+    assert recommend(PLAIN, choice()).outside == ()
+    assert recommend(replace(PLAIN, graded=0.5), choice()).outside == ("graded 0.5, measured 0 to 0",)
+
+
+def test_the_text_says_what_why_and_how_sure() -> None:
+    shown = recommendation_text(recommend(replace(PLAIN, graded=1.0), choice()))
+    for part in (
+        "Recommended scheme",
+        "td_lambda=0.6",
+        "otherwise",
+        "It was judged.",
+        "near: grouptd_relative, 0.5",
+        "graded 1",
+    ):
+        assert part in shown
+
+
+def test_shipped_rules_are_the_same_after_a_round_trip() -> None:
+    made = choice()
+    assert ShippedChoice.from_json(json.loads(json.dumps(made.to_json()))).to_json() == made.to_json()
+    with pytest.raises(DataError, match="version"):
+        ShippedChoice.from_json({"version": 0})
+
+
+def test_the_package_ships_rules_with_their_evidence() -> None:
+    shipped = shipped_choice()
+    assert len({one["title"].partition(":")[0] for one in shipped.settings}) >= 3
+    assert all(source["commit"] for source in shipped.sources.values())
+    advised = recommend(log_features([group(walk("s a g"), walk("s b", "failed", name="two"))]))
+    assert advised.scheme in credit.names()
+    credit.make(advised.scheme, **advised.parameters)

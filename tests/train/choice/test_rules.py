@@ -1,0 +1,123 @@
+"""Decision lists: what they choose, that the search finds the best one, and that judging leaves the judged suite out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.choice.cell import ChoiceCell
+from creditflow.train.choice.evaluation import evaluate, fitted_name
+from creditflow.train.choice.features import LogFeatures
+from creditflow.train.choice.rules import Condition, Rules, common_methods, fit_rules, regrets
+
+PLAIN = LogFeatures(
+    repeated=0.8, conflicted=0.0, size=8.0, batch=16.0, success=0.3, all_failed=0.1, graded=0.0, step_rewards=0.0,
+    length=12.0, length_spread=0.4,
+)  # fmt: skip
+METHODS = ("grpo", "gigpo", "graphgpo")
+
+
+def cell(suite: str = "s", repeated: float = 0.8, size: float = 8.0, **areas: float) -> ChoiceCell:
+    return ChoiceCell(suite, f"{repeated} {size}", replace(PLAIN, repeated=repeated, size=size), areas)
+
+
+def fresh_or_not(suite: str, shift: float = 0.0) -> list[ChoiceCell]:
+    """gigpo is best where keys repeat, grpo where they do not."""
+    return [cell(suite, 0.1 + 0.2 * i, grpo=0.5 + shift, gigpo=0.4 + 0.05 * i + shift, graphgpo=0.3) for i in range(5)]
+
+
+def test_the_first_condition_that_holds_decides() -> None:
+    rules = Rules((Condition("repeated", False, 0.5, "grpo"), Condition("size", True, 4.0, "gigpo")), "rloo")
+    assert rules.choose(replace(PLAIN, repeated=0.2))[0] == "grpo"
+    assert rules.choose(PLAIN)[0] == "gigpo"
+    assert rules.choose(replace(PLAIN, size=2.0)) == ("rloo", "otherwise: rloo")
+    assert "is below 0.5: grpo" in str(rules)
+    assert Rules.from_json(rules.to_json()) == rules
+
+
+def test_one_condition_separates_what_one_feature_separates() -> None:
+    cells = [*fresh_or_not("a"), *fresh_or_not("b", 0.1)]
+    rules = fit_rules(cells, METHODS, depth=1)
+    assert [c.feature for c in rules.conditions] == ["repeated"]
+    assert regrets(cells, METHODS, rules) == pytest.approx(0.0)
+
+
+def test_without_conditions_the_best_single_scheme_is_taken() -> None:
+    cells = [cell(grpo=0.5, gigpo=0.6), cell(grpo=0.9, gigpo=0.7), cell(grpo=0.5, gigpo=0.6)]
+    assert fit_rules(cells, METHODS[:2], depth=0) == Rules((), "grpo")
+    assert regrets(cells, METHODS[:2], Rules((), "grpo")) == pytest.approx([10.0, 0.0, 10.0])
+
+
+def test_suites_weigh_the_same_whatever_their_number_of_cells() -> None:
+    many = [cell("many", grpo=0.5, gigpo=0.6) for _ in range(9)]
+    assert fit_rules([*many, cell("one", grpo=0.9, gigpo=0.6)], METHODS[:2], depth=0).otherwise == "grpo"
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_deeper_lists_are_never_worse_on_the_cells_that_they_were_fitted_to(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = [
+        cell(
+            "ab"[i % 2],
+            float(rng.random()),
+            float(rng.integers(1, 9)),
+            **dict(zip(METHODS, rng.random(3).tolist(), strict=True)),
+        )
+        for i in range(8)
+    ]
+    weights = np.full(8, 1 / 8)
+    means = [float(weights @ regrets(cells, METHODS, fit_rules(cells, METHODS, depth=d))) for d in (0, 1, 2)]
+    assert means[0] >= means[1] - 1e-9 >= means[2] - 2e-9
+
+
+def test_a_condition_holds_in_several_cells_and_leaves_several() -> None:
+    lucky = [
+        cell(repeated=0.1, grpo=0.9, gigpo=0.1),
+        *(cell(repeated=0.5 + i / 20, grpo=0.4, gigpo=0.5) for i in range(6)),
+    ]
+    for depth in (1, 2):
+        rules = fit_rules(lucky, METHODS[:2], depth=depth)
+        held = [sum(condition.holds(one.features) for one in lucky) for condition in rules.conditions]
+        assert all(3 <= count <= 4 for count in held)
+    assert fit_rules(lucky[:4], METHODS[:2], depth=2).conditions == ()
+
+
+def test_only_methods_of_all_cells_are_compared() -> None:
+    assert common_methods([cell(grpo=0.1, gigpo=0.2), cell(gigpo=0.3, rloo=0.1)]) == ("gigpo",)
+    assert common_methods([]) == ()
+
+
+def test_the_judged_suite_is_left_out() -> None:
+    # in each suite another method is best: what was fitted on the others is wrong
+    cells = [cell("a", grpo=0.9, gigpo=0.5)] * 3 + [cell("b", grpo=0.5, gigpo=0.9)] * 3
+    found = evaluate(cells, ["grpo"])
+    assert found.mean(fitted_name(0)).mean == pytest.approx(40.0)
+    assert found.mean("always grpo").mean == pytest.approx(20.0)
+
+
+def test_rules_are_accepted_only_where_they_help_on_suites_left_out() -> None:
+    helpful = [one for suite in "abc" for one in fresh_or_not(suite, 0.01 * ord(suite))]
+    found = evaluate(helpful)
+    assert found.accepted() in (1, 2)
+    assert found.mean(fitted_name(1), found.best_single()).interval[1] < 0.0
+    same = [cell(suite, 0.1 * i, grpo=0.5, gigpo=0.6) for suite in "abc" for i in range(5)]
+    assert evaluate(same).accepted() == 0
+
+
+def test_a_single_suite_cannot_be_left_out() -> None:
+    with pytest.raises(ConfigError, match="two suites or more"):
+        evaluate(fresh_or_not("a"))
+
+
+def test_the_standard_scheme_stays_unless_another_is_shown_to_be_better() -> None:
+    near = [
+        cell(suite, 0.1 * i, grouptd_relative=0.6 + 0.01 * (-1) ** i, gigpo=0.602) for suite in "abc" for i in range(5)
+    ]
+    assert evaluate(near, ["grouptd_relative"]).used() == Rules((), "grouptd_relative")
+    clear = [cell(suite, 0.1 * i, grouptd_relative=0.5, gigpo=0.6 + 0.001 * i) for suite in "abc" for i in range(5)]
+    assert evaluate(clear, ["grouptd_relative"]).used() == Rules((), "gigpo")

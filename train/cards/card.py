@@ -1,0 +1,197 @@
+"""The reference card of a scheme: everything that its code, its checks and the stored runs say about it."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from creditflow.train.cards.cost import measured_costs
+from creditflow.train.cards.figures import Figures, shipped
+from creditflow.train.cards.reads import fields_read, with_fresh_keys
+from creditflow.wrappers import credit
+from creditflow.wrappers.credit.annotations.values import WRITERS
+from creditflow.wrappers.credit.check import PROPERTIES, CheckReport
+from creditflow.wrappers.credit.properties import sample_group
+from creditflow.wrappers.credit.registry import lookup
+
+__all__ = ["Card", "PropertyFound", "make_card"]
+
+COUNTED_GROUPS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyFound:
+    """What ``check_credit`` found about one property.
+
+    Attributes:
+        name: name of the property.
+        rule: the property in one sentence.
+        result: the scheme "declares" it (and it held), it "holds" on all groups sampled, or it is "refuted".
+        counterexample: the first group on which it does not hold, with the credit of one turn; "" if there is none.
+    """
+
+    name: str
+    rule: str
+    result: Literal["declared", "holds", "refuted"]
+    counterexample: str
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A reference card.
+
+    Attributes:
+        name: name of the scheme.
+        summary: what it is, in one line.
+        formula: the formula in one sentence.
+        text: the rest of its documentation.
+        source, certainty: where it comes from, and what it was checked against.
+        presets: semantics to parameters that differ from the defaults.
+        annotations: by annotation that it needs the annotator that writes it; "" where there is none.
+        token_annotations, task_fields: annotations of tokens, and fields of the task's payload.
+        reads: fields of a log that change its credit.
+        properties: what was found about each property.
+        cost: milliseconds for 1000 turns; nan if unknown.
+        cost_ratio: the same relative to gigpo.
+        figures: by method of the scheme, regime and endpoint a mean with its interval.
+        settings: by method how it differs from the paper's preset.
+        fails: when it fails: what follows from its needs and properties, then what its module says.
+    """
+
+    name: str
+    summary: str
+    formula: str
+    text: str
+    source: str
+    certainty: str
+    presets: Mapping[str, Mapping[str, Any]]
+    annotations: Mapping[str, str]
+    token_annotations: tuple[str, ...]
+    task_fields: tuple[str, ...]
+    reads: tuple[str, ...]
+    properties: tuple[PropertyFound, ...]
+    cost: float
+    cost_ratio: float
+    figures: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    settings: Mapping[str, str]
+    fails: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        data: dict[str, Any] = _plain(asdict(self))
+        return data
+
+
+def make_card(name: str, figures: Figures | None = None, *, measure_cost: bool = False) -> Card:
+    """The card of a scheme with the parameters of its paper.
+
+    Args:
+        name: registry name.
+        figures: figures of the stored runs; default those that the package ships.
+        measure_cost: measure the cost now instead of taking the stored one.
+
+    Raises:
+        ConfigError: the name is unknown.
+        SchemeContractError: the scheme breaks the contract, or a property that it declares.
+    """
+    kind, scheme = lookup(name), credit.make(name)
+    figures = shipped() if figures is None else figures
+    formula, text = _documentation(kind)
+    report = credit.check_credit(scheme)
+    reads = fields_read(scheme)
+    costs = measured_costs([name, "gigpo"]) if measure_cost else figures.cost
+    methods = figures.methods_of(name)
+    return Card(
+        name=name,
+        summary=(inspect.getdoc(inspect.getmodule(kind)) or "").splitlines()[0],
+        formula=formula,
+        text=text,
+        source=kind.source,
+        certainty=kind.certainty,
+        presets={semantics: dict(given) for semantics, given in kind.presets.items()},
+        annotations={need: WRITERS.get(need, "") for need in kind.requires},
+        token_annotations=kind.requires_tokens,
+        task_fields=kind.task_fields,
+        reads=reads,
+        properties=_properties(report),
+        cost=costs.get(name, math.nan),
+        cost_ratio=costs.get(name, math.nan) / costs.get("gigpo", math.nan),
+        figures={method: figures.measured[method] for method in methods},
+        settings={method: figures.settings[method] for method in methods if method in figures.settings},
+        fails=(*_derived(scheme, report, reads), *([kind.fails] if kind.fails else [])),
+    )
+
+
+def _documentation(kind: type[credit.Scheme]) -> tuple[str, str]:
+    """The first paragraph of the docstring, which is the formula, and the rest without the attributes."""
+    text = inspect.cleandoc(kind.__doc__ or "").partition("\nAttributes:")[0]
+    formula, _, rest = text.partition("\n\n")
+    return " ".join(formula.split()), rest.strip()
+
+
+def _properties(report: CheckReport) -> tuple[PropertyFound, ...]:
+    found = []
+    for name, check in PROPERTIES.items():
+        rule = (check.__doc__ or "").splitlines()[0]
+        counterexample = report.counterexamples.get(name, "")
+        result: Literal["declared", "holds", "refuted"] = "refuted" if counterexample else "holds"
+        found.append(PropertyFound(name, rule, "declared" if name in report.declared else result, counterexample))
+    return tuple(found)
+
+
+# property -> what a counterexample to it means for training
+REFUTED: Mapping[str, str] = {
+    "all_fail_zero": "A group without a success or a reward still gets credit.",
+    "stopping_time": "Where all outcomes are equal, turns still get credit.",
+    "one_member_zero": "A single rollout gets credit, compared with nothing.",
+    "scale": "Rewards of another size change the credit, and so the step.",
+    "shift": "A constant added to every return changes the credit.",
+    "branches": "A branch is scored otherwise than the full episode.",
+    "permutation": "The order of rollouts changes the credit.",
+    "batch_permutation": "The order of groups changes the credit.",
+}
+
+
+def _derived(scheme: credit.Scheme, report: CheckReport, reads: Sequence[str]) -> list[str]:
+    """What follows from needs, properties and the fields that are read."""
+    found = []
+    if scheme.needs or scheme.requires_tokens:
+        names = ", ".join(dict.fromkeys([*scheme.needs, *scheme.requires_tokens]))
+        found.append(f"A log without {names} cannot be scored.")
+    if scheme.task_fields:
+        found.append(f"A task without {', '.join(scheme.task_fields)} cannot be scored.")
+    found += [text for name, text in REFUTED.items() if not report.holds(name)]
+    if report.holds("all_fail_zero") and report.holds("stopping_time"):
+        found.append("A group with equal outcomes is dead.")
+    if "state keys" in reads:
+        plain, fresh = _step_share(scheme, fresh=False), _step_share(scheme, fresh=True)
+        if fresh < plain:
+            found.append(
+                f"Keys that never repeat: {fresh:.0%} of the turns get a credit of their own, {plain:.0%} otherwise "
+                f"(in {COUNTED_GROUPS} random groups)."
+            )
+    return found
+
+
+def _step_share(scheme: credit.Scheme, *, fresh: bool) -> float:
+    """Fraction of turns with a step advantage, in random groups."""
+    nonzero = []
+    for draw in range(COUNTED_GROUPS):
+        group = sample_group(scheme, np.random.default_rng([1, draw]), outcome=0.5)
+        step = scheme.assign(with_fresh_keys(group) if fresh else group).flat_step_advantages
+        nonzero.append(np.abs(step) > 1e-12)
+    return float(np.concatenate(nonzero).mean())
+
+
+def _plain(x: Any) -> Any:
+    """nan, which JSON lacks, as null; tuples and mappings as lists and objects."""
+    if isinstance(x, Mapping):
+        return {key: _plain(value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return [_plain(value) for value in x]
+    return None if isinstance(x, float) and math.isnan(x) else x

@@ -1,0 +1,140 @@
+"""The time that schemes take to assign credit, on one set of random rollouts that have everything any scheme reads.
+
+Run: ``python -m creditflow.train.cards.cost --out COST.json`` measures every registered scheme and the main forms of grouptd.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from creditflow.envs.files.atomic import atomic_writer
+from creditflow.train.bench.report.provenance import provenance
+from creditflow.wrappers import credit
+from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.credit.states.variants import VARIANTS
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.tokens import Tokens
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
+
+__all__ = ["main", "measured_costs"]
+
+GROUPS, SIZE, TURNS, STATES = 16, 8, 50, 41
+ENTITIES: Final = 40
+ROUNDS: Final = 5
+FORMS: Final = ("grouptd_relative", "grouptd_relative_pooled")
+
+
+def measured_costs(names: Sequence[str] = ()) -> dict[str, float]:
+    """Milliseconds of processor time for 1000 turns, arrays of the groups included, by scheme: the least of five rounds.
+
+    Every round times each scheme once, so that a busy machine slows all of them alike.
+
+    Args:
+        names: names of schemes and forms of grouptd; all by default.
+    """
+    schemes = {name: _scheme(name) for name in names or (*credit.names(), *FORMS)}
+    rollouts = random_rollouts()
+    turns = sum(len(group.turns) for group in rollouts)
+    best = dict.fromkeys(schemes, float("inf"))
+    for _ in range(ROUNDS):
+        for name, scheme in schemes.items():
+            groups = [Group(group.trajectories, group.task) for group in rollouts]  # arrays are computed once per Group
+            began = time.process_time()
+            scheme.assign_batch(groups)
+            best[name] = min(best[name], time.process_time() - began)
+    return {name: float(f"{1e6 * seconds / turns:.3g}") for name, seconds in best.items()}
+
+
+def _scheme(name: str) -> credit.Scheme:
+    if name in FORMS:
+        return credit.make("grouptd", **VARIANTS[name])
+    options: dict[str, Any] = {"penalty": 0.0} if name == "pica" else {}  # it grows exponentially with the turn
+    return credit.make(name, **options)
+
+
+@lru_cache(maxsize=1)
+def random_rollouts() -> tuple[Group, ...]:
+    """Random walks over the states of their group, with annotations, texts and tokens."""
+    rng = np.random.default_rng(0)
+    names = sorted({name for scheme in credit.names() for name in lookup(scheme).requires})
+    return tuple(_group(rng, f"{g}", names) for g in range(GROUPS))
+
+
+def _group(rng: np.random.Generator, name: str, annotations: Sequence[str]) -> Group:
+    members = []
+    for i in range(SIZE):
+        walk, named = rng.integers(0, STATES, TURNS + 1).tolist(), rng.integers(0, ENTITIES, TURNS + 1).tolist()
+        numbers = rng.uniform(0.1, 0.9, (len(annotations), TURNS + 1))
+        won = bool(rng.random() < 0.4)
+        turns = tuple(
+            Turn(
+                f"{walk[t]}", f"go {walk[t + 1]}", f"{walk[t + 1]}", reward=float(won and t == TURNS - 1),
+                effective=walk[t] != walk[t + 1], observation=f"saw entity {named[t]}", thought=f"entity {named[t + 1]}",
+                queries=(f"word{t}",), doc_ids=(f"d{named[t]}",), values=_values(annotations, numbers, t),
+            )
+            for t in range(TURNS)
+        )  # fmt: skip
+        tokens = Tokens(
+            ids=np.zeros(2 * TURNS, np.int32),
+            mask=np.tile([False, True], TURNS),
+            logprobs=np.zeros(2 * TURNS, np.float32),
+            turn_offsets=np.arange(0, 2 * TURNS + 1, 2, dtype=np.int32),
+            values={"value.critic": np.zeros(2 * TURNS + 1, np.float32)},
+        )
+        reason = "success" if won else "failed"
+        members.append(
+            Trajectory(f"{i}", name, name, turns, won, float(won), reason, f"{walk[-1]}", tokens=tokens)  # type: ignore[arg-type]  # one of the stop reasons
+        )
+    return Group(tuple(members), _task())
+
+
+def _values(names: Sequence[str], numbers: Any, turn: int) -> Mapping[str, float]:
+    """Annotations before and after a turn: log-probabilities below 0, all others in (0, 1)."""
+    return {
+        f"{name}{after}": float(numbers[i, turn + bool(after)]) - float(name.startswith("logp."))
+        for i, name in enumerate(names)
+        for after in ("", ".next")
+    }
+
+
+def _task() -> dict[str, Any]:
+    names = [f"entity {n}" for n in range(ENTITIES)]
+    return {
+        "entities": names,
+        "edges": [[a, "to", b] for a, b in pairwise(names)],
+        "answer_node": names[0],
+        "search_keys": [["word1 word2"]],
+        "supporting": ["d0"],
+        "documents": {f"d{n}": {"title": f"{n}", "text": f"word{n} of many"} for n in range(ENTITIES)},
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and write the file."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args(arguments)
+    origin = provenance([], 0) | {"command": f"python -m creditflow.train.cards.cost --out {args.out.as_posix()}"}
+    document = {
+        "provenance": origin,
+        "rollouts": f"{GROUPS} groups of {SIZE} rollouts of {TURNS} turns in {STATES} states",
+        "milliseconds_per_1000_turns": measured_costs(),
+    }
+    with atomic_writer(args.out) as stream:
+        json.dump(document, stream, indent=1)
+        stream.write("\n")
+    print(f"{args.out}: {len(credit.names()) + len(FORMS)} schemes", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

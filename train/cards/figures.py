@@ -1,0 +1,213 @@
+"""The figures of the reference cards, made from stored results of the benchmark; the package ships them as one small file.
+
+Run: ``python -m creditflow.train.cards.figures RESULTS.json.gz … --cost COST.json --out assets/schemes/figures.json``, with the
+results of ``creditflow bench`` (tables, shared policy, language models) and the times of ``creditflow.train.cards.cost``. Every
+regime has two endpoints: "step", the gain in exact success of one step relative to that of the exact gradient (M2), and
+"learning", the area under the learning curve minus grpo's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.reading.json_text import parse_json, read_json
+from creditflow.train.bench.language_model.suite.summary import pooled_contrasts
+from creditflow.train.bench.methods import is_control, scheme_entry, settings_of
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.report.summary import BASELINE, Summary
+from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, standard_studies
+from creditflow.train.bench.results import read_results
+from creditflow.train.bench.studies import Study
+from creditflow.train.statistics import crossed_mean, stratified_mean
+
+__all__ = ["REGIMES", "Figures", "Regime", "collected", "main", "shipped"]
+
+Regime = Literal["tables", "shared", "language models"]
+Endpoint = Literal["step", "learning"]
+REGIMES: Final[Mapping[Regime, str]] = {
+    "tables": "one softmax table per task, grids",
+    "shared": "one policy over features for many tasks, grids and Sokoban",
+    "language models": "small language models on held-out tasks, Sokoban and pits",
+}
+VERSION: Final = 1
+ASSET: Final = "schemes/figures.json"
+SAME: Final = {"grouptd_base": "grouptd"}  # it names the settings that are grouptd's defaults
+Found = dict[str, dict[str, Estimate]]  # method -> endpoint -> estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the stored runs measured.
+
+    Attributes:
+        sources: the file, regimes, command and commit of every run; that of the times has the regime "cost".
+        measured: by method, regime and endpoint the mean with its 95 % interval.
+        settings: by method how it differs from the paper's preset; methods that do not are missing.
+        cost: by scheme, milliseconds for 1000 turns.
+    """
+
+    sources: Sequence[Mapping[str, str]]
+    measured: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
+    settings: Mapping[str, str]
+    cost: Mapping[str, float]
+
+    def methods_of(self, scheme: str) -> tuple[str, ...]:
+        """The measured methods of a scheme, in the order of the runs; that with the name of the scheme is first."""
+        found = [name for name in self.measured if not is_control(name) and scheme_entry(name).scheme == scheme]
+        return tuple(sorted(found, key=lambda name: name.partition("[")[0] != scheme))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        measured = {
+            method: {
+                regime: {name: [_rounded(x) for x in (e.mean, e.low, e.high)] for name, e in endpoints.items()}
+                for regime, endpoints in regimes.items()
+            }
+            for method, regimes in self.measured.items()
+        }
+        return {
+            "version": VERSION,
+            "sources": [dict(source) for source in self.sources],
+            "measured": measured,
+            "settings": dict(self.settings),
+            "cost": dict(self.cost),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Figures:
+        """Read what ``to_json`` returned.
+
+        Raises:
+            DataError: it is something else.
+        """
+        if data.get("version") != VERSION:
+            raise DataError(f"expected figures of schemes of version {VERSION}, got version {data.get('version')!r}")
+        measured = {
+            method: {
+                regime: {name: Estimate(*map(_number, row)) for name, row in endpoints.items()}
+                for regime, endpoints in regimes.items()
+            }
+            for method, regimes in data["measured"].items()
+        }
+        return cls(data["sources"], measured, data["settings"], data["cost"])
+
+
+def shipped() -> Figures:
+    """The figures that the package ships."""
+    text = (files("creditflow.assets") / ASSET).read_text(encoding="utf-8")
+    return Figures.from_json(parse_json(text, where=ASSET))
+
+
+def collected(documents: Mapping[str, Mapping[str, Any]], cost: Mapping[str, Any]) -> Figures:
+    """The figures of these runs.
+
+    Args:
+        documents: by name of the file the results of a run; of a method that two runs measured, the later one counts.
+        cost: what ``creditflow.train.cards.cost`` wrote.
+
+    Raises:
+        ConfigError: a run has none of the three regimes.
+    """
+    sources: list[dict[str, str]] = []
+    measured: dict[str, dict[str, dict[str, Estimate]]] = {}
+    for name, document in documents.items():
+        regimes = dict(_regimes(document))
+        if not regimes:
+            raise ConfigError(f"{name}: no suite of grids, with a shared policy or of language models")
+        sources.append(_source(", ".join(regimes), name, document["provenance"]))
+        for regime, found in regimes.items():
+            for method, endpoints in found.items():
+                measured.setdefault(SAME.get(method, method), {})[regime] = endpoints
+    sources.append(_source("cost", "", cost["provenance"]))
+    settings = settings_of([name for name in measured if not is_control(name)])
+    return Figures(sources, measured, settings, cost["milliseconds_per_1000_turns"])
+
+
+def _source(regime: str, name: str, provenance: Mapping[str, str]) -> dict[str, str]:
+    return {"regime": regime, "file": name, "command": provenance["command"], "commit": provenance["commit"]}
+
+
+def _regimes(document: Mapping[str, Any]) -> Iterator[tuple[Regime, Found]]:
+    for suite in document["suites"]:
+        if suite["name"] == "grids":
+            yield "tables", _of_tables(suite)
+        elif suite["name"] == "shared":
+            yield "shared", _of_shared(suite)
+    if "language_models" in document:
+        yield "language models", _of_models(document["language_models"])
+
+
+def _wanted(method: str) -> bool:
+    """Schemes, and the two controls that a card refers to; not corrupted schemes and those that read exact values."""
+    return method in ("oracle_adv", "stateless") or not (is_control(method) or "(" in method or "[exact]" in method)
+
+
+def _of_tables(suite: Mapping[str, Any]) -> Found:
+    summary = Summary(suite["cells"])
+    found: Found = {method: {"step": summary.gain(method)} for method in summary.methods if _wanted(method)}
+    for method in found:
+        if method != BASELINE and method in summary.learned:
+            found[method]["learning"] = summary.area(method, BASELINE)
+    return found
+
+
+def _of_shared(suite: Mapping[str, Any]) -> Found:
+    studies = standard_studies([Study.from_json(row) for row in suite["studies"]])
+    gain, area = over_seeds(studies, "gain"), over_seeds(studies, "area")
+    found: Found = {m: {"step": Estimate.of(gain(m, ""))} for m in methods_in(studies, "gain") if _wanted(m)}
+    for method in methods_in(studies, "area"):
+        if method != BASELINE and method in found:
+            found[method]["learning"] = Estimate.of(area(method, BASELINE))
+    return found
+
+
+def _of_models(part: Mapping[str, Any]) -> Found:
+    families = part["families"]
+    found: Found = {}
+    for method in next(iter(families.values()))["one_step"][0]:
+        if method != "gradient" and _wanted(method):
+            ratios = [
+                np.array([[one[method]["sgd"][0] / one["gradient"]["sgd"][0]] for one in family["one_step"]])
+                for family in families.values()
+            ]
+            found[method] = {"step": Estimate.of(stratified_mean([crossed_mean(x) for x in ratios]))}
+    for method, contrast in pooled_contrasts(families, "held-out area", BASELINE).items():
+        if _wanted(method):
+            found.setdefault(method, {})["learning"] = Estimate.of(contrast.difference)
+    return found
+
+
+def _rounded(x: float) -> float | None:
+    return float(f"{x:.7f}") if math.isfinite(x) else None
+
+
+def _number(x: float | None) -> float:
+    return math.nan if x is None else float(x)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the file."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("results", type=Path, nargs="+", help="results.json of a run, compressed or not")
+    parser.add_argument("--cost", type=Path, required=True, help="times, as creditflow.train.cards.cost writes them")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args(arguments)
+    made = collected({path.as_posix(): read_results(path) for path in args.results}, read_json(args.cost))
+    with atomic_writer(args.out) as stream:
+        json.dump(made.to_json(), stream, indent=1, ensure_ascii=False, allow_nan=False)
+        stream.write("\n")
+
+
+if __name__ == "__main__":
+    main()

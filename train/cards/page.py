@@ -1,0 +1,197 @@
+"""Cards as text: one for the terminal, all of them with an overview as a page of Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.report.summary import BASELINE
+from creditflow.train.cards.card import Card
+from creditflow.train.cards.figures import REGIMES, Figures
+from creditflow.train.text_table import text_table
+from creditflow.wrappers import credit
+from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.credit.states.keys import StateScheme
+
+__all__ = ["card_markdown", "card_text", "cards_page", "overview"]
+
+HEAD = ["scheme", "needs", "M2, tables", "M2, shared", "learning, shared", "learning, LM", "cost", "known from"]
+FOOTER = ("oracle_adv", "stateless")
+CONTROLS = {"oracle_adv": "exact advantage", "stateless": "discounted outcome, no states"}
+
+
+def overview(figures: Figures, names: Sequence[str] = ()) -> list[list[str]]:
+    """A table of schemes and their measured forms, then of two controls; header first.
+
+    Args:
+        figures: figures of the stored runs.
+        names: registry names; default all.
+    """
+    rows = [HEAD]
+    for name in names or credit.names():
+        kind = lookup(name)
+        read = [*kind.requires, *kind.task_fields] or (
+            ["state keys"] if issubclass(kind, StateScheme) else ["outcomes"]
+        )
+        methods = figures.methods_of(name)
+        known = figures.cost.get(name, math.nan) / figures.cost.get("gigpo", math.nan)
+        named = next((method for method in methods if method.partition("[")[0] == name), "")
+        rows.append([name, ", ".join(read), *_columns(figures, named), _times(known), kind.certainty])
+        forms = [method for method in methods if method != named]
+        rows += [[f"· {method}", "", *_columns(figures, method), "", ""] for method in forms]
+    rows += [[CONTROLS[name], "", *_columns(figures, name), "", ""] for name in FOOTER if name in figures.measured]
+    return rows
+
+
+def _columns(figures: Figures, method: str) -> list[str]:
+    measured = figures.measured.get(method, {})
+    cells = (("tables", "step"), ("shared", "step"), ("shared", "learning"), ("language models", "learning"))
+    return [_cell(method, measured, regime, endpoint) for regime, endpoint in cells]
+
+
+def _cell(method: str, measured: Mapping[str, Mapping[str, Any]], regime: str, endpoint: str) -> str:
+    found: Estimate | None = measured.get(regime, {}).get(endpoint)
+    if method == BASELINE and regime in measured and endpoint == "learning":
+        return "0"
+    if found is None:
+        return "–"
+    if endpoint == "step":
+        return found.text(2)
+    return Estimate(100 * found.mean, 100 * found.low, 100 * found.high).text(1, "+")
+
+
+def _times(ratio: float) -> str:
+    return "–" if math.isnan(ratio) else f"{ratio:.1f}"
+
+
+def _figure_rows(card: Card) -> list[list[str]]:
+    """The measured methods in every regime, header first; empty if nothing was measured."""
+    if not card.figures:
+        return []
+    heads = [f"{end}, {regime}" for regime in REGIMES for end in ("M2", "learning")]
+    rows = [["method", *heads]]
+    for method, measured in card.figures.items():
+        rows.append(
+            [method, *(_cell(method, measured, regime, end) for regime in REGIMES for end in ("step", "learning"))]
+        )  # fmt: skip
+    return rows
+
+
+def _needs_lines(card: Card) -> list[str]:
+    lines = [f"reads: {', '.join(card.reads) or 'nothing but its annotations'}"]
+    for name, writer in card.annotations.items():
+        written = (
+            f"written by creditflow annotate --with {writer}" if writer else "no annotator of this package writes it"
+        )
+        lines.append(f"annotation {name}: {written}")
+    if card.token_annotations:
+        lines.append(f"annotations of tokens: {', '.join(card.token_annotations)}")
+    if card.task_fields:
+        lines.append(f"fields of the task: {', '.join(card.task_fields)}")
+    return lines
+
+
+def _cost_line(card: Card) -> str:
+    if math.isnan(card.cost):
+        return "not measured"
+    return f"{card.cost:.2g} ms for 1000 turns, {card.cost_ratio:.1f} times gigpo's; annotations come on top"
+
+
+def card_text(card: Card) -> str:
+    """A card for the terminal."""
+    parts = [f"{card.name}: {card.formula}", card.text, f"Source: {card.source}\nKnown from: {card.certainty or '–'}"]
+    parts.append("Needs\n" + _listed(_needs_lines(card)))
+    properties = [["property", "", "rule"], *([p.name, p.result, p.rule] for p in card.properties)]
+    parts.append(f"Properties (check_credit)\n{_indented(text_table(properties))}")
+    examples = [f"{p.name}: {p.counterexample}" for p in card.properties if p.counterexample]
+    if examples:
+        parts.append(
+            "Counterexamples: rollouts as states, then a turn's credit, and what the property demands\n"
+            + _listed(examples)
+        )
+    parts.append(f"Cost\n  {_cost_line(card)}")
+    rows = _figure_rows(card)
+    settings = [f"{method}: {text}" for method, text in card.settings.items()]
+    parts.append(
+        "Figures\n"
+        + (_indented(text_table(rows)) if rows else "  not measured: its annotations need a model or a search task")
+    )
+    if settings:
+        parts.append("Settings\n" + _listed(settings))
+    parts.append("When it fails\n" + _listed(card.fails))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _listed(lines: Sequence[str]) -> str:
+    return "\n".join(f"  - {line}" for line in lines)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def card_markdown(card: Card) -> str:
+    """A card as a section of the page."""
+    refuted = [p for p in card.properties if p.counterexample]
+    lines = [
+        f"## {card.name}",
+        "",
+        f"{card.summary}",
+        "",
+        f"    {card.formula}",
+        "",
+        *([card.text, ""] if card.text else []),
+        f"*Source:* {card.source}. *Known from:* {card.certainty}.",
+        "",
+        *(f"- {line}" for line in _needs_lines(card)),
+        f"- cost: {_cost_line(card)}",
+        f"- holds: {', '.join(p.name for p in card.properties if p.result == 'declared') or '–'} (declared); "
+        f"{', '.join(p.name for p in card.properties if p.result == 'holds') or '–'} (on all groups sampled)",
+        *(f"- refuted: {p.name}, {p.counterexample}" for p in refuted),
+        "",
+    ]
+    rows = _figure_rows(card)
+    lines += [*_markdown(rows), ""] if rows else []
+    lines += [f"`{method}`: {text}.  " for method, text in card.settings.items()]
+    lines += [""] if card.settings else []
+    return "\n".join([*lines, "When it fails:", "", *(f"- {line}" for line in card.fails)])
+
+
+def cards_page(cards: Sequence[Card], figures: Figures) -> str:
+    """All cards with an overview, as Markdown."""
+    rules = {p.name: p.rule for card in cards[:1] for p in card.properties}
+    sources = [
+        f"- {source['regime']}{_meaning(source['regime'])}: `{source['command']}` at {source['commit']}"
+        for source in figures.sources
+    ]
+    head = [
+        "# Reference cards of the credit schemes",
+        "",
+        "Made by `creditflow schemes --all --out wrappers/credit --force`; a test compares the two. Everything is generated: formula, source and "
+        "the last sentences of *when it fails* stand in the modules, *reads* is found by changing one field of random groups after "
+        "another, properties and counterexamples are what `check_credit` finds with the paper's parameters, figures come from stored runs.",
+        "",
+        *sources,
+        "",
+        "M2: gain in exact success of one step relative to the exact gradient's. Learning: area under the curve of exact success minus grpo's, in "
+        "points. 95 % intervals, over tasks, layout seeds, or seeds and tasks. `NAME[fitted]`: annotations are means over earlier "
+        "rollouts. Cost: time of the paper's preset relative to gigpo's, without annotations. –: not measured.",
+        "",
+        *_markdown(overview(figures, [card.name for card in cards])),
+        "",
+        "Properties; a counterexample shows rollouts as states, then a turn's credit, and what the property demands:",
+        "",
+        *(f"- {name}: {rule}" for name, rule in rules.items()),
+    ]
+    return "\n".join(["\n".join(head), *(f"\n{card_markdown(card)}" for card in cards)]) + "\n"
+
+
+def _meaning(regime: str) -> str:
+    return next((f" ({text})" for name, text in REGIMES.items() if name == regime), "")
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return [lines[0], "| " + " | ".join("---" for _ in rows[0]) + " |", *lines[1:]]

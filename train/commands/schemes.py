@@ -1,0 +1,64 @@
+"""List the credit schemes, or show a scheme's reference card: needs, properties, cost, figures, and when it fails.
+
+creditflow schemes
+creditflow schemes gigpo
+creditflow schemes rtmc --json
+creditflow schemes --all --out cards
+
+A card is generated: the scheme is checked on random groups when the command runs, and figures come from stored runs of the
+benchmark, which the package ships with their commands and commits. --all takes about half a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.files.atomic import atomic_writer
+from creditflow.train.commands.arguments.outputs import Output, add_output
+from creditflow.wrappers import credit
+
+__all__ = ["add_arguments", "run"]
+
+PAGE = "SCHEMES.md"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help=f"one of: {', '.join(credit.names())}")
+    parser.add_argument("--all", action="store_true", help="the cards of all schemes")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--measure-cost", action="store_true", help="measure the cost on this machine")
+    add_output(parser, "--out", Output(kind="folder"), metavar="DIR", help=f"with --all, write DIR/{PAGE}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    from creditflow.train.cards.card import make_card
+    from creditflow.train.cards.figures import shipped
+    from creditflow.train.cards.page import card_text, cards_page, overview
+    from creditflow.train.text_table import text_table
+
+    if bool(args.name) and args.all:
+        raise ConfigError("give the name of a scheme or --all, not both")
+    if args.out and not args.all:
+        raise ConfigError("--out DIR belongs to --all")
+    figures = shipped()
+    names = [args.name] if args.name else list(credit.names()) if args.all else []
+    cards = [make_card(name, figures, measure_cost=args.measure_cost) for name in names]
+    if not names:
+        rows = overview(figures)
+        table = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+        print(json.dumps(table, indent=1, ensure_ascii=False) if args.json else text_table(rows))
+    elif args.json:
+        data = [card.to_json() for card in cards]
+        print(json.dumps(data if args.all else data[0], indent=1, ensure_ascii=False, allow_nan=False))
+    elif not args.out:
+        print("\n\n\n".join(map(card_text, cards)))
+    if args.out:
+        Path(args.out).mkdir(parents=True, exist_ok=True)
+        with atomic_writer(Path(args.out) / PAGE, encoding="utf-8") as stream:
+            stream.write(cards_page(cards, figures))
+    return 0
