@@ -1,7 +1,7 @@
 """``hindsight:DIR``: log-probability of every action given its state and the final state of its rollout (HCAPO).
 
 The paper conditions on the state before the action and on the final state. Its prompt is not known: the wording here is ours,
-and a setting. With ``compare`` the same is written without the final state, so that both can be set side by side.
+and a setting. With ``compare`` the log-probability without the final state is written too, so that they can be compared.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class HindsightAnnotator(TurnAnnotator):
         """One entry per trajectory.
 
         Raises:
-            AnnotationError: a turn without observation or action, a rollout without final state, a text that is too long.
+            AnnotationError: a turn has no observation or action, a rollout has no final state, or a text is too long.
         """
         jobs = [job for group in groups for member in group.trajectories for job in self._jobs(group, member)]
         means = iter([float(logprobs.mean()) for logprobs in scored_logprobs(self._model, jobs, self._budget)])
@@ -94,7 +94,7 @@ class HindsightAnnotator(TurnAnnotator):
         return found
 
     def _jobs(self, group: Group, member: Trajectory) -> Iterator[Scored]:
-        """For every turn the action after the final state and, on request, without it."""
+        """For every turn, the action given the final state and, with ``compare``, the action without it."""
         question = group.task.get("question")
         asked = [self._encode(question + "\n")] if isinstance(question, str) else []
         for t, turn in enumerate(member.turns):

@@ -18,12 +18,12 @@ Encode = Callable[[str], NDArray[np.int32]]
 
 
 def completion_text(turn: Turn) -> str:
-    """What the agent wrote: its response, or where that was not recorded its thought and action."""
+    """What the agent wrote: its response or, if that was not recorded, its thought and action."""
     return turn.response or f"{turn.thought}\n{turn.action}"
 
 
 def text_histories(group: Group, index: int, encode: Encode) -> Iterator[NDArray[np.int32]]:
-    """The histories before each own turn and after the last, T + 1 of them: question, observations, completions.
+    """The T + 1 histories before each of a trajectory's own T turns and after the last one: question, observations, completions.
 
     Raises:
         AnnotationError: the log has no texts.
@@ -46,10 +46,10 @@ def text_histories(group: Group, index: int, encode: Encode) -> Iterator[NDArray
 
 
 def token_histories(trajectory: Trajectory) -> Iterator[NDArray[np.int32]]:
-    """The same in the tokens of the rollout.
+    """The T + 1 histories as the tokens that the rollout sampled and read.
 
     Raises:
-        AnnotationError: the rollout has turns, but no tokens.
+        AnnotationError: the rollout has turns but no tokens.
     """
     tokens = trajectory.tokens
     if tokens is None:

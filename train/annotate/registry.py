@@ -48,17 +48,17 @@ ANNOTATORS: dict[str, tuple[str, str, str]] = {
     "rubric": (
         "creditflow.train.annotate.rubric",
         "URL#MODEL",
-        "rubric.passed, rubric.failed, rubric.score: criteria of the task that a judge cites turns for",
+        "rubric.passed, rubric.failed, rubric.score: verdicts of a judge on the task's criteria, with the turns that it cites",
     ),
     "hindsight": (
         "creditflow.train.annotate.hindsight",
         "DIR",
-        "logp.hindsight: log-probability of the action given the final state too",
+        "logp.hindsight: log-probability of the action given the state before it and the final state",
     ),
     "teacher": (
         "creditflow.train.annotate.teacher",
         "DIR",
-        "logp.teacher.gap: what a skill's text before the prompt adds to the log-probability of the turn",
+        "logp.teacher.gap: increase of a turn's log-probability by a skill's text before the prompt",
     ),
     "forks": ("creditflow.train.annotate.forks", "K", "fork.value, fork.q: mean score of K continuations"),
 }

@@ -1,6 +1,6 @@
-"""``rubric:URL#MODEL``: a judge marks each rollout by the criteria of its task, and cites turns for every verdict (DRACO).
+"""``rubric:URL#MODEL``: a judge grades each rollout by the criteria of its task, and cites turns for every verdict (DRACO).
 
-The criteria stand in the task; how the paper writes and merges them is no part of this. The wording is ours, and the
+The criteria are a field of the task; how the paper writes and merges them is not implemented. The wording is ours, and the
 temperature is 0 instead of the paper's .1, so that replies can be cached.
 """
 
@@ -41,10 +41,10 @@ DEFAULTS: dict[str, Any] = {
 
 
 class Verdict(NamedTuple):
-    """A criterion that applies to a rollout, both numbers from 0.
+    """The judge's verdict on a criterion that applies to a rollout. Criteria and turns are numbered from 0.
 
     Attributes:
-        criterion: its number.
+        criterion: number of the criterion.
         passed: whether the rollout passed it.
         turns: turns cited for the verdict.
     """
@@ -59,10 +59,12 @@ def _rows(text: str) -> list[dict[str, Any]]:
     try:
         rows = parse_json(body, where="the judge's reply")
     except DataError as error:
-        raise AnnotationError(f"the judge must reply a JSON list of verdicts, got {short_repr(text[:80])}") from error
+        raise AnnotationError(
+            f"the judge must reply with a JSON list of verdicts, got {short_repr(text[:80])}"
+        ) from error
     if not _is_value(rows):
         raise AnnotationError(
-            'the judge must reply [{"criterion": NUMBER, "passed": true or false, "turns": [NUMBER, …]}, …], got '
+            'the judge must reply with [{"criterion": NUMBER, "passed": true or false, "turns": [NUMBER, …]}, …], got '
             f"{short_repr(text[:80])}"
         )
     return list(rows)
@@ -86,14 +88,15 @@ _QUESTION: Final[ChatQuestion[list[dict[str, Any]]]] = ChatQuestion(
 
 
 class RubricAnnotator(TurnAnnotator):
-    """Writes ``rubric.passed`` and ``rubric.failed``, numbers of criteria that cite a turn, and the trajectory's ``rubric.score``.
+    """Writes, for each turn, the numbers of passed and failed criteria whose verdict cites it, and the trajectory's score.
 
-    Criteria that no member of the group failed are removed first. The score is (p − f)/(p + f) over the remaining criteria that
-    apply to the rollout, p passed and f failed; 0 if there are none.
+    They are ``rubric.passed`` and ``rubric.failed`` of turns, ``rubric.score`` of trajectories. Criteria that no member of the
+    group failed are removed first. The score is (p − f)/(p + f), with p passed and f failed criteria among the remaining ones
+    that apply to the rollout; 0 if there are none.
 
     Args:
         url: base URL of an OpenAI-compatible server.
-        model: its name there.
+        model: name of the model on that server.
         field: field of the task's payload with the criteria, a list of texts.
         key_variable, cache, timeout, max_attempts, workers, max_chars, client: see ``JudgeAnnotator``.
     """
@@ -132,7 +135,7 @@ class RubricAnnotator(TurnAnnotator):
 
         Raises:
             RetrievalError: the server cannot be reached in time.
-            AnnotationError: a task without criteria, or a reply that is not a list of verdicts on them.
+            AnnotationError: a task has no criteria, or a reply is not a list of verdicts on them.
         """
         rubrics = [self._criteria(group) for group in groups]
         cases = [
@@ -156,8 +159,8 @@ class RubricAnnotator(TurnAnnotator):
         texts = list(given) if isinstance(given, list | tuple) else []
         if not texts or not all(isinstance(text, str) and text.strip() for text in texts) or len(texts) > MAX_CRITERIA:
             raise AnnotationError(
-                f"group {group.group_id!r}: its task needs 1 to {MAX_CRITERIA} criteria, texts, under {self._field!r}; name "
-                "the field with --set field=NAME"
+                f"group {group.group_id!r}: the field {self._field!r} of its task must be a list of 1 to {MAX_CRITERIA} "
+                "criteria, each a text that is not empty; another field is selected with --set field=NAME"
             )
         return texts
 
@@ -182,7 +185,7 @@ def _checked(rows: Sequence[dict[str, Any]], criteria: int, turns: int) -> list[
     """The verdicts with numbers from 0.
 
     Raises:
-        AnnotationError: a verdict on a criterion that does not exist, two on one criterion, or a citation of no turn.
+        AnnotationError: a criterion does not exist or has two verdicts, or a cited turn does not exist.
     """
     numbers = [row["criterion"] for row in rows]
     if len(set(numbers)) < len(numbers) or not set(numbers) <= set(range(1, criteria + 1)):

@@ -14,12 +14,12 @@ __all__ = ["Scored", "model_limit", "scored_logprobs"]
 
 
 class Scored(NamedTuple):
-    """A sequence of which some tokens are scored.
+    """A token sequence, some tokens of which are scored.
 
     Attributes:
         ids: int32 (L,), token ids.
         target: int64 (n,), positions of the scored tokens, ascending, each at least 1.
-        where: what it is, for errors.
+        where: the trajectory and turn, for error messages.
     """
 
     ids: NDArray[np.int32]
@@ -28,13 +28,13 @@ class Scored(NamedTuple):
 
     @classmethod
     def end(cls, history: NDArray[np.int32], scored: NDArray[np.int32], where: str) -> Scored:
-        """A history and the tokens after it, which are scored."""
+        """A history followed by ``scored``, all of whose tokens are scored."""
         n = len(history)
         return cls(np.concatenate([history, scored]), np.arange(n, n + len(scored)), where)
 
 
 def model_limit(model: Any) -> int:
-    """The number of tokens that the model takes at most; 0 where it does not say."""
+    """The maximum number of tokens of the model's context; 0 if its configuration does not state one."""
     return int(getattr(model.config, "max_position_embeddings", 0) or 0)
 
 
@@ -47,7 +47,7 @@ def scored_logprobs(model: Any, jobs: Sequence[Scored], batch_tokens: int) -> li
         batch_tokens: token budget of a forward pass.
 
     Raises:
-        AnnotationError: a scored token has nothing before it, or a sequence is longer than the model takes.
+        AnnotationError: a scored token is the first of its sequence, or a sequence is longer than the model's context.
     """
     import torch
 

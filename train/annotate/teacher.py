@@ -1,7 +1,7 @@
-"""``teacher:DIR``: how much likelier a skill's text before the prompt makes the tokens of every turn (AgentOPSD).
+"""``teacher:DIR``: how much more likely a skill's text before the prompt makes the tokens of every turn (AgentOPSD).
 
-Teacher and student are the same weights; the teacher has the skill's text before everything else. The paper's skills are not
-public: the text is a setting, or a field of the task.
+Teacher and student have the same weights; the teacher reads the skill's text before everything else. The paper's skills are
+not public: the text is a setting, or a field of the task.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Ids = NDArray[np.int32]
 
 
 class TeacherAnnotator(TurnAnnotator):
-    """Writes ``logp.teacher.gap``, Σ log π(token | skill, history) − log π(token | history) over the turn's tokens.
+    """Writes ``logp.teacher.gap``, the sum of log π(token | skill, history) − log π(token | history) over a turn's tokens.
 
     Args:
         model, tokenizer: a causal language model, the weights of the policy that made the log.
         provenance: provenance of its values, with these parameters.
-        skill: the skill's text; "" takes it from the task.
+        skill: the skill's text; with "" it is read from the task.
         field: field of the task's payload with the skill's text.
-        history: "tokens" scores the tokens that were sampled, "text" the recorded texts, encoded anew (any model).
+        history: "tokens" scores the tokens that were sampled, "text" the recorded texts, encoded again (for any model).
         batch_tokens: token budget of a forward pass.
     """
 
@@ -66,7 +66,7 @@ class TeacherAnnotator(TurnAnnotator):
         """One entry per trajectory.
 
         Raises:
-            AnnotationError: no skill, a log without tokens (or texts), a history that is too long.
+            AnnotationError: there is no skill, the log has no tokens (or texts), or a history is too long.
         """
         jobs, counts = list[Scored](), list[int]()
         for group in groups:

@@ -169,7 +169,7 @@ class Scheme(ABC):
         name: name in the registry.
         source: paper with sections and equations, and the released code that "release" follows.
         certainty: what the formula was checked against, in a few words.
-        fails: when the scheme fails, in one to three sentences; its reference card adds what its properties say.
+        fails: when the scheme fails, in one to three sentences; its reference card adds what follows from its properties.
         presets: parameter values of each semantics; other fields keep their defaults.
         requires: annotations of turns that the default parameters read; ``needs`` lists those of this instance.
         requires_tokens: annotations of tokens that the scheme reads.

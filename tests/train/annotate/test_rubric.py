@@ -145,12 +145,12 @@ def test_a_reply_in_a_fence_is_read() -> None:
 
 
 @pytest.mark.parametrize("rubric", [None, [], "text", ["a"] * 25, [""], [1]])
-def test_a_task_without_a_proper_rubric_is_refused(rubric: Any) -> None:
+def test_a_task_without_a_valid_rubric_is_rejected(rubric: Any) -> None:
     with pytest.raises(AnnotationError, match="1 to 24 criteria"):
         annotate([searched(rubric=rubric)], judge(Client(REPLIES)))
 
 
-def test_it_is_named_with_url_and_model() -> None:
+def test_a_judge_is_named_by_url_and_model() -> None:
     with pytest.raises(ConfigError, match="rubric:URL#MODEL"):
         make_annotator("rubric:http://x")
     with pytest.raises(ConfigError, match="did you mean 'field'"):

@@ -25,7 +25,8 @@ class AgentOPSD(OutcomeScheme):
     """A_k = A ((1 − λ) + λ m_k) with m_k = clip(1 + b sign(A) z_k, 1 − b, 1 + b), A the group's outcome advantage.
 
     Δ_k is the sum over turn k's tokens of log π_teacher − log π, where the teacher has the same weights and the skill's text
-    before the prompt: the annotation "logp.teacher.gap". V_k = sigmoid(logit V_0 + Σ_{j≤k} Δ_j) with V_0 the group's mean outcome, q_k = V_k − V_{k−1}, z_k the z-score of q over the episode's turns.
+    before the prompt: the annotation "logp.teacher.gap". V_k = sigmoid(logit V_0 + Σ_{j≤k} Δ_j), where V_0 is the group's mean
+    outcome, q_k = V_k − V_{k−1}, and z_k is the z-score of q over the episode's turns.
     The sign of A is preserved if b and λ are below 1. The source is the released code only; ours: the paper preset, with V_0
     from success in [0, 1] and no eps. The released code computes V_0 from rewards of 10 per success, so V_0 reaches its upper
     clamp as soon as a tenth of the group succeeds; the z-score makes this nearly harmless.

@@ -31,7 +31,7 @@ class StepPO(MTPPO):
     source = "StepPO (arXiv 2604.18401); release: AgentR1/StepPO @ 26107f1, arft/core_algos.py 60 to 139"
     certainty = "notes of the paper; released code read, not run"
     fails = (
-        "Its credit is as good as its critic. A truncated episode has value 0 after its last turn; the paper's "
+        "Its credit is only as good as its critic. A truncated episode has value 0 after its last turn; the paper's "
         "ratio per turn with its narrow clip is a setting of the loss."
     )
     presets = {"paper": {}, "release": {"whitening": True, "std_eps": 1e-8}}

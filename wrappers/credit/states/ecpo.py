@@ -48,7 +48,7 @@ class ECPO(StateScheme):
 
     name = "ecpo"
     source = "ECPO (arXiv 2606.05885), formula from secondary sources; τ, ω and ε are ours"
-    certainty = "formula second-hand, no code found; τ, ω and ε are ours"
+    certainty = "formula from secondary sources, no code found; τ, ω and ε are ours"
     fails = (
         "With two actions in a state the z-score cancels the shrinkage for every κ. Where states are visited "
         "once, or all visits take the same action, it is grpo."

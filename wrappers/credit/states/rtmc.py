@@ -49,7 +49,7 @@ class RTMC(StateScheme):
         "RTMC (arXiv 2604.11037), formula from secondary sources; checked against another project's port (prime-rl, "
         "rtmc_sig.py)"
     )
-    certainty = "formula second-hand; checked against another project's port"
+    certainty = "formula from secondary sources; checked against another project's port"
     fails = (
         "The prior V₀ is not discounted, but returns are: a group of successes only gets credit, negative in "
         'early turns, unless dead_groups is "zero" or prior is "return". States visited once get the outcome '

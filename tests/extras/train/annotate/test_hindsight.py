@@ -146,7 +146,7 @@ def test_the_gap_in_the_tokens_that_were_sampled(folder: Path, windowed: bool) -
         assert got == pytest.approx(expected, abs=1e-4)
 
 
-def test_an_empty_skill_and_a_log_without_tokens_are_refused(folder: Path) -> None:
+def test_an_empty_skill_and_a_log_without_tokens_are_rejected(folder: Path) -> None:
     with pytest.raises(AnnotationError, match="no skill under 'skill'"):
         annotate([played()], annotator(folder, "teacher", history="text"))
     with pytest.raises(AnnotationError, match="has no tokens; use --set history=text"):

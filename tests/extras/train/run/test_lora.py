@@ -234,7 +234,7 @@ def test_a_push_to_an_engine_carries_the_merged_weights(trainer_of: Make, data: 
             torch.testing.assert_close(pushed[name], tensor)
 
 
-def test_an_adapter_of_another_model_is_refused(trainer_of: Make, data: dict[str, Any], tmp_path: Path) -> None:
+def test_an_adapter_of_another_model_is_rejected(trainer_of: Make, data: dict[str, Any], tmp_path: Path) -> None:
     run = trainer_of(data, *LORA, "update.iterations=0")
     run.run()
     adapter = run.folder / "adapter"
@@ -286,7 +286,7 @@ def test_an_adapter_of_another_model_is_refused(trainer_of: Make, data: dict[str
         trainer_of(data, *LORA, f"model.path={adapter}", f"out={tmp_path}/again")
 
 
-def test_settings_that_cannot_be_meant_are_refused(
+def test_settings_that_cannot_be_meant_are_rejected(
     trainer_of: Make, config: dict[str, Any], data: dict[str, Any], settings_of: Callable[..., Any]
 ) -> None:
     with pytest.raises(ConfigError, match=r"set model\.path"):
