@@ -6,21 +6,17 @@ and a setting. With ``compare`` the log-probability without the final state is w
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
-from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator
-from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.histories import completion_text
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.train.annotate.scoring import Scored, scored_logprobs
+from creditflow.train.annotate.scoring import Scored, encoded, open_scorer, scored_logprobs
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
@@ -118,18 +114,11 @@ class HindsightAnnotator(TurnAnnotator):
         return texts[self._final]
 
     def _encode(self, text: str) -> NDArray[np.int32]:
-        return np.asarray(self._tokenizer.encode(plain_text(text), add_special_tokens=False), np.int32)
+        return encoded(self._tokenizer, text)
 
 
 def make(argument: str, context: Context) -> HindsightAnnotator:
     """The annotator ``hindsight:DIR``."""
     settings = settings_of("hindsight", context, DEFAULTS)
-    require_torch()
-    from creditflow.agents.language_model.pretrained import open_pretrained
-    from creditflow.train.policy.logprobs import check_model
-
-    model, tokenizer = open_pretrained(argument, device=context.device)
-    check_model(model)
-    parameters = json.loads(json.dumps({name: settings[name] for name in PARAMETERS}))
-    provenance = Provenance("hindsight", 1, parameters, folder_digest(argument))
-    return HindsightAnnotator(model.eval(), tokenizer, provenance, **settings)
+    model, tokenizer, provenance = open_scorer("hindsight", argument, context, settings, PARAMETERS)
+    return HindsightAnnotator(model, tokenizer, provenance, **settings)

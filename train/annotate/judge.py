@@ -23,7 +23,7 @@ from creditflow.train.rollout.replay import full_episode
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["JudgeAnnotator", "make"]
+__all__ = ["JudgeAnnotator", "make", "server_and_model", "shown_turn", "truncated"]
 
 INSTRUCTION: Final = (
     "You mark single steps of an agent that works on a task. You get JSON: the task, the steps so far, and the step to "
@@ -133,27 +133,41 @@ class JudgeAnnotator(TurnAnnotator):
 
     def _case(self, group: Group, turns: Sequence[Turn], t: int) -> dict[str, Any]:
         task = group.task.get("question") or turns[0].observation
-        before = [self._step(turn) for turn in turns[max(0, t - self._context_turns) : t]]
+        before = [shown_turn(turn, self._max_chars) for turn in turns[max(0, t - self._context_turns) : t]]
         after = turns[t + 1].observation if t + 1 < len(turns) else "(the episode ends here)"
         return {
-            "task": self._truncated(str(task)),
+            "task": truncated(str(task), self._max_chars),
             "steps": before,
-            "marked": self._step(turns[t]) | {"result": self._truncated(after)},
+            "marked": shown_turn(turns[t], self._max_chars) | {"result": truncated(after, self._max_chars)},
         }
 
-    def _step(self, turn: Turn) -> dict[str, str]:
-        shown = {"saw": turn.observation, "thought": turn.thought, "did": turn.action, "refused": turn.invalid_reason}
-        return {name: self._truncated(text) for name, text in shown.items() if text}
 
-    def _truncated(self, text: str) -> str:
-        return text if len(text) <= self._max_chars else text[: self._max_chars] + "…"
+def shown_turn(turn: Turn, max_chars: int) -> dict[str, str]:
+    """What a judge sees of a turn: the texts that are not empty."""
+    shown = {"saw": turn.observation, "thought": turn.thought, "did": turn.action, "refused": turn.invalid_reason}
+    return {name: truncated(text, max_chars) for name, text in shown.items() if text}
+
+
+def truncated(text: str, max_chars: int) -> str:
+    """The text; a longer one is cut, with a mark at the cut."""
+    return text if len(text) <= max_chars else text[:max_chars] + "…"
+
+
+def server_and_model(annotator: str, argument: str) -> tuple[str, str]:
+    """The URL and the model in the argument URL#MODEL of an annotator.
+
+    Raises:
+        ConfigError: one of them is missing.
+    """
+    url, sign, model = argument.rpartition("#")
+    if not sign or not url or not model:
+        raise ConfigError(
+            f"a judge is written {annotator}:URL#MODEL, as in {annotator}:http://127.0.0.1:8000/v1#qwen, got "
+            f"{redacted_repr(argument)}"
+        )
+    return url, model
 
 
 def make(argument: str, context: Context) -> JudgeAnnotator:
     """The annotator ``judge:URL#MODEL``."""
-    url, sign, model = argument.rpartition("#")
-    if not sign or not url or not model:
-        raise ConfigError(
-            f"a judge is written judge:URL#MODEL, as in judge:http://127.0.0.1:8000/v1#qwen, got {redacted_repr(argument)}"
-        )
-    return JudgeAnnotator(url, model, **settings_of("judge", context, DEFAULTS))
+    return JudgeAnnotator(*server_and_model("judge", argument), **settings_of("judge", context, DEFAULTS))

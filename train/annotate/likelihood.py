@@ -5,16 +5,13 @@ The answer's tokens are appended to the history's, never encoded together with t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import (
     AnnotationError,
     Annotations,
@@ -23,10 +20,9 @@ from creditflow.train.annotate.base import (
     boundaries,
     members_of,
 )
-from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.histories import text_histories, token_histories
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.train.annotate.scoring import Scored, scored_logprobs
+from creditflow.train.annotate.scoring import Scored, encoded, open_scorer, scored_logprobs
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["LikelihoodAnnotator", "make"]
@@ -121,7 +117,7 @@ class LikelihoodAnnotator(TurnAnnotator):
         ]
 
     def _encode(self, text: str) -> NDArray[np.int32]:
-        return np.asarray(self._tokenizer.encode(plain_text(text), add_special_tokens=False), np.int32)
+        return encoded(self._tokenizer, text)
 
     def _points(self, group: Group, index: int) -> Iterator[NDArray[np.int32]]:
         """The histories before each own turn and after the last, with the answer prefix."""
@@ -136,13 +132,5 @@ class LikelihoodAnnotator(TurnAnnotator):
 def make(argument: str, context: Context) -> LikelihoodAnnotator:
     """The annotator ``likelihood:DIR``."""
     settings = settings_of("likelihood", context, DEFAULTS)
-    require_torch()
-    from creditflow.agents.language_model.pretrained import open_pretrained
-    from creditflow.train.policy.logprobs import check_model
-
-    model, tokenizer = open_pretrained(argument, device=context.device)
-    check_model(model)
-    provenance = Provenance(
-        "likelihood", 1, json.loads(json.dumps({k: settings[k] for k in PARAMETERS})), folder_digest(argument)
-    )
-    return LikelihoodAnnotator(model.eval(), tokenizer, provenance, **settings)
+    model, tokenizer, provenance = open_scorer("likelihood", argument, context, settings, PARAMETERS)
+    return LikelihoodAnnotator(model, tokenizer, provenance, **settings)

@@ -16,13 +16,12 @@ import numpy as np
 from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.http.chat import CachedChat, ChatQuestion
 from creditflow.envs.http.client import JsonClient
-from creditflow.envs.http.credentials import redacted_repr
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator
+from creditflow.train.annotate.judge import server_and_model, shown_turn, truncated
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.rollout.replay import full_episode
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["RubricAnnotator", "make"]
 
@@ -168,17 +167,12 @@ class RubricAnnotator(TurnAnnotator):
         turns = full_episode(group, index)
         task = group.task.get("question") or (turns[0].observation if turns else "")
         return {
-            "task": self._truncated(str(task)),
-            "criteria": [{"criterion": n, "text": self._truncated(text)} for n, text in enumerate(criteria, 1)],
-            "turns": [{"turn": n, **self._turn(turn)} for n, turn in enumerate(turns, 1)],
+            "task": truncated(str(task), self._max_chars),
+            "criteria": [
+                {"criterion": n, "text": truncated(text, self._max_chars)} for n, text in enumerate(criteria, 1)
+            ],
+            "turns": [{"turn": n, **shown_turn(turn, self._max_chars)} for n, turn in enumerate(turns, 1)],
         }
-
-    def _turn(self, turn: Turn) -> dict[str, str]:
-        shown = {"saw": turn.observation, "thought": turn.thought, "did": turn.action, "refused": turn.invalid_reason}
-        return {name: self._truncated(text) for name, text in shown.items() if text}
-
-    def _truncated(self, text: str) -> str:
-        return text if len(text) <= self._max_chars else text[: self._max_chars] + "…"
 
 
 def _checked(rows: Sequence[dict[str, Any]], criteria: int, turns: int) -> list[Verdict]:
@@ -210,9 +204,4 @@ def _counted(verdicts: Sequence[Verdict], length: int, own: int) -> Annotations:
 
 def make(argument: str, context: Context) -> RubricAnnotator:
     """The annotator ``rubric:URL#MODEL``."""
-    url, sign, model = argument.rpartition("#")
-    if not sign or not url or not model:
-        raise ConfigError(
-            f"a judge is written rubric:URL#MODEL, as in rubric:http://127.0.0.1:8000/v1#qwen, got {redacted_repr(argument)}"
-        )
-    return RubricAnnotator(url, model, **settings_of("rubric", context, DEFAULTS))
+    return RubricAnnotator(*server_and_model("rubric", argument), **settings_of("rubric", context, DEFAULTS))

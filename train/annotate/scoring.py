@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.annotate.base import AnnotationError
+from creditflow.agents.language_model.pretrained import require_torch
+from creditflow.envs.text.plain_text import plain_text
+from creditflow.train.annotate.base import AnnotationError, Provenance
+from creditflow.train.annotate.digest import folder_digest
+from creditflow.train.annotate.registry import Context
 
-__all__ = ["Scored", "model_limit", "scored_logprobs"]
+__all__ = ["Scored", "encoded", "model_limit", "open_scorer", "scored_logprobs"]
 
 
 class Scored(NamedTuple):
@@ -71,3 +76,34 @@ def scored_logprobs(model: Any, jobs: Sequence[Scored], batch_tokens: int) -> li
             for i, logprobs in split_by_row(token_logprobs(model, batch).logprob, batch, rows):
                 out[rows[i].trajectory] = logprobs.astype(np.float64)
     return out
+
+
+def open_scorer(
+    annotator: str, argument: str, context: Context, settings: Mapping[str, Any], parameters: Sequence[str]
+) -> tuple[Any, Any, Provenance]:
+    """The language model in a folder, for scoring; its tokenizer, and the provenance of an annotator that reads it.
+
+    Args:
+        annotator: name of the annotator.
+        argument: folder of the model.
+        context: where the model runs.
+        settings: all settings of the annotator.
+        parameters: names of those that its values depend on.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+        ConfigError, DataError: the folder holds no model of a supported kind.
+    """
+    require_torch()
+    from creditflow.agents.language_model.pretrained import open_pretrained
+    from creditflow.train.policy.logprobs import check_model
+
+    model, tokenizer = open_pretrained(argument, device=context.device)
+    check_model(model)
+    values = json.loads(json.dumps({name: settings[name] for name in parameters}))
+    return model.eval(), tokenizer, Provenance(annotator, 1, values, folder_digest(argument))
+
+
+def encoded(tokenizer: Any, text: str) -> NDArray[np.int32]:
+    """The tokens of a plain text, int32, without special ones."""
+    return np.asarray(tokenizer.encode(plain_text(text), add_special_tokens=False), np.int32)

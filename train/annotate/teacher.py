@@ -6,21 +6,17 @@ not public: the text is a setting, or a field of the task.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator
-from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.histories import completion_text, text_histories
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.train.annotate.scoring import Scored, scored_logprobs
+from creditflow.train.annotate.scoring import Scored, encoded, open_scorer, scored_logprobs
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["TeacherAnnotator", "make"]
@@ -112,18 +108,11 @@ class TeacherAnnotator(TurnAnnotator):
                 yield tokens.ids[:stop], start + wrote
 
     def _encode(self, text: str) -> Ids:
-        return np.asarray(self._tokenizer.encode(plain_text(text), add_special_tokens=False), np.int32)
+        return encoded(self._tokenizer, text)
 
 
 def make(argument: str, context: Context) -> TeacherAnnotator:
     """The annotator ``teacher:DIR``."""
     settings = settings_of("teacher", context, DEFAULTS)
-    require_torch()
-    from creditflow.agents.language_model.pretrained import open_pretrained
-    from creditflow.train.policy.logprobs import check_model
-
-    model, tokenizer = open_pretrained(argument, device=context.device)
-    check_model(model)
-    parameters = json.loads(json.dumps({name: settings[name] for name in PARAMETERS}))
-    provenance = Provenance("teacher", 1, parameters, folder_digest(argument))
-    return TeacherAnnotator(model.eval(), tokenizer, provenance, **settings)
+    model, tokenizer, provenance = open_scorer("teacher", argument, context, settings, PARAMETERS)
+    return TeacherAnnotator(model, tokenizer, provenance, **settings)
