@@ -10,10 +10,12 @@ import numpy as np
 import torch
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
+from creditflow.agents.backends.token_sampling import kept_tokens
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.train.gpu.rows import HIGHEST, LOWEST, random_row
 from creditflow.train.policy.batching import batches_of
-from creditflow.train.policy.logprobs import token_logprobs
+from creditflow.train.policy.logprobs import hidden_before, token_logprobs
+from creditflow.train.policy.losses import segment_log_ratio
 from creditflow.train.policy.network.precision import autocast
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.old_logprobs import OldLogprobs, compute_logprobs
@@ -38,6 +40,8 @@ def checks(device: Any) -> dict[str, Callable[[], dict[str, Any]]]:
         "split": partial(_layouts, model, {"batch_tokens": 64}),
         "chunks": partial(_layouts, model, {"logits_chunk": 5}),
         "autocast": partial(_autocast, model),
+        "nucleus": partial(_nucleus, model),
+        "turn-ratio": partial(_turn_ratio, device),
         "first-ratio": partial(_first_ratio, model),
     }
     if device.type == "cuda":
@@ -106,6 +110,35 @@ def _autocast(model: Any) -> dict[str, Any]:
                 rough = token_logprobs(model, batch).logprob
         gap = max(gap, float((exact - rough).abs().max()))
     return _within(gap, BF16, "bfloat16 autocast")
+
+
+def _nucleus(model: Any) -> dict[str, Any]:
+    """Under truncation the log-probabilities are those of the whole distribution, renormalised over the stored nuclei."""
+    rows, sampling = _rows(), Sampling(top_p=0.8)
+    device = next(model.parameters()).device
+    gap = 0.0
+    for batch in batches_of(rows, 4096, device):
+        with torch.no_grad():
+            own = token_logprobs(model, batch, truncation=sampling, logits_chunk=7)
+            stored = token_logprobs(model, batch, truncation=sampling, nuclei=own.nuclei)
+            logits = model.get_output_embeddings()(hidden_before(model.get_decoder(), batch)).float()
+        target = batch.ids[batch.target_row, batch.target_position]
+        kept = kept_tokens(torch.softmax(logits, -1), sampling).scatter(-1, target[:, None], value=True)
+        plain = torch.log_softmax(logits.masked_fill(~kept, -torch.inf), -1).gather(-1, target[:, None])[:, 0]
+        gap = max(gap, *(float((one.logprob - plain).abs().max()) for one in (own, stored)))
+    return _within(gap, FP32, "nucleus")
+
+
+def _turn_ratio(device: Any) -> dict[str, Any]:
+    """The mean log-ratio of every segment, against NumPy."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 90, 200)
+    log_ratio = rng.normal(0.0, 0.1, int(sizes.sum())).astype(np.float32)
+    starts = np.cumsum(sizes) - sizes
+    expected = np.repeat(np.add.reduceat(log_ratio.astype(np.float64), starts) / sizes, sizes)
+    segment = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(device)
+    found = segment_log_ratio(torch.from_numpy(log_ratio).to(device), segment).cpu().numpy()
+    return _within(float(np.abs(found - expected).max()), 1e-6, "turn ratio")
 
 
 def _first_ratio(model: Any) -> dict[str, Any]:

@@ -87,6 +87,12 @@ def test_checkpointing_needs_less_and_a_smaller_micro_batch_too() -> None:
     assert 2 * memory("gigpo_alfworld", "update.batch_tokens=8192").checkpointed == plain.checkpointed
 
 
+def test_truncated_sampling_sorts_the_vocabulary() -> None:
+    whole, truncated = (memory("search_r1_grpo_wikisearch", f"rollout.top_p={p}") for p in (1.0, 0.95))
+    assert truncated.logits > whole.logits
+    assert truncated.prefill > whole.prefill
+
+
 def test_vllm_has_weights_of_its_own_and_takes_its_cache_from_a_fraction_of_the_gpu() -> None:
     found = memory("gigpo_alfworld_7b_lora", "generation.backend=vllm")
     assert found.sampler >= 2 * KNOWN["Qwen/Qwen2.5-7B"].parameters

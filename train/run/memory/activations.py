@@ -13,6 +13,7 @@ from creditflow.train.run.memory.sizes import ModelSizes
 __all__ = ["Types", "block_bytes", "logits_bytes", "prefill_bytes", "sampling_bytes", "update_bytes"]
 
 FLOAT: Final = 4
+SORTED: Final = 2 * FLOAT + 8 + 3  # float32 probabilities in order and their sums, int64 places, masks
 LOGITS_COPIES: Final = 8  # float32 logits, scaled, log-softmax, its exponential, their product, and gradients
 
 
@@ -58,9 +59,9 @@ def update_bytes(sizes: ModelSizes, types: Types, tokens: int, *, checkpointing:
     return tokens * (stored + ends)
 
 
-def logits_bytes(sizes: ModelSizes, types: Types, chunk: int) -> int:
-    """Bytes of the output layer's results, for a chunk of target tokens."""
-    return chunk * sizes.vocabulary * (types.product + LOGITS_COPIES * FLOAT)
+def logits_bytes(sizes: ModelSizes, types: Types, chunk: int, *, truncated: bool = False) -> int:
+    """Bytes of the output layer's results, for a chunk of target tokens; truncation sorts them."""
+    return chunk * sizes.vocabulary * (types.product + LOGITS_COPIES * FLOAT + SORTED * truncated)
 
 
 def prefill_bytes(sizes: ModelSizes, types: Types, tokens: int) -> int:
@@ -71,6 +72,6 @@ def prefill_bytes(sizes: ModelSizes, types: Types, tokens: int) -> int:
     return tokens * (feed_forward + 2 * queries * types.product + 4 * sizes.hidden * FLOAT)
 
 
-def sampling_bytes(sizes: ModelSizes, types: Types, rows: int) -> int:
+def sampling_bytes(sizes: ModelSizes, types: Types, rows: int, *, truncated: bool = False) -> int:
     """Bytes of the sampler's distributions, one per row: logits, log-probabilities, and float64 cumulative probabilities."""
-    return rows * sizes.vocabulary * (types.product + 2 * FLOAT + 3 * 2 * FLOAT)
+    return rows * sizes.vocabulary * (types.product + 2 * FLOAT + 3 * 2 * FLOAT + 2 * SORTED * truncated)

@@ -110,6 +110,7 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
     )
     per_token = 2 * sizes.layers * sizes.kv_heads * sizes.head_dim * sampled
     vllm = settings.generation.backend == "vllm"  # which takes a fraction of the GPU that its settings name
+    truncated = settings.truncation is not None
     tokens = max(settings.update.batch_tokens, context)
     sampler_types = Types(sampled, sampled, sampled, 4 if lora.rank and sampled < 4 else 0)
     return Memory(
@@ -122,12 +123,12 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
         casts=2 * sizes.parameters if cast and base > BYTES["bfloat16"] else 0,
         checkpointed=update_bytes(sizes, types, tokens, checkpointing=True),
         stored=update_bytes(sizes, types, tokens, checkpointing=False),
-        logits=logits_bytes(sizes, types, min(settings.update.logits_chunk, tokens)),
+        logits=logits_bytes(sizes, types, min(settings.update.logits_chunk, tokens), truncated=truncated),
         cache=0 if vllm else rows * context * per_token,
         prefill=0
         if vllm
         else prefill_bytes(sizes, sampler_types, rows * _new_tokens(settings, context))
-        + sampling_bytes(sizes, sampler_types, rows),
+        + sampling_bytes(sizes, sampler_types, rows, truncated=truncated),
         checkpointing=model.gradient_checkpointing,
     )
 
