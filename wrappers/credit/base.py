@@ -201,6 +201,14 @@ class Scheme(ABC):
         return self.requires
 
     @property
+    def couples_groups(self) -> bool:
+        """Whether the credit of a group depends on the other groups of its batch, so that a batch is scored as a whole.
+
+        True of a scheme that overrides ``assign_batch``, unless it overrides this too.
+        """
+        return type(self).assign_batch is not Scheme.assign_batch
+
+    @property
     def checked_properties(self) -> frozenset[str]:
         """Properties that ``check_credit`` requires of this instance.
 

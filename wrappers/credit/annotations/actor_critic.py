@@ -99,6 +99,11 @@ class ActorCritic(Scheme):
         """float64 (N,): reward of each turn, shaped and penalised."""
         return group.arrays.reward + shaping - self.invalid_penalty * invalid_turns(group, self.invalid)
 
+    @property
+    def couples_groups(self) -> bool:
+        """Whitening takes mean and variance of the batch."""
+        return self.whitening
+
     def assign(self, group: Group) -> Credit:
         """Score one group, whitened alone."""
         return self.assign_batch([group])[0]

@@ -143,6 +143,11 @@ class GroupTD(StateScheme):
             broken.add("one_member_zero")
         return self.properties - broken
 
+    @property
+    def couples_groups(self) -> bool:
+        """The pooled prior is that of the batch."""
+        return self.prior == "pooled"
+
     def assign(self, group: Group) -> Credit:
         """Score one group.
 
@@ -261,7 +266,7 @@ class GroupTD(StateScheme):
 
     def _levels(self, parts: Sequence[Part]) -> Floats | None:
         """f(d) of the pooled prior; None without it."""
-        if self.prior != "pooled":
+        if not self.couples_groups:
             return None
         visits = [visits_by_distance(process, groups) for groups, process in parts]
         return pooled_levels(visits, self.discount, self.pooled_weight)

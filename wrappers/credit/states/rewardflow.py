@@ -91,6 +91,11 @@ class RewardFlow(StateScheme):
                 "representative; use pruning='invalid' or merge='none'"
             )
 
+    @property
+    def couples_groups(self) -> bool:
+        """The released propagation depends on the longest episode of the batch."""
+        return self.propagation == "first_seen_rewards"
+
     def assign(self, group: Group) -> Credit:
         """Score one group."""
         return self.assign_batch([group])[0]
