@@ -18,22 +18,24 @@ import torch
 
 from creditflow.agents.language_model.pretrained import generation_ends
 from creditflow.train.annotate import Annotator, annotate
+from creditflow.train.distributed.groups import SharedEngine, assign_credit, trajectory_numbers
+from creditflow.train.distributed.rows import renumbered
+from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.checkpoint import Progress, load_checkpoint, save_checkpoint
-from creditflow.train.policy.critic import Critic, explained_variance
+from creditflow.train.policy.critic import Critic, explained_variance, whole_modules
 from creditflow.train.policy.kl_reward import subtract_kl
 from creditflow.train.policy.network.adapter import stop_dropout
 from creditflow.train.policy.old_logprobs import OldLogprobs, compute_old_logprobs, sampler_mismatch, select_loss_tokens
 from creditflow.train.policy.optimizer import learning_rate, make_optimizer
 from creditflow.train.policy.overlong import subtract_overlong
 from creditflow.train.policy.samples import Row, make_rows
-from creditflow.train.policy.sft import demonstrations, run_sft, sft_plan, sft_rows
+from creditflow.train.policy.sft import demonstrations, describe_demonstrations, run_sft, sft_plan, sft_rows
 from creditflow.train.policy.update import update_policy
-from creditflow.train.rollout.engine import RolloutReport
 from creditflow.train.rollout.evaluation import Evaluation, evaluate
-from creditflow.train.rollout.task_sampling import sample_groups
+from creditflow.train.rollout.task_sampling import SampledGroups, sample_groups
 from creditflow.train.run import assemble
 from creditflow.train.run.annotators import run_annotators
-from creditflow.train.run.failures import DivergedError
+from creditflow.train.run.failures import DivergedError, memory_errors
 from creditflow.train.run.folder import (
     export_run,
     init_run_folder,
@@ -42,13 +44,12 @@ from creditflow.train.run.folder import (
     save_diverged_state,
     unfinished_run,
 )
-from creditflow.train.run.iteration_log import format_iteration, graph_metrics, rollout_metrics, stopwatch
+from creditflow.train.run.iteration_log import graph_sums, log_iteration, rollout_sums, stopwatch
 from creditflow.train.run.metrics_log import open_logger
 from creditflow.train.run.scheme import make_scheme
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.branches import share_prefixes
-from creditflow.wrappers.records.group import Group
 
 __all__ = ["Trainer"]
 
@@ -60,25 +61,31 @@ class Trainer:
         settings: all settings of the run.
         resume: continue from the latest checkpoint in ``settings.out``.
         stream: where log lines are printed; default standard output.
+        world: the ranks that train together (``distributed.joining``); every one makes a trainer with the same settings.
 
     Raises:
         ConfigError: the folder contains a run already and ``resume`` is False.
         DataError: the run to resume is damaged.
     """
 
-    def __init__(self, settings: TrainConfig, *, resume: bool = False, stream: TextIO | None = None) -> None:
-        self.settings = settings
+    def __init__(
+        self, settings: TrainConfig, *, resume: bool = False, stream: TextIO | None = None, world: World = ALONE
+    ) -> None:
+        self.settings, self.world = settings, world
         self.folder = Path(settings.out)
         self.checkpoints = self.folder / "checkpoints"
         if settings.threads:
             torch.set_num_threads(settings.threads)
         checkpoint = unfinished_run(self.folder, resume=resume)
+        world.wait()  # all ranks have looked before the first writes
         self.scheme = make_scheme(settings)
         self.tasks = assemble.training_tasks(settings.env, settings.tasks, settings.seed)
         tokenizer = load_run_tokenizer(self.folder) if checkpoint else None
         self.model, self.tokenizer = assemble.make_policy(settings, tokenizer, self.tasks)
         self.ends = generation_ends(self.model)
-        self.backend = assemble.make_backend(self.model, settings)
+        if world.shard:
+            assemble.shard_policy(self.model)
+        self.backend = assemble.make_backend(self.model, settings, world)
         self.rollout_engine = assemble.make_rollout_engine(settings, self.scheme)
         self.eval_engine = assemble.make_eval_engine(settings)
         self.progress = Progress("sft", 0)
@@ -89,8 +96,9 @@ class Trainer:
         if checkpoint is not None:
             self._load(checkpoint)
         else:
-            self.tokenizer = init_run_folder(self.folder, settings, self.tokenizer)
-        self.logger = open_logger(self.folder, settings.log, self.progress, checkpoint, stream)
+            world.first_does(lambda: init_run_folder(self.folder, settings, self.tokenizer))
+            self.tokenizer = load_run_tokenizer(self.folder)
+        self.logger = open_logger(self.folder, settings.log, self.progress, checkpoint, stream, world)
 
     def run(self) -> dict[str, Any]:
         """Train (SFT, then RL), evaluate and save. Returns the last evaluations by name.
@@ -99,7 +107,8 @@ class Trainer:
             DivergedError: a loss or gradient is not finite; the state before it was saved.
         """
         log = self.logger.print
-        log(f"{assemble.describe_model(self.model)} on {self.backend.device}; {len(self.tasks)} tasks; "
+        ranks = "" if self.world.alone else f" in each of {self.world.size} ranks"
+        log(f"{assemble.describe_model(self.model)} on {self.backend.device}{ranks}; {len(self.tasks)} tasks; "
             f"scheme {self.scheme.name}; from {self.progress.folder}")  # fmt: skip
         results: dict[str, Any] = {}
         try:
@@ -119,9 +128,11 @@ class Trainer:
             if total:
                 results["after_rl"] = self.evaluate_panel(self.settings.evaluation.panel, "valid", total)
             results["final"] = self.evaluate_panel(self.settings.evaluation.final_panel, "final", total)
-            export_run(self.folder, self.model, self.tokenizer, self.settings, self.critic)
+            model, critic = whole_modules(self.model, self.critic, self.world)
+            self.world.first_does(partial(export_run, self.folder, model, self.tokenizer, self.settings, critic))
         except DivergedError as error:
-            path = save_diverged_state(self.folder, self.progress, self._trained_modules(), self.optimizer, error)
+            modules = self._trained_modules()
+            path = save_diverged_state(self.folder, self.progress, modules, self.optimizer, error, self.world)
             log(f"stopped after {self.progress.folder}: {error}; the state before it was saved to {path}")
             raise
         finally:
@@ -137,13 +148,12 @@ class Trainer:
         rows = sft_rows(groups, sft.observation_weight)
         plan = sft_plan(rows, sft.steps, sft.batch_tokens, self.settings.seed)
         self.logger.print(
-            f"SFT: {len(groups)} demonstrations (expert success rate "
-            f"{np.mean([g.trajectories[0].success for g in groups]):.3f}), {len(rows)} rows, "
-            f"{sum(map(len, rows)):,} tokens, generated in {time.perf_counter() - start:.1f} s; {sft.steps} steps"
+            f"SFT: {describe_demonstrations(groups, rows)}, generated in {time.perf_counter() - start:.1f} s; {sft.steps} steps"
         )
         printed = {max(1, sft.steps * k // 10) for k in range(1, 11)}
         last = time.perf_counter()
-        for step, metrics in run_sft(self.model, self.optimizer, rows, plan, self.progress.done, self.settings):
+        done = self.progress.done
+        for step, metrics in run_sft(self.model, self.optimizer, rows, plan, done, self.settings, self.world):
             now = time.perf_counter()
             self.logger.write("sft", step, "step", metrics | {"seconds": now - last})
             last = now
@@ -161,60 +171,56 @@ class Trainer:
             self.progress = Progress("rl", 0)
             self._save()
         if self.settings.update.loss.kl_weight and self.reference is None:
-            self.reference = load_or_save_reference(self.folder, self.model, self.optimizer)
-        self.annotators = run_annotators(self.settings, self.critic)
+            self.reference = load_or_save_reference(self.folder, self.model, self.optimizer, self.world)
+        self.annotators = run_annotators(self.settings, self.critic, self.world)
         self.backend.sync(self.progress.folder)
 
     def _init_rl_modules(self) -> None:
         """The critic and the optimiser of the policy update, untrained."""
         stop_dropout(self.model)
-        critic = self.settings.critic
-        if critic.kind != "none":
-            self.critic = Critic(critic, self.model.get_decoder())
-        self.optimizer = make_optimizer(self.model, self.settings.update.optimizer, self.critic, critic.lr)
+        self.critic = assemble.make_critic(self.model, self.settings, self.world)
+        settings = self.settings
+        self.optimizer = make_optimizer(self.model, settings.update.optimizer, self.critic, settings.critic.lr)
 
     def _train_iteration(self, iteration: int) -> None:
         """Rollout → annotate → log-probabilities → credit → rows → minibatch updates → weight push → log."""
-        update = self.settings.update
+        update, world = self.settings.update, self.world
         seconds: dict[str, float] = {}
         timed = stopwatch(seconds, self.backend.device)
         with timed("rollout"):
-            groups, report, discarded = self._rollout(iteration)
+            sampled = self._rollout(iteration)
+            groups, report = sampled.groups, sampled.report
         if self.annotators:
             with timed("annotate"):
                 for annotator in self.annotators:
                     groups = annotate(groups, annotator)
-        with timed("logprobs"):
+        with timed("logprobs"), memory_errors(update.batch_tokens):
             all_rows, logprobs = compute_old_logprobs(
                 groups, self.model, self.reference, update,
                 temperature=self.settings.rollout.temperature, precision=self.settings.model.autocast,
-                truncation=self.settings.truncation,
+                truncation=self.settings.truncation, world=world,
             )  # fmt: skip
             if self.reference is not None and update.loss.kl_in == "reward":
                 groups = subtract_kl(groups, all_rows, logprobs, update.loss.kl_weight, update.loss.kl_kind)
         with timed("graph"):
-            graph = graph_metrics(groups)
+            graph = graph_sums(groups)
         with timed("credit"):
-            groups, overlong = subtract_overlong(groups, self.settings.credit.overlong)
-            credits_ = self.scheme.assign_batch(groups)
+            groups, overlong = subtract_overlong(groups, self.settings.credit.overlong, world)
+            credits_ = assign_credit(self.scheme, groups, sampled.places, world)
             if self.settings.rollout.branching.shared_prefix_advantage == "mean":
                 credits_ = [share_prefixes(group, one) for group, one in zip(groups, credits_, strict=True)]
-        with timed("update"):
+        with timed("update"), memory_errors(update.batch_tokens):
             rows = make_rows(groups, credits_, row_layout=update.row_layout)
             logprobs = select_loss_tokens(logprobs, all_rows, rows)
+            rows = renumbered(rows, trajectory_numbers(groups, sampled.places, world))
             losses = self._update(rows, logprobs, credits_, iteration)
             self.backend.sync(f"rl-{iteration + 1:07d}")
-        metrics = (
-            rollout_metrics(groups, credits_, report, discarded) | overlong | graph | losses | self.backend.sync_numbers
-        )
-        metrics |= {f"seconds_{name}": value for name, value in seconds.items()} | {"seconds": sum(seconds.values())}
-        self.logger.write("rl", iteration + 1, "iteration", metrics)
-        self.logger.print(format_iteration(iteration + 1, update.iterations, metrics, seconds))
-        if report.errors:
-            self.logger.print(f"  {len(report.errors)} environment errors, the first: {report.errors[0]}")
+            losses |= overlong | self.backend.sync_numbers
+        sums = rollout_sums(groups, credits_, report, sampled.discarded) | graph
+        log_iteration(self.logger, iteration + 1, update.iterations, sums, losses, seconds, report.errors, world)
 
-    def _rollout(self, iteration: int) -> tuple[list[Group], RolloutReport, int]:
-        """Groups of trajectories sampled from the policy, the report, and the number of discarded groups."""
+    def _rollout(self, iteration: int) -> SampledGroups:
+        """Groups of trajectories sampled from the policy: those of this rank."""
         rollout = self.settings.rollout
         agent = assemble.make_policy_agent(
             self.settings, self.backend, self.tokenizer,
@@ -222,38 +228,33 @@ class Trainer:
             entropies=rollout.branching.entropy_tokens if rollout.branching.max_trajectories else 0,
         )  # fmt: skip
         sampled = sample_groups(
-            self.rollout_engine, agent, self.tasks, rollout, seed=self.settings.seed, iteration=iteration
-        )
+            self.rollout_engine, agent, self.tasks, rollout,
+            seed=self.settings.seed, iteration=iteration, world=self.world,
+        )  # fmt: skip
         self.backend.sleep()
         return sampled
 
     def _update(
         self, rows: Sequence[Row], logprobs: OldLogprobs, credits_: Sequence[Credit], iteration: int
     ) -> dict[str, float]:
-        """The optimiser steps of an iteration; returns their metrics. Without rows nothing is trained."""
-        settings, update = self.settings, self.settings.update
+        """The optimiser steps of an iteration; returns their metrics. Without rows in any rank nothing is trained."""
+        settings, update, world = self.settings, self.settings.update, self.world
         lr = learning_rate(update.optimizer, iteration, max(update.iterations, 1))
         metrics: dict[str, float] = {}
-        if rows:
+        if world.count(len(rows)):
             aggregation = update.loss.aggregation
+            credited = [one for one in world.gather([one.aggregation for one in credits_[:1]]) if one]
             metrics = update_policy(
-                self.model,
-                self.optimizer,
-                rows,
-                logprobs,
-                update,
-                aggregation=credits_[0].aggregation if aggregation == "auto" else aggregation,
-                temperature=settings.rollout.temperature,
-                lr=lr,
-                rng=np.random.default_rng([settings.seed, 3, iteration]),
-                precision=settings.model.autocast,
-                truncation=settings.truncation,
-                critic=self.critic,
-            )
+                self.model, self.optimizer, rows, logprobs, update,
+                aggregation=credited[0][0] if aggregation == "auto" else aggregation,
+                temperature=settings.rollout.temperature, precision=settings.model.autocast,
+                truncation=settings.truncation, critic=self.critic, world=world,
+                lr=lr, rng=np.random.default_rng([settings.seed, 3, iteration]),
+            )  # fmt: skip
             if logprobs.old is not None and update.old_logprobs == "trainer":
-                metrics |= sampler_mismatch(rows, logprobs.old)
+                metrics |= sampler_mismatch(rows, logprobs.old, world)
         if self.critic is not None:
-            metrics["explained_variance"] = explained_variance(rows)
+            metrics["explained_variance"] = explained_variance(rows, world)
         return metrics | {"lr": lr}
 
     def evaluate_panel(self, spec: str, name: str, iteration: int) -> Evaluation | None:
@@ -271,9 +272,8 @@ class Trainer:
         tasks = assemble.panel_tasks(self.settings.env, spec, config.limit if name == "valid" else 0)
         agent = partial(assemble.make_policy_agent, self.settings, self.backend, self.tokenizer)
         sampled = agent(temperature=config.temperature, top_p=config.top_p) if config.samples else None
-        result = evaluate(
-            self.eval_engine, agent(temperature=0.0), sampled, tasks, samples=config.samples, seed=1_000_003
-        )
+        engine = SharedEngine(self.eval_engine, self.world)
+        result = evaluate(engine, agent(temperature=0.0), sampled, tasks, samples=config.samples, seed=1_000_003)
         seconds = time.perf_counter() - start
         self.logger.write("rl", iteration, f"eval_{name}", result.summary() | {"panel": spec, "seconds": seconds})
         self.logger.print(f"evaluation {spec} at iteration {iteration}: {result.line()} ({seconds:.1f} s)")
@@ -287,7 +287,7 @@ class Trainer:
     def _save(self) -> None:
         save_checkpoint(
             self.checkpoints, self.progress, self._trained_modules(), self.optimizer,
-            keep=self.settings.checkpoint.keep, extra={"records": self.logger.records},
+            keep=self.settings.checkpoint.keep, extra={"records": self.logger.records}, world=self.world,
         )  # fmt: skip
 
     def _trained_modules(self) -> Any:

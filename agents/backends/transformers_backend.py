@@ -75,6 +75,7 @@ class TransformersBackend:
         model: the model, on its device.
         dtype: type of the sampling copy, such as ``torch.bfloat16``; None samples from ``model`` itself. A copy must be
             refreshed with ``sync()`` after every update.
+        sampler: the copy to sample from, whole, of a model whose weights are divided over processes (DTensors).
         cache: "dynamic", or "static" for fixed shapes.
         compile: compile the one-token step (static cache only).
         version: names the weights in logs.
@@ -91,6 +92,7 @@ class TransformersBackend:
         cache: Literal["dynamic", "static"] = "dynamic",
         compile: bool = False,  # noqa: A002 - torch's name
         version: str = "0",
+        sampler: Any = None,
     ) -> None:
         if cache not in ("dynamic", "static"):
             raise ConfigError(f"cache must be 'dynamic' or 'static', got {short_repr(cache)}")
@@ -98,8 +100,11 @@ class TransformersBackend:
             raise ConfigError("compile needs cache='static': a growing cache has no fixed shape")
         self._source = model
         first = next(model.parameters())
-        self._copied = dtype is not None and dtype != first.dtype
-        self.model = copy.deepcopy(model).to(dtype) if self._copied else model
+        converted = dtype is not None and dtype != first.dtype
+        self._copied = converted or sampler is not None
+        self.model = model if sampler is None else sampler
+        if converted:
+            self.model = copy.deepcopy(self.model).to(dtype)
         self.model.eval()
         self.device = first.device
         self.version = version
@@ -116,7 +121,7 @@ class TransformersBackend:
         if self._copied:
             with torch.no_grad():
                 for copied, source in zip(self.model.parameters(), self._source.parameters(), strict=True):
-                    copied.copy_(source)
+                    copied.copy_(source.full_tensor() if hasattr(source, "full_tensor") else source)
         self.version = version or self.version
         self._cohort = None
 

@@ -4,6 +4,7 @@
   creditflow train train/configs/quickstart.yaml --set credit.scheme=mt_ppo --set critic.kind=shared --set out=runs/ppo
   creditflow train --resume runs/graphgpo
   creditflow train CONFIG --set generation.backend=vllm    # episodes sampled by vLLM, weights pushed after every update
+  torchrun --nproc-per-node 4 -m creditflow.train train CONFIG    # on 4 GPUs (or 4 processes of a CPU)
 
 --resume continues a run only with the settings, versions and files it was started with; differences are listed.
 
@@ -22,6 +23,7 @@ from typing import Any
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.commands.arguments.outputs import Output, Target, add_input, claimed, named
+from creditflow.train.distributed.world import World
 from creditflow.train.run.named_paths import paths_named
 
 __all__ = ["add_arguments", "run"]
@@ -62,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.agents.language_model.pretrained import require_torch
 
     require_torch()
+    from creditflow.train.distributed.joining import joined, leave
+    from creditflow.train.run.dry_run import describe
     from creditflow.train.settings.reading import load_mapping
     from creditflow.train.settings.schema import load_settings
     from creditflow.train.trainer import Trainer
@@ -75,14 +79,24 @@ def run(args: argparse.Namespace) -> int:
     if load_mapping(source).get("kind", "policy") != "policy":
         return _success_model(source, overrides, args)
     settings = load_settings(source, tuple(overrides))
-    if args.dry_run:
-        from creditflow.train.run.dry_run import describe
-
-        describe(settings)
-        return 0
-    with _claimed(settings, args):
-        Trainer(settings, resume=args.resume is not None).run()
+    with joined(settings.distributed) as world:
+        if args.dry_run:
+            world.first_does(lambda: describe(settings))
+        else:
+            with _claimed_once(settings, args, world):
+                Trainer(settings, resume=args.resume is not None, world=world).run()
+    if not world.alone:
+        leave()
     return 0
+
+
+@contextlib.contextmanager
+def _claimed_once(settings: Any, args: argparse.Namespace, world: World) -> Iterator[None]:
+    """Claim the run's folder in the first rank; the others begin when it has, and it holds the claim until all are done."""
+    with _claimed(settings, args) if world.first else contextlib.nullcontext():
+        world.wait()
+        yield
+        world.wait()
 
 
 @contextlib.contextmanager
@@ -107,9 +121,12 @@ def _success_model(source: Path, overrides: list[str], args: argparse.Namespace)
     from creditflow.envs.errors import unknown_name_error
     from creditflow.train.annotate.success.settings import KIND, SuccessTrainConfig
     from creditflow.train.annotate.success.training import SuccessTrainer
+    from creditflow.train.distributed.joining import started_by_torchrun
     from creditflow.train.settings.overrides import apply_overrides
     from creditflow.train.settings.reading import load_mapping, read_dataclass, to_plain_data
 
+    if started_by_torchrun():
+        raise ConfigError("a success model trains in one process: start it without torchrun")
     data = apply_overrides(load_mapping(source), overrides)
     if data["kind"] != KIND:
         raise unknown_name_error("kind of training run", str(data["kind"]), ("policy", KIND))

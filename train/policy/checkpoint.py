@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -21,6 +21,8 @@ from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.files.atomic import new_folder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
+from creditflow.train.distributed.sharding import divided_like, full
+from creditflow.train.distributed.world import ALONE, World
 
 __all__ = [
     "CHECKPOINT_VERSION",
@@ -67,17 +69,23 @@ def save_checkpoint(
     *,
     keep: int = 0,
     extra: Mapping[str, Any] | None = None,
+    world: World = ALONE,
 ) -> Path:
     """Write ``folder/<phase>-<number>`` completely or not at all, then delete all but the latest ``keep``.
+
+    The first rank writes it; all ranks take part where weights and moments are divided over them.
 
     Raises:
         DataError: it could not be written (a full disk); earlier checkpoints are untouched.
     """
     final = folder / progress.folder
+    weights, moments = _gathered(_weights(model), world), _gathered(_moments(optimizer), world)
+    if not world.first:
+        return final
     try:
         with new_folder(final, replace=True) as temporary:
-            save_file(_weights(model), temporary / "weights.safetensors")
-            save_file(_moments(optimizer), temporary / "optimiser.safetensors")
+            save_file(weights, temporary / "weights.safetensors")
+            save_file(moments, temporary / "optimiser.safetensors")
             state = {"format_version": CHECKPOINT_VERSION, **asdict(progress), **(extra or {})}
             (temporary / "state.json").write_text(json.dumps(state, indent=1), encoding="ascii")
     except (OSError, SafetensorError) as error:
@@ -140,10 +148,19 @@ def _found(folder: Path) -> list[Progress]:
     return sorted(Progress(cast("Phase", m[1]), int(m[2])) for m in matches if m)
 
 
-def _weights(model: Any) -> dict[str, Any]:
+def _weights(model: Any) -> Iterator[tuple[str, Any]]:
     """Trained parameters by name (with LoRA the adapter's alone), tied ones once."""
-    trained = ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
-    return {name: parameter.detach().contiguous() for name, parameter in trained}
+    return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
+
+
+def _gathered(tensors: Iterable[tuple[str, Any]], world: World) -> dict[str, Any]:
+    """Whole tensors by name in the first rank, in the memory of the CPU where they are divided over ranks."""
+    kept: dict[str, Any] = {}
+    for name, tensor in tensors:
+        whole = full(tensor.detach())
+        if world.first:
+            kept[name] = (whole.cpu() if world.shard else whole).contiguous()
+    return kept
 
 
 def _load_weights(path: Path, model: Any, weights: Mapping[str, Any]) -> None:
@@ -151,15 +168,13 @@ def _load_weights(path: Path, model: Any, weights: Mapping[str, Any]) -> None:
     if set(parameters) != set(weights) or any(p.shape != weights[name].shape for name, p in parameters.items()):
         raise DataError(f"{path}: its weights are not those of this model; was the model's configuration changed?")
     for name, parameter in parameters.items():
-        parameter.data.copy_(weights[name])
+        parameter.detach().copy_(divided_like(weights[name], parameter))
 
 
-def _moments(optimizer: Any) -> dict[str, Any]:
-    return {
-        f"{index}.{name}": tensor.detach().contiguous()
-        for index, state in optimizer.state_dict()["state"].items()
-        for name, tensor in state.items()
-    }
+def _moments(optimizer: Any) -> Iterator[tuple[str, Any]]:
+    for index, state in optimizer.state_dict()["state"].items():
+        for name, tensor in state.items():
+            yield f"{index}.{name}", tensor
 
 
 def _load_moments(path: Path, optimizer: Any, moments: Mapping[str, Any]) -> None:
@@ -172,6 +187,9 @@ def _load_moments(path: Path, optimizer: Any, moments: Mapping[str, Any]) -> Non
     # a parameter that had no gradient yet has no moments
     if any(i >= len(parameters) or one["exp_avg"].shape != parameters[i].shape for i, one in state.items()):
         raise DataError(f"{path}: its optimiser state belongs to another model")
+    for i, one in state.items():
+        for name in one.keys() - {"step"}:
+            one[name] = divided_like(one[name], parameters[i])
     try:
         optimizer.load_state_dict({"state": state, "param_groups": groups})
     except ValueError as error:

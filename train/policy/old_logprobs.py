@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Sampling
+from creditflow.train.distributed.sharding import equal_passes, run_whole
+from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.batching import batches_of, split_by_row
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.network.precision import autocast
@@ -48,6 +51,7 @@ def compute_old_logprobs(
     temperature: float,
     precision: str = "none",
     truncation: Sampling | None = None,
+    world: World = ALONE,
 ) -> tuple[list[Row], OldLogprobs]:
     """Rows over all model tokens of the rollouts, and their log-probabilities before the update.
 
@@ -61,6 +65,7 @@ def compute_old_logprobs(
         temperature: sampling temperature of the rollout.
         precision: of forward passes.
         truncation: top_p and top_k of the rollout, if its sampler truncates.
+        world: the ranks; each computes those of its own groups.
     """
     kl_in_reward = reference is not None and config.loss.kl_in == "reward"
     needs_old = not config.one_step or kl_in_reward
@@ -68,11 +73,11 @@ def compute_old_logprobs(
         return [], OldLogprobs(None)
     no_credit = [Credit.of(group, outcome=np.zeros(len(group))) for group in groups]
     rows = make_rows(groups, no_credit, row_layout=config.row_layout)
-    if not rows:
+    if not rows and world.alone:
         return rows, OldLogprobs(None)
 
     def logprobs(policy: Any, nuclei: list[Nuclei] | None = None) -> _Pass:
-        return _forward(policy, rows, config, temperature, precision, truncation, nuclei)
+        return _forward(policy, rows, config, temperature, precision, truncation, nuclei, world)
 
     old, nuclei = None, None
     if truncation is not None or (needs_old and config.old_logprobs == "trainer"):
@@ -91,10 +96,16 @@ class _Pass(NamedTuple):
 
 
 def compute_logprobs(
-    model: Any, rows: Sequence[Row], config: UpdateConfig, *, temperature: float, precision: str = "none"
+    model: Any,
+    rows: Sequence[Row],
+    config: UpdateConfig,
+    *,
+    temperature: float,
+    precision: str = "none",
+    world: World = ALONE,
 ) -> list[NDArray[np.float32]]:
     """Log-probabilities of all target tokens under a model, without gradient, in the micro-batches of an update."""
-    return _forward(model, rows, config, temperature, precision, None, None).logprobs
+    return _forward(model, rows, config, temperature, precision, None, None, world).logprobs
 
 
 def _forward(
@@ -105,25 +116,30 @@ def _forward(
     precision: str,
     truncation: Sampling | None,
     nuclei: list[Nuclei] | None,
+    world: World,
 ) -> _Pass:
     device = next(model.parameters()).device
     out: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(rows)
     computed: dict[int, Nuclei] = {}
     was_training = model.training
     model.train()  # the code path of the update, so that the first importance ratio is exactly 1
-    with torch.no_grad(), autocast(precision, device):
-        for batch in batches_of(rows, config.batch_tokens, device, config.packing):
-            policy = token_logprobs(
-                model, batch, temperature=temperature, logits_chunk=config.logits_chunk, truncation=truncation,
+    budget, packing = config.batch_tokens, config.packing
+    with torch.no_grad(), autocast(precision, device), equal_passes(model, rows, budget, packing, world):
+        for batch in batches_of(rows, budget, device, packing):
+            forward = partial(
+                token_logprobs, model, batch,
+                temperature=temperature, logits_chunk=config.logits_chunk, truncation=truncation,
                 nuclei=None if nuclei is None else Nuclei.concatenate([nuclei[i] for i in batch.rows]),
             )  # fmt: skip
+            policy = run_whole(model, forward)
             for i, logprobs in split_by_row(policy.logprob, batch, rows):
                 out[i] = logprobs
             if policy.nuclei is not None:
                 parts = policy.nuclei.split([len(rows[i].target) for i in batch.rows])
                 computed |= dict(zip(batch.rows, parts, strict=True))
     model.train(was_training)
-    return _Pass(out, [computed[i] for i in range(len(rows))] if computed else None)
+    has_nuclei = truncation is not None and nuclei is None  # also of a rank without rows
+    return _Pass(out, [computed[i] for i in range(len(rows))] if has_nuclei else None)
 
 
 def select_loss_tokens(logprobs: OldLogprobs, all_rows: Sequence[Row], rows: Sequence[Row]) -> OldLogprobs:
@@ -150,12 +166,25 @@ def select_loss_tokens(logprobs: OldLogprobs, all_rows: Sequence[Row], rows: Seq
     return OldLogprobs(select(logprobs.old), select(logprobs.reference), nuclei)
 
 
-def sampler_mismatch(rows: Sequence[Row], trainer: Sequence[NDArray[np.float32]]) -> dict[str, float]:
-    """With d = trainer − sampler log-probability: max |d|, mean |d| and KL(sampler ‖ trainer) by k3, in nats."""
-    sampler_logprob = np.concatenate([row.sampler_logprob for row in rows]).astype(np.float64)
-    difference = np.concatenate(list(trainer)).astype(np.float64) - sampler_logprob
+def sampler_mismatch(
+    rows: Sequence[Row], trainer: Sequence[NDArray[np.float32]], world: World = ALONE
+) -> dict[str, float]:
+    """With d = trainer − sampler log-probability: max |d|, mean |d| and KL(sampler ‖ trainer) by k3, in nats.
+
+    Over the rows of all ranks, which have at least one together.
+    """
+    none = np.zeros(0, np.float32)
+    sampler_logprob = np.concatenate([row.sampler_logprob for row in rows] or [none]).astype(np.float64)
+    difference = np.concatenate([*trainer] or [none]).astype(np.float64) - sampler_logprob
+    sums = world.total(
+        {
+            "tokens": len(difference),
+            "absolute": float(np.abs(difference).sum()),
+            "k3": float((np.exp(difference) - difference - 1.0).sum()),
+        }
+    )
     return {
-        "sampler_mismatch_max": float(np.abs(difference).max()),
-        "sampler_mismatch_mean": float(np.abs(difference).mean()),
-        "sampler_mismatch_kl": float((np.exp(difference) - difference - 1.0).mean()),
+        "sampler_mismatch_max": max(world.gather(float(np.abs(difference).max(initial=0.0)))),
+        "sampler_mismatch_mean": sums["absolute"] / sums["tokens"],
+        "sampler_mismatch_kl": sums["k3"] / sums["tokens"],
     }

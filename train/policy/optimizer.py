@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from creditflow.train.distributed.sharding import full
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.settings.update import OptimizerConfig
 
@@ -58,7 +59,8 @@ def clip_gradient(model: Any, max_norm: float) -> float:
     Raises:
         DivergedError: the norm is not finite.
     """
-    norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm if max_norm else float("inf")))
+    total = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm if max_norm else float("inf"))
+    norm = float(full(total))
     if not np.isfinite(norm):
         raise DivergedError("the gradient is not finite", [])
     return norm

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.language_model.teacher import TeacherAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
+from creditflow.train.distributed.gradients import sum_gradients
+from creditflow.train.distributed.sharding import equal_passes, run_whole
+from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.batching import Packing, batches_of
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.network.adapter import seeded_dropout
@@ -25,7 +29,7 @@ from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["demonstrations", "run_sft", "sft_plan", "sft_rows", "sft_step"]
+__all__ = ["demonstrations", "describe_demonstrations", "run_sft", "sft_plan", "sft_rows", "sft_step"]
 
 EPISODES_PER_BATCH = 256
 
@@ -55,6 +59,13 @@ def demonstrations(settings: TrainConfig, tokenizer: Any, tasks: Sequence[Task],
             "sft: no demonstration succeeded and sft.keep is success: lower sft.noise, or set sft.keep=all"
         )
     return groups
+
+
+def describe_demonstrations(groups: Sequence[Group], rows: Sequence[Row]) -> str:
+    """Their number, success rate, rows and tokens, as text."""
+    success = np.mean([group.trajectories[0].success for group in groups])
+    tokens = sum(map(len, rows))
+    return f"{len(groups)} demonstrations (expert success rate {success:.3f}), {len(rows)} rows, {tokens:,} tokens"
 
 
 def sft_rows(groups: Sequence[Group], observation_weight: float) -> list[Row]:
@@ -115,8 +126,9 @@ def sft_step(
     config: OptimizerConfig,
     lr: float,
     precision: str = "none",
+    world: World = ALONE,
 ) -> dict[str, float]:
-    """Take one optimiser step on the weighted cross-entropy.
+    """Take one optimiser step on the weighted cross-entropy of rows that all ranks have; each computes its share.
 
     Returns:
         ``loss`` (nats per token), ``grad_norm`` (before clipping), ``lr``, ``tokens``.
@@ -126,26 +138,35 @@ def sft_step(
     """
     device = next(model.parameters()).device
     total = float(sum(row.advantage.sum() for row in rows))
-    loss_sum = 0.0
+    own, own_loss = world.share(rows), 0.0
     model.train()
     set_learning_rate(optimizer, lr)
     optimizer.zero_grad(set_to_none=True)
-    for batch in batches_of(rows, micro_tokens, device, packing):
-        weight = np.concatenate([rows[i].advantage for i in batch.rows]) / total
-        with autocast(precision, device):
-            policy = token_logprobs(model, batch, logits_chunk=logits_chunk)
-        loss = -(policy.logprob * torch.from_numpy(weight).to(device, torch.float32)).sum()
-        loss.backward()
-        loss_sum += float(loss.detach())
+    with equal_passes(model, own, micro_tokens, packing, world):
+        for batch in batches_of(own, micro_tokens, device, packing):
+            weight = np.concatenate([own[i].advantage for i in batch.rows]) / total
+            with autocast(precision, device):
+                policy = run_whole(model, partial(token_logprobs, model, batch, logits_chunk=logits_chunk))
+            loss = -(policy.logprob * torch.from_numpy(weight).to(device, torch.float32)).sum()
+            loss.backward()
+            own_loss += float(loss.detach())
+    loss_sum = sum(world.gather(own_loss))
     if not np.isfinite(loss_sum):
         raise DivergedError("the SFT loss is not finite", [row.trajectory for row in rows])
+    sum_gradients(optimizer, world)
     norm = clip_gradient(model, config.grad_clip)
     optimizer.step()
     return {"loss": loss_sum, "grad_norm": norm, "lr": lr, "tokens": float(sum(map(len, rows)))}
 
 
 def run_sft(
-    model: Any, optimizer: Any, rows: Sequence[Row], plan: Sequence[Sequence[int]], start: int, settings: TrainConfig
+    model: Any,
+    optimizer: Any,
+    rows: Sequence[Row],
+    plan: Sequence[Sequence[int]],
+    start: int,
+    settings: TrainConfig,
+    world: World = ALONE,
 ) -> Iterator[tuple[int, dict[str, float]]]:
     """Take the optimiser steps of a plan, from step ``start`` on; yields steps done and metrics after each.
 
@@ -155,10 +176,12 @@ def run_sft(
         plan: indices of the rows of every step, see ``sft_plan``.
         start: number of steps that were taken already.
         settings: settings of the run.
+        world: the ranks; all have the same rows.
     """
     config = settings.sft.optimizer
     for step in range(start, len(plan)):
-        with seeded_dropout(model, (settings.seed, 5, step)):
+        own_masks = (world.rank,) if world.rank else ()  # ranks have other rows, which need other masks
+        with seeded_dropout(model, (settings.seed, 5, step, *own_masks)):
             metrics = sft_step(
                 model,
                 optimizer,
@@ -169,5 +192,6 @@ def run_sft(
                 config=config,
                 lr=learning_rate(config, step, len(plan)),
                 precision=settings.model.autocast,
+                world=world,
             )
         yield step + 1, metrics

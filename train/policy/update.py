@@ -6,18 +6,22 @@ The metrics have the names that other trainers use (``clip_fraction``, ``approx_
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Sampling
+from creditflow.train.distributed.gradients import sum_gradients
+from creditflow.train.distributed.rows import own_rows, share_rows
+from creditflow.train.distributed.sharding import equal_passes, run_whole
+from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.batching import MicroBatch, batches_of
 from creditflow.train.policy.critic import Critic, count_value_targets
-from creditflow.train.policy.logprobs import hidden_before, token_logprobs
+from creditflow.train.policy.logprobs import TokenLogprobs, hidden_before, token_logprobs
 from creditflow.train.policy.losses import kl_estimate, token_losses
 from creditflow.train.policy.minibatches import Minibatch, make_minibatches
 from creditflow.train.policy.network.precision import autocast
@@ -25,15 +29,11 @@ from creditflow.train.policy.nucleus import Nuclei
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import clip_gradient, set_learning_rate
 from creditflow.train.policy.samples import Row, ratio_segments
+from creditflow.train.policy.update_summary import FIRST_STEP_MAXIMA, UpdateSummary
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.settings.update import LossAggregation, UpdateConfig
 
 __all__ = ["update_policy"]
-
-POLICY_MEANS: Final = ("loss", "clip_fraction", "approx_kl", "entropy", "grad_norm")
-CRITIC_MEANS: Final = ("value_loss", "value_clip_fraction", "value_grad_norm")
-# of the first optimiser step, before which the policy is still the one that sampled
-FIRST_STEP_MAXIMA: Final = ("first_step_ratio_deviation", "sampler_mismatch_max")
 
 
 def update_policy(
@@ -50,17 +50,19 @@ def update_policy(
     precision: str = "none",
     truncation: Sampling | None = None,
     critic: Critic | None = None,
+    world: World = ALONE,
 ) -> dict[str, float]:
     """Take all optimiser steps of one iteration.
 
     Args:
         model, optimizer: changed in place.
-        rows, logprobs: the batch; log-probabilities of its target tokens before the update.
+        rows, logprobs: this rank's part of the batch; log-probabilities of its target tokens before the update.
         config, aggregation: settings of the update; how token losses are averaged over each minibatch.
         temperature, precision: sampling temperature of the rollout; autocast of forward passes ("none", "bfloat16").
         truncation: top_p and top_k of the rollout, if its sampler truncates.
         lr, rng: learning rate of the policy; generator that shuffles rows into minibatches.
         critic: trained on the rows' value targets in the same steps; changed in place.
+        world: the ranks that take these steps together; minibatches, weights and metrics are those of all their rows.
 
     Returns:
         Means over optimiser steps (nan without one): loss, clip_fraction, approx_kl (k3 of KL(old ‖ new), nats), entropy (nats),
@@ -71,9 +73,10 @@ def update_policy(
     Raises:
         DivergedError: a loss or gradient is not finite; the weights are those before that step.
     """
-    learner = _Learner(model, config, temperature, precision, truncation, critic)
+    rows, logprobs = share_rows(rows, logprobs, world)
+    learner = _Learner(model, config, temperature, precision, truncation, critic, world)
     kl_in_loss = bool(config.loss.kl_weight) and config.loss.kl_in == "loss" and logprobs.reference is not None
-    summary = _Summary(kl_in_loss=kl_in_loss, has_critic=critic is not None)
+    summary = UpdateSummary(kl_in_loss=kl_in_loss, has_critic=critic is not None)
     model.train()
     set_learning_rate(optimizer, lr)
     for _ in range(config.epochs):
@@ -83,8 +86,8 @@ def update_policy(
                 continue
             num_value_targets = 0 if critic is None else count_value_targets(minibatch.rows)
             optimizer.zero_grad(set_to_none=True)
-            metrics = learner.policy_gradient(trained, num_value_targets, summary.steps)
-            metrics |= learner.critic_gradient(minibatch.rows, num_value_targets)
+            metrics = learner.gradient(trained, minibatch, num_value_targets, summary.steps)
+            sum_gradients(optimizer, world)
             if trained.rows:
                 metrics["grad_norm"] = clip_gradient(model, config.optimizer.grad_clip)
                 summary.add_policy_step(metrics, trained.tokens)
@@ -92,53 +95,8 @@ def update_policy(
                 metrics["value_grad_norm"] = clip_gradient(critic, critic.config.grad_clip)
                 summary.add_critic_step(metrics)
             optimizer.step()
-            learner.more_critic_epochs(optimizer, minibatch.rows, num_value_targets)
+            learner.more_critic_epochs(optimizer, minibatch, num_value_targets)
     return summary.metrics()
-
-
-class _Means:
-    """Means of named metrics over optimiser steps; nan without a step."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._sums = dict.fromkeys(names, 0.0)
-        self.steps = 0
-
-    def add(self, metrics: Mapping[str, float]) -> None:
-        """Count one step, which must have every metric."""
-        self.steps += 1
-        for name in self._sums:
-            self._sums[name] += metrics[name]
-
-    def means(self) -> dict[str, float]:
-        return {name: value / self.steps if self.steps else float("nan") for name, value in self._sums.items()}
-
-
-class _Summary:
-    """What ``update_policy`` returns, from the metrics of its optimiser steps."""
-
-    def __init__(self, *, kl_in_loss: bool, has_critic: bool) -> None:
-        self._policy = _Means((*POLICY_MEANS, "kl_reference") if kl_in_loss else POLICY_MEANS)
-        self._critic = _Means(CRITIC_MEANS if has_critic else ())
-        self._first_step = dict.fromkeys(FIRST_STEP_MAXIMA, 0.0)
-        self._tokens = 0
-
-    @property
-    def steps(self) -> int:
-        """Optimiser steps of the policy so far."""
-        return self._policy.steps
-
-    def add_policy_step(self, metrics: Mapping[str, float], tokens: int) -> None:
-        if not self.steps:
-            self._first_step = {name: max(0.0, metrics[name]) for name in FIRST_STEP_MAXIMA}
-        self._policy.add(metrics)
-        self._tokens += tokens
-
-    def add_critic_step(self, metrics: Mapping[str, float]) -> None:
-        self._critic.add(metrics)
-
-    def metrics(self) -> dict[str, float]:
-        means = self._policy.means() | self._critic.means()
-        return means | self._first_step | {"steps": float(self.steps), "tokens": float(self._tokens)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,6 +109,7 @@ class _Learner:
     precision: str
     truncation: Sampling | None
     critic: Critic | None
+    world: World
 
     @property
     def shared(self) -> bool:
@@ -171,7 +130,19 @@ class _Learner:
         every_row = self.shared or bool(loss.entropy_weight or (loss.kl_weight and loss.kl_in == "loss"))
         return minibatch.select([i for i, row in enumerate(minibatch.rows) if every_row or row.advantage.any()])
 
-    def policy_gradient(self, minibatch: Minibatch, num_value_targets: int, step: int) -> dict[str, float]:
+    def gradient(self, trained: Minibatch, minibatch: Minibatch, num_value_targets: int, step: int) -> dict[str, float]:
+        """Forward and backward of policy and critic over this rank's rows; returns the metrics of all ranks.
+
+        Raises:
+            DivergedError: a loss is not finite in some rank.
+        """
+        world = self.world
+        metrics = world.diverge_together(lambda: self._policy_gradient(own_rows(trained), num_value_targets, step))
+        maxima: dict[str, float] = {name: metrics.pop(name) for name in FIRST_STEP_MAXIMA if name in metrics}
+        metrics |= self._critic_gradient(minibatch, num_value_targets)
+        return world.total(metrics) | world.largest(maxima)
+
+    def _policy_gradient(self, minibatch: Minibatch, num_value_targets: int, step: int) -> dict[str, float]:
         """Forward and backward over a minibatch, micro-batch by micro-batch.
 
         Raises:
@@ -179,16 +150,20 @@ class _Learner:
         """
         config = self.config
         sums: dict[str, float] = {}
-        for batch in batches_of(minibatch.rows, config.batch_tokens, self.device, config.packing):
-            metrics = self._micro_batch(batch, minibatch, num_value_targets)
-            if not np.isfinite(metrics["loss"]):
-                raise DivergedError(
-                    f"the loss is {metrics['loss']} in optimiser step {step} of this iteration",
-                    [minibatch.rows[i].trajectory for i in batch.rows],
-                )
-            for name, value in metrics.items():
-                sofar = sums.get(name, 0.0)
-                sums[name] = max(sofar, value) if name in FIRST_STEP_MAXIMA else sofar + value
+        error: DivergedError | None = None
+        with equal_passes(self.model, minibatch.rows, config.batch_tokens, config.packing, self.world):
+            for batch in batches_of(minibatch.rows, config.batch_tokens, self.device, config.packing):
+                metrics = self._micro_batch(batch, minibatch, num_value_targets)
+                if not np.isfinite(metrics["loss"]) and error is None:
+                    error = DivergedError(
+                        f"the loss is {metrics['loss']} in optimiser step {step} of this iteration",
+                        [minibatch.rows[i].trajectory for i in batch.rows],
+                    )
+                for name, value in metrics.items():
+                    sofar = sums.get(name, 0.0)
+                    sums[name] = max(sofar, value) if name in FIRST_STEP_MAXIMA else sofar + value
+        if error is not None:
+            raise error
         return sums
 
     def _micro_batch(self, batch: MicroBatch, minibatch: Minibatch, num_value_targets: int) -> dict[str, float]:
@@ -199,18 +174,19 @@ class _Learner:
             """One tensor over the target tokens of the micro-batch, from one array per row of the minibatch."""
             return torch.from_numpy(np.concatenate([arrays[i] for i in batch.rows]).astype(np.float32)).to(self.device)
 
-        with autocast(self.precision, self.device):
+        def forward() -> tuple[TokenLogprobs, dict[str, Any] | None]:
             hidden = hidden_before(self.model.get_decoder(), batch)
             policy = token_logprobs(
                 self.model, batch, temperature=self.temperature, logits_chunk=config.logits_chunk, before=hidden,
                 truncation=self.truncation,
                 nuclei=None if minibatch.nuclei is None else Nuclei.concatenate([minibatch.nuclei[i] for i in batch.rows]),
             )  # fmt: skip
-            value = (
-                critic.loss(batch, minibatch.rows, num_value_targets, hidden)
-                if critic is not None and num_value_targets
-                else None
-            )
+            if critic is None or not num_value_targets:
+                return policy, None
+            return policy, critic.loss(batch, minibatch.rows, num_value_targets, hidden)
+
+        with autocast(self.precision, self.device):
+            policy, value = run_whole(self.model, forward)
         weight = flat(minibatch.weights)
         old = policy.logprob.detach() if minibatch.old is None else flat(minibatch.old)
         sampler = flat([row.sampler_logprob for row in minibatch.rows])
@@ -244,34 +220,41 @@ class _Learner:
                 metrics |= {"value_loss": float(value["loss"]), "value_clip_fraction": value["clip_fraction"]}
         return metrics
 
-    def critic_gradient(self, rows: Sequence[Row], num_value_targets: int) -> dict[str, float]:
-        """Forward and backward of a separate critic over a minibatch; nothing without one, or without value targets.
+    def _critic_gradient(self, minibatch: Minibatch, num_value_targets: int) -> dict[str, float]:
+        """Forward and backward of a separate critic over this rank's rows; nothing without one, or without value targets.
 
         Raises:
-            DivergedError: the value loss is not finite.
+            DivergedError: the value loss is not finite in some rank.
         """
-        critic, config = self.critic, self.config
+        critic = self.critic
         if critic is None or critic.shared or not num_value_targets:
             return {}
-        metrics = {"value_loss": 0.0, "value_clip_fraction": 0.0}
+        rows = own_rows(minibatch).rows
         critic.train()
-        for batch in batches_of(rows, config.batch_tokens, self.device, config.packing):
-            with autocast(self.precision, self.device):
-                value = critic.loss(batch, rows, num_value_targets)
-            value["loss"].backward()
-            metrics["value_loss"] += float(value["loss"].detach())
-            metrics["value_clip_fraction"] += value["clip_fraction"]
+        return self.world.diverge_together(lambda: self._value_gradient(critic, rows, num_value_targets))
+
+    def _value_gradient(self, critic: Critic, rows: Sequence[Row], num_value_targets: int) -> dict[str, float]:
+        config = self.config
+        metrics = {"value_loss": 0.0, "value_clip_fraction": 0.0}
+        with equal_passes(critic, rows, config.batch_tokens, config.packing, self.world):
+            for batch in batches_of(rows, config.batch_tokens, self.device, config.packing):
+                with autocast(self.precision, self.device):
+                    value = critic.loss(batch, rows, num_value_targets)
+                value["loss"].backward()
+                metrics["value_loss"] += float(value["loss"].detach())
+                metrics["value_clip_fraction"] += value["clip_fraction"]
         if not np.isfinite(metrics["value_loss"]):
             raise DivergedError(f"the critic's loss is {metrics['value_loss']}", [row.trajectory for row in rows])
         return metrics
 
-    def more_critic_epochs(self, optimizer: Any, rows: Sequence[Row], num_value_targets: int) -> None:
+    def more_critic_epochs(self, optimizer: Any, minibatch: Minibatch, num_value_targets: int) -> None:
         """Optimiser steps of a separate critic beyond its first on a minibatch."""
         critic = self.critic
         if critic is None or critic.shared or not num_value_targets:
             return
         for _ in range(critic.config.epochs - 1):
             optimizer.zero_grad(set_to_none=True)
-            self.critic_gradient(rows, num_value_targets)
+            self._critic_gradient(minibatch, num_value_targets)
+            sum_gradients(optimizer, self.world)
             clip_gradient(critic, critic.config.grad_clip)
             optimizer.step()

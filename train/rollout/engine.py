@@ -8,6 +8,7 @@ forked where the policy is uncertain (``BranchConfig``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 from creditflow.agents.base import Agent, Decision
 from creditflow.envs.errors import ConfigError, EpisodeError
@@ -18,7 +19,21 @@ from creditflow.train.rollout.starting import EpisodeStarter
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["Budget", "RolloutEngine", "RolloutReport"]
+__all__ = ["Budget", "Engine", "NoGroupError", "RolloutEngine", "RolloutReport"]
+
+
+class NoGroupError(EpisodeError):
+    """Not one group of a rollout could start."""
+
+
+class Engine(Protocol):
+    """Plays groups."""
+
+    def play(
+        self, agent: Agent, tasks: Sequence[Task], *, seed: int, iteration: int = 0, trial: int = 0
+    ) -> list[Group]:
+        """Play one group per task, with the arguments of ``RolloutEngine.play``."""
+        ...
 
 
 class RolloutEngine:
@@ -71,7 +86,7 @@ class RolloutEngine:
             on_turn: called after every turn with (running episodes, all episodes).
 
         Raises:
-            EpisodeError: not one group could start.
+            NoGroupError: not one group could start.
         """
         report = RolloutReport() if report is None else report
         while len(self._group_envs) < len(tasks):
@@ -79,7 +94,7 @@ class RolloutEngine:
         starter = EpisodeStarter(seed, iteration, trial, report, self._free_branch_envs())
         groups = [starter.start_group(env, task) for env, task in zip(self._group_envs, tasks, strict=False)]
         if tasks and not any(group.episodes for group in groups):
-            raise EpisodeError(f"no group could start; the first error was: {report.errors[0]}")
+            raise NoGroupError(f"no group could start; the first error was: {report.errors[0]}")
         while running := self._running_episodes(groups, starter):
             decisions = agent.act([episode.view for _, episode in running])
             for (group, episode), decision in zip(running, decisions, strict=True):

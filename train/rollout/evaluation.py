@@ -15,7 +15,7 @@ from creditflow.agents.language_model.react import ReflexionAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import Reward
-from creditflow.train.rollout.engine import RolloutEngine
+from creditflow.train.rollout.engine import Engine
 from creditflow.train.statistics import Interval, normal_interval, wilson_interval
 from creditflow.wrappers.episode_rewards import transcript_of
 from creditflow.wrappers.records.group import Group
@@ -151,7 +151,7 @@ class Evaluation:
 
 
 def evaluate(
-    engine: RolloutEngine,
+    engine: Engine,
     greedy: Agent,
     sampled: Agent | None,
     tasks: Sequence[Task],
@@ -228,7 +228,7 @@ class _Player:
 
     def __init__(
         self,
-        engine: RolloutEngine,
+        engine: Engine,
         agent: Agent,
         tasks: Sequence[Task],
         seed: int,
@@ -268,7 +268,7 @@ class _Player:
 
 
 def _play_in_waves(
-    engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], seed: int, iteration: int, trial: int, wave: int
+    engine: Engine, agent: Agent, tasks: Sequence[Task], seed: int, iteration: int, trial: int, wave: int
 ) -> list[Group]:
     groups: list[Group] = []
     for start in range(0, len(tasks), wave):

@@ -3,47 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from creditflow.agents.base import Agent
 from creditflow.envs.tasks import Task
-from creditflow.train.rollout.engine import RolloutEngine, RolloutReport
+from creditflow.train.distributed.world import ALONE, World
+from creditflow.train.rollout.engine import NoGroupError, RolloutEngine, RolloutReport
 from creditflow.train.settings.schema import RolloutConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["sample_groups"]
+__all__ = ["SampledGroups", "sample_groups"]
+
+
+@dataclass(slots=True)
+class SampledGroups:
+    """The groups of an iteration that this rank played.
+
+    Attributes:
+        groups: the groups that are trained on.
+        places: (attempt, index of the task in it) of each group, unequal over all ranks.
+        report: counts and errors.
+        discarded: number of groups that dynamic sampling dropped.
+    """
+
+    groups: list[Group] = field(default_factory=list)
+    places: list[tuple[int, int]] = field(default_factory=list)
+    report: RolloutReport = field(default_factory=RolloutReport)
+    discarded: int = 0
 
 
 def sample_groups(
-    engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], rollout: RolloutConfig, *, seed: int, iteration: int
-) -> tuple[list[Group], RolloutReport, int]:
+    engine: RolloutEngine,
+    agent: Agent,
+    tasks: Sequence[Task],
+    rollout: RolloutConfig,
+    *,
+    seed: int,
+    iteration: int,
+    world: World = ALONE,
+) -> SampledGroups:
     """Play the groups of an iteration; with dynamic sampling, drop dead groups and sample others instead.
 
-    There are at most ``rollout.attempts`` attempts; the last one keeps dead groups too.
+    There are at most ``rollout.attempts`` attempts; the last one keeps dead groups too. All ranks draw the same tasks, and
+    each plays its share of them.
 
-    Returns:
-        The groups, the rollout report, and the number of discarded groups.
+    Raises:
+        NoGroupError: no group of an attempt could start in any rank.
     """
-    report, discarded = RolloutReport(), 0
-    groups: list[Group] = []
+    sampled, total = SampledGroups(), 0
     attempts = rollout.attempts if rollout.dynamic_sampling else 1
     for attempt in range(attempts):
         number = iteration * attempts + attempt
         rng = np.random.default_rng([seed, 4, number])
-        wanted = rollout.tasks - len(groups)
+        wanted = rollout.tasks - total
         chosen: list[Task] = []
         while len(chosen) < wanted:
             order = rng.permutation(len(tasks))[: wanted - len(chosen)]
             chosen += [tasks[i] for i in order.tolist()]
-        played = engine.play(agent, _distinct(chosen), seed=seed, iteration=number, report=report)
+        distinct = _distinct(chosen)
+        played = _play(engine, agent, distinct, world, seed=seed, iteration=number, report=sampled.report)
         kept = credit.filter_groups(played, keep_all=attempt == attempts - 1)
-        discarded += len(played) - len(kept)
-        groups += kept
-        if len(groups) >= rollout.tasks:
+        index_of = {task.task_id: i for i, task in enumerate(distinct)}
+        sampled.discarded += len(played) - len(kept)
+        sampled.groups += kept
+        sampled.places += [(attempt, index_of[group.task_id]) for group in kept]
+        total += world.count(len(kept))
+        if total >= rollout.tasks:
             break
-    return groups, report, discarded
+    return sampled
+
+
+def _play(engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], world: World, **options: Any) -> list[Group]:
+    """Play this rank's share of the tasks; a rank may be without a group as long as another has one."""
+    if world.alone:
+        return engine.play(agent, tasks, **options)
+    error: NoGroupError | None = None
+    played: list[Group] = []
+    try:
+        played = engine.play(agent, world.share(tasks), **options)
+    except NoGroupError as own:
+        error = own
+    if not world.count(len(played)):
+        raise error or NoGroupError("no group could start in any rank")
+    return played
 
 
 def _distinct(tasks: Sequence[Task]) -> list[Task]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import creditflow
 from creditflow.train.annotate import Annotator, Context, Provenance, make_annotator
 from creditflow.train.annotate.critic import CriticAnnotator
+from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.critic import Critic
 from creditflow.train.settings.schema import TrainConfig
 
 __all__ = ["run_annotators"]
 
 
-def run_annotators(settings: TrainConfig, critic: Critic | None) -> list[Annotator]:
+def run_annotators(settings: TrainConfig, critic: Critic | None, world: World = ALONE) -> list[Annotator]:
     """The annotators of every iteration's rollouts, in order.
 
     Raises:
@@ -26,6 +27,7 @@ def run_annotators(settings: TrainConfig, critic: Critic | None) -> list[Annotat
                 batch_tokens=settings.update.batch_tokens,
                 packing=settings.update.packing,
                 precision=settings.model.autocast,
+                world=world,
             )
         )
     context = Context(

@@ -19,6 +19,9 @@ from creditflow.agents.scripted import RandomAgent
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
+from creditflow.train.distributed.sharding import layers_of, plain_copy, shard
+from creditflow.train.distributed.world import ALONE, World
+from creditflow.train.policy.critic import Critic
 from creditflow.train.policy.logprobs import check_model
 from creditflow.train.policy.network.adapter import add_adapter
 from creditflow.train.policy.network.device import pick_device
@@ -33,6 +36,7 @@ __all__ = [
     "describe_model",
     "group_env_factory",
     "make_backend",
+    "make_critic",
     "make_eval_engine",
     "make_policy",
     "make_policy_agent",
@@ -41,6 +45,7 @@ __all__ = [
     "panel_tasks",
     "pick_device",
     "scratch_tokenizer",
+    "shard_policy",
     "training_tasks",
 ]
 
@@ -174,20 +179,46 @@ def describe_model(model: Any) -> str:
     return f"{type(model).__name__}, {count:,} parameters" + (f" ({trained:,} trained)" if trained < count else "")
 
 
-def make_backend(model: Any, settings: TrainConfig) -> TrainedBackend:
-    """The sampler of a run.
+def shard_policy(model: Any) -> None:
+    """Divide a policy over the ranks, in place.
 
     Raises:
-        MissingExtraError, ConfigError: vLLM is requested but not installed, or its release is not supported.
+        ConfigError: it has a LoRA adapter, whose few trained weights need no division.
+    """
+    if has_adapter(model):
+        raise ConfigError("distributed.shard divides models that are trained whole; with model.lora use shard=false")
+    shard(model, layers_of(model))
+
+
+def make_critic(model: Any, settings: TrainConfig, world: World = ALONE) -> Critic | None:
+    """A new critic of a policy, divided over the ranks if the policy is; None if the settings have none."""
+    config = settings.critic
+    if config.kind == "none":
+        return None
+    if config.kind == "shared" or not world.shard:
+        return Critic(config, model.get_decoder(), model)
+    critic = Critic(config, plain_copy(model).get_decoder())
+    return shard(critic, layers_of(critic))  # type: ignore[no-any-return]  # the same object
+
+
+def make_backend(model: Any, settings: TrainConfig, world: World = ALONE) -> TrainedBackend:
+    """The sampler of a run: every rank has its own.
+
+    Raises:
+        MissingExtraError, ConfigError: vLLM is requested but not installed, its release is not supported, or there are
+            several ranks.
     """
     rollout, generation = settings.rollout, settings.generation
+    if generation.backend == "vllm" and not world.alone:
+        raise ConfigError("generation.backend: vllm runs in one process; under torchrun use transformers")
     if generation.backend == "vllm":
         from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
 
         name = str(next(model.parameters()).dtype).removeprefix("torch.") if rollout.dtype == "same" else rollout.dtype
         return VllmTrainedBackend(model, dtype=name, config=generation.vllm, seed=settings.seed)
     dtype = None if rollout.dtype == "same" else getattr(torch, rollout.dtype)
-    return TransformersBackend(model, dtype=dtype, cache=rollout.cache, compile=rollout.compile)
+    sampler = plain_copy(model).requires_grad_(False) if world.shard else None
+    return TransformersBackend(model, dtype=dtype, cache=rollout.cache, compile=rollout.compile, sampler=sampler)
 
 
 def make_rollout_engine(settings: TrainConfig, scheme: Scheme) -> RolloutEngine:

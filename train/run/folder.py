@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,6 +13,8 @@ from creditflow.agents.language_model.pretrained import AGENT_FILE, open_tokeniz
 from creditflow.agents.language_model.saved import write_agent_file
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer, new_folder
+from creditflow.train.distributed.sharding import layers_of, plain_copy, shard
+from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.checkpoint import (
     CHECKPOINT_VERSION,
     Progress,
@@ -78,8 +79,11 @@ def init_run_folder(folder: Path, settings: Any, tokenizer: Any) -> Any:
 
 
 def run_identity(settings: Mapping[str, Any]) -> Identity:
-    """What determines a run: resolved settings except the run folder, versions, and the contents of files and models."""
-    own = {name: value for name, value in settings.items() if name != "out"}
+    """What determines a run: resolved settings, versions, and the contents of files and models.
+
+    Neither the run folder nor the division over ranks: a run may be resumed by another number of processes.
+    """
+    own = {name: value for name, value in settings.items() if name not in ("out", "distributed")}
     return {"versions": versions() | {"checkpoint": CHECKPOINT_VERSION}, "files": contents(own), "settings": own}
 
 
@@ -137,28 +141,35 @@ def load_run_tokenizer(folder: Path) -> Any:
     return open_tokenizer(place)
 
 
-def load_or_save_reference(folder: Path, model: Any, optimizer: Any) -> Any:
+def load_or_save_reference(folder: Path, model: Any, optimizer: Any, world: World = ALONE) -> Any:
     """The reference policy of the KL term: the policy at the start of RL, with LoRA its base.
 
     Args:
         folder: the run folder.
         model, optimizer: in their current state, which is saved as the reference if the folder has none yet.
+        world: the ranks, over which the reference is divided if the policy is.
     """
     if has_adapter(model):
         return BasePolicy(model)
     place = folder / "reference"
-    reference = copy.deepcopy(model)
+    reference = plain_copy(model)
     kept = latest_checkpoint(place)
+    world.wait()  # all ranks have looked before the first writes
     if kept is not None:
         load_checkpoint(kept, reference)
     else:
-        save_checkpoint(place, Progress("rl", 0), model, optimizer)
-    return reference.eval().requires_grad_(False)
+        save_checkpoint(place, Progress("rl", 0), model, optimizer, world=world)
+    reference.eval().requires_grad_(False)
+    return shard(reference, layers_of(reference)) if world.shard else reference
 
 
-def save_diverged_state(folder: Path, progress: Progress, learner: Any, optimizer: Any, error: DivergedError) -> Path:
+def save_diverged_state(
+    folder: Path, progress: Progress, learner: Any, optimizer: Any, error: DivergedError, world: World = ALONE
+) -> Path:
     """Save the state before a loss or gradient that was not finite, with a report; returns the folder."""
-    place = save_checkpoint(folder / "diverged", progress, learner, optimizer)
+    place = save_checkpoint(folder / "diverged", progress, learner, optimizer, world=world)
+    if not world.first:
+        return place
     report = {
         "error": str(error), "phase": progress.phase, "done": progress.done, "trajectories": error.trajectories,
     }  # fmt: skip

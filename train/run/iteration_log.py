@@ -10,53 +10,76 @@ from typing import Any
 import numpy as np
 import torch
 
+from creditflow.train.distributed.world import World
 from creditflow.train.rollout.engine import RolloutReport
+from creditflow.train.run.metrics_log import MetricsLogger
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["format_iteration", "graph_metrics", "rollout_metrics", "stopwatch"]
+__all__ = ["format_iteration", "graph_sums", "iteration_metrics", "log_iteration", "rollout_sums", "stopwatch"]
 
 
-def rollout_metrics(
+def rollout_sums(
     groups: Sequence[Group], credits_: Sequence[Credit], report: RolloutReport, discarded: int
 ) -> dict[str, float]:
-    """Metrics of the rollout and of its credit; token counts exclude the prefix that a branch shares with its parent."""
+    """Counts and sums of the rollout and of its credit; token counts exclude the prefix that a branch shares with its parent."""
     episodes = [t for group in groups for t in group.trajectories]
     turns = [turn for t in episodes for turn in t.turns]
+    step = np.concatenate([credit.flat_step_advantages for credit in credits_] or [np.zeros(0)])
     return {
+        "groups": len(groups),
         "episodes": len(episodes),
         "branches": sum(bool(t.parent) for t in episodes),
         "turns": len(turns),
-        "success": float(np.mean([t.success for t in episodes])),
-        "return": float(np.mean([value for group in groups for value in group.arrays.returns])),
-        "invalid_fraction": float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
-        "groups_with_success": float(np.mean([any(t.success for t in group.trajectories) for group in groups])),
+        "successes": sum(t.success for t in episodes),
+        "returns": float(np.sum([value for group in groups for value in group.arrays.returns])),
+        "invalid": sum(not turn.valid for turn in turns),
+        "groups_with_success": sum(any(t.success for t in group.trajectories) for group in groups),
         "groups_discarded": discarded,
         "groups_failed_to_start": report.groups_failed_to_start,
         "env_errors": len(report.errors),
-        "step_credit_fraction": _nonzero_step_fraction(credits_),
+        "steps_with_credit": int((np.abs(step) > 0).sum()),
         "prompt_tokens": report.prompt_tokens,
         "completion_tokens": report.completion_tokens,
     }
 
 
-def _nonzero_step_fraction(credits_: Sequence[Credit]) -> float:
-    """Fraction of turns whose step advantage is not zero."""
-    step = np.concatenate([credit.flat_step_advantages for credit in credits_])
-    return float((np.abs(step) > 0).mean()) if len(step) else 0.0
-
-
-def graph_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Mean size of the groups' state graphs, as the papers report it, and unique states as a fraction of turns."""
+def graph_sums(groups: Sequence[Group]) -> dict[str, float]:
+    """Number of the groups' state graphs that have turns, and sums of their sizes."""
     statistics = [StateGraph.from_group(group).statistics() for group in groups if group.turns]
-    if not statistics:
-        return {}
-    turns = sum(s.turns for s in statistics)
     return {
-        "graph_nodes": float(np.mean([s.nodes for s in statistics])),
-        "graph_edges": float(np.mean([s.edges for s in statistics])),
-        "unique_states": sum(s.unique_states for s in statistics) / max(turns, 1),
+        "graphs": len(statistics),
+        "graph_nodes": sum(s.nodes for s in statistics),
+        "graph_edges": sum(s.edges for s in statistics),
+        "unique_states": sum(s.unique_states for s in statistics),
+        "graph_turns": sum(s.turns for s in statistics),
+    }
+
+
+def iteration_metrics(sums: Mapping[str, float]) -> dict[str, float]:
+    """Metrics of the rollout, its credit and its state graphs (their mean size, as the papers report it).
+
+    Args:
+        sums: ``rollout_sums`` and ``graph_sums`` together, over all ranks.
+    """
+    episodes, turns, graphs = sums["episodes"], sums["turns"], sums["graphs"]
+    copied = ("groups_discarded", "groups_failed_to_start", "env_errors")
+    metrics = {name: sums[name] for name in ("episodes", "branches", "turns")} | {
+        "success": sums["successes"] / episodes,
+        "return": sums["returns"] / episodes,
+        "invalid_fraction": sums["invalid"] / turns if turns else 0.0,
+        "groups_with_success": sums["groups_with_success"] / sums["groups"],
+        **{name: sums[name] for name in copied},
+        "step_credit_fraction": sums["steps_with_credit"] / turns if turns else 0.0,
+        **{name: sums[name] for name in ("prompt_tokens", "completion_tokens")},
+    }
+    if not graphs:
+        return metrics
+    return metrics | {
+        "graph_nodes": sums["graph_nodes"] / graphs,
+        "graph_edges": sums["graph_edges"] / graphs,
+        "unique_states": sums["unique_states"] / max(sums["graph_turns"], 1),
     }
 
 
@@ -73,6 +96,37 @@ def format_iteration(number: int, total: int, numbers: Mapping[str, float], seco
         f"mismatch {value('sampler_mismatch_max'):.1e} | {value('seconds'):.2f} s "
         f"({', '.join(f'{name} {value:.2f}' for name, value in seconds.items())})"
     )
+
+
+def log_iteration(
+    logger: MetricsLogger,
+    number: int,
+    total: int,
+    sums: Mapping[str, float],
+    losses: Mapping[str, float],
+    seconds: Mapping[str, float],
+    errors: Sequence[str],
+    world: World,
+) -> None:
+    """Log one iteration of all ranks: sums over ranks, the seconds of the slowest, all environment errors.
+
+    Args:
+        logger: of the run.
+        number, total: iterations finished, and all of the run.
+        sums: ``rollout_sums`` and ``graph_sums`` of this rank.
+        losses: metrics of the update, equal in all ranks.
+        seconds: of the parts of the iteration, in this rank.
+        errors: messages of environment errors in this rank.
+        world: the ranks.
+    """
+    seconds = world.largest(seconds)
+    metrics = iteration_metrics(world.total(sums)) | dict(losses)
+    metrics |= {f"seconds_{name}": value for name, value in seconds.items()} | {"seconds": sum(seconds.values())}
+    logger.write("rl", number, "iteration", metrics)
+    logger.print(format_iteration(number, total, metrics, seconds))
+    found = [error for part in world.gather(list(errors)) for error in part]
+    if found:
+        logger.print(f"  {len(found)} environment errors, the first: {found[0]}")
 
 
 def stopwatch(seconds: dict[str, float], device: Any) -> Callable[[str], AbstractContextManager[None]]:

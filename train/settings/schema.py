@@ -11,6 +11,7 @@ from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError
 from creditflow.train.rollout.branching import BranchConfig
+from creditflow.train.settings.distributed import DistributedConfig
 from creditflow.train.settings.model import ModelConfig
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.train.settings.reading import load_mapping, read_dataclass
@@ -20,6 +21,7 @@ __all__ = [
     "CheckpointConfig",
     "CreditConfig",
     "CriticConfig",
+    "DistributedConfig",
     "EnvConfig",
     "EvaluationConfig",
     "GenerationConfig",
@@ -242,6 +244,7 @@ class TrainConfig:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     log: LogConfig = field(default_factory=LogConfig)
+    distributed: DistributedConfig = field(default_factory=DistributedConfig)
 
     def __post_init__(self) -> None:
         rollout = self.rollout

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.models.toy_config import toy_config
 
 HAVE_TORCH = find_spec("torch") is not None and find_spec("transformers") is not None
 collect_ignore_glob = [] if HAVE_TORCH else ["test_*.py"]
-
-LEVELS = ("######\n#@ $.#\n#    #\n######", "#####\n#   #\n#.$@#\n#####", "#####\n#@  #\n#$  #\n#.  #\n#####")
 
 
 def pytest_report_header() -> str:
@@ -29,27 +28,7 @@ def one_thread() -> None:
 @pytest.fixture
 def config(tmp_path: Path) -> dict[str, Any]:
     """Plain settings of a run that takes a second or two."""
-    levels = tmp_path / "levels.txt"
-    levels.write_text("\n\n".join(LEVELS) + "\n", encoding="ascii")
-    return {
-        "out": str(tmp_path / "run"),
-        "seed": 8,
-        "device": "cpu",
-        "threads": 1,
-        "env": {"name": "sokoban", "options": {"levels": str(levels), "max_steps": 5, "symbols": "ascii"}},
-        "model": {
-            "scratch": {
-                "hidden": 64, "layers": 2, "heads": 2, "kv_heads": 1, "intermediate": 128, "vocabulary": 280, "init": 0.1,
-                "pattern": " ?[^a-z ][a-z][0-9]|[a-z]+| ?.",
-            }
-        },
-        "prompting": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
-        "sft": {"episodes": 24, "steps": 6, "batch_tokens": 200, "noise": 0.8, "optimizer": {"lr": 4e-3}},
-        "rollout": {"tasks": 2, "group_size": 4, "max_new_tokens": 3},
-        "credit": {"scheme": "gigpo"},
-        "update": {"iterations": 3, "optimizer": {"lr": 1e-3}},
-        "checkpoint": {"every": 1, "keep": 0},
-    }  # fmt: skip
+    return toy_config(tmp_path)
 
 
 @pytest.fixture

@@ -1,0 +1,159 @@
+"""What happens to one rank ends all, with its reason; the run resumes bit-equal from the last checkpoint."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers.models.distributed_runs import largest_difference, metrics, state, train, train_in_ranks, trainer
+from helpers.models.ranks import Outcome, in_ranks, values
+
+from creditflow.agents.backends.base import GenerationError
+from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.envs.sokoban.env import SokobanEnv
+from creditflow.train.distributed.world import World
+from creditflow.train.policy.checkpoint import latest_checkpoint
+from creditflow.train.trainer import Trainer
+
+Fault = Callable[[Trainer], None]
+
+
+def latest(folder: Path) -> str:
+    found = latest_checkpoint(folder / "checkpoints")
+    assert found is not None
+    return found.name
+
+
+def train_with(fault: Fault, config: dict[str, Any], *overrides: str, shard: bool = False) -> list[Outcome]:
+    """Two ranks; from the second iteration on, rank 1 has the fault."""
+
+    def work(world: World) -> None:
+        run = trainer(config, *overrides, world=world)
+        real = run._rollout
+
+        def rollout(iteration: int) -> Any:
+            if world.rank == 1 and iteration == 1:
+                fault(run)
+            return real(iteration)
+
+        run._rollout = rollout  # type: ignore[method-assign]  # the fault is put into a real run
+        run.run()
+
+    return in_ranks(2, work, shard=shard)
+
+
+def monkeypatched(kind: type, **methods: Any) -> None:
+    """Replace methods of a class; this process was forked for one run."""
+    for name, method in methods.items():
+        setattr(kind, name, method)
+
+
+def killed(run: Trainer) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def engine_dies(run: Trainer) -> None:
+    generate, calls = TransformersBackend.generate, 0
+
+    def failing(self: TransformersBackend, *args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 3:  # in the middle of episodes
+            raise GenerationError("the engine does not answer")
+        return generate(self, *args)
+
+    monkeypatched(TransformersBackend, generate=failing)
+
+
+def out_of_memory(run: Trainer) -> None:
+    def failing(module: Any, arguments: Any, output: Any) -> None:
+        if module.training:  # sampling has room
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 11 GiB")
+
+    run.model.get_decoder().layers[0].register_forward_hook(failing)
+
+
+def not_finite(run: Trainer) -> None:
+    def failing(module: Any, arguments: Any, output: Any) -> Any:
+        return output * float("nan") if module.training else output
+
+    run.model.get_decoder().norm.register_forward_hook(failing)
+
+
+CASES: dict[str, tuple[Fault, str, str]] = {
+    # the fault of rank 1; how rank 1 ends; what rank 0 says
+    "killed": (killed, "", "rank 1 ended without a reason"),
+    "engine": (engine_dies, "GenerationError", "rank 1 stopped with GenerationError: the engine does not answer"),
+    "memory": (out_of_memory, "MemoryLimitError", "lower update.batch_tokens"),
+}
+
+
+@pytest.mark.parametrize("shard", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_the_reason_reaches_the_other_rank_and_the_run_resumes_bit_equal(
+    config: dict[str, Any], tmp_path: Path, case: str, shard: bool
+) -> None:
+    fault, error, message = CASES[case]
+    values(train_in_ranks(2, config, f"out={tmp_path}/whole", shard=shard))
+    first, second = train_with(fault, config, f"out={tmp_path}/cut", shard=shard)
+    assert first.error == "RankFailedError"
+    assert message in first.message
+    assert second.error == error
+    assert second.killed_by == (signal.SIGKILL if case == "killed" else 0)
+    assert latest(tmp_path / "cut") == "rl-0000001"
+    values(train_in_ranks(2, config, f"out={tmp_path}/cut", shard=shard, resume=True))
+    assert latest(tmp_path / "cut") == "rl-0000002"
+    assert largest_difference(tmp_path / "whole", tmp_path / "cut") == 0.0
+    assert metrics(tmp_path / "whole") == metrics(tmp_path / "cut")
+
+
+@pytest.mark.parametrize("shard", [False, True])
+def test_a_loss_that_is_not_finite_in_one_rank_stops_all_and_the_state_before_is_saved(
+    config: dict[str, Any], tmp_path: Path, shard: bool
+) -> None:
+    outcomes = train_with(not_finite, config, "update.batch_tokens=40", "update.loss.entropy_weight=0.01", shard=shard)
+    assert [one.error for one in outcomes] == ["DivergedError"] * 2
+    assert all("the loss is nan" in one.message for one in outcomes)
+    run = Path(config["out"])
+    assert latest(run) == "rl-0000001"
+    (run / "checkpoints").rename(run / "kept")
+    (run / "diverged").rename(run / "checkpoints")
+    saved = state(run)
+    (run / "checkpoints").rename(run / "diverged")
+    (run / "kept").rename(run / "checkpoints")
+    assert all(torch.equal(saved[name], tensor) for name, tensor in state(run).items())
+
+
+def test_groups_that_cannot_start_in_one_rank_leave_those_of_the_other(config: dict[str, Any], tmp_path: Path) -> None:
+    def work(world: World) -> list[int]:
+        run = trainer(config, "rollout.tasks=2", world=world)
+        if world.rank == 1:
+
+            def failing(*args: Any, **kwargs: Any) -> Any:
+                raise OSError("the simulator is gone")
+
+            monkeypatched(SokobanEnv, reset=failing)
+        run.backend.sync("0")
+        sampled = run._rollout(0)
+        return [len(sampled.groups), sampled.report.groups_failed_to_start]
+
+    assert values(in_ranks(2, work)) == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+@pytest.mark.parametrize("shard", [False, True])
+def test_a_run_of_two_ranks_resumes_with_another_number(
+    config: dict[str, Any], tmp_path: Path, ranks: int, shard: bool
+) -> None:
+    whole = train(config, f"out={tmp_path}/whole")
+    values(train_in_ranks(2, config, f"out={tmp_path}/part", "update.iterations=1", shard=shard))
+    if ranks == 1:
+        train(config, f"out={tmp_path}/part", resume=True)
+    else:
+        values(train_in_ranks(ranks, config, f"out={tmp_path}/part", shard=not shard, resume=True))
+    assert largest_difference(whole, tmp_path / "part") < 1e-4

@@ -1,0 +1,33 @@
+"""Plain settings of a run that takes a second or two. Imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+LEVELS = ("######\n#@ $.#\n#    #\n######", "#####\n#   #\n#.$@#\n#####", "#####\n#@  #\n#$  #\n#.  #\n#####")
+
+
+def toy_config(folder: Path) -> dict[str, Any]:
+    """Settings of a policy from scratch on three Sokoban levels, which are written into the folder."""
+    levels = folder / "levels.txt"
+    levels.write_text("\n\n".join(LEVELS) + "\n", encoding="ascii")
+    return {
+        "out": str(folder / "run"),
+        "seed": 8,
+        "device": "cpu",
+        "threads": 1,
+        "env": {"name": "sokoban", "options": {"levels": str(levels), "max_steps": 5, "symbols": "ascii"}},
+        "model": {
+            "scratch": {
+                "hidden": 64, "layers": 2, "heads": 2, "kv_heads": 1, "intermediate": 128, "vocabulary": 280, "init": 0.1,
+                "pattern": " ?[^a-z ][a-z][0-9]|[a-z]+| ?.",
+            }
+        },
+        "prompting": {"prompt": "places-v1", "dialect": "bare", "history": "append"},
+        "sft": {"episodes": 24, "steps": 6, "batch_tokens": 200, "noise": 0.8, "optimizer": {"lr": 4e-3}},
+        "rollout": {"tasks": 2, "group_size": 4, "max_new_tokens": 3},
+        "credit": {"scheme": "gigpo"},
+        "update": {"iterations": 3, "optimizer": {"lr": 1e-3}},
+        "checkpoint": {"every": 1, "keep": 0},
+    }  # fmt: skip
