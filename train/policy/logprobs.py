@@ -89,17 +89,15 @@ def _logprob_entropy(
     head: Any, states: Any, target: Any, temperature: float, truncation: Sampling | None, nuclei: Nuclei | None
 ) -> tuple[Any, Any, Nuclei | None]:
     logits = head(states).float() / temperature
-    computed = None
     if truncation is None:
         log_probs = torch.log_softmax(logits, -1)
-        summands = log_probs.exp() * log_probs
-    else:
-        allowed = allowed_tokens(logits, target, truncation, nuclei)
-        log_probs = torch.log_softmax(logits.masked_fill(~allowed, -torch.inf), -1)
-        summands = log_probs.exp() * log_probs.masked_fill(~allowed, 0.0)
-        computed = nuclei_of(allowed) if nuclei is None and not torch.is_grad_enabled() else None
+        logprob = log_probs.gather(-1, target[:, None])[:, 0]  # before the entropy: gradients are added in this order
+        return logprob, -(log_probs.exp() * log_probs).sum(-1), None
+    allowed = allowed_tokens(logits, target, truncation, nuclei)
+    log_probs = torch.log_softmax(logits.masked_fill(~allowed, -torch.inf), -1)
     logprob = log_probs.gather(-1, target[:, None])[:, 0]
-    return logprob, -summands.sum(-1), computed
+    entropy = -(log_probs.exp() * log_probs.masked_fill(~allowed, 0.0)).sum(-1)
+    return logprob, entropy, nuclei_of(allowed) if nuclei is None and not torch.is_grad_enabled() else None
 
 
 def check_model(model: Any) -> None:
