@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from experiments.pooled_language_models import pooled_tables
 
 from creditflow.train.bench.report.predictions import load_predictions
 from creditflow.train.bench.report.sanity import require_sane
@@ -15,6 +16,8 @@ from creditflow.train.bench.run import predictions_of
 
 FOLDER = Path(__file__).parents[1] / "evidence" / "bench"
 RUNS = sorted(FOLDER.glob("*.json.gz"))
+LANGUAGE_MODELS = FOLDER.with_name("language_models")
+LANGUAGE_MODEL_RUNS = [LANGUAGE_MODELS / "lm.json.gz", LANGUAGE_MODELS / "replication.json.gz"]
 
 
 @pytest.fixture(params=RUNS, ids=lambda path: path.name.removesuffix(".json.gz"))
@@ -50,7 +53,12 @@ def test_the_command_and_the_commit_are_recorded(run):
     assert not run["provenance"]["commit"].endswith("dirty")
 
 
-@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*RUNS, *LANGUAGE_MODEL_RUNS], ids=lambda path: path.name)
 def test_the_committed_text_is_the_report_of_the_committed_results(path):
     text = document_text(read_results(path)) + "\n"
     assert path.with_name(path.name.replace(".json.gz", ".txt")).read_text(encoding="utf-8") == text
+
+
+def test_the_pooled_tables_are_those_of_both_language_model_runs():
+    tables = pooled_tables([read_results(path) for path in LANGUAGE_MODEL_RUNS]) + "\n"
+    assert (LANGUAGE_MODELS / "pooled.txt").read_text(encoding="utf-8") == tables

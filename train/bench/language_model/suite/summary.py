@@ -23,6 +23,7 @@ __all__ = [
     "PRIMARY",
     "checked_predictions",
     "endpoint",
+    "endpoint_values",
     "family_contrasts",
     "method_means",
     "pooled_contrasts",
@@ -107,7 +108,9 @@ def _outcome(prediction: Mapping[str, Any], families: Mapping[str, Family]) -> d
     about = [families[family] for family in prediction["families"] if family in families]
     if len(about) < len(prediction["families"]) or any({better, worse} - _known(family) for family in about):
         return {"outcome": "not run", "observed": "–"}
-    pooled = stratified_mean([crossed_mean(_values(f, better, name) - _values(f, worse, name)) for f in about])
+    pooled = stratified_mean(
+        [crossed_mean(endpoint_values(f, better, name) - endpoint_values(f, worse, name)) for f in about]
+    )
     return outcome_of(pooled, prediction.get("margin", 0.0))
 
 
@@ -115,8 +118,14 @@ def _known(family: Family) -> set[str]:
     return {*family["runs"], "more imitation", "best temperature", "start"}
 
 
-def _values(family: Family, method: str, name: str) -> Floats:
-    """The endpoint of a method, or the final value of a floor."""
+def endpoint_values(family: Family, method: str, name: str) -> Floats:
+    """The endpoint of a method, or the final value of a floor: float64 (S, T), rows are seeds and columns are tasks.
+
+    Args:
+        family: the results of one family of tasks.
+        method: a trained method, "start" (the warm-up), "best temperature" or "more imitation".
+        name: one of ``ENDPOINTS``.
+    """
     if method in family["runs"]:
         return endpoint(family["runs"][method], name)
     what = ENDPOINTS[name]
