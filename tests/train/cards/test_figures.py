@@ -19,6 +19,7 @@ from creditflow.train.cards.figures import Figures, collected, main, shipped
 ASSET = ROOT / "assets" / "schemes" / "figures.json"
 COST = ROOT / "tests" / "evidence" / "schemes" / "cost.json"
 RUNS = (
+    "tests/evidence/schemes/annotated.json.gz",
     "tests/evidence/schemes/tables.json.gz",
     "tests/evidence/schemes/shared.json.gz",
     "tests/evidence/language_models/lm.json.gz",
@@ -38,7 +39,7 @@ def test_figures_are_the_same_after_a_round_trip():
 
 
 def test_a_figure_is_the_estimate_of_the_report():
-    suite = read_results(ROOT / RUNS[0])["suites"][0]
+    suite = read_results(ROOT / RUNS[1])["suites"][0]
     found = Summary(suite["cells"]).gain("gigpo")
     assert shipped().measured["gigpo"]["tables"]["step"].mean == pytest.approx(found.mean, abs=1e-6)
 
@@ -65,6 +66,7 @@ def test_every_scheme_was_timed():
 def test_methods_of_a_scheme_begin_with_its_own_name():
     assert shipped().methods_of("graphgpo")[0] == "graphgpo"
     assert "grouptd_relative" in shipped().methods_of("grouptd")
+    assert shipped().methods_of("prm") == ("prm[fitted]",)
 
 
 def test_unknown_limits_of_an_interval_stay_unknown():

@@ -1,0 +1,47 @@
+"""The README's table of schemes has the figures that the package ships."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from helpers.shared_data import ROOT
+
+from creditflow.train.cards.figures import shipped
+
+ROWS = {
+    "gigpo": "gigpo",
+    "graphgpo` (.8)": "graphgpo",
+    "rewardflow": "rewardflow",
+    "hgpo": "hgpo",
+    "gagpo": "gagpo",
+    "grouptd": "grouptd",
+    "grouptd_relative": "grouptd_relative",
+    "control: `stateless": "stateless",
+}
+COLUMNS = {"tables": ("step", 1.0, 3), "shared": ("learning", 100.0, 4), "language models": ("learning", 100.0, 5)}
+NUMBER = re.compile(r"[-+]?\d*\.\d+")
+
+
+def numbers(cell: str) -> list[float]:
+    return [float(x) for x in NUMBER.findall(cell.replace("−", "-"))]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_of_the_readme_has_the_shipped_figures(row: str) -> None:
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    [line] = [one for one in lines if re.match(rf"\|\s*(\*\*)?`?{re.escape(row)}`?(\*\*)?\s*\|", one)]
+    cells = line.split("|")
+    for regime, (endpoint, factor, place) in COLUMNS.items():
+        found = shipped().measured[ROWS[row]][regime][endpoint]
+        expected = [factor * x for x in (found.mean, found.low, found.high)]
+        assert numbers(cells[place]) == pytest.approx(expected, abs=0.051 if factor > 1.0 else 0.00051), regime
+
+
+def test_means_of_annotated_schemes_are_the_shipped_ones() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    for names in (("pica", "mt_ppo", "prm", "tips", "igpo"), ("steppo", "trace")):
+        shown = "; ".join(
+            f"{shipped().measured[f'{name}[fitted]']['tables']['step'].mean:.3f}".removeprefix("0") for name in names
+        )
+        assert shown in text
