@@ -113,7 +113,8 @@ def collected(documents: Mapping[str, Mapping[str, Any]], cost: Mapping[str, Any
     """The figures of these runs.
 
     Args:
-        documents: by name of the file the results of a run; of a method that two runs measured, the later one counts.
+        documents: by name of the file the results of a run. Of a method that two runs measured on tables, or with a shared policy,
+            the later one counts; runs of language models are pooled, their families being strata of equal weight.
         cost: what ``creditflow.train.cards.cost`` wrote.
 
     Raises:
@@ -121,8 +122,12 @@ def collected(documents: Mapping[str, Mapping[str, Any]], cost: Mapping[str, Any
     """
     sources: list[dict[str, str]] = []
     measured: dict[str, dict[str, dict[str, Estimate]]] = {}
+    families: dict[str, Any] = {}
     for name, document in documents.items():
         regimes = dict(_regimes(document))
+        if "language_models" in document:
+            families |= {f"{name} {family}": of for family, of in document["language_models"]["families"].items()}
+            regimes["language models"] = _of_models(families)
         if not regimes:
             raise ConfigError(f"{name}: no suite of grids, with a shared policy or of language models")
         sources.append(_source(", ".join(regimes), name, document["provenance"]))
@@ -144,8 +149,6 @@ def _regimes(document: Mapping[str, Any]) -> Iterator[tuple[Regime, Found]]:
             yield "tables", _of_tables(suite)
         elif suite["name"] == "shared":
             yield "shared", _of_shared(suite)
-    if "language_models" in document:
-        yield "language models", _of_models(document["language_models"])
 
 
 def _wanted(method: str) -> bool:
@@ -172,8 +175,7 @@ def _of_shared(suite: Mapping[str, Any]) -> Found:
     return found
 
 
-def _of_models(part: Mapping[str, Any]) -> Found:
-    families = part["families"]
+def _of_models(families: Mapping[str, Any]) -> Found:
     found: Found = {}
     for method in next(iter(families.values()))["one_step"][0]:
         if method != "gradient" and _wanted(method):

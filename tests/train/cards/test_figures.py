@@ -23,6 +23,7 @@ RUNS = (
     "tests/evidence/schemes/tables.json.gz",
     "tests/evidence/schemes/shared.json.gz",
     "tests/evidence/language_models/lm.json.gz",
+    "tests/evidence/language_models/replication.json.gz",
 )
 
 
