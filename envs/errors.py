@@ -8,7 +8,7 @@ CreditflowError
 ├── UnknownTaskError (KeyError)      a task id that the environment's task source does not have
 ├── EpisodeError (RuntimeError)      step before reset, or after the end of the episode
 ├── OracleLimitError (RuntimeError)  the oracle would exceed its limit of memory or of expanded states
-├── RetrievalError (ConnectionError) a server or engine cannot be reached, fails, or returns malformed data
+├── ServiceError (ConnectionError)   a search engine, judge or model server cannot be reached, fails, or returns malformed data
 └── MissingExtraError (ImportError)  an optional component is not installed; names the install command
 """
 
@@ -26,7 +26,7 @@ __all__ = [
     "LevelError",
     "MissingExtraError",
     "OracleLimitError",
-    "RetrievalError",
+    "ServiceError",
     "TrajectoryError",
     "UnknownTaskError",
     "check_name",
@@ -93,8 +93,8 @@ class OracleLimitError(CreditflowError, RuntimeError):
     """The oracle would exceed its limit of memory (Sokoban) or of expanded states (ALFWorld)."""
 
 
-class RetrievalError(CreditflowError, ConnectionError):
-    """A search server, engine or judge cannot be reached in time, fails, or returns malformed data."""
+class ServiceError(CreditflowError, ConnectionError):
+    """A search engine, LLM judge or model server cannot be reached in time, fails, or returns malformed data."""
 
 
 class MissingExtraError(CreditflowError, ImportError):

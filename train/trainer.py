@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import numpy as np
 import torch
 
-from creditflow.agents.language_model.pretrained import generation_ends
+from creditflow.agents.language_model.models.pretrained import generation_ends
 from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.distributed.groups import SharedEngine, assign_credit, trajectory_numbers
 from creditflow.train.distributed.rows import renumbered

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling
 from creditflow.agents.backends.engine import UniquePrompt, check_sampling, deduplicate_prompts, in_request_order
-from creditflow.envs.errors import ConfigError, RetrievalError, short_repr
+from creditflow.envs.errors import ConfigError, ServiceError, short_repr
 
 __all__ = ["JsonPoster", "OpenAIBackend"]
 
@@ -119,7 +119,7 @@ class OpenAIBackend:
         """Post a body; returns the choices in the order of their indices."""
         try:
             response = self._client.post("/completions", body)
-        except RetrievalError as error:
+        except ServiceError as error:
             raise GenerationError(f"model {self._model!r}: {error}") from error
         choices = response.get("choices") if isinstance(response, dict) else None
         if not isinstance(choices, list) or not all(isinstance(one, dict) for one in choices):

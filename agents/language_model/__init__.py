@@ -1,1 +1,1 @@
-"""Language models as agents: prompts in, answers parsed into actions."""
+"""Language models as agents: views become prompts, and completions are parsed into actions."""

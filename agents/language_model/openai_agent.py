@@ -14,13 +14,13 @@ from typing import Any, Final, Protocol
 from creditflow.agents.backends.base import GenerationError, Sampling
 from creditflow.agents.backends.openai_backend import JsonPoster, OpenAIBackend
 from creditflow.agents.language_model.agent import LanguageModelAgent
-from creditflow.agents.language_model.model_folder import folder_end_ids, folder_prompting
-from creditflow.agents.language_model.pretrained import PromptingConfig, open_tokenizer
+from creditflow.agents.language_model.models.folder import folder_end_ids, folder_prompting
+from creditflow.agents.language_model.models.pretrained import PromptingConfig, open_tokenizer
 from creditflow.envs.errors import (
     ConfigError,
     DataError,
     MissingExtraError,
-    RetrievalError,
+    ServiceError,
     short_repr,
     unknown_name_error,
 )
@@ -122,7 +122,7 @@ def _served(client: Client, url: str, model: str) -> dict[str, Any]:
     """The server's entry for the model."""
     try:
         response = client.get("/models")
-    except RetrievalError as error:
+    except ServiceError as error:
         raise GenerationError(
             f"{url}: expected an OpenAI-compatible server (its base URL ends in /v1): {error}"
         ) from error

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.agents.language_model.model_files import check_model_files
-from creditflow.agents.language_model.pretrained import open_tokenizer, require_torch
+from creditflow.agents.language_model.models.file_checks import check_model_files
+from creditflow.agents.language_model.models.pretrained import open_tokenizer, require_torch
 from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.reading.failures import loading
 from creditflow.wrappers.canonical.embedding import DenseVectors, Embedder, HashingEmbedder

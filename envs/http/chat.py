@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from creditflow.envs.errors import CreditflowError, DataError, RetrievalError
+from creditflow.envs.errors import CreditflowError, DataError, ServiceError
 from creditflow.envs.files.appended import read_appended
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey
@@ -37,7 +37,7 @@ class ChatQuestion(Generic[ValueT]):
     field: str
     parse: Callable[[str], ValueT]
     is_value: Callable[[Any], bool]
-    error: type[CreditflowError] = RetrievalError
+    error: type[CreditflowError] = ServiceError
 
 
 class CachedChat(Generic[ValueT]):
@@ -98,7 +98,7 @@ class CachedChat(Generic[ValueT]):
         """Return the model's value for a case, from the cache if it has one.
 
         Raises:
-            RetrievalError: the server cannot be reached.
+            ServiceError: the server cannot be reached.
             CreditflowError: an invalid reply (``ChatQuestion.error``).
         """
         key = json.dumps([self._model, *self._key, case], sort_keys=True)

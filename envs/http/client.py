@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from creditflow.envs.errors import ConfigError, DataError, RetrievalError
+from creditflow.envs.errors import ConfigError, DataError, ServiceError
 from creditflow.envs.http.credentials import ApiKey, check_url
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reading.limits import Limits
@@ -83,7 +83,7 @@ class JsonClient:
         """POST a JSON body and return the JSON response, plain data with finite numbers and unique keys.
 
         Raises:
-            RetrievalError: no valid response from any URL; states the errors of the last attempts.
+            ServiceError: no valid response from any URL; states the errors of the last attempts.
         """
         return self._request(path, json.dumps(body).encode("ascii"))
 
@@ -91,7 +91,7 @@ class JsonClient:
         """GET a path and return the JSON response.
 
         Raises:
-            RetrievalError: as ``post``.
+            ServiceError: as ``post``.
         """
         return self._request(path, None)
 
@@ -108,7 +108,7 @@ class JsonClient:
                     break
             if attempt + 1 < self._max_attempts:
                 self._sleep(min(self._backoff * 2**attempt, 10.0))
-        raise RetrievalError("no valid response from the server; " + "; ".join(reasons[-3:]))
+        raise ServiceError("no valid response from the server; " + "; ".join(reasons[-3:]))
 
     def _exchange(self, url: str, data: bytes | None) -> Any:
         parts = urlsplit(url)

@@ -1,6 +1,6 @@
 """WikiSearch: multi-hop questions, a corpus to search, and the evidence graph of every question."""
 
-from creditflow.envs.errors import RetrievalError
+from creditflow.envs.errors import ServiceError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.question_files import read_question, read_questions
 from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion, with_virtual_answer
@@ -20,8 +20,8 @@ __all__ = [
     "LocalRetriever",
     "Passage",
     "Question",
-    "RetrievalError",
     "Retriever",
+    "ServiceError",
     "SubQuestion",
     "WikiSearchEnv",
     "build_wiki",

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.openai_backend import OpenAIBackend
-from creditflow.envs.errors import ConfigError, CreditflowError, RetrievalError
+from creditflow.envs.errors import ConfigError, CreditflowError, ServiceError
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import REPEATED, ApiKey
 from creditflow.envs.wikisearch.grading.judge import make_judge
@@ -169,7 +169,7 @@ def test_no_command_prints_or_writes_the_key(
 def test_a_redirect_does_not_carry_the_key(status: int) -> None:
     with replying(lambda _: http(b"{}")) as (elsewhere, sent):
         answer = http(b"", f"{status} There", f"Location: {elsewhere}")
-        with replying(lambda _: answer) as (url, _), pytest.raises(RetrievalError, match="redirect"):
+        with replying(lambda _: answer) as (url, _), pytest.raises(ServiceError, match="redirect"):
             JsonClient([url], key=ApiKey(KEY)).post("/x", {})
     assert not sent
 

@@ -115,7 +115,7 @@ class JudgeAnnotator(TurnAnnotator):
         """One entry per trajectory.
 
         Raises:
-            RetrievalError: the server cannot be reached in time.
+            ServiceError: the server cannot be reached in time.
             AnnotationError: its reply is not a score.
         """
         cases, counts = [], []

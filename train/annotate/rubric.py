@@ -133,7 +133,7 @@ class RubricAnnotator(TurnAnnotator):
         """One entry per trajectory.
 
         Raises:
-            RetrievalError: the server cannot be reached in time.
+            ServiceError: the server cannot be reached in time.
             AnnotationError: a task has no criteria, or a reply is not a list of verdicts on them.
         """
         rubrics = [self._criteria(group) for group in groups]

@@ -50,7 +50,7 @@ class Card:
         summary: what it is, in one line.
         formula: the formula in one sentence.
         text: the rest of its documentation.
-        source, certainty: where it comes from, and what it was checked against.
+        source, verification: where it comes from, and what it was checked against.
         presets: semantics to parameters that differ from the defaults.
         annotations: by annotation that it needs the annotator that writes it; "" where there is none.
         token_annotations, task_fields: annotations of tokens, and fields of the task's payload.
@@ -60,7 +60,7 @@ class Card:
         cost_ratio: the same relative to gigpo.
         figures: by method of the scheme, regime and endpoint a mean with its interval.
         settings: by method how it differs from the paper's preset.
-        fails: when it fails: what follows from its needs and properties, then what its module says.
+        limitations: when it fails; what follows from its needs and properties, then what its module says.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Card:
     formula: str
     text: str
     source: str
-    certainty: str
+    verification: str
     presets: Mapping[str, Mapping[str, Any]]
     annotations: Mapping[str, str]
     token_annotations: tuple[str, ...]
@@ -79,7 +79,7 @@ class Card:
     cost_ratio: float
     figures: Mapping[str, Mapping[str, Mapping[str, Any]]]
     settings: Mapping[str, str]
-    fails: tuple[str, ...]
+    limitations: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -112,7 +112,7 @@ def make_card(name: str, figures: Figures | None = None, *, measure_cost: bool =
         formula=formula,
         text=text,
         source=kind.source,
-        certainty=kind.certainty,
+        verification=kind.verification,
         presets={semantics: dict(given) for semantics, given in kind.presets.items()},
         annotations={need: WRITERS.get(need, "") for need in kind.requires},
         token_annotations=kind.requires_tokens,
@@ -123,7 +123,7 @@ def make_card(name: str, figures: Figures | None = None, *, measure_cost: bool =
         cost_ratio=costs.get(name, math.nan) / costs.get("gigpo", math.nan),
         figures={method: figures.measured[method] for method in methods},
         settings={method: figures.settings[method] for method in methods if method in figures.settings},
-        fails=(*_derived(scheme, report, reads), *([kind.fails] if kind.fails else [])),
+        limitations=(*_derived(scheme, report, reads), *([kind.limitations] if kind.limitations else [])),
     )
 
 
@@ -149,9 +149,9 @@ REFUTED: Mapping[str, str] = {
     "all_fail_zero": "A group without a success or a reward still gets credit.",
     "stopping_time": "Where all outcomes are equal, turns still get credit.",
     "one_member_zero": "A single rollout gets credit, compared with nothing.",
-    "scale": "Rewards of another size change the credit, and so the step.",
+    "scale": "The scale of the rewards changes the credit, and so the size of the update.",
     "shift": "A constant added to every return changes the credit.",
-    "branches": "A branch is scored otherwise than the full episode.",
+    "branches": "The turns of a branch get other credit than in the full episode.",
     "permutation": "The order of rollouts changes the credit.",
     "batch_permutation": "The order of groups changes the credit.",
 }
@@ -169,17 +169,20 @@ def _derived(scheme: credit.Scheme, report: CheckReport, reads: Sequence[str]) -
     if report.holds("all_fail_zero") and report.holds("stopping_time"):
         found.append("A group with equal outcomes is dead.")
     if "state keys" in reads:
-        plain, fresh = _step_share(scheme, fresh=False), _step_share(scheme, fresh=True)
+        plain, fresh = (
+            _fraction_with_step_advantage(scheme, fresh=False),
+            _fraction_with_step_advantage(scheme, fresh=True),
+        )
         if fresh < plain:
             found.append(
-                f"Keys that never repeat: {fresh:.0%} of the turns get a credit of their own, {plain:.0%} otherwise "
+                f"With fresh state keys {fresh:.0%} of the turns have a step advantage, otherwise {plain:.0%} "
                 f"(in {COUNTED_GROUPS} random groups)."
             )
     return found
 
 
-def _step_share(scheme: credit.Scheme, *, fresh: bool) -> float:
-    """Fraction of turns with a step advantage, in random groups."""
+def _fraction_with_step_advantage(scheme: credit.Scheme, *, fresh: bool) -> float:
+    """Fraction of turns with a nonzero step advantage, in random groups; ``fresh`` gives every state a key of its own."""
     nonzero = []
     for draw in range(COUNTED_GROUPS):
         group = sample_group(scheme, np.random.default_rng([1, draw]), outcome=0.5)

@@ -1,6 +1,6 @@
 """The time that schemes take to assign credit, on one set of random rollouts that have everything any scheme reads.
 
-Run: ``python -m creditflow.train.cards.cost --out COST.json`` measures every registered scheme and the main forms of grouptd.
+Run: ``python -m creditflow.train.cards.cost --out COST.json`` measures every registered scheme and the main variants of grouptd.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ __all__ = ["main", "measured_costs"]
 GROUPS, SIZE, TURNS, STATES = 16, 8, 50, 41
 ENTITIES: Final = 40
 ROUNDS: Final = 5
-FORMS: Final = ("grouptd_relative", "grouptd_relative_pooled")
+MEASURED_VARIANTS: Final = ("grouptd_relative", "grouptd_relative_pooled")
 
 
 def measured_costs(names: Sequence[str] = ()) -> dict[str, float]:
-    """Milliseconds of processor time for 1000 turns, arrays of the groups included, by scheme: the least of five rounds.
+    """By scheme, milliseconds of processor time for 1000 turns, the arrays of the groups included: the minimum of five rounds.
 
     Every round times each scheme once, so that a busy machine slows all of them alike.
 
     Args:
-        names: names of schemes and forms of grouptd; all by default.
+        names: names of schemes and variants of grouptd; all by default.
     """
-    schemes = {name: _scheme(name) for name in names or (*credit.names(), *FORMS)}
+    schemes = {name: _scheme(name) for name in names or (*credit.names(), *MEASURED_VARIANTS)}
     rollouts = random_rollouts()
     turns = sum(len(group.turns) for group in rollouts)
     best = dict.fromkeys(schemes, float("inf"))
@@ -56,7 +56,7 @@ def measured_costs(names: Sequence[str] = ()) -> dict[str, float]:
 
 
 def _scheme(name: str) -> credit.Scheme:
-    if name in FORMS:
+    if name in MEASURED_VARIANTS:
         return credit.make("grouptd", **VARIANTS[name])
     options: dict[str, Any] = {"penalty": 0.0} if name == "pica" else {}  # it grows exponentially with the turn
     return credit.make(name, **options)
@@ -133,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with atomic_writer(args.out) as stream:
         json.dump(document, stream, indent=1)
         stream.write("\n")
-    print(f"{args.out}: {len(credit.names()) + len(FORMS)} schemes", file=sys.stderr)
+    print(f"{args.out}: {len(credit.names()) + len(MEASURED_VARIANTS)} schemes", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,13 @@ from creditflow.wrappers.credit.states.keys import StateScheme
 
 __all__ = ["card_markdown", "card_text", "cards_page", "overview"]
 
-HEAD = ["scheme", "needs", "M2, tables", "M2, shared", "learning, shared", "learning, LM", "cost", "known from"]
+HEAD = ["scheme", "needs", "M2, tables", "M2, shared", "learning, shared", "learning, LM", "cost", "verification"]
 FOOTER = ("oracle_adv", "stateless")
 CONTROLS = {"oracle_adv": "exact advantage", "stateless": "discounted outcome, no states"}
 
 
 def overview(figures: Figures, names: Sequence[str] = ()) -> list[list[str]]:
-    """A table of schemes and their measured forms, then of two controls; header first.
+    """A table of schemes and their measured variants, then of two controls; header first.
 
     Args:
         figures: figures of the stored runs.
@@ -38,9 +38,9 @@ def overview(figures: Figures, names: Sequence[str] = ()) -> list[list[str]]:
         methods = figures.methods_of(name)
         known = figures.cost.get(name, math.nan) / figures.cost.get("gigpo", math.nan)
         named = next((method for method in methods if method.partition("[")[0] == name), "")
-        rows.append([name, ", ".join(read), *_columns(figures, named), _times(known), kind.certainty])
-        forms = [method for method in methods if method != named]
-        rows += [[f"· {method}", "", *_columns(figures, method), "", ""] for method in forms]
+        rows.append([name, ", ".join(read), *_columns(figures, named), _times(known), kind.verification])
+        variants = [method for method in methods if method != named]
+        rows += [[f"· {method}", "", *_columns(figures, method), "", ""] for method in variants]
     rows += [[CONTROLS[name], "", *_columns(figures, name), "", ""] for name in FOOTER if name in figures.measured]
     return rows
 
@@ -96,19 +96,23 @@ def _needs_lines(card: Card) -> list[str]:
 def _cost_line(card: Card) -> str:
     if math.isnan(card.cost):
         return "not measured"
-    return f"{card.cost:.2g} ms for 1000 turns, {card.cost_ratio:.1f} times gigpo's; annotations come on top"
+    return f"{card.cost:.2g} ms for 1000 turns, {card.cost_ratio:.1f} times gigpo's; without annotations"
 
 
 def card_text(card: Card) -> str:
     """A card for the terminal."""
-    parts = [f"{card.name}: {card.formula}", card.text, f"Source: {card.source}\nKnown from: {card.certainty or '–'}"]
+    parts = [
+        f"{card.name}: {card.formula}",
+        card.text,
+        f"Source: {card.source}\nVerification: {card.verification or '–'}",
+    ]
     parts.append("Needs\n" + _listed(_needs_lines(card)))
     properties = [["property", "", "rule"], *([p.name, p.result, p.rule] for p in card.properties)]
     parts.append(f"Properties (check_credit)\n{_indented(text_table(properties))}")
     examples = [f"{p.name}: {p.counterexample}" for p in card.properties if p.counterexample]
     if examples:
         parts.append(
-            "Counterexamples: rollouts as states, then a turn's credit, and what the property demands\n"
+            "Counterexamples: each rollout as its states, then a turn's credit, and the credit that the property requires\n"
             + _listed(examples)
         )
     parts.append(f"Cost\n  {_cost_line(card)}")
@@ -120,7 +124,7 @@ def card_text(card: Card) -> str:
     )
     if settings:
         parts.append("Settings\n" + _listed(settings))
-    parts.append("When it fails\n" + _listed(card.fails))
+    parts.append("Limitations\n" + _listed(card.limitations))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -143,7 +147,7 @@ def card_markdown(card: Card) -> str:
         f"    {card.formula}",
         "",
         *([card.text, ""] if card.text else []),
-        f"*Source:* {card.source}. *Known from:* {card.certainty}.",
+        f"*Source:* {card.source}. *Verification:* {card.verification}.",
         "",
         *(f"- {line}" for line in _needs_lines(card)),
         f"- cost: {_cost_line(card)}",
@@ -156,7 +160,7 @@ def card_markdown(card: Card) -> str:
     lines += [*_markdown(rows), ""] if rows else []
     lines += [f"`{method}`: {text}.  " for method, text in card.settings.items()]
     lines += [""] if card.settings else []
-    return "\n".join([*lines, "When it fails:", "", *(f"- {line}" for line in card.fails)])
+    return "\n".join([*lines, "Limitations:", "", *(f"- {line}" for line in card.limitations)])
 
 
 def cards_page(cards: Sequence[Card], figures: Figures) -> str:
@@ -170,7 +174,7 @@ def cards_page(cards: Sequence[Card], figures: Figures) -> str:
         "# Reference cards of the credit schemes",
         "",
         "Made by `creditflow schemes --all --out wrappers/credit --force`; a test compares the two. Everything is generated: formula, source and "
-        "the last sentences of *when it fails* stand in the modules, *reads* is found by changing one field of random groups after "
+        "the last sentences under *Limitations* come from the modules, *reads* is found by changing one field of random groups after "
         "another, properties and counterexamples are what `check_credit` finds with the paper's parameters, figures come from stored runs.",
         "",
         *sources,
@@ -181,7 +185,7 @@ def cards_page(cards: Sequence[Card], figures: Figures) -> str:
         "",
         *_markdown(overview(figures, [card.name for card in cards])),
         "",
-        "Properties; a counterexample shows rollouts as states, then a turn's credit, and what the property demands:",
+        "Properties; a counterexample shows each rollout as its states, then a turn's credit, and the credit that the property requires:",
         "",
         *(f"- {name}: {rule}" for name, rule in rules.items()),
     ]

@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from creditflow.agents.language_model.pretrained import require_torch
+    from creditflow.agents.language_model.models.pretrained import require_torch
 
     require_torch()
     from creditflow.train.distributed.joining import joined, leave

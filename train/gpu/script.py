@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.agents.language_model.pretrained import require_torch
+from creditflow.agents.language_model.models.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, CreditflowError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json

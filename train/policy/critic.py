@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
-from creditflow.agents.language_model.lora import has_adapter, merged_weights
-from creditflow.agents.language_model.model_files import check_model_files
+from creditflow.agents.language_model.models.file_checks import check_model_files
+from creditflow.agents.language_model.models.lora import has_adapter, merged_weights
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading

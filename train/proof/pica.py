@@ -28,7 +28,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.language_model.pretrained import require_torch
+from creditflow.agents.language_model.models.pretrained import require_torch
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.annotate.success.labelling.labels import write_labels
 from creditflow.train.annotate.success.labelling.pipeline import label_log

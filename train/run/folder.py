@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from creditflow.agents.language_model.lora import has_adapter, merged_weights, save_adapter
-from creditflow.agents.language_model.pretrained import AGENT_FILE, open_tokenizer
-from creditflow.agents.language_model.saved import write_agent_file
+from creditflow.agents.language_model.models.agent_file import write_agent_file
+from creditflow.agents.language_model.models.lora import has_adapter, merged_weights, save_adapter
+from creditflow.agents.language_model.models.pretrained import AGENT_FILE, open_tokenizer
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer, new_folder
 from creditflow.train.distributed.sharding import layers_of, plain_copy, shard

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.backends.vllm.config import VllmConfig
-from creditflow.agents.language_model.pretrained import PromptingConfig
+from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError
 from creditflow.train.rollout.branching import BranchConfig
 from creditflow.train.settings.distributed import DistributedConfig

@@ -168,8 +168,8 @@ class Scheme(ABC):
     Class attributes:
         name: name in the registry.
         source: paper with sections and equations, and the released code that "release" follows.
-        certainty: what the formula was checked against, in a few words.
-        fails: when the scheme fails, in one to three sentences; its reference card adds what follows from its properties.
+        verification: what the formula was checked against, in a few words.
+        limitations: when the scheme fails, in one to three sentences; its reference card adds what follows from its properties.
         presets: parameter values of each semantics; other fields keep their defaults.
         requires: annotations of turns that the default parameters read; ``needs`` lists those of this instance.
         requires_tokens: annotations of tokens that the scheme reads.
@@ -180,8 +180,8 @@ class Scheme(ABC):
 
     name: ClassVar[str]
     source: ClassVar[str] = ""
-    certainty: ClassVar[str] = ""
-    fails: ClassVar[str] = ""
+    verification: ClassVar[str] = ""
+    limitations: ClassVar[str] = ""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}}
     requires: ClassVar[tuple[str, ...]] = ()
     requires_tokens: ClassVar[tuple[str, ...]] = ()

@@ -26,7 +26,7 @@ from creditflow.agents.backends.engine import Engine, ProbeResult
 from creditflow.agents.backends.vllm.backend import VllmBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.release import vllm_release
-from creditflow.agents.language_model.lora import has_adapter, merged_weights
+from creditflow.agents.language_model.models.lora import has_adapter, merged_weights
 from creditflow.envs.reading.failures import loading
 
 __all__ = ["VllmTrainedBackend", "probe_differences", "push_folder", "tensors_in"]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, RetrievalError, short_repr
+from creditflow.envs.errors import ConfigError, ServiceError, short_repr
 from creditflow.envs.http.chat import CachedChat, ChatQuestion
 from creditflow.envs.http.client import JsonClient
 
@@ -28,7 +28,7 @@ MAX_ANSWER: Final = 2_000  # characters; longer answers are cut
 def _parse(text: str) -> bool:
     found = {word.upper() for word in _VERDICT.findall(text)}
     if len(found) != 1:
-        raise RetrievalError(f"the judge must reply CORRECT or INCORRECT, got {short_repr(text[:80])}")
+        raise ServiceError(f"the judge must reply CORRECT or INCORRECT, got {short_repr(text[:80])}")
     return found == {"CORRECT"}
 
 
@@ -82,7 +82,7 @@ class ModelJudge:
         """1.0 if the model finds the answer correct.
 
         Raises:
-            RetrievalError: the server cannot be reached, or does not return a verdict.
+            ServiceError: the server cannot be reached, or does not return a verdict.
         """
         case = {"question": question, "references": list(golden), "candidate": answer[:MAX_ANSWER]}
         return float(self.chat.ask(case))

@@ -53,7 +53,7 @@ class Retriever(Protocol):
         Ties are ordered by id, with tantivy by row.
 
         Raises:
-            RetrievalError: the engine cannot answer.
+            ServiceError: the engine cannot answer.
         """
         ...
 
@@ -65,7 +65,7 @@ class Retriever(Protocol):
             goal: what is looked for on the page; a long page is cut to the passages that match it best.
 
         Raises:
-            RetrievalError: the engine cannot answer.
+            ServiceError: the engine cannot answer.
         """
         ...
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, DataError, RetrievalError, short_repr, unknown_name_error
+from creditflow.envs.errors import ConfigError, DataError, ServiceError, short_repr, unknown_name_error
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.wikisearch.retrieval.base import Hit, Passage
 from creditflow.envs.wikisearch.retrieval.documents import read_document
@@ -107,7 +107,7 @@ class HttpRetriever:
         rows = answer.get("result") if isinstance(answer, dict) else None
         if not isinstance(rows, list) or len(rows) != n:
             got = f"{len(rows)} entries" if isinstance(rows, list) else str(answer)[:80]
-            raise RetrievalError(
+            raise ServiceError(
                 f"expected a 'result' of {n} entries, one per query or URL, in their order; got {short_repr(got)}"
             )
         return rows
@@ -116,25 +116,23 @@ class HttpRetriever:
         rows = self._list(answer, n)
         for row in rows:
             if not isinstance(row, list):
-                raise RetrievalError(f"each query's result must be a list of documents, got {short_repr(row, 80)}")
+                raise ServiceError(f"each query's result must be a list of documents, got {short_repr(row, 80)}")
         return rows
 
     def _hit(self, row: Any) -> Hit:
         """A hit with its score, or a bare document (from servers that ignore ``return_scores``)."""
         document, score = (row["document"], row.get("score", 0.0)) if _scored(row) else (row, 0.0)
         if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-            raise RetrievalError(f"a score must be a finite number, got {short_repr(score, 40)}")
+            raise ServiceError(f"a score must be a finite number, got {short_repr(score, 40)}")
         return Hit(self._document(document), float(score))
 
     def _document(self, row: Any) -> Passage:
         try:
             passage = read_document(row)
         except DataError as error:
-            raise RetrievalError(f"the server sent a malformed document: {error}") from error
+            raise ServiceError(f"the server sent a malformed document: {error}") from error
         if len(passage.text) > MAX_CONTENTS:
-            raise RetrievalError(
-                f"the server sent a document of {len(passage.text)} characters; at most {MAX_CONTENTS}"
-            )
+            raise ServiceError(f"the server sent a document of {len(passage.text)} characters; at most {MAX_CONTENTS}")
         if not passage.id:
             digest = blake2b(passage.contents.encode("utf-8", "replace"), digest_size=8).hexdigest()
             passage = Passage(digest, passage.title, passage.text, passage.page)

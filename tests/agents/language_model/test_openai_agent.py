@@ -9,7 +9,7 @@ from helpers.servers.openai_server import MODEL, openai_server
 
 from creditflow.agents.language_model.openai_agent import KEY_VARIABLE, parse_served
 from creditflow.agents.registry import check_agent, make_agent
-from creditflow.envs.errors import ConfigError, RetrievalError
+from creditflow.envs.errors import ConfigError, ServiceError
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey
 
@@ -85,5 +85,5 @@ def test_the_shared_client_sends_get_requests_without_a_body():
     with openai_server() as served:
         client = JsonClient([served.url], max_attempts=1)
         assert client.get("/models")["data"] == [MODEL]
-        with pytest.raises(RetrievalError, match="status 404"):
+        with pytest.raises(ServiceError, match="status 404"):
             client.get("/nothing")

@@ -11,7 +11,7 @@ from helpers.servers.replies import Answer, replying, serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creditflow.envs.errors import RetrievalError
+from creditflow.envs.errors import ServiceError
 from creditflow.envs.http.client import JsonClient
 
 PLAIN = st.recursive(
@@ -47,7 +47,7 @@ def test_a_client_returns_plain_data_and_nothing_else() -> None:
         def exchange(value: Any, odd: str) -> None:
             sent[0] = json.dumps([value, "odd"]).replace('"odd"', odd or '"odd"').encode()
             if odd:
-                with pytest.raises(RetrievalError, match="the response"):
+                with pytest.raises(ServiceError, match="the response"):
                     client.post("/", {})
             else:
                 assert client.post("/", {}) == [value, "odd"]
@@ -62,7 +62,7 @@ def test_an_endless_response_is_cut_at_the_limit() -> None:
         while True:
             handler.wfile.write(b" " * 65_536)
 
-    with serving(answer) as url, pytest.raises(RetrievalError, match="larger than"):
+    with serving(answer) as url, pytest.raises(ServiceError, match="larger than"):
         JsonClient([url], max_attempts=1, max_bytes=1_000_000).post("/retrieve", {})
 
 
@@ -79,7 +79,7 @@ def test_a_server_that_sends_byte_by_byte_times_out_at_the_deadline(part: str) -
 
     with serving(answer) as url:
         start = time.monotonic()
-        with pytest.raises(RetrievalError, match="within"):
+        with pytest.raises(ServiceError, match="within"):
             JsonClient([url], timeout=0.3, max_attempts=1).post("/retrieve", {})
         over.set()
     assert time.monotonic() - start < 60  # it ended at all: without the deadline it never would
@@ -88,7 +88,7 @@ def test_a_server_that_sends_byte_by_byte_times_out_at_the_deadline(part: str) -
 def test_an_unreachable_server_is_retried_with_growing_pauses_and_then_reported() -> None:
     pauses: list[float] = []
     client = JsonClient(["http://127.0.0.1:9"], max_attempts=4, backoff=0.5, sleep=pauses.append)
-    with pytest.raises(RetrievalError, match=r"127.0.0.1:9/retrieve: ConnectionRefusedError"):
+    with pytest.raises(ServiceError, match=r"127.0.0.1:9/retrieve: ConnectionRefusedError"):
         client.post("/retrieve", {})
     assert pauses == [0.5, 1.0, 2.0]
 
@@ -105,6 +105,6 @@ def test_a_rejected_request_is_not_repeated_but_one_to_an_overloaded_server_is()
 
     for status, times in ((422, 1), (503, 3)):
         asked.clear()
-        with serving(answering(status)) as url, pytest.raises(RetrievalError, match=f"status {status}"):
+        with serving(answering(status)) as url, pytest.raises(ServiceError, match=f"status {status}"):
             JsonClient([url], max_attempts=3, backoff=0.0).post("/x", {})
         assert len(asked) == times

@@ -17,9 +17,9 @@ import pytest
 from helpers.hostile_files import refusals, worse_sealed
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.model_folder import folder_end_ids
-from creditflow.agents.language_model.pretrained import PromptingConfig
-from creditflow.agents.language_model.saved import read_agent_file, write_agent_file
+from creditflow.agents.language_model.models.agent_file import read_agent_file, write_agent_file
+from creditflow.agents.language_model.models.folder import folder_end_ids
+from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.archive import iter_archive
 from creditflow.envs.alfworld.game_files.export import game_fields

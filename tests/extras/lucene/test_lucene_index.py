@@ -197,10 +197,10 @@ def test_the_memory_limit_reaches_java_and_the_variable_names_the_jar(folder: Pa
 def test_searching_in_a_fork_of_a_process_with_java_is_rejected_with_the_remedy(folder: Path) -> None:
     code = OPEN.format(str(folder), "") + (
         "import os, sys\n"
-        "from creditflow.envs.errors import RetrievalError\n"
+        "from creditflow.envs.errors import ServiceError\n"
         "if os.fork() == 0:\n"
         "    try:\n        e.search(['market'], 1)\n"
-        "    except RetrievalError as error:\n        print(error, flush=True)\n"
+        "    except ServiceError as error:\n        print(error, flush=True)\n"
         "    os._exit(0)\n"
         "os.wait()\n"
         "print(len(e.search(['market'], 1)[0]))"

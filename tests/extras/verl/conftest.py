@@ -159,7 +159,7 @@ def batch_of(config_of: Callable[..., Any]) -> Callable[..., Any]:
     def make(groups: list[Group], order: Any = None) -> Any:
         from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
 
-        from creditflow.agents.language_model.pretrained import open_tokenizer
+        from creditflow.agents.language_model.models.pretrained import open_tokenizer
 
         config = config_of()
         worker = object.__new__(AgentLoopWorker)

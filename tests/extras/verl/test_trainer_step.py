@@ -59,7 +59,7 @@ def played(queue: Any, config_of: Callable[..., Any], options: dict[str, Any]) -
         from transfer_queue import KVBatchMeta
         from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 
-        from creditflow.agents.language_model.pretrained import open_tokenizer
+        from creditflow.agents.language_model.models.pretrained import open_tokenizer
         from creditflow.train.adapters.verl.data import rows_of
         from creditflow.train.run.assemble import training_tasks
         from creditflow.train.settings.schema import EnvConfig, TaskConfig

@@ -13,7 +13,7 @@ import pytest
 from helpers.episodes.builders import group, walk
 
 from creditflow import credit
-from creditflow.envs.errors import ConfigError, DataError, RetrievalError
+from creditflow.envs.errors import ConfigError, DataError, ServiceError
 from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
 from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.cli import main
@@ -101,7 +101,7 @@ def test_an_unreachable_server_is_reported_and_the_log_can_be_resumed(
     assert main([*command, *files]) != 0
     assert "no valid response" in capsys.readouterr().err
     assert not (tmp_path / "out.jsonl").exists()
-    with pytest.raises(RetrievalError):
+    with pytest.raises(ServiceError):
         annotate(
             [searched()], make_annotator("judge:http://127.0.0.1:9#m", Context({"max_attempts": 1, "timeout": 2.0}))
         )

@@ -30,8 +30,10 @@ def card_of(name: str) -> Card:
 @every_name
 def test_every_scheme_says_what_it_was_checked_against_and_when_it_fails(name: str) -> None:
     own = vars(lookup(name))
-    assert own.get("certainty"), "a card needs the class attribute certainty"
-    assert str(own.get("fails", "")).endswith("."), "a card needs the class attribute fails, whole sentences"
+    assert own.get("verification"), "a card needs the class attribute verification"
+    assert str(own.get("limitations", "")).endswith("."), (
+        "a card needs the class attribute limitations, whole sentences"
+    )
 
 
 @every_name
@@ -54,7 +56,7 @@ def test_a_card_has_every_property_with_a_counterexample_where_it_is_refuted(nam
     assert all(bool(p.counterexample) == (p.result == "refuted") for p in card.properties)
     shown = card_text(card)
     assert all(p.counterexample in shown for p in card.properties)
-    assert all(line in shown for line in card.fails)
+    assert all(line in shown for line in card.limitations)
 
 
 @every_name
@@ -68,20 +70,20 @@ def test_rtmc_credits_a_group_of_successes() -> None:
     refuted = {p.name: p.counterexample for p in card_of("rtmc").properties if p.result == "refuted"}
     assert "(success)" in refuted["stopping_time"]
     assert "failed" not in refuted["stopping_time"]
-    assert any("all outcomes are equal" in line for line in card_of("rtmc").fails)
+    assert any("all outcomes are equal" in line for line in card_of("rtmc").limitations)
     repaired = credit.check_credit(credit.make("rtmc", dead_groups="zero"))
     assert repaired.holds("stopping_time")
 
 
 def test_what_follows_from_needs_and_properties() -> None:
-    assert "A group with equal outcomes is dead." in card_of("grpo").fails
-    assert any("value.critic cannot be scored" in line for line in card_of("mt_ppo").fails)
-    assert any("entities" in line for line in card_of("egrpo").fails)
-    assert "A group without a success or a reward still gets credit." in card_of("egrpo").fails
+    assert "A group with equal outcomes is dead." in card_of("grpo").limitations
+    assert any("value.critic cannot be scored" in line for line in card_of("mt_ppo").limitations)
+    assert any("entities" in line for line in card_of("egrpo").limitations)
+    assert "A group without a success or a reward still gets credit." in card_of("egrpo").limitations
 
 
-def test_keys_that_never_repeat_silence_the_steps_of_gigpo() -> None:
-    assert any(line.startswith("Keys that never repeat: ") for line in card_of("gigpo").fails)
+def test_fresh_keys_remove_step_advantages_of_gigpo() -> None:
+    assert any(line.startswith("With fresh state keys ") for line in card_of("gigpo").limitations)
 
 
 def test_the_cost_can_be_measured_now() -> None:

@@ -32,7 +32,7 @@ def test_a_card_has_formula_needs_properties_cost_and_when_it_fails(capsys: pyte
         "check_credit",
         "Counterexamples",
         "Cost",
-        "When it fails",
+        "Limitations",
     ):
         assert part in shown
     assert main(["schemes", "trace", "--json"]) == 0

@@ -33,8 +33,8 @@ import numpy as np
 from creditflow.agents.backends.base import Completion
 from creditflow.agents.base import TurnTokens, View
 from creditflow.agents.language_model.agent import Conversations, decide
+from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.agents.language_model.parsing import make_dialect
-from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.agents.language_model.tokens import join_tokens
 from creditflow.envs.errors import ConfigError, CreditflowError, DataError, EpisodeError, TrajectoryError
 from creditflow.envs.reading.json_text import parse_json

@@ -148,8 +148,8 @@ class MTPPO(ActorCritic):
 
     name = "mt_ppo"
     source = "Schulman et al. 2016 (arXiv 1506.02438) eq. 16 over turns, as in PiCA (arXiv 2605.09287) section 4"
-    certainty = "paper read"
-    fails = (
+    verification = "paper read"
+    limitations = (
         "Its credit is only as good as its critic. Whitening shifts the credit of a batch by its mean, so equal "
         "trajectories get non-zero credit."
     )
@@ -190,8 +190,8 @@ class PPOGAE(ActorCritic):
 
     name = "ppo_gae"
     source = "Schulman et al. 2016, 2017; release: Search-R1 and PiCA core_algos, GAE over all response tokens"
-    certainty = "paper read; release checked against numbers computed by the released code"
-    fails = (
+    verification = "paper read; release checked against numbers computed by the released code"
+    limitations = (
         "Its credit is only as good as its critic, which must estimate the value before every token. With γ or λ below"
         " 1 a long completion is discounted for its length; whitening shifts the credit of a batch by its mean."
     )

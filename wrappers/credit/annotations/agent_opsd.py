@@ -41,8 +41,8 @@ class AgentOPSD(OutcomeScheme):
     source = (
         "AgentOPSD (arXiv 2608.05987); release: ZethWang/AgentOPSD @ 0c478b2, verl/trainer/ppo/opsd_utils.py 305 to 581"
     )
-    certainty = "released code read, not run"
-    fails = (
+    verification = "released code read, not run"
+    limitations = (
         "The z-score makes small gaps as large as big ones. The outcome advantage changes by a factor of at most "
         "1 ± b λ: a group with equal outcomes is dead, and a trajectory of one turn gets the credit of grpo."
     )

@@ -40,8 +40,8 @@ class DRACO(OutcomeScheme):
 
     name = "draco"
     source = "DRACO (arXiv 2609.04094)"
-    certainty = "paper read; its code was not obtained"
-    fails = (
+    verification = "paper read; its code was not obtained"
+    limitations = (
         "It relies on the judge's citations: a trajectory without any gets the credit of grpo. The credit of a "
         "turn's tokens is inversely proportional to their number."
     )

@@ -40,8 +40,8 @@ class HCAPO(OutcomeScheme):
 
     name = "hcapo"
     source = "HCAPO (arXiv 2603.08754), formula from detailed notes on the paper"
-    certainty = "notes of the paper; no code found"
-    fails = (
+    verification = "notes of the paper; no code found"
+    limitations = (
         "All turns of failures get the same step advantage. If the final state does not depend on the action, all"
         " ratios are near 1 and the step advantage is a discounted outcome."
     )

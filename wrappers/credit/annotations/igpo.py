@@ -45,8 +45,8 @@ class IGPO(Scheme):
 
     name = "igpo"
     source = "IGPO (arXiv 2510.14967); release: the turn-level branch of its names in PiCA's code (novdream/PiCA)"
-    certainty = "paper read; release checked against numbers computed by the released code"
-    fails = (
+    verification = "paper read; release checked against numbers computed by the released code"
+    limitations = (
         "The sum of centred gains favours long trajectories if gains exceed the mean, and turns without gain get "
         "positive credit if the mean is below 0. It needs a reference answer."
     )

@@ -63,8 +63,8 @@ class PiCA(Scheme):
         "Liu et al. 2026 (PiCA, arXiv 2605.09287) eqs. 3 to 7, 11 to 13; the penalty's numbers are the released ones, "
         "the paper gives ranges; release: novdream/PiCA, reward manager, as intended"
     )
-    certainty = "paper read; release checked against numbers computed by the released code"
-    fails = (
+    verification = "paper read; release checked against numbers computed by the released code"
+    limitations = (
         "Without discount the shaping telescopes: all turns get the outcome minus a baseline, up to the shaping "
         "of the turns before. The penalty grows exponentially from the third turn on and dominates in long "
         "episodes."

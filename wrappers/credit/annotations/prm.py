@@ -44,8 +44,8 @@ class PRM(OutcomeScheme):
 
     name = "prm"
     source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) section 4.1.3, with any annotation as step reward"
-    certainty = "paper read; any annotation serves as step reward"
-    fails = (
+    verification = "paper read; any annotation serves as step reward"
+    limitations = (
         "It relies on its judge, also in groups without a success. The sum over all later turns favours long "
         'trajectories if scores exceed the mean (not with span="turn").'
     )

@@ -29,8 +29,8 @@ class StepPO(MTPPO):
 
     name = "steppo"
     source = "StepPO (arXiv 2604.18401); release: AgentR1/StepPO @ 26107f1, arft/core_algos.py 60 to 139"
-    certainty = "notes of the paper; released code read, not run"
-    fails = (
+    verification = "notes of the paper; released code read, not run"
+    limitations = (
         "Its credit is only as good as its critic. A truncated episode has value 0 after its last turn; the paper's "
         "ratio per turn with its narrow clip is a setting of the loss."
     )

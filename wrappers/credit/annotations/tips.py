@@ -35,8 +35,8 @@ class TIPS(MTPPO):
 
     name = "tips"
     source = "TIPS (arXiv 2603.22293), from its abstract: its discount, weight and normalisation are our choice"
-    certainty = "abstract read; discount, weight and normalisation are ours"
-    fails = (
+    verification = "abstract read; discount, weight and normalisation are ours"
+    limitations = (
         "The likelihood of the answer is not 0 in terminal states, so the optimal policy may change. It needs a "
         "reference answer, a language model and a critic."
     )

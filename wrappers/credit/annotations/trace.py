@@ -37,8 +37,8 @@ class TRACE(OutcomeScheme):
 
     name = "trace"
     source = "TRACE (arXiv 2607.13988), formula from secondary sources; checked against third-party code"
-    certainty = "formula from secondary sources; checked against other projects' code"
-    fails = (
+    verification = "formula from secondary sources; checked against other projects' code"
+    limitations = (
         "A dead group is trained on the likelihoods alone. The likelihood of the answer increases wherever its "
         "words occur, and the last turns get the outcome whatever their actions were."
     )

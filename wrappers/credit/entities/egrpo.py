@@ -53,8 +53,8 @@ class EGRPO(EntityScheme):
 
     name = "egrpo"
     source = "E-GRPO (arXiv 2510.24694) eqs. 1 to 6; no released code"
-    certainty = "paper read; no released code"
-    fails = (
+    verification = "paper read; no released code"
+    limitations = (
         "In a group without a success the normalisation cancels α: the failure that names most entities counts as"
         " much as a success. Guessed names are rewarded."
     )

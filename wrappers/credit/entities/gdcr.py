@@ -64,8 +64,8 @@ class GDCR(EntityScheme):
 
     name = "gdcr"
     source = "GDCR/SAPO (arXiv 2605.29697) eqs. 4 to 13; no released code"
-    certainty = "paper read, its appendices are not public; no released code"
-    fails = (
+    verification = "paper read, its appendices are not public; no released code"
+    limitations = (
         "It needs the question's entity graph. Entities get credit whatever the outcome: a group without a "
         "success learns to name them."
     )

@@ -22,8 +22,8 @@ class SAPO(GDCR):
 
     name = "sapo"
     source = "GDCR/SAPO (arXiv 2605.29697) eqs. 4 to 15; no released code"
-    certainty = "paper read, its appendices are not public; no released code"
-    fails = "It needs the question's entity graph. A group with equal outcomes is dead."
+    verification = "paper read, its appendices are not public; no released code"
+    limitations = "It needs the question's entity graph. A group with equal outcomes is dead."
     properties = frozenset(
         {
             "all_fail_zero", "branches", "keeps_sign", "one_member_zero", "permutation", "scale", "shift", "stopping_time", "ties_zero",

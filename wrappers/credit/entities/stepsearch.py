@@ -76,8 +76,8 @@ class StepSearch(OutcomeScheme):
 
     name = "stepsearch"
     source = "StepSearch (arXiv 2505.15107), information gain, redundancy and search-key reward; release: Zillwang/StepSearch @ 43215ba"
-    certainty = "paper read; release checked against numbers computed by the released code"
-    fails = (
+    verification = "paper read; release checked against numbers computed by the released code"
+    limitations = (
         "It needs the golden passages. Turns are compared by their number, so a search one turn later is compared"
         " with searches for another sub-question; retrieval is rewarded even if the answer is wrong."
     )

@@ -20,8 +20,8 @@ class GRPO(OutcomeScheme):
 
     name = "grpo"
     source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) eq. 3; release: verl-agent"
-    certainty = "paper read; release checked against numbers computed by the released code"
-    fails = (
+    verification = "paper read; release checked against numbers computed by the released code"
+    limitations = (
         "All turns of a trajectory get the same credit, so a good action in a failed episode is penalised. A "
         "group with equal outcomes is dead."
     )

@@ -48,8 +48,8 @@ class ECPO(StateScheme):
 
     name = "ecpo"
     source = "ECPO (arXiv 2606.05885), formula from secondary sources; τ, ω and ε are ours"
-    certainty = "formula from secondary sources, no code found; τ, ω and ε are ours"
-    fails = (
+    verification = "formula from secondary sources, no code found; τ, ω and ε are ours"
+    limitations = (
         "With two actions in a state the z-score cancels the shrinkage for every κ. Where states are visited "
         "once, or all visits take the same action, it is grpo."
     )

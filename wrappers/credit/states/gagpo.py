@@ -40,8 +40,8 @@ class GAGPO(StateScheme):
 
     name = "gagpo"
     source = "GAGPO (arXiv 2605.13217), formula from secondary sources; γ and λ are ours"
-    certainty = "formula from secondary sources, no code found; γ and λ are ours"
-    fails = (
+    verification = "formula from secondary sources, no code found; γ and λ are ours"
+    limitations = (
         "There is no outcome advantage: where keys never repeat, the value of a state is the turn's own return "
         "and the temporal difference is 0. A state visited once in a success has value 1."
     )

@@ -50,8 +50,8 @@ class GraphGPO(StateScheme):
 
     name = "graphgpo"
     source = "GraphGPO (arXiv 2605.26684) eqs. 2 to 8; release: recipe/GraphGPO of verl-agent"
-    certainty = "paper read; release checked against numbers computed by the released code"
-    fails = (
+    verification = "paper read; release checked against numbers computed by the released code"
+    limitations = (
         "Distances join transitions of different trajectories: with random transitions or aliased keys they "
         "describe paths that no policy can follow. The shortest observed path counts as the best one, however "
         "unlikely it is."

@@ -91,8 +91,10 @@ class GroupTD(StateScheme):
 
     name = "grouptd"
     source = "our own: certainty-equivalent policy evaluation on the group's graph with a shortest-path prior"
-    certainty = "ours; the formula is tested against exact values"
-    fails = "The prior counts the shortest observed path as the best. If tasks share parameters, use grouptd_relative."
+    verification = "ours; the formula is tested against exact values"
+    limitations = (
+        "The prior counts the shortest observed path as the best. If tasks share parameters, use grouptd_relative."
+    )
     presets = {"paper": {}}
     properties = frozenset(
         {"all_fail_zero", "batch_permutation", "one_member_zero", "permutation", "scale", "shift", "telescoping"}

@@ -47,8 +47,8 @@ class RewardFlow(StateScheme):
 
     name = "rewardflow"
     source = "RewardFlow (arXiv 2603.18859) eqs. 2 to 9; release: tmlr-group/RewardFlow @ 1cdead8"
-    certainty = "paper read; release checked against numbers computed by the released code"
-    fails = (
+    verification = "paper read; release checked against numbers computed by the released code"
+    limitations = (
         "The potential depends on distance, not on the probability of success, so random transitions and aliased "
         "keys mislead it. Division by the deviation in each state makes small differences as large as decisive "
         "ones; without it (rewardflow_raw), keys that never repeat leave almost no credit."

@@ -49,8 +49,8 @@ class RTMC(StateScheme):
         "RTMC (arXiv 2604.11037), formula from secondary sources; checked against another project's port (prime-rl, "
         "rtmc_sig.py)"
     )
-    certainty = "formula from secondary sources; checked against another project's port"
-    fails = (
+    verification = "formula from secondary sources; checked against another project's port"
+    limitations = (
         "The prior V₀ is not discounted, but returns are: a group of successes only gets credit, negative in "
         'early turns, unless dead_groups is "zero" or prior is "return". States visited once get the outcome '
         "advantage, shrunk."

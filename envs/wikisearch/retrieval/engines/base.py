@@ -29,7 +29,7 @@ class RowIndex(Protocol):
         """The best ``k`` rows for each query; a query is any text.
 
         Raises:
-            RetrievalError: the engine failed.
+            ServiceError: the engine failed.
         """
         ...
 

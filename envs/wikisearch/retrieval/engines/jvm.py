@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
-from creditflow.envs.errors import ConfigError, MissingExtraError, RetrievalError, short_repr
+from creditflow.envs.errors import ConfigError, MissingExtraError, ServiceError, short_repr
 from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java
 
 __all__ = ["DEFAULT_MEMORY", "JavaMachine", "checked_memory", "java_machine"]
@@ -43,7 +43,7 @@ class JavaMachine:
     Raises:
         MissingExtraError: pyjnius is not installed.
         MissingJavaError: Java or the jar is missing, or too old.
-        RetrievalError: it does not start, or one without Anserini is already running.
+        ServiceError: it does not start, or one without Anserini is already running.
     """
 
     def __init__(self, memory: str) -> None:
@@ -70,7 +70,7 @@ class JavaMachine:
             try:
                 import jnius
             except Exception as error:
-                raise RetrievalError(f"Java {java.version} in {java.home} does not start: {error}") from error
+                raise ServiceError(f"Java {java.version} in {java.home} does not start: {error}") from error
             finally:
                 if before is None:
                     del os.environ["JAVA_HOME"]
@@ -81,7 +81,7 @@ class JavaMachine:
         try:
             jnius.autoclass("io.anserini.search.SimpleSearcher")
         except Exception as error:
-            raise RetrievalError(
+            raise ServiceError(
                 f"the JVM of this process runs without Anserini ({error}): something else started it first. "
                 "Open the Lucene engine before that, or put the jar on its class path"
             ) from error
@@ -91,10 +91,10 @@ class JavaMachine:
         """Run ``work`` in the Java thread, with the bridge as its argument.
 
         Raises:
-            RetrievalError: this process was forked from the one that started Java.
+            ServiceError: this process was forked from the one that started Java.
         """
         if os.getpid() != self._process:
-            raise RetrievalError(
+            raise ServiceError(
                 "this process was forked from one in which Java runs, and Java does not survive a fork. Start workers with "
                 "'spawn', open the engine in each worker, or let them use one `creditflow serve-search`"
             )
@@ -114,7 +114,7 @@ def java_machine(memory: str = "") -> JavaMachine:
     Raises:
         ConfigError: a malformed memory limit, or one that differs from the running JVM's.
         MissingExtraError: something that it needs is missing.
-        RetrievalError: it does not start.
+        ServiceError: it does not start.
     """
     wanted = checked_memory(memory) if memory else ""
     with _lock:

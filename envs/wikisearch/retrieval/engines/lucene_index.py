@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import DataError, RetrievalError, short_repr
+from creditflow.envs.errors import DataError, ServiceError, short_repr
 from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.text.plain_text import plain_text
 from creditflow.envs.wikisearch.retrieval.base import Passage
@@ -122,7 +122,7 @@ class LuceneIndex:
 
     Raises:
         DataError: Lucene cannot open the folder.
-        RetrievalError: Java does not start.
+        ServiceError: Java does not start.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class LuceneIndex:
 
         Raises:
             DataError: a hit is not a passage of the corpus.
-            RetrievalError: Lucene failed, or this process is a fork of the one that opened the index.
+            ServiceError: Lucene failed, or this process is a fork of the one that opened the index.
         """
         if k <= 0 or not queries:
             return [no_ranking() for _ in queries]
@@ -177,7 +177,7 @@ class LuceneIndex:
                 answers = [batch.get(str(number)) for number in range(len(queries))]
             return [[(hit.docid, hit.lucene_docid, hit.score) for hit in hits] for hits in answers]
         except jnius.JavaException as error:
-            raise RetrievalError(f"Lucene failed: {_java_message(error)}") from error
+            raise ServiceError(f"Lucene failed: {_java_message(error)}") from error
 
     def documents_at(self, numbers: Sequence[int]) -> list[tuple[str, str | None]]:
         """Id and stored raw text (None if it was not stored) of documents by their number in the index."""

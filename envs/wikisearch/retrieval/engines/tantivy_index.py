@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, RetrievalError
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, ServiceError
 from creditflow.envs.files.checksummed_folder import ChecksummedFolder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.text.plain_text import plain_text
@@ -127,9 +127,9 @@ class TantivyIndex:
         """The best ``k`` rows for each query.
 
         Raises:
-            RetrievalError: the library failed.
+            ServiceError: the library failed.
         """
-        with loading("tantivy failed", RetrievalError):
+        with loading("tantivy failed", ServiceError):
             if self._threads == 1 or len(queries) == 1:
                 return [self._best(query, k) for query in queries]
             with ThreadPoolExecutor(self._threads, "tantivy") as pool:  # tantivy releases the interpreter lock

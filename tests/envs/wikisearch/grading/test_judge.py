@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from helpers.servers.replies import replying, serving
 
-from creditflow.envs.errors import ConfigError, DataError, RetrievalError
+from creditflow.envs.errors import ConfigError, DataError, ServiceError
 from creditflow.envs.wikisearch.grading.judge import ModelJudge, make_judge
 
 
@@ -24,7 +24,7 @@ def test_a_verdict_is_parsed(text: str, score: float) -> None:
 
 @pytest.mark.parametrize("body", [chat("maybe"), chat("CORRECT or INCORRECT"), chat(""), {}, {"choices": []}, [1]])
 def test_no_verdict_is_an_error(body: Any) -> None:
-    with serving(replying(body)) as url, pytest.raises(RetrievalError):
+    with serving(replying(body)) as url, pytest.raises(ServiceError):
         ModelJudge(url, "m", max_attempts=1)("q", ["g"], "a")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from helpers.servers.replies import replying, serving
 
-from creditflow.envs.errors import ConfigError, DataError, RetrievalError
+from creditflow.envs.errors import ConfigError, DataError, ServiceError
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 
 DOCUMENT = {"id": "1", "contents": '"Inception"\nA film.'}
@@ -83,7 +83,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED.keys())
 def test_a_malformed_response_is_an_error(body: Any) -> None:
-    with serving(replying(body)) as url, pytest.raises(RetrievalError):
+    with serving(replying(body)) as url, pytest.raises(ServiceError):
         retriever(url).search(["a", "b"], 3)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from helpers.shared_data import shared_files
 
-from creditflow.envs.errors import ConfigError, RetrievalError
+from creditflow.envs.errors import ConfigError, ServiceError
 from creditflow.envs.wikisearch.retrieval.base import Hit, Passage
 from creditflow.envs.wikisearch.retrieval.documents import read_document
 from creditflow.envs.wikisearch.retrieval.request_bodies import ServerLimits
@@ -225,7 +225,7 @@ def test_a_failing_engine_is_reported_and_the_server_continues() -> None:
     engine = Stub()
 
     def fail() -> None:
-        raise RetrievalError("upstream is gone")
+        raise ServiceError("upstream is gone")
 
     async def use(post: Post) -> None:
         engine.before = fail

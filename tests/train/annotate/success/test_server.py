@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from creditflow import credit
-from creditflow.envs.errors import ConfigError, DataError, RetrievalError
+from creditflow.envs.errors import ConfigError, DataError, ServiceError
 from creditflow.envs.http import BadRequestError
 from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
 from creditflow.train.annotate.success.serving.released_format import PLACEHOLDER, released_query
@@ -283,7 +283,7 @@ def test_a_malformed_reply_is_rejected(answer: Any, message: str) -> None:
 
 def test_unreachable_servers_and_wrong_settings_are_reported() -> None:
     for spec in ("success:http://127.0.0.1:9", "pica-server:http://127.0.0.1:9"):
-        with pytest.raises(RetrievalError, match="no valid response"):
+        with pytest.raises(ServiceError, match="no valid response"):
             annotate([searched()], make_annotator(spec, Context({"max_attempts": 1, "timeout": 2.0})))
         with pytest.raises(ConfigError, match="did you mean 'batch'"):
             make_annotator(spec, Context({"bacth": 2}))

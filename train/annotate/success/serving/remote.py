@@ -45,7 +45,7 @@ class RemoteSuccessAnnotator(TurnAnnotator):
         batch: episodes per request.
 
     Raises:
-        RetrievalError: the server cannot be reached in time, or rejects the request.
+        ServiceError: the server cannot be reached in time, or rejects the request.
         AnnotationError: it does not report its model.
     """
 
@@ -65,7 +65,7 @@ class RemoteSuccessAnnotator(TurnAnnotator):
         """One entry per trajectory.
 
         Raises:
-            RetrievalError: the server cannot be reached in time, or rejects the request.
+            ServiceError: the server cannot be reached in time, or rejects the request.
             AnnotationError: a wrong number of values, values that are not probabilities, or the model changed meanwhile.
         """
         annotations = []
@@ -109,7 +109,7 @@ class PicaServerAnnotator(TurnAnnotator):
         """One entry per trajectory.
 
         Raises:
-            RetrievalError: the server cannot be reached in time, or rejects the request.
+            ServiceError: the server cannot be reached in time, or rejects the request.
             AnnotationError: a log without texts, a text that contains the placeholder, a wrong number of values, or values
                 that are not probabilities.
         """

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.model_files import model_settings
-from creditflow.agents.language_model.pretrained import AGENT_FILE, PromptingConfig
-from creditflow.agents.language_model.saved import read_agent_file
+from creditflow.agents.language_model.models.agent_file import read_agent_file
+from creditflow.agents.language_model.models.file_checks import model_settings
+from creditflow.agents.language_model.models.pretrained import AGENT_FILE, PromptingConfig
 from creditflow.envs.errors import DataError
 
 __all__ = ["folder_end_ids", "folder_prompting"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.pretrained import PromptingConfig
+from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json

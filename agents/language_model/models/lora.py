@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.agents.language_model.model_files import model_settings
+from creditflow.agents.language_model.models.file_checks import model_settings
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr, unknown_name_error
 from creditflow.envs.reading.failures import loading
 

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.agent import Conversations, LanguageModelAgent
 from creditflow.agents.language_model.chat import make_chat
-from creditflow.agents.language_model.lora import adapter_base, load_adapter
-from creditflow.agents.language_model.model_files import check_model_files, check_token_ids, model_settings
+from creditflow.agents.language_model.models.file_checks import check_model_files, check_token_ids, model_settings
+from creditflow.agents.language_model.models.lora import adapter_base, load_adapter
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr
@@ -178,7 +178,7 @@ def make_hf_agent(
         raise ConfigError("name the model: hf:PATH")
     model, tokenizer = open_pretrained(argument, device=device)
     from creditflow.agents.backends.transformers_backend import TransformersBackend
-    from creditflow.agents.language_model.saved import read_agent_file
+    from creditflow.agents.language_model.models.agent_file import read_agent_file
 
     saved = Path(argument) / AGENT_FILE
     saved_prompting, saved_sampling = read_agent_file(saved) if saved.is_file() else (PromptingConfig(), Sampling())

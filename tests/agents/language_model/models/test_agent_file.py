@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.pretrained import PromptingConfig
-from creditflow.agents.language_model.saved import read_agent_file, write_agent_file
+from creditflow.agents.language_model.models.agent_file import read_agent_file, write_agent_file
+from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.errors import DataError
 
 FIELDS = [
