@@ -114,7 +114,7 @@ NAMED: Mapping[str, SchemeEntry] = MappingProxyType(
         "rewardflow": SchemeEntry("rewardflow"),
         "rewardflow_raw": SchemeEntry("rewardflow", {"step_scale": "none", "trajectory_weight": 0.0}),
         **{name: SchemeEntry("grouptd", given) for name, given in VARIANTS.items()},
-        "grouptd_free": SchemeEntry("grouptd", {"horizon": 0}),
+        "grouptd_free": SchemeEntry("grouptd", {**VARIANTS["grouptd_base"], "horizon": 0}),
         # its penalty grows by half with each turn, which suits episodes of five turns; there is no critic of its shaped
         # rewards, so the group mean is the baseline
         "pica": SchemeEntry("pica", {"penalty": 0.0, "baseline": "group"}),
@@ -144,8 +144,8 @@ TABULAR_MEANING: Mapping[str, str] = MappingProxyType(
 
 def default_schemes(variants: bool) -> tuple[str, ...]:
     """The schemes compared when none are named: every registered one and, on request, the variants in ``NAMED``."""
-    # grouptd_base is left out: it equals grouptd with its present defaults
-    named = [name for name in NAMED if name not in ("leave_one_out", "grouptd_base")] if variants else []
+    # grouptd_relative is left out: it equals grouptd with its present defaults
+    named = [name for name in NAMED if name not in ("leave_one_out", "grouptd_relative")] if variants else []
     names = tuple(dict.fromkeys([*named, *credit.names()]))
     # with one token per turn ppo_gae equals mt_ppo: it is included only when named
     return (

@@ -31,7 +31,7 @@ __all__ = ["main", "measured_costs"]
 GROUPS, SIZE, TURNS, STATES = 16, 8, 50, 41
 ENTITIES: Final = 40
 ROUNDS: Final = 5
-MEASURED_VARIANTS: Final = ("grouptd_relative", "grouptd_relative_pooled")
+MEASURED_VARIANTS: Final = ("grouptd_base", "grouptd_relative_pooled")
 
 
 def measured_costs(names: Sequence[str] = ()) -> dict[str, float]:

@@ -28,6 +28,7 @@ from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import BASELINE, Summary
 from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, standard_studies
 from creditflow.train.bench.results import read_results
+from creditflow.train.bench.stored_names import stored_names
 from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import crossed_mean, stratified_mean
 
@@ -42,7 +43,6 @@ REGIMES: Final[Mapping[Regime, str]] = {
 }
 VERSION: Final = 1
 ASSET: Final = "schemes/figures.json"
-SAME: Final = {"grouptd_base": "grouptd"}  # it names the settings that are grouptd's defaults
 Found = dict[str, dict[str, Estimate]]  # method -> endpoint -> estimate
 
 
@@ -124,16 +124,18 @@ def collected(documents: Mapping[str, Mapping[str, Any]], cost: Mapping[str, Any
     measured: dict[str, dict[str, dict[str, Estimate]]] = {}
     families: dict[str, Any] = {}
     for name, document in documents.items():
-        regimes = dict(_regimes(document))
+        regimes = {regime: (stored, found) for regime, stored, found in _regimes(document)}
         if "language_models" in document:
-            families |= {f"{name} {family}": of for family, of in document["language_models"]["families"].items()}
-            regimes["language models"] = _of_models(families)
+            part = document["language_models"]
+            families |= {f"{name} {family}": of for family, of in part["families"].items()}
+            regimes["language models"] = part["settings"], _of_models(families)
         if not regimes:
             raise ConfigError(f"{name}: no suite of grids, with a shared policy or of language models")
         sources.append(_source(", ".join(regimes), name, document["provenance"]))
-        for regime, found in regimes.items():
+        for regime, (stored, found) in regimes.items():
+            present = stored_names(found, stored)
             for method, endpoints in found.items():
-                measured.setdefault(SAME.get(method, method), {})[regime] = endpoints
+                measured.setdefault(present[method], {})[regime] = endpoints
     sources.append(_source("cost", "", cost["provenance"]))
     settings = settings_of([name for name in measured if not is_control(name)])
     return Figures(sources, measured, settings, cost["milliseconds_per_1000_turns"])
@@ -143,12 +145,13 @@ def _source(regime: str, name: str, provenance: Mapping[str, str]) -> dict[str, 
     return {"regime": regime, "file": name, "command": provenance["command"], "commit": provenance["commit"]}
 
 
-def _regimes(document: Mapping[str, Any]) -> Iterator[tuple[Regime, Found]]:
+def _regimes(document: Mapping[str, Any]) -> Iterator[tuple[Regime, Mapping[str, str], Found]]:
+    """The regimes of a run, with the settings of its methods."""
     for suite in document["suites"]:
         if suite["name"] == "grids":
-            yield "tables", _of_tables(suite)
+            yield "tables", suite["settings"], _of_tables(suite)
         elif suite["name"] == "shared":
-            yield "shared", _of_shared(suite)
+            yield "shared", suite["settings"], _of_shared(suite)
 
 
 def _wanted(method: str) -> bool:

@@ -25,6 +25,7 @@ from creditflow.train.bench.shared.batch import sample_batches
 from creditflow.train.bench.shared.cells import SharedCell, start_of
 from creditflow.train.bench.shared.cells import cells_of as shared_cells
 from creditflow.train.bench.shared.tasks import kind_of_tasks
+from creditflow.train.bench.stored_names import stored_names
 from creditflow.train.bench.studies import Study
 from creditflow.train.choice.cell import ChoiceCell
 from creditflow.train.choice.features import LogFeatures, log_features, mean_features
@@ -61,15 +62,20 @@ def cells_of_run(document: Mapping[str, Any], *, suite: str) -> list[ChoiceCell]
     return cells
 
 
-def _of_candidates(areas: Mapping[str, float]) -> dict[str, float]:
-    """The areas of schemes that need nothing but the log; the default of grouptd under the name of its settings."""
-    found = {}
+def _of_candidates(areas: Mapping[str, float], settings: Mapping[str, str]) -> dict[str, float]:
+    """The areas of schemes that need nothing but the log; the default of grouptd under the name of its settings.
+
+    Args:
+        areas: by stored name.
+        settings: how the methods of the run differed from the defaults of then.
+    """
+    found, present = {}, stored_names(areas, settings)
     for method, area in areas.items():
         if "(" in method or "[" in method or is_control(method):
             continue
         kind = lookup(scheme_entry(method).scheme)
         if not (kind.requires or kind.requires_tokens or kind.task_fields):
-            found["grouptd_base" if method == "grouptd" else method] = area
+            found["grouptd_relative" if present[method] == "grouptd" else present[method]] = area
     return found
 
 
@@ -86,7 +92,7 @@ def _of_tables(name: str, part: Mapping[str, Any], seed: int) -> Iterator[Choice
             for _ in range(LOGS)
         ]
         areas = {m: float(np.mean(of["area_by_task"])) for m, of in row["curves"].items()}
-        yield ChoiceCell(name, str(cell), mean_features(logs), _of_candidates(areas))
+        yield ChoiceCell(name, str(cell), mean_features(logs), _of_candidates(areas, part["settings"]))
 
 
 def _sampled(mdp: FiniteMDP, table: Any, size: int, count: int, rng: np.random.Generator) -> list[Group]:
@@ -109,7 +115,7 @@ def _of_shared(name: str, part: Mapping[str, Any], preset: Preset, seed: int) ->
             key: Literal["state", "text"] = cell.sampling.key
             logs.append(log_features(batch.groups, key=key, batch=cell.batch))
         areas = {m: float(x.mean()) for m, x in study.results("area").items()}
-        yield ChoiceCell(name, study.title, mean_features(logs), _of_candidates(areas))
+        yield ChoiceCell(name, study.title, mean_features(logs), _of_candidates(areas, part["settings"]))
 
 
 def _signature(cell: SharedCell) -> tuple[str, str, int, int, str]:
@@ -117,7 +123,7 @@ def _signature(cell: SharedCell) -> tuple[str, str, int, int, str]:
 
 
 def _of_models(name: str, document: Mapping[str, Any]) -> Iterator[ChoiceCell]:
-    learning = document["amounts"]["learning"]
+    learning, settings = document["amounts"]["learning"], document["language_models"]["settings"]
     for family, found in document["language_models"]["families"].items():
         rate = float(np.mean([one["train"]["sampled"] for one in found["start"]]))
         mdps, rng = _family_tables(family), np.random.default_rng(7)
@@ -128,7 +134,7 @@ def _of_models(name: str, document: Mapping[str, Any]) -> Iterator[ChoiceCell]:
             for group in _sampled(mdp, noisy_expert(mdp, noise), learning["size"], 1, rng)
         ]  # fmt: skip
         areas = {m: float(endpoint(curves, "held-out area").mean()) for m, curves in found["runs"].items()}
-        yield ChoiceCell(name, family, log_features(groups, batch=learning["tasks"]), _of_candidates(areas))
+        yield ChoiceCell(name, family, log_features(groups, batch=learning["tasks"]), _of_candidates(areas, settings))
 
 
 def _family_tables(name: str) -> list[FiniteMDP]:

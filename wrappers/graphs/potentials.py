@@ -70,7 +70,7 @@ class PotentialStore:
         if scheme == "grouptd" and parameters.setdefault("form", "stationary") != "stationary":
             raise ConfigError("a potential is a function of the state alone: grouptd needs form='stationary'")
         self.keep = keep
-        instance = make(scheme, **parameters)
+        instance = make(scheme, **{**FIXED.get(scheme, {}), **parameters})
         if getattr(instance, "merge", "none") != "none":
             raise ConfigError(
                 f"a potential is looked up by state keys, some of which are new: {scheme} cannot merge similar states "
@@ -186,6 +186,8 @@ def _grouptd(scheme: GroupTD) -> tuple[Callable[[Group], KeyedValues], float]:
 POTENTIALS: Mapping[str, PotentialFactory] = MappingProxyType(
     {"rewardflow": _rewardflow, "graphgpo": _graphgpo, "grouptd": _grouptd}
 )
+# parameters without effect on the potential, some of whose values would restrict others
+FIXED: Mapping[str, Mapping[str, Any]] = MappingProxyType({"grouptd": {"divide_by_success": False}})
 # parameters of each scheme on which its potential depends; ``form`` and ``merge`` have one permitted value
 EFFECTIVE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

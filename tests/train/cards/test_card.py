@@ -100,6 +100,6 @@ def test_the_overview_names_every_scheme_and_both_controls() -> None:
 
 
 def test_settings_that_equal_the_defaults_have_the_name_of_the_scheme() -> None:
-    assert credit.make("grouptd", **VARIANTS["grouptd_base"]) == credit.make("grouptd")
-    assert "grouptd_base" not in shipped().measured
+    assert credit.make("grouptd", **VARIANTS["grouptd_relative"]) == credit.make("grouptd")
+    assert "grouptd_relative" not in shipped().measured
     assert "language models" in shipped().measured["grouptd"]

@@ -66,7 +66,7 @@ def test_every_scheme_was_timed():
 
 def test_methods_of_a_scheme_begin_with_its_own_name():
     assert shipped().methods_of("graphgpo")[0] == "graphgpo"
-    assert "grouptd_relative" in shipped().methods_of("grouptd")
+    assert "grouptd_base" in shipped().methods_of("grouptd")
     assert shipped().methods_of("prm") == ("prm[fitted]",)
 
 

@@ -16,7 +16,7 @@ ROWS = {
     "hgpo": "hgpo",
     "gagpo": "gagpo",
     "grouptd": "grouptd",
-    "grouptd_relative": "grouptd_relative",
+    "grouptd_base": "grouptd_base",
     "control: `stateless": "stateless",
 }
 COLUMNS = {"tables": ("step", 1.0, 3), "shared": ("learning", 100.0, 4), "language models": ("learning", 100.0, 5)}

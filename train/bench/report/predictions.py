@@ -67,9 +67,16 @@ def check_predictions(cells: Cells) -> list[dict[str, Any]]:
 
 
 def _as_predicted(cell: CellRow) -> CellRow:
-    """The cell without methods that read annotations: there were none when the predictions were written."""
+    """The cell with the methods of the predictions: none that read annotations, and ``grouptd`` with its defaults of then."""
     tables = ("offline", "curves")
-    return {**cell, **{table: {n: row for n, row in cell[table].items() if "[" not in n} for table in tables}}
+    return {**cell, **{table: _methods_as_predicted(cell[table]) for table in tables}}
+
+
+def _methods_as_predicted(rows: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: row for name, row in rows.items() if "[" not in name}
+    if "grouptd_base" in kept:
+        kept["grouptd"] = kept.pop("grouptd_base")
+    return kept
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -4,9 +4,10 @@ A group is treated as an empirical Markov reward process, which gives the value 
 the group: a *mean* backup over observed transitions, pooled over all trajectories that pass through a state. The shortest
 path to success enters only as a prior, which is outweighed as counts grow.
 
-``divide_by_success``, ``progress_weight``, ``merge_test`` and ``prior="pooled"`` are for policies whose parameters are shared by many
-tasks, where the weights *between* tasks matter: with the prior ρ γ^d alone, groups with few successes get little credit, while
-tasks that are already solved still get credit for shorter paths.
+``divide_by_success``, ``progress_weight`` and ``merge_test``, on by default, and ``prior="pooled"`` are for policies whose parameters
+are shared by many tasks, where the weights *between* tasks matter: with the prior ρ γ^d alone, groups with few successes get
+little credit, while tasks that are already solved still get credit for shorter paths. Without them the scheme is
+``VARIANTS["grouptd_base"]``.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class GroupTD(StateScheme):
         V_0(k) = 0,   V_h(success of i) = V_h(failure of i) = R_i,
         Φ(k) = ρ γ^d(k),   ρ = (Σ_i R_i + 1) / (G + 2),   d(k) hops to a success on observed edges (γ^d = 0: no path).
 
-    By default β = 0, ρ* = 1 and λ(k) = λ, so that c_t = δ_t + λ c_{t+1}. A truncated trajectory has no terminal node: its
+    By default ρ* = ρ, β = 2, and λ(k) = .6, or 1 for a key that fails the merge test; with ρ* = 1, β = 0 and no test
+    c_t = δ_t + λ c_{t+1}. A truncated trajectory has no terminal node: its
     last transition leads to an open state. Graded outcomes are R_i in [0, 1]; V_0(k) is then the mean outcome of the
     trajectories truncated in k. With λ = β = 0 the credit telescopes: Σ_t c_it = [R_i − V_H(k_1)] / ρ*.
     ``invalid_penalty`` is subtracted from the final advantage, whatever ``penalty_at`` is: there is no normalised score to
@@ -107,11 +109,11 @@ class GroupTD(StateScheme):
     prior: Literal["distance", "pooled", "share", "none"] = "distance"
     pooled_weight: float = 30.0
     discount: float = 0.9
-    td_lambda: float = 0.3
-    divide_by_success: bool = False
-    progress_weight: float = 0.0
+    td_lambda: float = 0.6
+    divide_by_success: bool = True
+    progress_weight: float = 2.0
     progress_count: float = 8.0
-    merge_test: float = 0.0
+    merge_test: float = 4.0
     deterministic: bool = False
     form: Literal["horizon", "stationary"] = "horizon"
     leave_one_out: bool = False
@@ -128,7 +130,7 @@ class GroupTD(StateScheme):
             require_range(self, name, 0.0, 1.0)
         if self.outcome == "return" and (self.divide_by_success or self.prior == "pooled"):
             raise ConfigError(
-                "grouptd: divide_by_success and prior='pooled' need outcome='score' or 'success', in [0, 1]"
+                "grouptd: divide_by_success, on by default, and prior='pooled' need outcome='score' or 'success', in [0, 1]"
             )
 
     @property

@@ -96,7 +96,7 @@ def test_every_prediction_is_checked(cells):
 def test_a_prediction_can_fail(cells):
     worse = copy.deepcopy(cells)
     for cell in worse:
-        cell["offline"]["grouptd"]["gain"] = 0.0
+        cell["offline"]["grouptd_base"]["gain"] = 0.0  # what grouptd was when the predictions were written
     assert next(p for p in check_predictions(worse) if p["id"] == "P01")["hit"] is False
 
 

@@ -26,6 +26,11 @@ SETTINGS = [
 ]
 
 
+def base(**changes):
+    """The scheme as first defined, without the parts that are for shared parameters, and with these changes."""
+    return GroupTD(**{**VARIANTS["grouptd_base"], **changes})
+
+
 def walk(name, path, reason="env_limit", score=None, actions=None):
     """A trajectory from a string of one-letter states; the default action names its result."""
     actions = actions or path[1:]
@@ -55,10 +60,16 @@ def start_value(scheme, group):
     return c["values"][group.arrays.state[0]]
 
 
+def test_the_default_is_the_relative_form():
+    assert GroupTD() == GroupTD(**VARIANTS["grouptd_relative"])
+    assert credit.make("grouptd") == credit.make("grouptd", **VARIANTS["grouptd_relative"])
+    assert base() != GroupTD()
+
+
 def test_worked_example():
     # a -> b -> goal; a -> b -> (truncated). H = 2, G = 2, ρ = 2/4. d(a) = 2, d(b) = 1.
     group = group_of(("abg", "success"), "abc")
-    c = GroupTD(prior_weight=1.0, discount=0.5, td_lambda=0.5).assign(group)
+    c = base(prior_weight=1.0, discount=0.5, td_lambda=0.5).assign(group)
     phi_a, phi_b, v_c = 0.125, 0.25, 0.0
     v1_b = (phi_b + 1.0 + v_c) / 3  # the transition at the limit leads to c with no turns left
     v2_a = (phi_a + 2 * v1_b) / 3
@@ -72,7 +83,7 @@ def test_worked_example():
 @given(seed=st.integers(0, 10**6))
 def test_with_lambda_zero_credit_telescopes_to_outcome_minus_value_of_the_start(settings, seed):
     group = graded(np.random.default_rng(seed))
-    scheme = GroupTD(td_lambda=0.0, **settings)
+    scheme = base(td_lambda=0.0, **settings)
     expected = group.arrays.score - start_value(scheme, group)
     np.testing.assert_allclose(total(scheme, group), expected, atol=1e-12)
 
@@ -80,7 +91,7 @@ def test_with_lambda_zero_credit_telescopes_to_outcome_minus_value_of_the_start(
 @given(seed=st.integers(0, 10**6))
 def test_leave_one_out_with_lambda_one_is_outcome_minus_the_others_value(seed):
     group = graded(np.random.default_rng(seed))
-    scheme = GroupTD(leave_one_out=True, td_lambda=1.0, prior="none")
+    scheme = base(leave_one_out=True, td_lambda=1.0, prior="none")
     got = scheme.assign(group).advantages
     for i, member in enumerate(group.trajectories):
         others = Group(tuple(m for m in group.trajectories if m is not member) or (member,))
@@ -88,7 +99,7 @@ def test_leave_one_out_with_lambda_one_is_outcome_minus_the_others_value(seed):
             np.testing.assert_allclose(got[i], member.score)
             continue
         horizon = max(len(m.turns) for m in group.trajectories)
-        scheme_of_others = GroupTD(prior="none", td_lambda=0.0, horizon=horizon)
+        scheme_of_others = base(prior="none", td_lambda=0.0, horizon=horizon)
         known = {key: number for number, key in enumerate(others.arrays.states.keys)}
         for t, turn in enumerate(member.turns):
             pair = np.array([known.get(turn.state_key, 0)]), np.array([horizon - t])
@@ -99,14 +110,14 @@ def test_leave_one_out_with_lambda_one_is_outcome_minus_the_others_value(seed):
 @given(seed=st.integers(0, 10**6))
 def test_stationary_value_of_the_start_is_the_mean_outcome_by_conservation_of_flow(seed):
     group = graded(np.random.default_rng(seed))
-    scheme = GroupTD(form="stationary", prior="none", td_lambda=0.0)
+    scheme = base(form="stationary", prior="none", td_lambda=0.0)
     assert start_value(scheme, group) == pytest.approx(group.arrays.score.mean(), abs=1e-12)
 
 
 @given(seed=st.integers(0, 10**6))
 def test_stationary_form_gives_zero_credit_when_all_succeed(seed):
     group = random_group(np.random.default_rng(seed), outcome=1.0)
-    got = GroupTD(form="stationary", prior_weight=0.0).assign(group).flat_advantages
+    got = base(form="stationary", prior_weight=0.0).assign(group).flat_advantages
     np.testing.assert_allclose(got, 0.0, atol=1e-12)
 
 
@@ -114,7 +125,7 @@ def test_stationary_form_gives_zero_credit_when_all_succeed(seed):
 @given(seed=st.integers(0, 10**6), prior_weight=st.floats(0, 50), td_lambda=st.floats(0, 1), det=st.booleans())
 def test_all_fail_groups_give_exactly_zero(settings, seed, prior_weight, td_lambda, det):
     group = random_group(np.random.default_rng(seed), outcome=0.0)
-    scheme = GroupTD(**{"prior_weight": prior_weight, **settings}, td_lambda=td_lambda, deterministic=det)
+    scheme = base(**{"prior_weight": prior_weight, **settings}, td_lambda=td_lambda, deterministic=det)
     assert (scheme.assign(group).flat_advantages == 0.0).all()
 
 
@@ -124,7 +135,7 @@ def test_order_of_rollouts_does_not_matter(settings, seed):
     rng = np.random.default_rng(seed)
     group = graded(rng)
     order = rng.permutation(len(group))
-    scheme = GroupTD(**settings)
+    scheme = base(**settings)
     before = scheme.assign(group).advantages
     after = scheme.assign(Group(tuple(group.trajectories[i] for i in order))).advantages
     for place, i in enumerate(order):
@@ -155,12 +166,12 @@ def test_equals_exact_values_when_counts_are_the_true_kernel():
         walks.append((path, "success" if path[-1] == "g" else "env_limit"))
     group = group_of(*walks)
     for settings in ({"prior_weight": 0.0}, {"prior": "none"}, {"prior_weight": 0.0, "prior": "share"}):
-        c = GroupTD(td_lambda=0.0, **settings).assign(group)
+        c = base(td_lambda=0.0, **settings).assign(group)
         exact = exact_values(horizon)
         index = {k: i for i, k in enumerate(c.diagnostics["node_keys"])}
         states = np.array([index[state] for state in "abc"])
         for h, row in enumerate(exact):
-            found = GroupTD(td_lambda=0.0, **settings).values(group, states, np.full(3, h))
+            found = base(td_lambda=0.0, **settings).values(group, states, np.full(3, h))
             assert found.tolist() == pytest.approx([row[state] for state in "abc"], abs=1e-12)
         flat = iter(c.flat_advantages)
         for path, reason in walks:
@@ -179,10 +190,10 @@ def test_the_conflict_rule_uses_the_outcome_where_one_key_merges_two_states():
             walk("w1", "bxy", actions=["right", "go"]),
         )
     )
-    c = GroupTD(deterministic=True, td_lambda=0.0).assign(group)
+    c = base(deterministic=True, td_lambda=0.0).assign(group)
     keys = c.diagnostics["node_keys"]
     assert {k for k, bad in zip(keys, c.diagnostics["conflicted"], strict=True) if bad} == {"x"}
-    plain = GroupTD(td_lambda=0.0).assign(group)
+    plain = base(td_lambda=0.0).assign(group)
     # the turn that leads to x uses the outcome of its own rollout; the turn from x is unchanged
     np.testing.assert_allclose(c.advantages[0][1], plain.advantages[0][1])
     np.testing.assert_allclose(c.advantages[0][0], plain.advantages[0][0] + plain.advantages[0][1])
@@ -191,21 +202,21 @@ def test_the_conflict_rule_uses_the_outcome_where_one_key_merges_two_states():
 
 def test_two_results_of_one_action_conflict_even_if_their_key_is_equal():
     group = group_of(("ab", "success"), ("ab", "failed"))
-    assert GroupTD().assign(group).diagnostics["conflicted"].tolist() == [True, False]
+    assert base().assign(group).diagnostics["conflicted"].tolist() == [True, False]
 
 
 def test_truncation_is_not_a_terminal_node():
     group = group_of("ab", "abc")
-    assert not GroupTD().assign(group).diagnostics["conflicted"].any()
+    assert not base().assign(group).diagnostics["conflicted"].any()
 
 
 def test_an_explicit_horizon_counts_turns_left_from_the_limit():
     group = group_of(("ab", "success"), "aca")
-    scheme = GroupTD(horizon=10, prior_weight=0.0)
+    scheme = base(horizon=10, prior_weight=0.0)
     # V_h(a) = (1 + V_{h−2}(a)) / 2: five tries in ten turns
     assert scheme.values(group, group.arrays.state[:1], np.array([10])).tolist() == [1 - 0.5**5]
     with pytest.raises(CreditError, match="2 turns, more than horizon=1"):
-        GroupTD(horizon=1).assign(group)
+        base(horizon=1).assign(group)
 
 
 def test_branches_count_their_turns_from_the_fork():
@@ -214,14 +225,14 @@ def test_branches_count_their_turns_from_the_fork():
     group = Group((parent, branch))
     assert group.first_turns.tolist() == [0, 2]
     # H is 3, and one turn is left at the fork, as for the parent
-    credited = GroupTD(prior_weight=0.0, td_lambda=0.0).assign(group)
-    fork = GroupTD(prior_weight=0.0).values(group, group.arrays.state[2:3], np.array([1]))
+    credited = base(prior_weight=0.0, td_lambda=0.0).assign(group)
+    fork = base(prior_weight=0.0).values(group, group.arrays.state[2:3], np.array([1]))
     assert credited.advantages[1][0] == credited.flat_step_rewards[3] == -fork[0]
 
 
 def test_add_outcome_gives_both_parts_equal_size():
     group = group_of(("abg", "success"), "abc", "acc")
-    c = GroupTD(add_outcome=True).assign(group)
+    c = base(add_outcome=True).assign(group)
     per_turn = np.repeat(c.outcome_advantages, np.diff(c.offsets))
     assert np.sqrt(np.mean(per_turn**2)) == pytest.approx(1.0)
     assert np.sqrt(np.mean(c.flat_step_advantages**2)) == pytest.approx(1.0)
@@ -232,7 +243,7 @@ def test_the_penalty_is_subtracted_from_the_final_advantage():
     first = group.trajectories[1]
     turns = (replace(first.turns[0], parsed=False), *first.turns[1:])
     invalid = Group((group.trajectories[0], replace(first, turns=turns)))
-    plain, penalised = (GroupTD(invalid_penalty=0.1).assign(g).flat_advantages for g in (group, invalid))
+    plain, penalised = (base(invalid_penalty=0.1).assign(g).flat_advantages for g in (group, invalid))
     np.testing.assert_allclose(plain - penalised, [0, 0, 0.1, 0], atol=1e-15)
 
 
@@ -268,7 +279,7 @@ def test_names_of_states_and_actions_do_not_matter(seed):
             for m in group.trajectories
         )
     )
-    scheme = GroupTD(deterministic=True)
+    scheme = base(deterministic=True)
     np.testing.assert_allclose(
         scheme.assign(renamed).flat_advantages, scheme.assign(group).flat_advantages, atol=1e-12
     )  # fmt: skip
@@ -277,6 +288,6 @@ def test_names_of_states_and_actions_do_not_matter(seed):
 def test_a_trajectory_without_turns_is_a_sample_of_the_outcome():
     empty = Trajectory("w9", "g", "t", (), False, 0.0, "env_error", "a")
     walks = (walk("w0", "abg", "success"), walk("w1", "abc"))
-    without, with_it = (GroupTD().assign(Group(members)) for members in (walks, (*walks, empty)))
+    without, with_it = (base().assign(Group(members)) for members in (walks, (*walks, empty)))
     assert len(with_it.advantages[2]) == 0
     assert with_it.flat_advantages[0] != without.flat_advantages[0]  # ρ fell

@@ -16,7 +16,7 @@ from creditflow.wrappers.records.group import Group
 
 SETTINGS = {
     **{name: dict(given) for name, given in VARIANTS.items() if given.get("prior") != "pooled"},
-    "return": {"outcome": "return", "merge_test": 4.0, "progress_weight": 2.0},
+    "return": {"outcome": "return", "divide_by_success": False},
     "horizon": {"horizon": 30, **VARIANTS["grouptd_relative"]},
     "long horizon": {"horizon": 300, **VARIANTS["grouptd_relative"]},
     "penalty": {"invalid_penalty": 0.1, **VARIANTS["grouptd_outcome"]},

@@ -1,0 +1,57 @@
+"""The evidence of the confirmation agrees with the present code: same predictions, same outcomes, checks passed, and the default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from creditflow import credit
+from creditflow.train.bench.presets import PRESETS
+from creditflow.train.bench.report.sanity import require_sane
+from creditflow.train.bench.report.stated import check_stated, load_stated
+from creditflow.train.bench.report.tables.shared import over_seeds
+from creditflow.train.bench.report.text import document_text
+from creditflow.train.bench.results import read_results
+from creditflow.train.bench.shared.cells import cells_of
+from creditflow.train.bench.studies import Study
+from creditflow.wrappers.credit.states.variants import VARIANTS
+
+FOLDER = Path(__file__).parents[1] / "evidence" / "confirmation"
+MAX_LOSS = 0.02  # of the rule for the default, in confirmation.json
+
+
+@pytest.fixture(scope="module")
+def run():
+    return read_results(FOLDER / "confirmation.json.gz")
+
+
+@pytest.fixture(scope="module")
+def studies(run):
+    shared = next(suite for suite in run["suites"] if suite["name"] == "shared")
+    return [Study.from_json(row) for row in shared["studies"]]
+
+
+def test_every_cell_was_run(run, studies):
+    assert len(studies) == len(cells_of(PRESETS["confirmation"].shared))
+    assert all(suite.get("impossible", {}) == {} for suite in run["suites"])
+    require_sane(run)
+    assert not run["provenance"]["commit"].endswith("dirty")
+
+
+def test_outcomes_of_the_predictions_follow_from_the_results(run):
+    stated = load_stated("confirmation")["predictions"]
+    assert run["predictions"]["checked"] == check_stated(stated, run["suites"])
+    assert "not run" not in {p["outcome"] for p in run["predictions"]["checked"]}
+
+
+def test_the_committed_text_is_the_report_of_the_committed_results(run):
+    assert (FOLDER / "confirmation.txt").read_text(encoding="utf-8") == document_text(run) + "\n"
+
+
+def test_the_default_is_what_the_rule_says(studies):
+    ahead = [over_seeds(studies, endpoint)("grouptd_relative", "grouptd_base") for endpoint in ("area", "final")]
+    by_study = [over_seeds([study], "area")("grouptd_relative", "grouptd_base") for study in studies]
+    lost = any(one.mean <= -MAX_LOSS and one.interval.high < 0.0 for one in by_study)
+    chosen = "grouptd_relative" if all(one.interval.low > 0.0 for one in ahead) and not lost else "grouptd_base"
+    assert credit.make("grouptd") == credit.make("grouptd", **VARIANTS[chosen])
