@@ -1,4 +1,4 @@
-"""Rules judged on suites that they were not fitted on, against always taking one scheme."""
+"""Rules evaluated on suites that they were not fitted on, compared with always taking one scheme."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Evaluation:
 
 
 def evaluate(cells: Sequence[ChoiceCell], always: Sequence[str] = ()) -> Evaluation:
-    """Fit on all suites but one and judge on that one, for every suite.
+    """Leave one suite out: fit on all others and evaluate on it, for every suite.
 
     Args:
         cells: cells of at least two suites.

@@ -1,4 +1,4 @@
-"""Fit the rules of ``creditflow audit`` to stored runs, judge them on suites left out, and write rules, cells and tables.
+"""Fit the rules of ``creditflow audit`` to stored runs, evaluate them on suites left out, and write rules, cells and tables.
 
 Run: ``python -m creditflow.train.choice.fit RESULTS.json.gz … --out DIR [--asset assets/schemes/choice.json]``. Writes DIR/cells.json
 (features and areas of every cell) and DIR/choice.txt (tables); --asset writes what the package ships.
@@ -107,7 +107,7 @@ def choice_text(found: Evaluation) -> str:
         cells.append([cell.suite, cell.title, found.best_in(i), f"{found.regret[single][i]:.2f}", *numbers])
     parts = [
         "Regret in points of success: the best of the schemes minus the chosen one, area under the learning curve. Fitted policies were "
-        "fitted without the suite in which they are judged. Intervals: 95 %, settings as samples, suites as strata of equal weight.",
+        "fitted without the suite on which they are evaluated. Intervals: 95 %, settings as samples, suites as strata of equal weight.",
         text_table(by_suite),
         "Rules fitted to all suites:\n"
         + "\n".join(f"  {fitted_name(d)}: {rules}" for d, rules in found.fitted.items()),
@@ -124,7 +124,7 @@ def _text(mean: Any) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Fit, judge and write."""
+    """Fit, evaluate and write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("results", type=Path, nargs="*", help="results.json of runs, compressed or not")
     parser.add_argument("--cells", type=Path, help="cells.json of an earlier call, instead of sampling its logs again")

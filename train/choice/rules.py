@@ -1,7 +1,7 @@
-"""Decision lists over the features of a log, fitted by exhaustive search and judged by regret.
+"""Decision lists over the features of a log, fitted by exhaustive search and evaluated by regret.
 
 The regret of a choice in a cell is the best scheme's area under the learning curve minus the chosen scheme's. The best of several
-measured schemes is partly the luckiest, so that no choice has regret 0; only differences between choices matter.
+measured schemes is partly best by chance, so that no choice has regret 0; only differences between choices matter.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def fit_rules(
         raise ValueError(f"expected cells and a depth of 0, 1 or 2, got {len(cells)} cells and depth {depth}")
     areas = np.array([[cell.areas[name] for name in methods] for cell in cells])
     weight = _suite_weights(cells)
-    gain = weight[:, None] * areas  # (C, M): the sum over a part is what its method earns
+    gain = weight[:, None] * areas  # (C, M): summed over the cells of a branch, the objective of each method there
     whole = gain.sum(axis=0)
     best, chosen = float(whole.max()), Rules((), methods[int(whole.argmax())])
     splits = _splits(cells, features)
@@ -170,9 +170,9 @@ def _splits(cells: Sequence[ChoiceCell], features: Sequence[str]) -> list[Split]
     return found
 
 
-def _name(methods: Sequence[str], earned: Floats) -> str:
-    return methods[int(earned.argmax())]
+def _name(methods: Sequence[str], objective: Floats) -> str:
+    return methods[int(objective.argmax())]
 
 
-def _condition(comparison: tuple[str, bool, float], methods: Sequence[str], earned: Floats) -> Condition:
-    return Condition(*comparison, _name(methods, earned))
+def _condition(comparison: tuple[str, bool, float], methods: Sequence[str], objective: Floats) -> Condition:
+    return Condition(*comparison, _name(methods, objective))

@@ -31,6 +31,7 @@ from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.registration import env_id
 from creditflow.envs.tasks import Task
+from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES
 from creditflow.train.commands.arguments.options import bare_env, non_negative, parse_rewards, positive
 from creditflow.train.commands.arguments.outputs import add_output
 from creditflow.train.run.identity import Identity, agent_identity, contents, identity_text, marked, versions
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-MAX_STATES: Final = 20_000
 SAMPLES: Final = 4
 
 
@@ -112,9 +112,9 @@ def _add_exact_and_outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-states",
         type=positive,
-        default=MAX_STATES,
+        default=MAX_TABLE_STATES,
         metavar="N",
-        help=f"maximum number of states of a task (--exact only; default {MAX_STATES})",
+        help=f"maximum number of states of a task (--exact only; default {MAX_TABLE_STATES})",
     )
     add_output(
         parser,

@@ -1,6 +1,6 @@
 """Build a credit set from episodes of many tasks; the file does not depend on the number of processes.
 
-Every task is a job whose records depend on the settings alone. Environments take turns, and their results are used in the order
+Every task is a job whose records depend on the settings alone. The environments alternate, and their results are used in the order
 of their jobs, until every policy has its number of turns. Every finished job is appended to FILE.partial as one line, from which
 an interrupted build is resumed.
 """
@@ -36,7 +36,7 @@ from creditflow.train.run.interrupted import partial_of
 
 __all__ = ["build_credit_set", "records_of_task"]
 
-FRUITLESS: Final = 200  # jobs in a row without a usable turn of a policy that still needs some: then the build fails
+MAX_UNUSABLE_JOBS: Final = 200  # in a row, without a usable turn of a policy that still needs some
 IN_FLIGHT: Final = 3  # jobs per worker and environment that are submitted but not yet written
 
 
@@ -143,7 +143,7 @@ class _Left:
         return sum(sum(of_env.values()) for of_env in self.turns.values())
 
     def next_env(self) -> str | None:
-        """The environment of the next job: they take turns until each has all its turns. None at the end."""
+        """The environment of the next job: they alternate until each has all its turns. None at the end."""
         unfinished = [env for env, of_env in self.turns.items() if any(of_env.values())]
         return min(unfinished, key=lambda env: self.jobs[env], default=None)
 
@@ -179,14 +179,14 @@ def _new_records(settings: BuildSettings, left: _Left, pool: _Pool | None, strea
         results = {
             env: stack.enter_context(closing(_results(settings, env, first, pool))) for env, first in left.jobs.items()
         }
-        fruitless = dict.fromkeys(settings.envs, 0)
+        unusable = dict.fromkeys(settings.envs, 0)
         while (env := left.next_env()) is not None:
             taken = left.take(env, next(results[env]))
-            fruitless[env] = 0 if taken else fruitless[env] + 1
-            if fruitless[env] == FRUITLESS:
+            unusable[env] = 0 if taken else unusable[env] + 1
+            if unusable[env] == MAX_UNUSABLE_JOBS:
                 missing = ", ".join(policy for policy, turns in left.turns[env].items() if turns)
                 raise DataError(
-                    f"{env}: {FRUITLESS} tasks in a row had no usable turn of {missing} (another admissible action, and success "
+                    f"{env}: {MAX_UNUSABLE_JOBS} tasks in a row had no usable turn of {missing} (another admissible action, and success "
                     "within reach); leave this policy or environment out, or ask for fewer turns"
                 )
             stream.write(_line({"env": env, "records": taken}))

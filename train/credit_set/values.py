@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -22,9 +21,7 @@ from creditflow.train.bench.exact.values import evaluate
 from creditflow.train.credit_set.continuation import Outcomes, State, StateWalker
 from creditflow.train.statistics import wilson_interval
 
-__all__ = ["MAX_STATES", "Estimate", "ExactValues", "ForkedValues", "exact_values"]
-
-MAX_STATES: Final = 20_000  # states of a table
+__all__ = ["Estimate", "ExactValues", "ForkedValues", "exact_values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +120,7 @@ def exact_values(env: str, task: Task, max_steps: int, noise: float) -> ExactVal
     if env != "sokoban":
         return None
     try:
-        mdp = sokoban_mdp(parse_level(str(task.content["xsb"])), max_steps, cap=MAX_STATES)
+        mdp = sokoban_mdp(parse_level(str(task.content["xsb"])), max_steps)
     except OracleLimitError:  # the record says that its values are forked
         return None
     return ExactValues(mdp, noise)

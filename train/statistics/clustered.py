@@ -44,28 +44,32 @@ class ClusteredMean:
 
     Attributes:
         mean: the mean.
-        error: its standard error; NaN for a single result.
-        freedom: degrees of freedom of the standard error.
+        standard_error: its standard error; NaN for a single result.
+        degrees_of_freedom: degrees of freedom of the standard error.
         components: variance components of one result.
     """
 
     mean: float
-    error: float
-    freedom: float
+    standard_error: float
+    degrees_of_freedom: float
     components: Components = UNKNOWN
 
     @property
     def interval(self) -> Interval:
         """95 % t interval; NaN for a single result."""
-        half = t_quantile(self.freedom) * self.error if self.error > 0.0 else self.error
+        half = (
+            t_quantile(self.degrees_of_freedom) * self.standard_error
+            if self.standard_error > 0.0
+            else self.standard_error
+        )
         return Interval(self.mean - half, self.mean + half)
 
     @property
     def p_value(self) -> float:
         """Two-sided p-value of the hypothesis that the mean is 0; NaN for a single result."""
-        if self.error > 0.0:
-            return t_tails(self.mean / self.error, self.freedom)
-        return self.error if math.isnan(self.error) else float(self.mean == 0.0)
+        if self.standard_error > 0.0:
+            return t_tails(self.mean / self.standard_error, self.degrees_of_freedom)
+        return self.standard_error if math.isnan(self.standard_error) else float(self.mean == 0.0)
 
 
 def clustered_mean(
@@ -159,12 +163,12 @@ def stratified_mean(parts: Sequence[ClusteredMean], weights: Sequence[float] | N
         weights: the weight of each mean; they sum to 1; by default equal.
     """
     weight = np.full(len(parts), 1.0 / len(parts)) if weights is None else np.asarray(weights, np.float64)
-    errors = np.array([part.error for part in parts]) * weight
+    errors = np.array([part.standard_error for part in parts]) * weight
     mean, error = float(weight @ [part.mean for part in parts]), math.sqrt(float((errors**2).sum()))
     known = errors > 0.0
     if not error > 0.0:
         return ClusteredMean(mean, error, math.nan)
-    freedom = np.array([part.freedom for part in parts])[known]
+    freedom = np.array([part.degrees_of_freedom for part in parts])[known]
     fractions = (errors[known] / error) ** 2  # of the variance; fourth powers of tiny errors would underflow
     together = float(1.0 / (fractions**2 / freedom).sum())
     return ClusteredMean(mean, error, max(together, float(freedom.min())))  # the minimum only corrects rounding

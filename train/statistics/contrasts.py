@@ -61,7 +61,9 @@ def contrasts_of(differences: Mapping[str, ClusteredMean]) -> dict[str, Contrast
     adjusted = holm([difference.p_value for difference in differences.values()])
     level = ALPHA / max(len(differences), 1)
     return {
-        name: Contrast(difference, p, detectable_difference(difference.error, difference.freedom, alpha=level))
+        name: Contrast(
+            difference, p, detectable_difference(difference.standard_error, difference.degrees_of_freedom, alpha=level)
+        )
         for (name, difference), p in zip(differences.items(), adjusted, strict=True)
     }
 

@@ -148,10 +148,14 @@ def adapter_base(folder: str | Path) -> str:
         return ""
     config = model_settings(path)
     if config.get("peft_type") != "LORA":
-        raise DataError(f"{path}: expected a LoRA adapter, got peft_type {short_repr(config.get('peft_type'))}")
+        raise DataError(
+            f"{path}: expected a LoRA adapter, got peft_type {short_repr(config.get('peft_type'))}; merge it with peft and open the merged model"
+        )
     base = config.get("base_model_name_or_path")
     if not isinstance(base, str) or not base:
-        raise DataError(f"{path}: names no base model (base_model_name_or_path is {short_repr(base)})")
+        raise DataError(
+            f"{path}: names no base model (base_model_name_or_path is {short_repr(base)}); set it to the folder or name of the base"
+        )
     return base
 
 
@@ -181,7 +185,8 @@ def load_adapter(model: Any, folder: str | Path) -> None:
         wanted, found = (tuple(side[name].shape) if name in side else "none" for side in (own, tensors))
         if wanted != found:
             raise DataError(
-                f"{place}: does not fit {type(model).__name__}: {short_repr(name, 200)} has shape {found}, the model's is {wanted}"
+                f"{place}: does not fit {type(model).__name__}: {short_repr(name, 200)} has shape {found}, the model's is {wanted}; "
+                "set base_model_name_or_path to the base that the adapter was trained on"
             )
     for name, parameter in own.items():
         parameter.data.copy_(tensors[name])
@@ -194,7 +199,7 @@ def _tensors(model: Any) -> dict[str, Any]:
 
 
 def _require_plain(config: Any, ranks: set[int], place: Path) -> None:
-    """Raise DataError unless an adapter has one rank, that of its tensors, on layers named by texts, and nothing else."""
+    """Raise DataError unless an adapter has one rank, that of its tensors, on layers named by strings, and nothing else."""
     targets = config.target_modules
     named = isinstance(targets, set) and all(isinstance(name, str) for name in targets)
     more = ("rank_pattern", "alpha_pattern", "modules_to_save", "use_dora", "lora_bias", "target_parameters")
@@ -206,5 +211,5 @@ def _require_plain(config: Any, ranks: set[int], place: Path) -> None:
         )
     if ranks != {config.r}:  # before layers of a damaged rank are made
         raise DataError(
-            f"{place}: its tensors have ranks {sorted(ranks)}, its configuration says {short_repr(config.r)}"
+            f"{place}: its tensors have ranks {sorted(ranks)}, its configuration says {short_repr(config.r)}; get the adapter again"
         )

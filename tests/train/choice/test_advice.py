@@ -34,7 +34,7 @@ def choice() -> ShippedChoice:
         setting("fresh", replace(PLAIN, repeated=0.1), "grpo"),
     )
     estimate = Estimate(1.0, 0.5, 1.5)
-    return ShippedChoice(rules, {"rules": estimate}, {"a minus b": estimate}, ("It was judged.",), settings, {})
+    return ShippedChoice(rules, {"rules": estimate}, {"a minus b": estimate}, ("It was evaluated.",), settings, {})
 
 
 def test_the_rules_decide_and_the_parameters_are_those_of_the_method() -> None:
@@ -61,7 +61,7 @@ def test_the_text_says_what_why_and_how_sure() -> None:
         "Recommended scheme",
         "td_lambda=0.6",
         "otherwise",
-        "It was judged.",
+        "It was evaluated.",
         "near: grouptd_relative, 0.5",
         "graded 1",
     ):

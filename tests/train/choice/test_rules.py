@@ -1,4 +1,4 @@
-"""Decision lists: what they choose, that the search finds the best one, and that judging leaves the judged suite out."""
+"""Decision lists: what they choose, that the search finds the best one, and that evaluation leaves the evaluated suite out."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_only_methods_of_all_cells_are_compared() -> None:
     assert common_methods([]) == ()
 
 
-def test_the_judged_suite_is_left_out() -> None:
+def test_the_evaluated_suite_is_left_out() -> None:
     # in each suite another method is best: what was fitted on the others is wrong
     cells = [cell("a", grpo=0.9, gigpo=0.5)] * 3 + [cell("b", grpo=0.5, gigpo=0.9)] * 3
     found = evaluate(cells, ["grpo"])

@@ -102,7 +102,7 @@ def test_other_settings_do_not_resume(small, tmp_path):
 
 def test_a_policy_without_usable_turns_is_an_error(tmp_path, monkeypatch):
     run = building.records_of_task
-    monkeypatch.setattr(building, "FRUITLESS", 3)
+    monkeypatch.setattr(building, "MAX_UNUSABLE_JOBS", 3)
     monkeypatch.setattr(
         building, "records_of_task", lambda *a: [one for one in run(*a) if one["policy"] != "ngram"]
     )  # fmt: skip

@@ -116,14 +116,16 @@ VALUES = arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 6)), ele
 @given(values=VALUES)
 def test_tasks_and_seeds_are_treated_alike(values):
     one, other = crossed_mean(values), crossed_mean(values.T)
-    assert (one.mean, one.error, one.freedom) == pytest.approx((other.mean, other.error, other.freedom), nan_ok=True)
+    assert (one.mean, one.standard_error, one.degrees_of_freedom) == pytest.approx(
+        (other.mean, other.standard_error, other.degrees_of_freedom), nan_ok=True
+    )
 
 
 @given(values=VALUES, shift=st.integers(-5, 5), scale=st.sampled_from([0.5, 2.0]))
 def test_the_mean_and_its_error_are_equivariant_under_shift_and_scale(values, shift, scale):
     one, other = crossed_mean(values), crossed_mean(scale * values + shift)
     assert other.mean == pytest.approx(scale * one.mean + shift)
-    assert other.error == pytest.approx(scale * one.error, nan_ok=True)
+    assert other.standard_error == pytest.approx(scale * one.standard_error, nan_ok=True)
 
 
 @given(values=VALUES, data=st.data())
@@ -132,13 +134,13 @@ def test_the_order_of_the_results_does_not_matter(values, data):
     entries = data.draw(st.permutations([(s, t) for s in range(seeds) for t in range(tasks)]))
     found = clustered_mean([values[at] for at in entries], [f"task {t}" for _, t in entries], [s for s, _ in entries])
     whole = crossed_mean(values)
-    assert (found.mean, found.error) == pytest.approx((whole.mean, whole.error), nan_ok=True)
+    assert (found.mean, found.standard_error) == pytest.approx((whole.mean, whole.standard_error), nan_ok=True)
 
 
 def test_a_textbook_two_way_table():
     """Mean squares by hand: tasks 32, seeds 24, rest 0; variance (32 + 24) / 6."""
     found = crossed_mean([[0.0, 4.0, 8.0], [4.0, 8.0, 12.0]])
-    assert (found.mean, found.error) == pytest.approx((6.0, math.sqrt(56.0 / 6.0)))
+    assert (found.mean, found.standard_error) == pytest.approx((6.0, math.sqrt(56.0 / 6.0)))
     assert found.components == pytest.approx((16.0, 8.0, 0.0))
 
 
@@ -150,7 +152,7 @@ def test_components_are_recovered():
 
 def test_seeds_are_the_samples_where_tasks_differ_by_seed():
     found = clustered_mean([1.0, 3.0, 5.0, 9.0], ["a", "b", "c", "d"], [0, 0, 1, 1])
-    assert (found.mean, found.error, found.freedom) == (4.5, 2.5, 1.0)
+    assert (found.mean, found.standard_error, found.degrees_of_freedom) == (4.5, 2.5, 1.0)
 
 
 def test_repeats_of_a_task_under_a_seed_are_averaged():
@@ -168,7 +170,9 @@ def test_a_single_result_has_no_interval_and_equal_results_have_a_point():
 def test_a_stratum_without_error_adds_no_degrees_of_freedom():
     part = crossed_mean([[1.0, 3.0]])
     found = stratified_mean([part, ClusteredMean(5.0, 0.0, 9.0)])
-    assert (found.mean, found.error, found.freedom) == pytest.approx((3.5, part.error / 2, 1.0))
+    assert (found.mean, found.standard_error, found.degrees_of_freedom) == pytest.approx(
+        (3.5, part.standard_error / 2, 1.0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,6 +195,6 @@ def test_a_design_that_is_neither_crossed_nor_nested_is_rejected(values, tasks, 
 def test_a_stratified_mean_has_at_least_the_fewest_degrees_of_freedom_of_its_strata(parts, counts):
     weights = np.array(counts[: len(parts)], float)
     mean = stratified_mean([ClusteredMean(0.1, *part) for part in parts], list(weights / weights.sum()))
-    assert mean.freedom >= min(freedom for _, freedom in parts)
+    assert mean.degrees_of_freedom >= min(freedom for _, freedom in parts)
     low, high = mean.interval  # a quantile needs one degree of freedom, which rounding must not take away
-    assert low < 0.1 < high or mean.error < 1e-15
+    assert low < 0.1 < high or mean.standard_error < 1e-15

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, OracleLimitError
 
-__all__ = ["FiniteMDP", "explore", "tabulate"]
+__all__ = ["MAX_TABLE_STATES", "FiniteMDP", "explore", "tabulate"]
+
+MAX_TABLE_STATES: Final = 20_000  # of one task, where the caller sets no other limit
 
 StateT = TypeVar("StateT", bound=Hashable)
 
@@ -223,7 +225,7 @@ class _Exploration(Generic[StateT]):
         return self.terminals[state]
 
 
-def tabulate(env: gym.Env[Any, Any], *, cap: int = 20_000) -> FiniteMDP:
+def tabulate(env: gym.Env[Any, Any], *, cap: int = MAX_TABLE_STATES) -> FiniteMDP:
     """Tabulate the current task of any deterministic ``AgentEnv`` from its current state, through snapshots.
 
     General but slow: one snapshot is restored per state and action. The turns left are counted from the current step.

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from creditflow.envs.sokoban.levels.xsb import Level
 from creditflow.envs.sokoban.rules import direction_offsets, move, solved, state_key
-from creditflow.train.bench.exact.mdp import FiniteMDP, explore
+from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES, FiniteMDP, explore
 
 __all__ = ["sokoban_boards", "sokoban_mdp"]
 
 DIRECTIONS = ("up", "down", "left", "right")
 
 
-def sokoban_mdp(level: Level, horizon: int, *, cap: int = 20_000) -> FiniteMDP:
+def sokoban_mdp(level: Level, horizon: int, *, cap: int = MAX_TABLE_STATES) -> FiniteMDP:
     """All states reachable within ``horizon`` moves, with the keys of ``SokobanEnv``; see ``sokoban_boards``."""
     return sokoban_boards(level, horizon, cap=cap)[0]
 
 
-def sokoban_boards(level: Level, horizon: int, *, cap: int = 20_000) -> tuple[FiniteMDP, tuple[bytes, ...]]:
+def sokoban_boards(level: Level, horizon: int, *, cap: int = MAX_TABLE_STATES) -> tuple[FiniteMDP, tuple[bytes, ...]]:
     """All states reachable within ``horizon`` moves, with the keys of ``SokobanEnv``, and the board of each.
 
     Args:

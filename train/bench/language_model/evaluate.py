@@ -16,10 +16,10 @@ from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
-from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES, FiniteMDP
 from creditflow.train.bench.exact.values import state_occupancy, success
 from creditflow.train.bench.language_model.policy import ExactPolicy
-from creditflow.train.bench.language_model.tables import MAX_STATES, PromptTable, prompt_table
+from creditflow.train.bench.language_model.tables import PromptTable, prompt_table
 from creditflow.train.progress import progress
 from creditflow.train.rollout.evaluation import clustered_interval
 from creditflow.wrappers.invalid_actions import Policy
@@ -136,7 +136,7 @@ def evaluate_exactly(
     *,
     temperature: float = 1.0,
     invalid_actions: Policy = "keep",
-    max_states: int = MAX_STATES,
+    max_states: int = MAX_TABLE_STATES,
 ) -> ExactEvaluation:
     """Evaluate a model on tasks, sampled and greedily.
 

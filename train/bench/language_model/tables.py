@@ -1,6 +1,6 @@
 """A task as a table for a language model: its states with the prompts that the agent would build there.
 
-Two situations are one state only if the environment's state, its observation and the prompt agree, so a policy that reads
+Two snapshots are one state only if state key, observation and prompt agree, so a policy that reads
 prompts is a table over these states. The last action of a table is the *invalid action*: every completion from which the
 environment cannot parse an action. ``AgentEnv`` treats all of these alike (the turn counts, the state stays), so one action
 represents them all.
@@ -20,25 +20,23 @@ from creditflow.agents.language_model.agent import Conversations, LanguageModelA
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
-from creditflow.train.bench.exact.mdp import FiniteMDP, explore
+from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES, FiniteMDP, explore
+from creditflow.train.bench.language_model.enumeration import Result, StateEnumeration, StateIdentity
 from creditflow.train.bench.language_model.from_rules import table_from_rules
-from creditflow.train.bench.language_model.walk import Name, Result, Walk
 from creditflow.wrappers.invalid_actions import Policy
 from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = [
     "INVALID_ACTION",
-    "MAX_STATES",
     "PromptTable",
     "check_prompting",
+    "enumerated_table",
     "prompt_ids",
     "prompt_table",
-    "walked_table",
     "with_action",
 ]
 
 INVALID_ACTION: Final = "(invalid action)"
-MAX_STATES: Final = 20_000
 TURN: Final = Turn("", "", "")  # prompts without a history show only the number of turns so far
 UNUSED: Final = np.random.default_rng(0)  # building a prompt uses no randomness
 
@@ -108,7 +106,7 @@ def prompt_table(
     task: Task,
     *,
     invalid_actions: Policy = "keep",
-    max_states: int = MAX_STATES,
+    max_states: int = MAX_TABLE_STATES,
 ) -> PromptTable:
     """Tabulate a task: from the environment's rules for Sokoban and grids, else from snapshots.
 
@@ -126,23 +124,23 @@ def prompt_table(
     check_prompting(agent, env, invalid_actions)
     mine = agent.conversations
     if mine.prompt.first != mine.prompt.windowed or "{step}" in mine.prompt.system + mine.prompt.windowed:
-        return walked_table(agent, env, task, invalid_actions=invalid_actions, max_states=max_states)
+        return enumerated_table(agent, env, task, invalid_actions=invalid_actions, max_states=max_states)
     _, info = env.reset(options={"task": dict(task.content)})
     known = table_from_rules(env, max_states)
     if known is None:
-        return walked_table(agent, env, task, invalid_actions=invalid_actions, max_states=max_states)
+        return enumerated_table(agent, env, task, invalid_actions=invalid_actions, max_states=max_states)
     mdp, observations = known
     prompts = tuple(_prompt(agent, env, observation, info, 0) for observation in observations)
     return PromptTable(_with_invalid(replace(mdp, name=task.task_id), invalid_actions), prompts)
 
 
-def walked_table(
+def enumerated_table(
     agent: LanguageModelAgent,
     env: AgentEnv[Any, Any, Any],
     task: Task,
     *,
     invalid_actions: Policy = "keep",
-    max_states: int = MAX_STATES,
+    max_states: int = MAX_TABLE_STATES,
 ) -> PromptTable:
     """Tabulate a task of any deterministic environment from snapshots: the general, slow case of ``prompt_table``.
 
@@ -153,27 +151,27 @@ def walked_table(
     check_prompting(agent, env, invalid_actions)
     if env.spec is not None and env.spec.nondeterministic:
         raise ConfigError(f"{env.env_name} is stochastic, so it cannot be tabulated from snapshots")
-    walk = Walk(
+    states = StateEnumeration(
         env,
         task,
         partial(_prompt, agent, env),
         invalid_ends=invalid_actions == "terminate",
         max_states=max_states,
     )
-    found, results = walk.found, walk.results
+    found, results = states.found, states.results
     listed = tuple(dict.fromkeys(action for row in results.values() for action in row if action))
-    order = list[Name]()
+    order = list[StateIdentity]()
 
-    def result(name: Name, action: int) -> Result:
+    def result(name: StateIdentity, action: int) -> Result:
         row = results[name]
         return row.get(listed[action], row[""]) if action < len(listed) else row[""]
 
-    def keys(name: Name) -> tuple[str, str]:
+    def keys(name: StateIdentity) -> tuple[str, str]:
         order.append(name)  # in the order of the states
         return name.state_key, found[name].info["text_key"]
 
     mdp = explore(
-        walk.start,
+        states.start,
         (*listed, INVALID_ACTION),
         result,
         keys,

@@ -103,8 +103,8 @@ def _count_cells(
     Better and worse are by more than ``MAX_STANDARD_ERRORS`` standard errors of the paired difference.
     """
     leads = [_lead(c[table][a][values], c[table][b][values]) for c in cells if c[table]]
-    better = sum(lead.mean > MAX_STANDARD_ERRORS * lead.error for lead in leads)
-    worse = sum(lead.mean < -MAX_STANDARD_ERRORS * lead.error for lead in leads)
+    better = sum(lead.mean > MAX_STANDARD_ERRORS * lead.standard_error for lead in leads)
+    worse = sum(lead.mean < -MAX_STANDARD_ERRORS * lead.standard_error for lead in leads)
     return better, worse, len(leads)
 
 

@@ -240,7 +240,7 @@ def exceptions(cells: Sequence[Mapping[str, Any]]) -> list[str]:
         for name, row in cell["offline"].items():
             best = cell["offline"]["oracle_adv"]["cos_batch_by_task"]
             lead = crossed_mean([np.subtract(row["cos_batch_by_task"], best)])
-            if name != "oracle_adv" and lead.mean > MAX_STANDARD_ERRORS * lead.error + 1e-3:
+            if name != "oracle_adv" and lead.mean > MAX_STANDARD_ERRORS * lead.standard_error + 1e-3:
                 found.append(f"{_name(cell)}: {name} {lead.mean:+.3f}")
     return found
 

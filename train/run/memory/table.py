@@ -1,8 +1,8 @@
 """The memory table of a dry run: what a GPU holds in a training run, on one GPU and on eight.
 
 Weights, gradients, moments and the key-value cache are exact, from the sizes of the model. Activations and logits are upper
-estimates. The peak is what stays, and the larger of an update and a rollout, which do not meet; evaluation, whose batch is the
-panel, is not in it, nor is what CUDA and the allocator keep.
+estimates. The peak is what is always held plus the larger of what an update and what a rollout add, which never overlap. It does
+not include evaluation, whose batch is the panel, nor the memory that CUDA and its allocator reserve.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from creditflow.envs.errors import unknown_name_error
-from creditflow.train.run.memory.activations import Types, logits_bytes, prefill_bytes, sampling_bytes, update_bytes
+from creditflow.train.run.memory.activations import (
+    NumberBytes,
+    logits_bytes,
+    prefill_bytes,
+    sampling_bytes,
+    update_bytes,
+)
 from creditflow.train.run.memory.sizes import ModelSizes
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.train.text_table import text_table
@@ -66,22 +72,22 @@ class Memory:
 
     @property
     def permanent(self) -> int:
-        """What stays all the time."""
+        """Bytes that are always held."""
         return self.weights + self.gradients + self.moments + self.reference + self.critic + self.sampler
 
     @property
     def update(self) -> int:
-        """What an update adds."""
+        """Bytes that an update adds."""
         return self.casts + (self.checkpointed if self.checkpointing else self.stored) + self.logits
 
     @property
     def rollout(self) -> int:
-        """What a rollout adds."""
+        """Bytes that a rollout adds."""
         return self.cache + self.prefill
 
     @property
     def peak(self) -> int:
-        """The most that is held at once."""
+        """Largest number of bytes held at once."""
         return self.permanent + max(self.update, self.rollout)
 
 
@@ -96,7 +102,7 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
     cast = model.autocast == "bfloat16"
     product = BYTES["bfloat16"] if cast else base
     converted = 0 if not lora.rank or product == BYTES["float32"] else product if cast else BYTES["float32"]
-    types = Types(base, base, product, converted)
+    types = NumberBytes(base, base, product, converted)
     weights = sizes.parameters * base + (adapter * BYTES["float32"] if lora.rank else 0)
     sampled = base if rollout.dtype == "same" else BYTES[rollout.dtype]
     own_weights = sampled != base or layout.sharded or settings.generation.backend == "vllm"
@@ -112,7 +118,7 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
     vllm = settings.generation.backend == "vllm"  # which takes a fraction of the GPU that its settings name
     truncated = settings.truncation is not None
     tokens = max(settings.update.batch_tokens, context)
-    sampler_types = Types(sampled, sampled, sampled, 4 if lora.rank and sampled < 4 else 0)
+    sampler_bytes = NumberBytes(sampled, sampled, sampled, 4 if lora.rank and sampled < 4 else 0)
     return Memory(
         weights=weights // parts,
         gradients=trained * 4 // parts,
@@ -127,8 +133,8 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
         cache=0 if vllm else rows * context * per_token,
         prefill=0
         if vllm
-        else prefill_bytes(sizes, sampler_types, rows * _new_tokens(settings, context))
-        + sampling_bytes(sizes, sampler_types, rows, truncated=truncated),
+        else prefill_bytes(sizes, sampler_bytes, rows * _new_tokens(settings, context))
+        + sampling_bytes(sizes, sampler_bytes, rows, truncated=truncated),
         checkpointing=model.gradient_checkpointing,
     )
 
@@ -168,12 +174,16 @@ def memory_table(sizes: ModelSizes, settings: TrainConfig) -> str:
         if any(values):
             phase = {"casts": "update", "checkpointed": "update", "stored": "update", "logits": "update",
                      "cache": "rollout", "prefill": "rollout"}.get(name, "always")  # fmt: skip
-            note = f"not set: {phase}" if name == other else phase
+            note = _other_setting(found[0]) if name == other else phase
             rows.append([title, *(f"{value / GB:.2f}" for value in values), note])
     rule = len(rows) - 1
     rows.append(["peak", *(f"{one.peak / GB:.2f}" for one in found), "always + the larger of update and rollout"])
     rows.append(["fits a GPU of", *map(_smallest_gpu, found), ""])
     return text_table(rows, rule)
+
+
+def _other_setting(memory: Memory) -> str:
+    return f"with gradient_checkpointing: {str(not memory.checkpointing).lower()}"
 
 
 def _smallest_gpu(memory: Memory) -> str:

@@ -33,7 +33,7 @@ from creditflow.train.run.assemble import group_env_factory, make_backend, make_
 from creditflow.train.settings.update import LossConfig
 from creditflow.wrappers import credit
 
-WORK = replace(LM_PRESETS["lm-smoke"], pool=4, judged=2)
+WORK = replace(LM_PRESETS["lm-smoke"], pool=4, evaluated=2)
 FAMILIES = ("pits", "sokoban")
 
 

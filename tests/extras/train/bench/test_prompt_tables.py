@@ -18,7 +18,7 @@ from creditflow.agents.prompts import Prompt
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, OracleLimitError
 from creditflow.train.bench.exact.simulate import simulate
-from creditflow.train.bench.language_model.tables import PromptTable, prompt_table, walked_table
+from creditflow.train.bench.language_model.tables import PromptTable, enumerated_table, prompt_table
 from creditflow.wrappers.invalid_actions import Policy
 from creditflow.wrappers.recorder import Recorder
 
@@ -70,7 +70,7 @@ def test_rules_and_snapshots_give_the_same_table(seed: int, kind: str, prompt: s
         env.reset(seed=0)
     agent = agent_with(prompt=prompt)
     fast = prompt_table(agent, env, env.task, invalid_actions=policy)
-    slow = walked_table(agent, env, env.task, invalid_actions=policy)
+    slow = enumerated_table(agent, env, env.task, invalid_actions=policy)
     assert fast.mdp.actions == slow.mdp.actions
     assert fast.mdp.invalid == slow.mdp.invalid == len(fast.actions)
     a, b = by_state(fast), by_state(slow)
@@ -153,7 +153,7 @@ def test_environments_with_free_text_actions_are_rejected(name: str) -> None:
 
 def test_too_many_states_name_the_option_and_long_prompts_the_limit() -> None:
     env = sokoban()
-    for table in (prompt_table, walked_table):
+    for table in (prompt_table, enumerated_table):
         with pytest.raises(OracleLimitError, match="more than 2 states"):
             table(agent_with(), env, env.task, max_states=2)
     with pytest.raises(ConfigError, match="does not fit: of max_context 5, 3 tokens are left"):
@@ -167,4 +167,4 @@ def test_slips_can_be_tabulated_from_the_rules_only() -> None:
     assert table.mdp.transition_probs.shape[2] == 4
     np.testing.assert_allclose(table.mdp.transition_probs[:, -1], [[1.0, 0.0, 0.0, 0.0]] * table.mdp.size)
     with pytest.raises(ConfigError, match="is stochastic"):
-        walked_table(agent_with(), env, env.task)
+        enumerated_table(agent_with(), env, env.task)

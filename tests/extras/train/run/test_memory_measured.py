@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 
 from creditflow.train.policy.network.precision import autocast
 from creditflow.train.policy.network.recomputation import recompute_activations
-from creditflow.train.run.memory.activations import Types, update_bytes
+from creditflow.train.run.memory.activations import NumberBytes, update_bytes
 from creditflow.train.run.memory.sizes import ModelSizes
 from creditflow.train.run.memory.table import Layout, memory_of
 
@@ -128,7 +128,11 @@ def test_activations_are_estimated_from_above_and_by_less_than_twice(
         recompute_activations(model)
     sizes = ModelSizes.of(model.config)
     assert sizes is not None
-    types = {"float32": Types(4, 4, 4, 0), "autocast": Types(4, 4, 2, 2 * lora), "bfloat16": Types(2, 2, 2, 4 * lora)}
+    types = {
+        "float32": NumberBytes(4, 4, 4, 0),
+        "autocast": NumberBytes(4, 4, 2, 2 * lora),
+        "bfloat16": NumberBytes(2, 2, 2, 4 * lora),
+    }
     estimate = update_bytes(sizes, types[precision], TOKENS, checkpointing=checkpointing)
     casts = 2 * sizes.parameters if precision == "autocast" else 0
     measured = stored_bytes(model, "bfloat16" if precision == "autocast" else "none")

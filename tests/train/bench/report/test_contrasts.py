@@ -67,7 +67,7 @@ def test_studies_are_strata_of_equal_weight():
     both = study_measure([one, other], "area")("gigpo", "grpo")
     alone = [study_measure([s], "area")("gigpo", "grpo") for s in (one, other)]
     assert both.mean == pytest.approx(np.mean([x.mean for x in alone]))
-    assert both.error == pytest.approx(math.hypot(*(x.error for x in alone)) / 2)
+    assert both.standard_error == pytest.approx(math.hypot(*(x.standard_error for x in alone)) / 2)
 
 
 def test_the_verdicts_are_by_regime_keys_batch_and_condition():

@@ -29,8 +29,10 @@ def test_intervals_over_tasks_have_their_coverage_when_cells_share_tasks(tasks):
 def test_repeating_a_cell_does_not_narrow_the_interval():
     values = [[1.0, 2.0, 6.0]]
     once, often = CellMeans(cells(3, "a", 1))(values), CellMeans(cells(3, "a", 5))(values * 5)
-    assert (once.mean, once.error, once.freedom) == pytest.approx((often.mean, often.error, often.freedom))
-    assert once.error == pytest.approx(math.sqrt(7.0 / 3.0))
+    assert (once.mean, once.standard_error, once.degrees_of_freedom) == pytest.approx(
+        (often.mean, often.standard_error, often.degrees_of_freedom)
+    )
+    assert once.standard_error == pytest.approx(math.sqrt(7.0 / 3.0))
 
 
 def test_differences_between_kinds_do_not_widen_the_interval():
@@ -42,7 +44,7 @@ def test_every_cell_counts_once_however_many_tasks_it_has():
     found = CellMeans(cells(3, "a", 2), [3, 1])([[1.0, 2.0, 3.0], [8.0]])
     assert found.mean == 5.0
     # the second cell's only task deviates from its own mean by nothing
-    assert found.error == pytest.approx(math.sqrt(2 * (1.0 / 3 / 2) ** 2 * 3 / 2))
+    assert found.standard_error == pytest.approx(math.sqrt(2 * (1.0 / 3 / 2) ** 2 * 3 / 2))
 
 
 def test_kinds_count_by_their_number_of_cells():

@@ -47,7 +47,7 @@ def more_imitation(setting: Setting, work: WarmUpWork, tokens: int, seed: int) -
         steps = max(round(tokens / per_step), 1)
         other = WarmUpWork(work.episodes, noise, steps, work.batch, work.lr)
         imitate(policy, visited, other, steps, rng)
-        result[name] = {key: assess(one) for key, one in setting.judged_policies().items()} | {"steps": steps}
+        result[name] = {key: assess(one) for key, one in setting.evaluated_policies().items()} | {"steps": steps}
     setting.model.load_state_dict(start)
     return result
 
@@ -64,13 +64,13 @@ def sharper_samplers(setting: Setting, entropies: Mapping[str, float]) -> dict[s
         success on the evaluated training tasks; ``matched``, by method, of the temperature that gives the method's entropy.
     """
 
-    def judge(temperature: float) -> dict[str, Any]:
-        sets = setting.judged_policies(temperature)
+    def evaluate(temperature: float) -> dict[str, Any]:
+        sets = setting.evaluated_policies(temperature)
         return {name: assess(one) for name, one in sets.items()} | {"temperature": temperature}
 
-    grid = [judge(temperature) for temperature in TEMPERATURES]
+    grid = [evaluate(temperature) for temperature in TEMPERATURES]
     best = max(grid, key=lambda one: float(np.mean(one["train"]["sampled"])))
-    matched = {name: judge(_temperature_of(setting, entropy)) for name, entropy in entropies.items()}
+    matched = {name: evaluate(_temperature_of(setting, entropy)) for name, entropy in entropies.items()}
     return {"best": best, "matched": matched}
 
 
@@ -79,7 +79,7 @@ def _temperature_of(setting: Setting, entropy: float) -> float:
     low, high = 0.05, 1.0
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
-        if assess(setting.judged_policies(middle)["train"])["entropy"] < entropy:
+        if assess(setting.evaluated_policies(middle)["train"])["entropy"] < entropy:
             low = middle
         else:
             high = middle

@@ -23,8 +23,8 @@ def warm_up(family: str, seed: int, work: LanguageModelWork, device: str) -> dic
     policy, rng = setting.policy, np.random.default_rng([seed, 1])
     visited = demonstrated_states(setting.pool, size.episodes, size.noise, rng)
     loss = imitate(policy, visited, size, size.steps, rng)
-    judged = {name: assess(one) for name, one in setting.judged_policies().items()}
-    return {"parameters": parameters_text(setting.model), "loss": loss, "tokens": policy.tokens, **judged}
+    evaluated = {name: assess(one) for name, one in setting.evaluated_policies().items()}
+    return {"parameters": parameters_text(setting.model), "loss": loss, "tokens": policy.tokens, **evaluated}
 
 
 def learn(
@@ -32,7 +32,7 @@ def learn(
 ) -> list[dict[str, Any]]:
     """The learning curve of one method from the warm-up of its seed."""
     setting = open_setting(family, work, seed, device, parameters)
-    return reinforce(setting.policy, method, work.learning, seed, setting.judged_policies())
+    return reinforce(setting.policy, method, work.learning, seed, setting.evaluated_policies())
 
 
 def one_step(

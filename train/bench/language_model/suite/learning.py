@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 def reinforce(
-    policy: ModelPolicy, method: str, work: LearningWork, seed: int, judged: dict[str, ModelPolicy]
+    policy: ModelPolicy, method: str, work: LearningWork, seed: int, evaluated: dict[str, ModelPolicy]
 ) -> list[dict[str, Any]]:
     """Train the policy's model in place.
 
@@ -34,7 +34,7 @@ def reinforce(
         method: name of a scheme or control.
         work: sizes.
         seed: seed of tasks and rollouts.
-        judged: the same model on the sets of tasks to evaluate, by name.
+        evaluated: the same model on the sets of tasks to evaluate, by name.
 
     Returns:
         The points of the learning curve, start and end included: iteration, turns, tokens, and ``assess`` of each set.
@@ -49,7 +49,7 @@ def reinforce(
     for iteration in range(work.iterations + 1):
         if iteration in points:
             policy.model.eval()
-            sets = {name: assess(one) for name, one in judged.items()}
+            sets = {name: assess(one) for name, one in evaluated.items()}
             curve.append({"iteration": iteration, "turns": turns, "tokens": policy.tokens, **sets})
         if iteration == work.iterations:
             break

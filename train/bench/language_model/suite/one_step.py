@@ -79,7 +79,7 @@ class _Stepper:
 
     def __init__(self, setting: Setting, tasks: Sequence[int], tables: Sequence[Floats], kl: float) -> None:
         self.policy, self.tasks, self.tables, self.kl = setting.policy, tasks, tables, kl
-        self.judged = setting.judged_policies()["held_out"]
+        self.evaluated = setting.evaluated_policies()["held_out"]
         turns = [state_occupancy(self.policy.tasks[i].mdp, t).sum(axis=0) for i, t in zip(tasks, tables, strict=True)]
         total = sum(float(one.sum()) for one in turns)
         self.visits = [one / total for one in turns]
@@ -108,9 +108,9 @@ class _Stepper:
         )
 
     def _held_out(self, policy: ModelPolicy) -> float:
-        judged = ModelPolicy(policy.model, self.judged.tasks, self.judged.answers)
-        tasks = range(len(judged.tasks))
-        return _success(judged, tasks, judged.probabilities(tasks))
+        evaluated = ModelPolicy(policy.model, self.evaluated.tasks, self.evaluated.answers)
+        tasks = range(len(evaluated.tasks))
+        return _success(evaluated, tasks, evaluated.probabilities(tasks))
 
 
 def _success(policy: ModelPolicy, tasks: Sequence[int], tables: Sequence[Floats]) -> float:

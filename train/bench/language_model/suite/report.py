@@ -49,7 +49,9 @@ def _learning(name: str, family: Mapping[str, Any]) -> Table:
     means = {endpoint: method_means(family, endpoint) for endpoint in ENDPOINTS}
     rows = [["method", *ENDPOINTS, "entropy", "turns"]]
     for method, curves in family["runs"].items():
-        cells = [_with_error(means[endpoint][method].mean, means[endpoint][method].error) for endpoint in ENDPOINTS]
+        cells = [
+            _with_error(means[endpoint][method].mean, means[endpoint][method].standard_error) for endpoint in ENDPOINTS
+        ]
         entropy = float(np.mean([curve[-1]["train"]["entropy"] for curve in curves]))
         turns = float(np.mean([curve[-1]["turns"] for curve in curves]))
         rows.append([method, *cells, f"{entropy:.2f}", f"{turns:,.0f}"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,7 +59,7 @@ def run_language_models(
             }
         }
 
-    identity = {"preset": preset, "amounts": asdict(work), "seed": seed}
+    identity = {"preset": preset, "amounts": work.to_json(), "seed": seed}
     return measure_once(measure, out, identity=identity, workers=workers, command=command, resume=resume)
 
 

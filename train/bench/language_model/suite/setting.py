@@ -33,23 +33,23 @@ class Setting:
         pool: training tasks.
         held_out: tasks that are never trained on.
         answers: for each action the tokens that are read as it.
-        judged: number of evaluated tasks in each of the two sets.
+        evaluated: number of evaluated tasks in each of the two sets.
     """
 
     model: Any
     pool: tuple[PromptTable, ...]
     held_out: tuple[PromptTable, ...]
     answers: tuple[NDArray[np.int64], ...]
-    judged: int
+    evaluated: int
 
     @property
     def policy(self) -> ModelPolicy:
         """The model on the training tasks."""
         return ModelPolicy(self.model, self.pool, self.answers)
 
-    def judged_policies(self, temperature: float = 1.0) -> dict[str, ModelPolicy]:
+    def evaluated_policies(self, temperature: float = 1.0) -> dict[str, ModelPolicy]:
         """The model on the evaluated training tasks ("train") and on the held-out tasks ("held_out")."""
-        sets = {"train": self.pool[: self.judged], "held_out": self.held_out}
+        sets = {"train": self.pool[: self.evaluated], "held_out": self.held_out}
         return {name: ModelPolicy(self.model, tasks, self.answers, temperature) for name, tasks in sets.items()}
 
 
@@ -68,8 +68,8 @@ def open_setting(family: str, work: LanguageModelWork, seed: int, device: str, p
     if parameters:
         load_parameters(model, parameters_of(parameters))
     pool = prompted_tasks(family, "train", work.pool)
-    held_out = prompted_tasks(family, cast("Split", work.split), work.judged)
-    return Setting(model, pool, held_out, answer_tokens(family, pool[0].mdp.actions[:-1]), work.judged)
+    held_out = prompted_tasks(family, cast("Split", work.split), work.evaluated)
+    return Setting(model, pool, held_out, answer_tokens(family, pool[0].mdp.actions[:-1]), work.evaluated)
 
 
 def parameters_text(model: Any) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from creditflow.wrappers.credit.base import Aggregation
 
@@ -79,7 +79,7 @@ class LanguageModelWork:
         families: names of the task families.
         seeds: training runs per method.
         pool: number of training tasks, for demonstrations and reinforcement learning.
-        judged: number of evaluated tasks, of the pool and of the held-out split each.
+        evaluated: number of evaluated tasks, of the pool and of the held-out split each.
         split: the held-out split: "valid" while settings are chosen, "test" for the final run.
         warm_up: by family, size of the warm-up, with as many steps as lead to 20 to 40 % success.
         learning, one_step: sizes of the parts.
@@ -90,13 +90,17 @@ class LanguageModelWork:
     families: tuple[str, ...]
     seeds: int
     pool: int
-    judged: int
+    evaluated: int
     split: str
     warm_up: Mapping[str, WarmUpWork]
     learning: LearningWork
     one_step: OneStepWork
     methods: tuple[str, ...]
     controls: tuple[str, ...] = ("flipped(oracle_adv)", "shuffled(oracle_adv)")
+
+    def to_json(self) -> dict[str, Any]:
+        """The sizes as result files store them, where ``evaluated`` has the key "judged"."""
+        return {"judged" if name == "evaluated" else name: value for name, value in asdict(self).items()}
 
 
 METHODS: Final = (
@@ -125,7 +129,7 @@ LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
             families=("sokoban", "pits"),
             seeds=10,
             pool=256,
-            judged=48,
+            evaluated=48,
             split="test",
             warm_up={"sokoban": WarmUpWork(1000, 0.5, 90), "pits": WarmUpWork(1000, 0.5, 60)},
             learning=LearningWork(iterations=80, tasks=8, size=4, lr=5e-4, points=5),
@@ -136,7 +140,7 @@ LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
             families=("pits",),
             seeds=2,
             pool=8,
-            judged=4,
+            evaluated=4,
             split="valid",
             warm_up={"pits": WarmUpWork(16, 0.5, 8), "sokoban": WarmUpWork(16, 0.5, 8)},
             learning=LearningWork(iterations=4, tasks=2, size=4, lr=1e-3, points=2),

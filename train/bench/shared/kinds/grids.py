@@ -1,8 +1,8 @@
 """Grids for which no scheme was designed: misleading shortcuts, graded exits, and solutions of dozens of turns.
 
 ``trapdoors``: every shortest path leads through a cell in which most episodes fail, and there is a longer path around it. The
-most likely single result of entering it is to pass, so distances count it as passable, and after one lucky rollout so does a
-group's observed graph. ``graded``: two exits end the episode with a lower score than the goal. ``long``: walls and pits on a
+most likely single result of entering it is to pass, so distances count it as passable, and so does a group's observed graph
+after one rollout that passed. ``graded``: two exits end the episode with a lower score than the goal. ``long``: walls and pits on a
 grid four times as large, with three times as many turns.
 """
 

@@ -1,4 +1,4 @@
-"""All situations of one task, reached through snapshots of any deterministic environment."""
+"""All states of one task, enumerated through snapshots of any deterministic environment."""
 
 from __future__ import annotations
 
@@ -13,13 +13,21 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, OracleLimitError, short_repr
 from creditflow.envs.tasks import Task
 
-__all__ = ["Name", "Prompt", "Result", "Situation", "Walk"]
+__all__ = ["Prompt", "Result", "StateEnumeration", "StateIdentity", "Visit"]
 
 Prompt = Callable[[Any, dict[str, Any], int], NDArray[np.int32]]
 
 
-class Name(NamedTuple):
-    """What makes two situations one state."""
+class StateIdentity(NamedTuple):
+    """What a state is to a policy that reads prompts; snapshots that agree in all of it are one state.
+
+    Attributes:
+        state_key: state key of the environment.
+        observation: text of the observation.
+        memory: the environment's ``observation_memory``, on which later observations depend.
+        prompt: bytes of the prompt's token ids.
+        end: "" for an acting state; "task" or "format", the reason why the episode ended.
+    """
 
     state_key: str
     observation: str
@@ -28,26 +36,26 @@ class Name(NamedTuple):
     end: str
 
 
-Result = tuple[Name, float | None, bool]
+Result = tuple[StateIdentity, float | None, bool]
 
 
-class Situation(NamedTuple):
-    """One way to reach a state, with the fewest turns: its snapshot, info and prompt."""
+class Visit(NamedTuple):
+    """The first visit of a state, with the fewest turns: snapshot, info, and the prompt's token ids, int32 (L,)."""
 
     snapshot: str
     info: dict[str, Any]
     prompt: NDArray[np.int32]
 
 
-class Walk:
-    """All states within the turn limit, and the results of admissible actions and of the invalid one, "", in each.
+class StateEnumeration:
+    """All states that can be reached within the turn limit, and the results of admissible actions and of the invalid one, "", in each.
 
     Args:
         env: plays the task; it is reset.
-        task: task to walk through.
+        task: task to enumerate.
         prompt: the prompt for an observation and its info after a number of turns.
         invalid_ends: whether the invalid action ends the episode.
-        max_states: most acting states.
+        max_states: maximum number of acting states.
 
     Raises:
         ConfigError: the environment does not accept its own actions as texts.
@@ -63,8 +71,8 @@ class Walk:
         self, env: AgentEnv[Any, Any, Any], task: Task, prompt: Prompt, *, invalid_ends: bool, max_states: int
     ) -> None:
         self.env, self.prompt, self.invalid_ends = env, prompt, invalid_ends
-        self.found: dict[Name, Situation] = {}
-        self.results: dict[Name, dict[str, Result]] = {}
+        self.found: dict[StateIdentity, Visit] = {}
+        self.results: dict[StateIdentity, dict[str, Result]] = {}
         self.start = self._visit(*env.reset(options={"task": dict(task.content)}), 0)
         depths = {self.start: 0}
         queue = deque([self.start])
@@ -83,10 +91,10 @@ class Walk:
                     f"task {task.task_id}: more than {max_states} states can be reached; raise the limit (--max-states)"
                 )
 
-    def _actions(self, name: Name) -> tuple[str, ...]:
+    def _actions(self, name: StateIdentity) -> tuple[str, ...]:
         return (*self.found[name].info["admissible_actions"], "")
 
-    def _step(self, name: Name, action: str, turns: int) -> Result:
+    def _step(self, name: StateIdentity, action: str, turns: int) -> Result:
         env = self.env
         env.set_state(self.found[name].snapshot)
         observation, _, terminated, _, info = env.step(action)
@@ -100,13 +108,13 @@ class Walk:
         after = self._visit(observation, info, turns + 1, "task" if terminated else "")
         return after, float(info["score"]) if terminated else None, bool(info["success"])
 
-    def _visit(self, observation: Any, info: dict[str, Any], turns: int, end: str = "") -> Name:
+    def _visit(self, observation: Any, info: dict[str, Any], turns: int, end: str = "") -> StateIdentity:
         if end:
-            name = Name(info["state_key"], "", "", b"", end)
-            self.found.setdefault(name, Situation("", info, np.zeros(0, np.int32)))
+            name = StateIdentity(info["state_key"], "", "", b"", end)
+            self.found.setdefault(name, Visit("", info, np.zeros(0, np.int32)))
             return name
         prompt = self.prompt(observation, info, turns)
-        name = Name(info["state_key"], observation, self.env.observation_memory, prompt.tobytes(), "")
+        name = StateIdentity(info["state_key"], observation, self.env.observation_memory, prompt.tobytes(), "")
         if name not in self.found:
-            self.found[name] = Situation(self.env.get_state(), info, prompt)
+            self.found[name] = Visit(self.env.get_state(), info, prompt)
         return name
