@@ -85,9 +85,7 @@ def update_policy(
             if not trained.rows and critic is None:
                 continue
             num_value_targets = 0 if critic is None else count_value_targets(minibatch.rows)
-            optimizer.zero_grad(set_to_none=True)
-            metrics = learner.gradient(trained, minibatch, num_value_targets, summary.steps)
-            sum_gradients(optimizer, world)
+            metrics = learner.gradient(optimizer, trained, minibatch, num_value_targets, summary.steps)
             if trained.rows:
                 metrics["grad_norm"] = clip_gradient(model, config.optimizer.grad_clip)
                 summary.add_policy_step(metrics, trained.tokens)
@@ -130,16 +128,20 @@ class _Learner:
         every_row = self.shared or bool(loss.entropy_weight or (loss.kl_weight and loss.kl_in == "loss"))
         return minibatch.select([i for i, row in enumerate(minibatch.rows) if every_row or row.advantage.any()])
 
-    def gradient(self, trained: Minibatch, minibatch: Minibatch, num_value_targets: int, step: int) -> dict[str, float]:
-        """Forward and backward of policy and critic over this rank's rows; returns the metrics of all ranks.
+    def gradient(
+        self, optimizer: Any, trained: Minibatch, minibatch: Minibatch, num_value_targets: int, step: int
+    ) -> dict[str, float]:
+        """Forward and backward of policy and critic over the rows of all ranks; returns their metrics.
 
         Raises:
             DivergedError: a loss is not finite in some rank.
         """
         world = self.world
+        optimizer.zero_grad(set_to_none=True)
         metrics = world.diverge_together(lambda: self._policy_gradient(own_rows(trained), num_value_targets, step))
         maxima: dict[str, float] = {name: metrics.pop(name) for name in FIRST_STEP_MAXIMA if name in metrics}
         metrics |= self._critic_gradient(minibatch, num_value_targets)
+        sum_gradients(optimizer, world)
         return world.total(metrics) | world.largest(maxima)
 
     def _policy_gradient(self, minibatch: Minibatch, num_value_targets: int, step: int) -> dict[str, float]:

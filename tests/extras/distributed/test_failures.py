@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import torch
@@ -93,20 +93,23 @@ CASES: dict[str, tuple[Fault, str, str]] = {
 }
 
 
+EVERY_ROW: Final = "update.loss.entropy_weight=0.01"  # is computed, also without advantage
+
+
 @pytest.mark.parametrize("shard", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_the_reason_reaches_the_other_rank_and_the_run_resumes_bit_equal(
     config: dict[str, Any], tmp_path: Path, case: str, shard: bool
 ) -> None:
     fault, error, message = CASES[case]
-    values(train_in_ranks(2, config, f"out={tmp_path}/whole", shard=shard))
-    first, second = train_with(fault, config, f"out={tmp_path}/cut", shard=shard)
+    values(train_in_ranks(2, config, f"out={tmp_path}/whole", EVERY_ROW, shard=shard))
+    first, second = train_with(fault, config, f"out={tmp_path}/cut", EVERY_ROW, shard=shard)
     assert first.error == "RankFailedError"
     assert message in first.message
     assert second.error == error
     assert second.killed_by == (signal.SIGKILL if case == "killed" else 0)
     assert latest(tmp_path / "cut") == "rl-0000001"
-    values(train_in_ranks(2, config, f"out={tmp_path}/cut", shard=shard, resume=True))
+    values(train_in_ranks(2, config, f"out={tmp_path}/cut", EVERY_ROW, shard=shard, resume=True))
     assert latest(tmp_path / "cut") == "rl-0000002"
     assert largest_difference(tmp_path / "whole", tmp_path / "cut") == 0.0
     assert metrics(tmp_path / "whole") == metrics(tmp_path / "cut")
@@ -116,7 +119,7 @@ def test_the_reason_reaches_the_other_rank_and_the_run_resumes_bit_equal(
 def test_a_loss_that_is_not_finite_in_one_rank_stops_all_and_the_state_before_is_saved(
     config: dict[str, Any], tmp_path: Path, shard: bool
 ) -> None:
-    outcomes = train_with(not_finite, config, "update.batch_tokens=40", "update.loss.entropy_weight=0.01", shard=shard)
+    outcomes = train_with(not_finite, config, "update.batch_tokens=40", EVERY_ROW, shard=shard)
     assert [one.error for one in outcomes] == ["DivergedError"] * 2
     assert all("the loss is nan" in one.message for one in outcomes)
     run = Path(config["out"])
