@@ -96,7 +96,7 @@ class Trainer:
         if checkpoint is not None:
             self._load(checkpoint)
         else:
-            world.first_does(lambda: init_run_folder(self.folder, settings, self.tokenizer))
+            world.run_on_first(lambda: init_run_folder(self.folder, settings, self.tokenizer))
             self.tokenizer = load_run_tokenizer(self.folder)
         self.logger = open_logger(self.folder, settings.log, self.progress, checkpoint, stream, world)
 
@@ -129,7 +129,7 @@ class Trainer:
                 results["after_rl"] = self.evaluate_panel(self.settings.evaluation.panel, "valid", total)
             results["final"] = self.evaluate_panel(self.settings.evaluation.final_panel, "final", total)
             model, critic = whole_modules(self.model, self.critic, self.world)
-            self.world.first_does(partial(export_run, self.folder, model, self.tokenizer, self.settings, critic))
+            self.world.run_on_first(partial(export_run, self.folder, model, self.tokenizer, self.settings, critic))
         except DivergedError as error:
             modules = self._trained_modules()
             path = save_diverged_state(self.folder, self.progress, modules, self.optimizer, error, self.world)

@@ -62,7 +62,7 @@ class Batcher(Generic[RequestT, ResponseT]):
 
     def state(self) -> dict[str, int]:
         """What a server reports of its queue: the numbers of items that are pending, were served, or were rejected."""
-        return {"pending": self.pending, "served": self.served, "refused": self.rejected}
+        return {"pending": self.pending, "served": self.served, "rejected": self.rejected}
 
     async def stop(self) -> None:
         """Stop processing."""

@@ -90,7 +90,10 @@ class JudgeAnnotator(TurnAnnotator):
         client: JsonClient | None = None,
     ) -> None:
         if workers < 1 or context_turns < 0 or max_chars < 1:
-            raise ConfigError("judge: workers and max_chars must be at least 1, context_turns not negative")
+            raise ConfigError(
+                "judge: workers and max_chars must be at least 1, context_turns not negative; got "
+                f"{workers}, {max_chars}, {context_turns}"
+            )
         self._workers, self._context_turns, self._max_chars = workers, context_turns, max_chars
         digest = blake2b(INSTRUCTION.encode(), digest_size=8).hexdigest()
         self.provenance = Provenance(

@@ -61,7 +61,7 @@ class OracleAnnotator(EpisodeAnnotator):
         )
 
 
-def make(argument: str, context: Context) -> OracleAnnotator:  # noqa: ARG001 - the registry refuses an argument
+def make(argument: str, context: Context) -> OracleAnnotator:  # noqa: ARG001 - the registry rejects an argument
     """The annotator ``oracle``."""
     settings_of("oracle", context, {})
     return OracleAnnotator(context.environment("oracle"), context.options)

@@ -118,7 +118,7 @@ class RubricAnnotator(TurnAnnotator):
         client: JsonClient | None = None,
     ) -> None:
         if workers < 1 or max_chars < 1:
-            raise ConfigError("rubric: workers and max_chars must be at least 1")
+            raise ConfigError(f"rubric: workers and max_chars must be at least 1, got {workers} and {max_chars}")
         self._workers, self._max_chars, self._field = workers, max_chars, field
         digest = blake2b(INSTRUCTION.encode(), digest_size=8).hexdigest()
         self.provenance = Provenance(

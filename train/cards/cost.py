@@ -37,7 +37,7 @@ MEASURED_VARIANTS: Final = ("grouptd_base", "grouptd_relative_pooled")
 def measured_costs(names: Sequence[str] = ()) -> dict[str, float]:
     """By scheme, milliseconds of processor time for 1000 turns, the arrays of the groups included: the minimum of five rounds.
 
-    Every round times each scheme once, so that a busy machine slows all of them alike.
+    Every round times each scheme once, so that other load on the machine slows all of them alike.
 
     Args:
         names: names of schemes and variants of grouptd; all by default.
@@ -73,13 +73,13 @@ def random_rollouts() -> tuple[Group, ...]:
 def _group(rng: np.random.Generator, name: str, annotations: Sequence[str]) -> Group:
     members = []
     for i in range(SIZE):
-        walk, named = rng.integers(0, STATES, TURNS + 1).tolist(), rng.integers(0, ENTITIES, TURNS + 1).tolist()
+        states, named = rng.integers(0, STATES, TURNS + 1).tolist(), rng.integers(0, ENTITIES, TURNS + 1).tolist()
         numbers = rng.uniform(0.1, 0.9, (len(annotations), TURNS + 1))
         won = bool(rng.random() < 0.4)
         turns = tuple(
             Turn(
-                f"{walk[t]}", f"go {walk[t + 1]}", f"{walk[t + 1]}", reward=float(won and t == TURNS - 1),
-                effective=walk[t] != walk[t + 1], observation=f"saw entity {named[t]}", thought=f"entity {named[t + 1]}",
+                f"{states[t]}", f"go {states[t + 1]}", f"{states[t + 1]}", reward=float(won and t == TURNS - 1),
+                effective=states[t] != states[t + 1], observation=f"saw entity {named[t]}", thought=f"entity {named[t + 1]}",
                 queries=(f"word{t}",), doc_ids=(f"d{named[t]}",), values=_values(annotations, numbers, t),
             )
             for t in range(TURNS)
@@ -93,7 +93,7 @@ def _group(rng: np.random.Generator, name: str, annotations: Sequence[str]) -> G
         )
         reason = "success" if won else "failed"
         members.append(
-            Trajectory(f"{i}", name, name, turns, won, float(won), reason, f"{walk[-1]}", tokens=tokens)  # type: ignore[arg-type]  # one of the stop reasons
+            Trajectory(f"{i}", name, name, turns, won, float(won), reason, f"{states[-1]}", tokens=tokens)  # type: ignore[arg-type]  # one of the stop reasons
         )
     return Group(tuple(members), _task())
 

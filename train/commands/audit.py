@@ -5,7 +5,7 @@ creditflow audit --json rollouts.jsonl.gz --out audit.json
 creditflow audit --batch 16 rollouts.jsonl
 
 The last part recommends a scheme by rules that were fitted to runs of the benchmark and evaluated on suites left out; it says how
-much they are worth, and in which measured settings logs looked most like this one.
+their regret compares with always taking one scheme, and which measured settings have the most similar logs.
 """
 
 from __future__ import annotations

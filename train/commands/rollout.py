@@ -5,7 +5,7 @@
 Groups are written to OUT.partial as they finish; OUT appears when it is complete. After an interruption the same
 command with --resume continues where it stopped and gives the same file; a larger --limit adds tasks to a log. Every
 trajectory contains the settings of its run (environment and its options, agent, seed, versions, …), and --resume is
-refused under any others.
+rejected under any others.
 
 --workers N plays on N processes, --ray ADDRESS on N actors of a running Ray cluster. The file is the same as from one
 process, in the same order; the task of a lost worker is played again.

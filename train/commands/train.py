@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     settings = load_settings(source, tuple(overrides))
     with joined(settings.distributed) as world:
         if args.dry_run:
-            world.first_does(lambda: describe(settings))
+            world.run_on_first(lambda: describe(settings))
         else:
             with _claimed_once(settings, args, world):
                 Trainer(settings, resume=args.resume is not None, world=world).run()

@@ -23,7 +23,7 @@ from creditflow.envs.files.appended import read_appended
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json_lines
 from creditflow.train.bench.jobs import begin_worker
-from creditflow.train.credit_set.continuation import State, StateWalker, unlimited_env
+from creditflow.train.credit_set.continuation import LazyStateGraph, State, unlimited_env
 from creditflow.train.credit_set.reading import FORMAT, header_settings, read_header
 from creditflow.train.credit_set.records import states_of, turn_record
 from creditflow.train.credit_set.settings import PANEL, RECORD_VERSION, SETTINGS, BuildSettings
@@ -51,20 +51,20 @@ def records_of_task(settings: BuildSettings, env: str, number: int) -> list[dict
     """
     player, of_env = _player(env, settings.policies, settings.seed), SETTINGS[env]
     task, replica = player.task(number)
-    walker = StateWalker(_walker_env(env), task)
+    graph = LazyStateGraph(_graph_env(env), task)
     exact = exact_values(env, task, of_env.max_steps, of_env.noise) if settings.exact else None
-    values = exact or ForkedValues(walker, of_env.noise, settings.forks)
+    values = exact or ForkedValues(graph, of_env.noise, settings.forks)
     records = []
     for policy in player.policies:
         turns = player.play(task, replica, policy)
-        states, name = states_of(walker, turns), f"{task.task_id}#{replica}/{policy}"
-        usable = [turn for turn in turns if _is_usable(walker, states[turn.index], turn, of_env.max_steps)]
+        states, name = states_of(graph, turns), f"{task.task_id}#{replica}/{policy}"
+        usable = [turn for turn in turns if _is_usable(graph, states[turn.index], turn, of_env.max_steps)]
         order = episode_rng(settings.seed, 0, name, 0).permutation(len(usable)).tolist()
         for i in sorted(order[: settings.turns_per_episode]):
             turn, turn_id = usable[i], f"{name}/{usable[i].index}"
             left = of_env.max_steps - turn.index
             record = turn_record(
-                walker, values, states[turn.index], turn, left,
+                graph, values, states[turn.index], turn, left,
                 turn_id=turn_id, alternatives=settings.alternatives, seed=settings.seed,
             )  # fmt: skip
             facts = {
@@ -76,9 +76,9 @@ def records_of_task(settings: BuildSettings, env: str, number: int) -> list[dict
     return records
 
 
-def _is_usable(walker: StateWalker, state: State, turn: PlayedTurn, max_steps: int) -> bool:
+def _is_usable(graph: LazyStateGraph, state: State, turn: PlayedTurn, max_steps: int) -> bool:
     """Whether there was another action and success was still within reach; otherwise no action can differ in value."""
-    return bool(set(turn.actions) - {turn.action}) and walker.distance(state) <= max_steps - turn.index
+    return bool(set(turn.actions) - {turn.action}) and graph.distance(state) <= max_steps - turn.index
 
 
 @lru_cache(maxsize=8)
@@ -87,7 +87,7 @@ def _player(env: str, policies: tuple[str, ...], seed: int) -> Player:
 
 
 @lru_cache(maxsize=8)
-def _walker_env(env: str) -> AgentEnv[Any, Any, Any]:
+def _graph_env(env: str) -> AgentEnv[Any, Any, Any]:
     return unlimited_env(env, PANEL)
 
 

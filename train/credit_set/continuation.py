@@ -18,7 +18,7 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.registration import make
 from creditflow.envs.tasks import Task
 
-__all__ = ["NO_LIMIT", "Outcomes", "State", "StateWalker", "unlimited_env"]
+__all__ = ["NO_LIMIT", "LazyStateGraph", "Outcomes", "State", "unlimited_env"]
 
 NO_LIMIT: Final = 10**6
 
@@ -61,15 +61,15 @@ class Outcomes(NamedTuple):
 
 
 def unlimited_env(name: str, panel: str) -> AgentEnv[Any, Any, Any]:
-    """Make an environment without a turn limit, for ``StateWalker``."""
+    """Make an environment without a turn limit, for ``LazyStateGraph``."""
     return cast("AgentEnv[Any, Any, Any]", make(name, panel=panel, max_steps=NO_LIMIT).unwrapped)
 
 
-class StateWalker:
+class LazyStateGraph:
     """The state graph of one task, which grows as continuations visit new states.
 
     Args:
-        env: an environment of ``unlimited_env``; a new walker on it invalidates the earlier one.
+        env: an environment of ``unlimited_env``; a new graph on it invalidates the earlier one.
         task: the task.
 
     Raises:
@@ -123,10 +123,10 @@ class StateWalker:
             rng: source of randomness; two numbers are drawn per continuation and turn left.
         """
         draws = rng.random((count, left, 2)).tolist()
-        ends = [self._walk(state, noise, numbers) for numbers in draws]
+        ends = [self._continue(state, noise, numbers) for numbers in draws]
         return Outcomes(np.array([end.success for end in ends], np.bool_), np.array([end.score for end in ends]))
 
-    def _walk(self, state: State, noise: float, numbers: list[list[float]]) -> State:
+    def _continue(self, state: State, noise: float, numbers: list[list[float]]) -> State:
         for coin, place in numbers:
             if state.over:
                 break

@@ -39,14 +39,14 @@ class ValuedAction:
 
     Attributes:
         text: the action.
-        q, error: Q^π and its standard error (0.0: exact).
+        q, standard_error: Q^π and its standard error (0.0: exact).
         halves: Q^π estimated from each half of the continuations.
         distance: the oracle's distance after the action; inf in a dead state.
     """
 
     text: str
     q: float
-    error: float
+    standard_error: float
     halves: tuple[float, float]
     distance: float
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import DataError
-from creditflow.train.credit_set.continuation import State, StateWalker
+from creditflow.train.credit_set.continuation import LazyStateGraph, State
 from creditflow.train.credit_set.turns import PlayedTurn
 from creditflow.train.credit_set.values import Estimate, ExactValues, ForkedValues
 from creditflow.train.rollout.play import episode_rng
@@ -19,13 +19,13 @@ __all__ = ["choose_alternatives", "states_of", "turn_record"]
 DIGITS: Final = 6  # decimal places of every number
 
 
-def states_of(walker: StateWalker, turns: Sequence[PlayedTurn]) -> list[State]:
+def states_of(graph: LazyStateGraph, turns: Sequence[PlayedTurn]) -> list[State]:
     """The states before the turns of an episode.
 
     Raises:
         DataError: a state's admissible actions are not those of the episode.
     """
-    states, state = list[State](), walker.start
+    states, state = list[State](), graph.start
     for turn in turns:
         if state.actions != turn.actions:
             raise DataError(
@@ -33,15 +33,15 @@ def states_of(walker: StateWalker, turns: Sequence[PlayedTurn]) -> list[State]:
                 "the recorded ones; the environment is not deterministic"
             )
         states.append(state)
-        state = walker.step(state, turn.action)
+        state = graph.step(state, turn.action)
     return states
 
 
 def choose_alternatives(
-    walker: StateWalker, state: State, action: str, count: int, rng: np.random.Generator
+    graph: LazyStateGraph, state: State, action: str, count: int, rng: np.random.Generator
 ) -> list[str]:
     """At most ``count`` other admissible actions than ``action``, sorted: an optimal one if there is any, the rest at random."""
-    best = [text for text in walker.best(state) if text != action and text in state.actions]
+    best = [text for text in graph.best(state) if text != action and text in state.actions]
     chosen = [best[int(rng.integers(len(best)))]] if best else []
     others = [text for text in state.actions if text != action and text not in chosen]
     chosen += [others[i] for i in rng.permutation(len(others))[: count - len(chosen)].tolist()]
@@ -49,13 +49,13 @@ def choose_alternatives(
 
 
 def turn_record(
-    walker: StateWalker, values: ExactValues | ForkedValues, state: State, turn: PlayedTurn, left: int, *,
+    graph: LazyStateGraph, values: ExactValues | ForkedValues, state: State, turn: PlayedTurn, left: int, *,
     turn_id: str, alternatives: int, seed: int,
 ) -> dict[str, Any]:  # fmt: skip
     """The fields of one turn that depend on its state; ``assets/credit_set/README.md`` defines them.
 
     Args:
-        walker: the state graph of the task.
+        graph: the state graph of the task.
         values: the values of its states.
         state: the state before the turn.
         turn: the turn.
@@ -70,12 +70,12 @@ def turn_record(
 
     def valued(action: str) -> tuple[Estimate, dict[str, Any]]:
         estimate = values.action(state, action, left, rng(f"action {action}"))
-        after = walker.distance(walker.step(state, action))
+        after = graph.distance(graph.step(state, action))
         return estimate, {"action": action, **_fields("q", estimate), "distance_after": _finite(after)}
 
     v = values.state(state, left, rng("state"))
     q, taken = valued(turn.action)
-    others = choose_alternatives(walker, state, turn.action, alternatives, rng("alternatives"))
+    others = choose_alternatives(graph, state, turn.action, alternatives, rng("alternatives"))
     return {
         **taken,
         "response": turn.response,
@@ -83,8 +83,8 @@ def turn_record(
         "admissible": len(state.actions),
         **_fields("v", v),
         "advantage": round(q.mean - v.mean, DIGITS),
-        "advantage_error": round(math.hypot(q.error, v.error), DIGITS),
-        "distance": _finite(walker.distance(state)),
+        "advantage_error": round(math.hypot(q.standard_error, v.standard_error), DIGITS),
+        "distance": _finite(graph.distance(state)),
         "alternatives": [valued(action)[1] for action in others],
     }
 
@@ -92,7 +92,7 @@ def turn_record(
 def _fields(name: str, estimate: Estimate) -> dict[str, Any]:
     return {
         name: round(estimate.mean, DIGITS),
-        f"{name}_error": round(estimate.error, DIGITS),
+        f"{name}_error": round(estimate.standard_error, DIGITS),
         f"{name}_interval": [round(estimate.low, DIGITS), round(estimate.high, DIGITS)],
         f"{name}_halves": [round(half, DIGITS) for half in estimate.halves],
         f"{name}_score": round(estimate.score, DIGITS),

@@ -55,7 +55,7 @@ class _Truth(NamedTuple):
 def _truth(turns: Sequence[CreditTurn]) -> _Truth:
     q = np.array([turn.taken.q for turn in turns])
     advantage = q - [turn.v for turn in turns]
-    error = np.hypot([turn.taken.error for turn in turns], [turn.v_error for turn in turns])
+    error = np.hypot([turn.taken.standard_error for turn in turns], [turn.v_error for turn in turns])
     beyond = np.abs(advantage) > np.maximum(THRESHOLD, SIGNIFICANT * error)
     pairs, weight = [], []
     for number, turn in enumerate(turns):
@@ -63,7 +63,9 @@ def _truth(turns: Sequence[CreditTurn]) -> _Truth:
         for i, one in enumerate(actions):
             for j, other in enumerate(actions[:i]):
                 difference = one.q - other.q
-                if abs(difference) > max(TOLERANCE, SIGNIFICANT * float(np.hypot(one.error, other.error))):
+                if abs(difference) > max(
+                    TOLERANCE, SIGNIFICANT * float(np.hypot(one.standard_error, other.standard_error))
+                ):
                     pairs.append((number, i, j) if difference > 0 else (number, j, i))
                     weight.append(abs(difference))
     tasks = sorted({turn.task_id for turn in turns})

@@ -18,7 +18,7 @@ from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.policies import noisy_expert
 from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
 from creditflow.train.bench.exact.values import evaluate
-from creditflow.train.credit_set.continuation import Outcomes, State, StateWalker
+from creditflow.train.credit_set.continuation import LazyStateGraph, Outcomes, State
 from creditflow.train.statistics import wilson_interval
 
 __all__ = ["Estimate", "ExactValues", "ForkedValues", "exact_values"]
@@ -30,14 +30,14 @@ class Estimate:
 
     Attributes:
         mean: the value, or the fraction of continuations that succeeded.
-        error: standard error; 0.0 if the value is exact.
+        standard_error: standard error; 0.0 if the value is exact.
         low, high: 95 % interval (Wilson); both equal the value if it is exact.
         halves: fractions in the first and in the second half of the continuations.
         score: mean score.
     """
 
     mean: float
-    error: float
+    standard_error: float
     low: float
     high: float
     halves: tuple[float, float]
@@ -70,23 +70,23 @@ class ForkedValues:
     """Estimates from continuations.
 
     Args:
-        walker: the state graph of the task.
+        graph: the state graph of the task.
         noise: noise of the continuation policy.
         forks: K, number of continuations per estimate.
     """
 
     kind = "forked"
 
-    def __init__(self, walker: StateWalker, noise: float, forks: int) -> None:
-        self._walker, self._noise, self.forks = walker, noise, forks
+    def __init__(self, graph: LazyStateGraph, noise: float, forks: int) -> None:
+        self._graph, self._noise, self.forks = graph, noise, forks
 
     def state(self, state: State, left: int, rng: np.random.Generator) -> Estimate:
         """V with ``left`` turns left."""
-        return Estimate.forked(self._walker.continuations(state, left, self._noise, self.forks, rng))
+        return Estimate.forked(self._graph.continuations(state, left, self._noise, self.forks, rng))
 
     def action(self, state: State, action: str, left: int, rng: np.random.Generator) -> Estimate:
         """Q with ``left`` turns left, that of the action included."""
-        return self.state(self._walker.step(state, action), left - 1, rng)
+        return self.state(self._graph.step(state, action), left - 1, rng)
 
 
 class ExactValues:

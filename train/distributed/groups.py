@@ -76,7 +76,7 @@ class SharedEngine:
         if world.alone:
             return self._engine.play(agent, tasks, seed=seed, iteration=iteration, trial=trial)
         try:
-            groups = self._engine.play(agent, world.share(tasks), seed=seed, iteration=iteration, trial=trial)
+            groups = self._engine.play(agent, world.own_part(tasks), seed=seed, iteration=iteration, trial=trial)
         except NoGroupError:
             groups = []
         found = [

@@ -121,12 +121,12 @@ class _Notices:
             found = _poll(self._reason, ANSWER_SECONDS)
             if found:
                 return found
-            silent = [rank for rank in range(self._size) if not self._store.check([f"answer/{rank}"])]
+            unresponsive = [rank for rank in range(self._size) if not self._store.check([f"answer/{rank}"])]
         except RuntimeError:
             return "the store of torchrun does not answer: its process or machine is gone"
-        if not silent:
+        if not unresponsive:
             return ""
-        ranks = ", ".join(map(str, silent))
+        ranks = ", ".join(map(str, unresponsive))
         return f"rank {ranks} ended without a reason (killed, or out of memory?)"
 
     def _reason(self) -> str:

@@ -17,7 +17,7 @@ from creditflow.train.policy.minibatches import Minibatch
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.samples import Row
 
-__all__ = ["RemoteRow", "own_rows", "renumbered", "share_rows"]
+__all__ = ["RemoteRow", "gather_rows", "own_rows", "renumbered"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +25,7 @@ class RemoteRow(Row):
     """A row of another rank: its length, turns, and whether it has advantages and value targets, but no tokens."""
 
 
-def share_rows(rows: Sequence[Row], logprobs: OldLogprobs, world: World) -> tuple[Sequence[Row], OldLogprobs]:
+def gather_rows(rows: Sequence[Row], logprobs: OldLogprobs, world: World) -> tuple[Sequence[Row], OldLogprobs]:
     """The rows of all ranks in the order of trajectories, and log-probabilities that are None for remote rows.
 
     Args:
@@ -37,17 +37,17 @@ def share_rows(rows: Sequence[Row], logprobs: OldLogprobs, world: World) -> tupl
         return rows, logprobs
     known = (logprobs.old, logprobs.reference, logprobs.nuclei)
     flags = [one is not None for one in known]
-    told = world.gather([flags, [_description(row) for row in rows]])
+    gathered = world.gather([flags, [_description(row) for row in rows]])
     # (trajectory, turn) → the row and its index among this rank's rows
     found: dict[tuple[int, int], tuple[Row, int]] = {}
-    for rank, (_, descriptions) in enumerate(told):
+    for rank, (_, descriptions) in enumerate(gathered):
         own = rank == world.rank
         for index, one in enumerate(descriptions):
             found[one[0], one[1]] = (rows[index], index) if own else (_remote(one), -1)
     ordered = [found[key] for key in sorted(found)]
 
     def aligned(own: list[Any] | None, which: int) -> list[Any] | None:
-        if not any(one[0][which] for one in told):
+        if not any(one[0][which] for one in gathered):
             return None
         return [None if own is None or i < 0 else own[i] for _, i in ordered]
 

@@ -1,7 +1,7 @@
-"""The ranks of a run, and what they tell each other.
+"""The ranks of a run, and their collective operations.
 
-Light values travel as JSON, which needs no pickle and repeats every float exactly; tensors are summed by ``torch``. Every
-method is called by all ranks in the same order. Alone, a method returns what it was given.
+Small values are exchanged as JSON, which needs no pickle and repeats every float exactly; tensors are summed by ``torch``. Every
+method is called by all ranks in the same order. With one rank, a method returns what it was given.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class World:
         """Whether there is no other rank."""
         return self.size == 1
 
-    def share(self, items: Sequence[T]) -> list[T]:
+    def own_part(self, items: Sequence[T]) -> list[T]:
         """The items of this rank: every ``size``-th one."""
         return list(items) if self.alone else list(items[self.rank :: self.size])
 
@@ -76,10 +76,10 @@ class World:
         return sum(self.gather(own))
 
     def wait(self) -> None:
-        """Wait until every rank is here."""
+        """Wait until every rank has called this method."""
         self.gather(None)
 
-    def first_does(self, action: Callable[[], Any]) -> None:
+    def run_on_first(self, action: Callable[[], Any]) -> None:
         """Run an action in the first rank; the others wait for its end."""
         if self.first:
             action()

@@ -138,7 +138,7 @@ def sft_step(
     """
     device = next(model.parameters()).device
     total = float(sum(row.advantage.sum() for row in rows))
-    own, own_loss = world.share(rows), 0.0
+    own, own_loss = world.own_part(rows), 0.0
     model.train()
     set_learning_rate(optimizer, lr)
     optimizer.zero_grad(set_to_none=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.train.distributed.gradients import sum_gradients
-from creditflow.train.distributed.rows import own_rows, share_rows
+from creditflow.train.distributed.rows import gather_rows, own_rows
 from creditflow.train.distributed.sharding import equal_passes, run_whole
 from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.batching import MicroBatch, batches_of
@@ -73,7 +73,7 @@ def update_policy(
     Raises:
         DivergedError: a loss or gradient is not finite; the weights are those before that step.
     """
-    rows, logprobs = share_rows(rows, logprobs, world)
+    rows, logprobs = gather_rows(rows, logprobs, world)
     learner = _Learner(model, config, temperature, precision, truncation, critic, world)
     kl_in_loss = bool(config.loss.kl_weight) and config.loss.kl_in == "loss" and logprobs.reference is not None
     summary = UpdateSummary(kl_in_loss=kl_in_loss, has_critic=critic is not None)

@@ -84,7 +84,7 @@ def _play(engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], world: Wor
     error: NoGroupError | None = None
     played: list[Group] = []
     try:
-        played = engine.play(agent, world.share(tasks), **options)
+        played = engine.play(agent, world.own_part(tasks), **options)
     except NoGroupError as own:
         error = own
     if not world.count(len(played)):

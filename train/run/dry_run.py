@@ -25,7 +25,7 @@ from creditflow.envs.tasks import Task
 from creditflow.train.annotate.registry import ANNOTATORS
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.run.assemble import group_env_factory, make_policy, needs_texts, panel_tasks, training_tasks
-from creditflow.train.run.memory.sizes import ModelSizes, known_sizes
+from creditflow.train.run.memory.sizes import FAMILIES, KNOWN, ModelSizes, known_sizes
 from creditflow.train.run.memory.table import memory_table
 from creditflow.train.run.scheme import make_scheme
 from creditflow.train.settings.reading import to_plain_data
@@ -57,7 +57,9 @@ def describe(settings: TrainConfig) -> None:
     _smoke_rollout(settings, scheme, tasks[0])
     model, sizes = _model(settings, tasks)
     memory = (
-        memory_table(sizes, settings) if sizes is not None else "memory: the sizes of this model are not known here"
+        memory_table(sizes, settings)
+        if sizes is not None
+        else f"no memory table: it needs a local model of {', '.join(FAMILIES)}, or one of {', '.join(KNOWN)}"
     )
     print(yaml.safe_dump(to_plain_data(settings), sort_keys=False), end="")
     for spec, count in panels.items():

@@ -4,7 +4,7 @@
 parses as a string, and an error about an unknown name gives its full path and the nearest known name.
 
 Own code, compared with pydantic, msgspec, OmegaConf and tyro: only this reader names the nearest setting with its full
-path, reads YAML's ``1e-6`` as a number, refuses ``true`` for an integer, and never resolves anything out of the environment.
+path, reads YAML's ``1e-6`` as a number, rejects ``true`` for an integer, and never resolves anything out of the environment.
 """
 
 from __future__ import annotations

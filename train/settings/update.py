@@ -95,7 +95,9 @@ class LossConfig:
         if self.dual_clip != 0.0 and self.dual_clip <= 1.0:
             raise ConfigError(f"dual_clip must be 0 (none) or more than 1, got {self.dual_clip}")
         if self.kl_weight < 0.0 or self.importance_cap < 0.0:
-            raise ConfigError("kl_weight and importance_cap must not be negative")
+            raise ConfigError(
+                f"kl_weight and importance_cap must not be negative, got {self.kl_weight} and {self.importance_cap}"
+            )
         if (self.aggregation == "constant") != (self.normaliser > 0):
             raise ConfigError(
                 "loss.aggregation: constant divides by loss.normaliser, a number of tokens per trajectory, and nothing else "
@@ -155,9 +157,14 @@ class CriticConfig:
 
     def __post_init__(self) -> None:
         if not self.lr > 0.0 or min(self.weight, self.clip, self.grad_clip) < 0.0 or self.epochs < 1:
-            raise ConfigError("lr must be positive, weight, clip and grad_clip not negative, epochs at least 1")
+            raise ConfigError(
+                "lr must be positive, weight, clip and grad_clip not negative, epochs at least 1; got "
+                f"{self.lr}, {self.weight}, {self.clip}, {self.grad_clip}, {self.epochs}"
+            )
         if self.epochs > 1 and self.kind != "separate":
-            raise ConfigError("only a separate critic can take more epochs than the policy: use kind=separate")
+            raise ConfigError(
+                f"only a separate critic can take more epochs than the policy: use kind=separate, got kind={self.kind}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +204,8 @@ class UpdateConfig:
     def __post_init__(self) -> None:
         if min(self.epochs, self.minibatches, self.batch_tokens, self.logits_chunk) < 1 or self.iterations < 0:
             raise ConfigError(
-                "epochs, minibatches, batch_tokens and logits_chunk must be at least 1, iterations at least 0"
+                "epochs, minibatches, batch_tokens and logits_chunk must be at least 1, iterations at least 0; got "
+                f"{self.epochs}, {self.minibatches}, {self.batch_tokens}, {self.logits_chunk}, {self.iterations}"
             )
         if self.minibatch_size < 0 or (self.minibatch_size and self.minibatches != 1):
             raise ConfigError(

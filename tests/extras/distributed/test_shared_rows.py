@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creditflow.train.distributed.rows import own_rows, share_rows
+from creditflow.train.distributed.rows import gather_rows, own_rows
 from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.critic import count_value_targets
 from creditflow.train.policy.minibatches import make_minibatches
@@ -84,10 +84,10 @@ def test_every_rank_makes_the_minibatches_of_one_process(
     logprobs = [OldLogprobs([row.sampler_logprob for row in part]) for part in parts]
     heard: list[Any] = []
     for rank in range(ranks):
-        share_rows(parts[rank], logprobs[rank], _Listening(0, ranks, heard=(heard,)))
+        gather_rows(parts[rank], logprobs[rank], _Listening(0, ranks, heard=(heard,)))
     seen: list[list[Row]] = [[] for _ in whole]
     for rank in range(ranks):
-        shared, known = share_rows(parts[rank], logprobs[rank], _Rehearsed(rank, ranks, told=tuple(heard)))
+        shared, known = gather_rows(parts[rank], logprobs[rank], _Rehearsed(rank, ranks, told=tuple(heard)))
         mine = list(make_minibatches(shared, known, config, aggregation, np.random.default_rng(seed)))
         assert len(mine) == len(whole)
         for place, (got, expected) in enumerate(zip(mine, whole, strict=True)):
@@ -111,7 +111,7 @@ def test_every_rank_makes_the_minibatches_of_one_process(
 def test_one_rank_shares_nothing() -> None:
     row = Row(np.zeros(2, np.int32), np.ones(1, np.int64), np.ones(1), np.ones(1, np.float32), np.zeros(1, np.int32), 0)
     rows, logprobs = [row, replace(row, trajectory=1)], OldLogprobs(None)
-    assert share_rows(rows, logprobs, ALONE) == (rows, logprobs)
+    assert gather_rows(rows, logprobs, ALONE) == (rows, logprobs)
 
 
 def test_a_rank_that_did_not_diverge_raises_the_error_of_the_one_that_did() -> None:

@@ -14,7 +14,7 @@ from creditflow.train.bench.exact.policies import noisy_expert
 from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
 from creditflow.train.bench.exact.values import evaluate
 from creditflow.train.credit_set.build import records_of_task
-from creditflow.train.credit_set.continuation import State, StateWalker, unlimited_env
+from creditflow.train.credit_set.continuation import LazyStateGraph, State, unlimited_env
 from creditflow.train.credit_set.settings import PANEL, SETTINGS, BuildSettings
 from creditflow.train.credit_set.turns import Player
 from creditflow.train.credit_set.values import ExactValues, ForkedValues
@@ -23,50 +23,50 @@ LEVEL = "#######\n#@ $ .#\n#     #\n#######"
 RNG = np.random.default_rng(0)
 
 
-def walker_of_level() -> StateWalker:
-    return StateWalker(unlimited_env("sokoban", PANEL), level_task(parse_level(LEVEL)))
+def walker_of_level() -> LazyStateGraph:
+    return LazyStateGraph(unlimited_env("sokoban", PANEL), level_task(parse_level(LEVEL)))
 
 
 def test_exact_values_are_those_of_the_table():
-    walker, noise, horizon = walker_of_level(), 0.4, 12
+    graph, noise, horizon = walker_of_level(), 0.4, 12
     mdp = sokoban_mdp(parse_level(LEVEL), horizon)
     values, table = ExactValues(mdp, noise), evaluate(mdp, noisy_expert(mdp, noise))
-    state = walker.start
+    state = graph.start
     for left in range(horizon, 0, -1):
         index = mdp.index[state.key]
         assert values.state(state, left, RNG).mean == pytest.approx(table.value[left, index], abs=1e-8)
         for action in mdp.actions:
             expected = table.action_value[left, index, mdp.actions.index(action)]
             assert values.action(state, action, left, RNG).mean == pytest.approx(expected, abs=1e-8)
-        state = walker.step(state, "right" if left % 2 else "down")
+        state = graph.step(state, "right" if left % 2 else "down")
 
 
 def test_exact_values_follow_the_definition():
     """V and Q by recursion over the environment itself, without tables."""
-    walker, noise, horizon = walker_of_level(), 0.4, 9
+    graph, noise, horizon = walker_of_level(), 0.4, 9
     values = ExactValues(sokoban_mdp(parse_level(LEVEL), horizon), noise)
 
     @cache
     def value(state: State, left: int) -> float:
         if state.over or left == 0:
             return float(state.success)
-        best, every = walker.best(state) or state.actions, state.actions
-        random = sum(value(walker.step(state, action), left - 1) for action in every) / len(every)
-        expert = sum(value(walker.step(state, action), left - 1) for action in best) / len(best)
+        best, every = graph.best(state) or state.actions, state.actions
+        random = sum(value(graph.step(state, action), left - 1) for action in every) / len(every)
+        expert = sum(value(graph.step(state, action), left - 1) for action in best) / len(best)
         return noise * random + (1 - noise) * expert
 
     for left in (horizon, 5, 1):
-        assert values.state(walker.start, left, RNG).mean == pytest.approx(value(walker.start, left), abs=1e-8)
-        for action in walker.start.actions:
-            after = value(walker.step(walker.start, action), left - 1)
-            assert values.action(walker.start, action, left, RNG).mean == pytest.approx(after, abs=1e-8)
+        assert values.state(graph.start, left, RNG).mean == pytest.approx(value(graph.start, left), abs=1e-8)
+        for action in graph.start.actions:
+            after = value(graph.step(graph.start, action), left - 1)
+            assert values.action(graph.start, action, left, RNG).mean == pytest.approx(after, abs=1e-8)
 
 
 def test_a_rejected_action_uses_a_turn_and_changes_nothing_else():
-    walker, noise = walker_of_level(), 0.4
+    graph, noise = walker_of_level(), 0.4
     values = ExactValues(sokoban_mdp(parse_level(LEVEL), 10), noise)
-    assert walker.step(walker.start, "fly") is walker.start
-    assert values.action(walker.start, "fly", 8, RNG) == values.state(walker.start, 7, RNG)
+    assert graph.step(graph.start, "fly") is graph.start
+    assert values.action(graph.start, "fly", 8, RNG) == values.state(graph.start, 7, RNG)
 
 
 def test_intervals_of_forked_values_cover_the_exact_ones():
@@ -96,11 +96,11 @@ def test_continuations_over_known_transitions_equal_those_in_the_environment(env
     player = Player(env, ("random",), 1)
     task, _ = player.task(0)
     base: Any = unlimited_env(env, PANEL)
-    walker, left, noise = StateWalker(unlimited_env(env, PANEL), task), 6, 0.5
-    state = walker.step(walker.start, walker.start.actions[-1])
+    graph, left, noise = LazyStateGraph(unlimited_env(env, PANEL), task), 6, 0.5
+    state = graph.step(graph.start, graph.start.actions[-1])
     assert not state.over
-    found = walker.continuations(state, left, noise, 8, np.random.default_rng(7))
-    again = walker.continuations(state, left, noise, 8, np.random.default_rng(7))
+    found = graph.continuations(state, left, noise, 8, np.random.default_rng(7))
+    again = graph.continuations(state, left, noise, 8, np.random.default_rng(7))
     assert np.array_equal(found.success, again.success)
     for k, numbers in enumerate(np.random.default_rng(7).random((8, left, 2)).tolist()):
         _, info = base.set_state(state.snapshot)
@@ -114,8 +114,8 @@ def test_continuations_over_known_transitions_equal_those_in_the_environment(env
 
 
 def test_an_estimate_has_its_own_error_even_if_all_continuations_agree():
-    walker = walker_of_level()
-    estimate = ForkedValues(walker, 0.0, 16).state(walker.start, 20, RNG)
+    graph = walker_of_level()
+    estimate = ForkedValues(graph, 0.0, 16).state(graph.start, 20, RNG)
     assert (estimate.mean, estimate.high, estimate.halves, estimate.score) == (1.0, 1.0, (1.0, 1.0), 1.0)
-    assert 0 < estimate.error < 0.1
+    assert 0 < estimate.standard_error < 0.1
     assert 0.75 < estimate.low < 0.85

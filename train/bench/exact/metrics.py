@@ -92,9 +92,9 @@ class Moments(NamedTuple):
     noise: float
 
     @classmethod
-    def of(cls, mean: Floats, noise: float, count: int, aim: Floats) -> Moments:
+    def of(cls, mean: Floats, noise: float, count: int, exact: Floats) -> Moments:
         """From the mean of n gradients (P,), the estimate of tr Cov(g), n, and g* (P,), which must not vanish."""
-        along = float(mean @ aim / np.linalg.norm(aim))
+        along = float(mean @ exact / np.linalg.norm(exact))
         # for the mean ḡ of n gradients, E‖ḡ‖² = ‖E g‖² + tr Cov / n; by Cauchy–Schwarz, ‖E g‖² ≥ ⟨E g, g*⟩² / ‖g*‖²
         return cls(along, max(float(mean @ mean) - noise / count, along**2), noise)
 
@@ -122,9 +122,9 @@ def _moments(gradients: Floats, target: Floats) -> Moments:
 
 def direction(gradients: Floats, target: Floats) -> Direction:
     """M1 of sampled gradients (n, S, A) against g* (S, A); g* must not vanish."""
-    flat, aim = gradients.reshape(len(gradients), -1), target.ravel()
+    flat, exact = gradients.reshape(len(gradients), -1), target.ravel()
     norms = np.linalg.norm(flat, axis=1)
-    cosines = np.divide(flat @ aim, norms * np.linalg.norm(aim), out=np.zeros(len(flat)), where=norms > 0.0)
+    cosines = np.divide(flat @ exact, norms * np.linalg.norm(exact), out=np.zeros(len(flat)), where=norms > 0.0)
     return Direction(_moments(gradients, target).cosine, float(cosines.mean()))
 
 

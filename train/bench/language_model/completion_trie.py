@@ -32,7 +32,7 @@ class Node(NamedTuple):
         path: its token ids.
         action: index of the action that a completion ending here is read as; −1 if it is invalid.
         grows: whether there is room for another token (the next action token or an end token); False at ``max_new_tokens``,
-            where the completion is cut.
+            where the completion is truncated.
     """
 
     path: tuple[int, ...]
@@ -58,7 +58,7 @@ class CompletionTrie:
         chat: decodes completions and knows the end tokens.
         tokenizer: the model's tokenizer.
         vocabulary: V, number of tokens of the model's output distribution.
-        max_new_tokens: length of the longest completion; one without an end token is cut there.
+        max_new_tokens: length of the longest completion; one without an end token is truncated there.
 
     Attributes:
         actions, max_new_tokens: as given.

@@ -38,7 +38,7 @@ class Completions(NamedTuple):
     Attributes:
         prompt: int64 (n,), index of the prompt.
         node: int64 (n,), node of the trie at which the completion ends.
-        end: int64 (n,), its end token; −1 if it is cut.
+        end: int64 (n,), its end token; −1 if it is truncated.
         probability: float64 (n,).
         unresolved: float64 (prompts,), probability of the prefixes that were pruned.
     """
@@ -126,7 +126,7 @@ class TrieSearch:
             return
         parent, prompt, node = np.concatenate(parents), np.concatenate(prompts), np.concatenate(nodes)
         mass = np.concatenate(masses)
-        kept = np.flatnonzero(self._worth_following(prompt, mass))
+        kept = np.flatnonzero(self._unpruned(prompt, mass))
         size = rows_at_once(self.model, self.length, cached=True)
         for first in range(0, len(kept), size):
             some = kept[first : first + size]
@@ -162,7 +162,7 @@ class TrieSearch:
                 (np.repeat(prompt, len(node)), np.tile(node, rows), np.tile(end, rows), probability.ravel())
             )
 
-    def _worth_following(self, prompt: NDArray[np.int64], mass: Floats) -> NDArray[np.bool_]:
+    def _unpruned(self, prompt: NDArray[np.int64], mass: Floats) -> NDArray[np.bool_]:
         """bool (R,): all but the least likely prefixes; each level may prune half of what is left of the tolerance."""
         order = np.lexsort((mass, prompt))
         ordered, owner = mass[order], prompt[order]
@@ -174,6 +174,6 @@ class TrieSearch:
         dropped = np.bincount(owner[drop], ordered[drop], len(self.budget))
         self.budget -= dropped
         self.unresolved += dropped
-        worth = np.ones(len(mass), np.bool_)
-        worth[order[drop]] = False
-        return worth
+        kept = np.ones(len(mass), np.bool_)
+        kept[order[drop]] = False
+        return kept

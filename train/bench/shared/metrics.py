@@ -72,12 +72,12 @@ class GradientMoments:
     """Moments of a stream of gradients, and their cosines with the exact gradient.
 
     Args:
-        aim: float64 (P,), g*, not 0.
+        exact: float64 (P,), g*, not 0.
     """
 
-    def __init__(self, aim: Floats) -> None:
-        self._aim, self._aim_norm = aim, float(np.linalg.norm(aim))
-        self._sum, self._squares, self._cosines, self._count = np.zeros_like(aim), 0.0, 0.0, 0
+    def __init__(self, exact: Floats) -> None:
+        self._exact, self._exact_norm = exact, float(np.linalg.norm(exact))
+        self._sum, self._squares, self._cosines, self._count = np.zeros_like(exact), 0.0, 0.0, 0
 
     def add(self, gradient: Floats) -> None:
         """Add one gradient, float64 (P,)."""
@@ -85,14 +85,14 @@ class GradientMoments:
         self._sum += gradient
         self._squares += square
         if square > 0.0:
-            self._cosines += float(gradient @ self._aim) / (math.sqrt(square) * self._aim_norm)
+            self._cosines += float(gradient @ self._exact) / (math.sqrt(square) * self._exact_norm)
         self._count += 1
 
     def values(self) -> dict[str, float]:
         """``cos_mean``, ``cos_batch``, ``bias2`` and ``variance``, as defined for ``SharedMeasures``."""
         mean = self._sum / self._count
         noise = max(self._squares - self._count * float(mean @ mean), 0.0) / max(self._count - 1, 1)
-        moments = Moments.of(mean, noise, self._count, self._aim)
+        moments = Moments.of(mean, noise, self._count, self._exact)
         return {
             "cos_mean": moments.cosine,
             "cos_batch": self._cosines / self._count,
@@ -126,7 +126,7 @@ def measure_shared(
     """
     (fitting_rng,) = rng.spawn(1)  # annotations do not change the other random numbers
     gains = _Gains(policy, mdps, train, held_out)
-    runs = {name: _Run(gains.aim) for name in names}
+    runs = {name: _Run(gains.exact) for name in names}
     undefined: dict[str, str] = {}
     for number in range(batches):
         tasks = draw_tasks(train, sampling.batch, rng)
@@ -161,8 +161,8 @@ def _updated(source: AnnotationSource, earlier: Sequence[Batch]) -> AnnotationSo
 class _Run:
     """The measurements of one method so far."""
 
-    def __init__(self, aim: Floats) -> None:
-        self._moments = GradientMoments(aim)
+    def __init__(self, exact: Floats) -> None:
+        self._moments = GradientMoments(exact)
         self._steps: dict[float, list[int]] = {kl: [] for kl in KLS}
         self._covered, self._dead = list[float](), list[bool]()
 
@@ -207,10 +207,10 @@ class _Gains:
         self._evaluation = Evaluation(mdps, train, held_out)
         stack = StackedTasks([mdps[i] for i in train])
         table = np.concatenate(policy.probabilities(train))
-        self.aim = policy.gradient(train, stack.split(stack.gradient_weights(table) / len(train)))
+        self.exact = policy.gradient(train, stack.split(stack.gradient_weights(table) / len(train)))
         turns = stack.expected_turns(table[None])[0]
         self._start = self.add(policy)
-        self._along = {kl: self.add(matched_step(policy, train, self.aim, turns / turns.sum(), kl)[0]) for kl in KLS}
+        self._along = {kl: self.add(matched_step(policy, train, self.exact, turns / turns.sum(), kl)[0]) for kl in KLS}
 
     def add(self, policy: SharedPolicy) -> int:
         """Queue a policy for evaluation; returns its number."""

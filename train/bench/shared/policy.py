@@ -100,17 +100,19 @@ def policy_with_success(tasks: StackedTasks, features: Features, train: Sequence
     count = np.maximum(np.bincount(place, minlength=features.size + 1), 1)
     columns_of = [np.repeat(of_action, columns) for of_action in optimal.T]
     totals = [np.bincount(place, values, minlength=features.size + 1) for values in columns_of]
-    lean: Floats = np.stack(totals, axis=1) / count[:, None]
-    lean -= lean.mean(axis=1, keepdims=True)
-    lean[-1] = 0.0
+    preference: Floats = np.stack(totals, axis=1) / count[:, None]
+    preference -= preference.mean(axis=1, keepdims=True)
+    preference[-1] = 0.0
     chosen = StackedTasks([tasks.mdps[i] for i in train])
 
     def rate(bias: float) -> float:
-        table = np.concatenate(LinearPolicy(bias * lean, features).probabilities(train))
+        table = np.concatenate(LinearPolicy(bias * preference, features).probabilities(train))
         return float(chosen.success(table[None]).mean())
 
     bias = _bisected(rate, -MAX_BIAS, MAX_BIAS, success)
-    if abs(rate(bias) - success) > TOLERANCE:  # too much bias may get stuck, so that success falls again
+    if (
+        abs(rate(bias) - success) > TOLERANCE
+    ):  # with a large bias a policy may repeat actions without effect: success is not monotone
         tried = np.arange(0.0, MAX_BIAS, SCAN_STEP)
         rates = np.array([rate(one) for one in tried.tolist()])
         above = int(np.argmax(rates >= success))
@@ -120,7 +122,7 @@ def policy_with_success(tasks: StackedTasks, features: Features, train: Sequence
                 f"{max(rate(bias), rates.max()):.3f}; choose another success rate or feature map"
             )
         bias = _bisected(rate, float(tried[above - 1]), float(tried[above]), success)
-    return LinearPolicy(bias * lean, features)
+    return LinearPolicy(bias * preference, features)
 
 
 def _bisected(rate: Callable[[float], float], low: float, high: float, success: float) -> float:

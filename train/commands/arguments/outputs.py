@@ -37,7 +37,7 @@ class Output:
         kind: "file", "folder", or "either", depending on another argument.
         grows: it is written as NAME.partial first, which ``--resume`` continues.
         also: path of a second file that is written beside it, given its path.
-        owned: whether an entry of the folder is one that the command writes. ``--force`` is refused for a folder with
+        owned: whether an entry of the folder is one that the command writes. ``--force`` is rejected for a folder with
             any other entry; None for a folder that files are only added to.
         cleared: ``--force`` empties the folder first; otherwise the command replaces the folder.
         kept: it is read and appended to, so it may exist.

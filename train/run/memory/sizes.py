@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-__all__ = ["KNOWN", "ModelSizes", "known_sizes"]
+__all__ = ["FAMILIES", "KNOWN", "ModelSizes", "known_sizes"]
 
 FAMILIES: Final = {
     "llama": (False, False),

@@ -90,13 +90,13 @@ def test_the_exact_gradient_is_that_of_mean_success():
 
 def test_moments_of_a_stream_are_those_of_all_gradients():
     rng = np.random.default_rng(0)
-    aim, gradients = rng.standard_normal(6), rng.standard_normal((20, 6)) + 0.4
+    exact, gradients = rng.standard_normal(6), rng.standard_normal((20, 6)) + 0.4
     gradients[3] = 0.0
-    moments = GradientMoments(aim)
+    moments = GradientMoments(exact)
     for gradient in gradients:
         moments.add(gradient)
     found = moments.values()
-    cosine, error = (of(gradients[:, :, None], aim[:, None]) for of in (direction, bias_variance))
+    cosine, error = (of(gradients[:, :, None], exact[:, None]) for of in (direction, bias_variance))
     assert (found["cos_mean"], found["cos_batch"]) == pytest.approx(tuple(cosine))
     assert (found["bias2"], found["variance"]) == pytest.approx(tuple(error))
 
