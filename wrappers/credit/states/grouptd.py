@@ -4,10 +4,9 @@ A group is treated as an empirical Markov reward process, which gives the value 
 the group: a *mean* backup over observed transitions, pooled over all trajectories that pass through a state. The shortest
 path to success enters only as a prior, which is outweighed as counts grow.
 
-``divide_by_success``, ``progress_weight`` and ``merge_test``, on by default, and ``prior="pooled"`` are for policies whose parameters
-are shared by many tasks, where the weights *between* tasks matter: with the prior ρ γ^d alone, groups with few successes get
-little credit, while tasks that are already solved still get credit for shorter paths. Without them the scheme is
-``VARIANTS["grouptd_base"]``.
+``divide_by_success``, ``progress_weight`` and ``merge_test`` (together the default; without them ``VARIANTS["grouptd_base"]``) and
+``prior="pooled"`` are for policies whose parameters are shared by many tasks, where the weights *between* tasks matter: with the
+prior ρ γ^d alone, groups with few successes get little credit, while solved tasks still get credit for shorter paths.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from creditflow.wrappers.credit.states.merge_test import entry_statistic, preced
 from creditflow.wrappers.credit.states.pooled_prior import by_distance, pooled_levels, visits_by_distance
 from creditflow.wrappers.credit.states.reward_process import RewardProcess, mean_by_state, together
 from creditflow.wrappers.credit.states.variants import VARIANTS
-from creditflow.wrappers.records.arrays import distinct
 from creditflow.wrappers.records.branches import EpisodeIndex
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["VARIANTS", "GroupTD"]
 
 Floats = NDArray[np.float64]
+Found = dict[str, NDArray[Any]]
 Part = tuple[Sequence[Group], RewardProcess]
 
 
@@ -94,9 +93,7 @@ class GroupTD(StateScheme):
     name = "grouptd"
     source = "our own: certainty-equivalent policy evaluation on the group's graph with a shortest-path prior"
     verification = "ours; the formula is tested against exact values"
-    limitations = (
-        "The prior counts the shortest observed path as the best. If tasks share parameters, use grouptd_relative."
-    )
+    limitations = "The prior counts the shortest observed path as the best. On long episodes prior='pooled' is better."
     presets = {"paper": {}}
     properties = frozenset(
         {"all_fail_zero", "batch_permutation", "one_member_zero", "permutation", "scale", "shift", "telescoping"}
@@ -202,12 +199,10 @@ class GroupTD(StateScheme):
                 },
             )
 
-    def _factor(
-        self, groups: Sequence[Group], process: RewardProcess, delta: Floats
-    ) -> tuple[Floats, dict[str, NDArray[Any]]]:
+    def _factor(self, groups: Sequence[Group], process: RewardProcess, delta: Floats) -> tuple[Floats, Found]:
         """float64 (K,): λ(k), and the statistics that it depends on, for the diagnostics."""
         pair = process.pairs(np.concatenate([group.arrays.action for group in groups]))
-        found: dict[str, NDArray[Any]] = {"conflicted": process.conflicted(pair)}
+        found: Found = {"conflicted": process.conflicted(pair)}
         factor = np.full(process.size, self.td_lambda)
         if self.deterministic:
             factor[found["conflicted"]] = 1.0
@@ -236,13 +231,8 @@ class GroupTD(StateScheme):
                 f"group {group.group_id!r} has a trajectory of {longest} turns, more than horizon={self.horizon}; set the "
                 "environment's turn limit, or 0 for the longest trajectory of each group"
             )
-        return RewardProcess.of(
-            group,
-            states,
-            outcome_scores(group, self.outcome),
-            self.horizon or longest,
-            stationary=self.form == "stationary",
-        )
+        outcome, stationary = outcome_scores(group, self.outcome), self.form == "stationary"
+        return RewardProcess.of(group, states, outcome, self.horizon or longest, stationary=stationary)
 
     def values(self, group: Group, state: NDArray[np.integer[Any]], left: NDArray[np.integer[Any]]) -> Floats:
         """float64 (Q,): V_h(k) of any pairs (k, h): indices of the group's states, and turns left in [0, H]."""
@@ -276,11 +266,8 @@ class GroupTD(StateScheme):
         return pooled_levels(visits, self.discount, self.pooled_weight)
 
     def _backup(self, process: RewardProcess, hops: Floats, levels: Floats | None) -> Backup:
-        ends = process.terminal
-        onward = process.state[~ends].astype(np.int64) * process.size + process.following[~ends]
-        edge, count = distinct(onward)
-        source, target = np.divmod(edge, max(process.size, 1))
-        outcome = process.outcome[process.trajectory]
+        source, target, count = process.transitions()
+        ends, outcome = process.terminal, process.outcome[process.trajectory]
         return Backup(
             source=source,
             target=target,

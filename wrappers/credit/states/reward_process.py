@@ -177,6 +177,13 @@ class RewardProcess(NamedTuple):
         code = self.state.astype(np.int64) * (int(action.max(initial=0)) + 1) + action
         return number_codes(code)[1]
 
+    def transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Source and target of the distinct transitions between states, by source, and how often each was observed; (E,)."""
+        open_turns = ~self.terminal
+        edge, count = distinct(self.state[open_turns].astype(np.int64) * self.size + self.following[open_turns])
+        source, target = np.divmod(edge, max(self.size, 1))
+        return source, target, count
+
     def increase(self, potential: Floats) -> Floats:
         """float64 (N,): increase by each turn of a potential (K,), which is 1 after a success and 0 after a failure."""
         failed = self.terminal & ~self.goal & ~self.truncated
