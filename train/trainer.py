@@ -77,7 +77,7 @@ class Trainer:
         if settings.threads:
             torch.set_num_threads(settings.threads)
         checkpoint = unfinished_run(self.folder, resume=resume)
-        world.wait()  # all ranks have looked before the first writes
+        world.wait()  # all ranks have read the folder before the first writes
         self.scheme = make_scheme(settings)
         self.tasks = assemble.training_tasks(settings.env, settings.tasks, settings.seed)
         tokenizer = load_run_tokenizer(self.folder) if checkpoint else None

@@ -107,7 +107,7 @@ class Completion:
     """What the model generated for one request.
 
     Attributes:
-        ids: int32 (n,), 1 ≤ n ≤ max_new_tokens; the last is an end token unless the completion was cut.
+        ids: int32 (n,), 1 ≤ n ≤ max_new_tokens; the last is an end token unless the completion was truncated.
         logprobs: float32 (n,).
         entropies: float32 (min(n, Sampling.entropies),), nats.
         exact: whether ids and log-probabilities are those that the completion was sampled with; if not (a server that

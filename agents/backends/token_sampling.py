@@ -30,7 +30,7 @@ def sample_tokens(logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, A
         probs = _weights(logprobs, sampling)
         cumulative = probs.cumsum(-1)
         token = torch.searchsorted(cumulative, (uniform * cumulative[:, -1])[:, None], right=True)[:, 0]
-        # the last token with any mass, in case rounding puts the sample beyond the end
+        # the last token with positive probability, in case rounding puts the sample beyond the end
         last = probs.shape[-1] - 1 - (probs.flip(-1) > 0).to(torch.int8).argmax(-1)
         token = torch.minimum(token, last)
     logprob = logprobs.gather(-1, token[:, None])[:, 0]
@@ -76,7 +76,7 @@ def _truncate(probs: Any, sampling: Sampling) -> Any:
 
 
 def kept_tokens(probs: Any, sampling: Sampling) -> Any:
-    """Bool (R, V): the nucleus. The k most likely tokens and, among them, the smallest set with mass p of the whole distribution."""
+    """Bool (R, V): the nucleus. The k most likely tokens and, among them, the smallest set with probability p or more under the whole distribution."""
     ordered, order = probs.sort(-1, descending=True)
     keep = torch.ones_like(ordered, dtype=torch.bool)
     if sampling.top_k:

@@ -29,7 +29,7 @@ def trajectory_numbers(groups: Sequence[Group], places: Sequence[Place], world: 
 
     Args:
         groups: the groups of this rank.
-        places: of every group, unequal over all ranks; they give the order.
+        places: place of every group, distinct over all ranks; trajectories are numbered in their order.
         world: the ranks.
     """
     own = {tuple(place): len(group) for place, group in zip(places, groups, strict=True)}

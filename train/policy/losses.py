@@ -2,8 +2,8 @@
 
 Every function takes float tensors (N,) over target tokens and returns such tensors; the loss is Σ weight · token loss
 with the weights of ``samples.token_weights``. Sources: PPO (Schulman et al. 2017) for the clipped surrogate, dual clip
-(Ye et al. 2020), separate bounds (DAPO, Yu et al. 2025), ratios of sequences (GSPO, Zheng et al. 2025), the k1, k2 and k3 estimators (Schulman 2020), truncated
-importance sampling between sampler and trainer (Yao et al. 2025).
+(Ye et al. 2020), separate bounds (DAPO, Yu et al. 2025), ratios of sequences (GSPO, Zheng et al. 2025), the k1, k2 and k3
+estimators (Schulman 2020), truncated importance sampling between sampler and trainer (Yao et al. 2025).
 """
 
 from __future__ import annotations

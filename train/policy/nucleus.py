@@ -2,7 +2,7 @@
 
 With top-p < 1 a token is sampled from π_old renormalised over its nucleus N, the tokens that truncation keeps. With
 log-probabilities of the whole distribution the gradient would be biased: tokens outside N are never sampled, so a positive
-advantage raises the mass of N and a negative one lowers it, whichever token was sampled. All log-probabilities, and the
+advantage raises the probability of N and a negative one lowers it, whichever token was sampled. All log-probabilities, and the
 entropy, are therefore of distributions over N: log π(a) − log π(N), for the old policy, the current one and the reference.
 N is the old policy's. It is stored for an iteration as token ids, which are few at top-p .95; a mask over the vocabulary would
 take V bits per token. The sampler reports log-probabilities of the truncated distribution too. DeepSeek-V3.2

@@ -25,7 +25,7 @@ class SampledGroups:
 
     Attributes:
         groups: the groups that are trained on.
-        places: (attempt, index of the task in it) of each group, unequal over all ranks.
+        places: (attempt, index of the task in it) of each group, distinct over all ranks.
         report: counts and errors.
         discarded: number of groups that dynamic sampling dropped.
     """
@@ -49,7 +49,7 @@ def sample_groups(
     """Play the groups of an iteration; with dynamic sampling, drop dead groups and sample others instead.
 
     There are at most ``rollout.attempts`` attempts; the last one keeps dead groups too. All ranks draw the same tasks, and
-    each plays its share of them.
+    each plays its part of them.
 
     Raises:
         NoGroupError: no group of an attempt could start in any rank.
@@ -78,7 +78,7 @@ def sample_groups(
 
 
 def _play(engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], world: World, **options: Any) -> list[Group]:
-    """Play this rank's share of the tasks; a rank may be without a group as long as another has one."""
+    """Play this rank's part of the tasks; a rank may be without a group as long as another has one."""
     if world.alone:
         return engine.play(agent, tasks, **options)
     error: NoGroupError | None = None

@@ -154,7 +154,7 @@ def load_or_save_reference(folder: Path, model: Any, optimizer: Any, world: Worl
     place = folder / "reference"
     reference = plain_copy(model)
     kept = latest_checkpoint(place)
-    world.wait()  # all ranks have looked before the first writes
+    world.wait()  # all ranks have read the folder before the first writes
     if kept is not None:
         load_checkpoint(kept, reference)
     else:

@@ -1,4 +1,4 @@
-"""The named settings of GroupTD that the benchmark compares: single options, and the three main forms.
+"""The named settings of GroupTD that the benchmark compares: single options, and the three main variants.
 
 All but "grouptd" set every option in which they differ from each other, so that they do not depend on the scheme's defaults.
 """

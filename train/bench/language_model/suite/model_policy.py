@@ -28,18 +28,22 @@ class ModelPolicy:
     Args:
         model: a causal language model of ``transformers``.
         tasks: the tasks, each with its prompts.
-        answers: for each action the tokens that are read as it; any other token is the invalid action.
+        action_tokens: for each action the tokens that are read as it; any other token is the invalid action.
         temperature: sampling temperature.
 
     Attributes:
-        model, tasks, answers, temperature: as given.
+        model, tasks, action_tokens, temperature: as given.
         tokens: tokens processed so far; a forward pass counts once, a backward pass twice.
     """
 
     def __init__(
-        self, model: Any, tasks: Sequence[PromptTable], answers: Sequence[NDArray[np.int64]], temperature: float = 1.0
+        self,
+        model: Any,
+        tasks: Sequence[PromptTable],
+        action_tokens: Sequence[NDArray[np.int64]],
+        temperature: float = 1.0,
     ) -> None:
-        self.model, self.tasks, self.answers, self.temperature = model, tasks, answers, temperature
+        self.model, self.tasks, self.action_tokens, self.temperature = model, tasks, action_tokens, temperature
         self.tokens = 0
 
     @property
@@ -53,7 +57,7 @@ class ModelPolicy:
         with torch.no_grad():
             logs = [(rows, self.log_probabilities([prompts[r] for r in rows])) for rows in batches(prompts)]
         self.tokens += sum(map(len, prompts))
-        table = np.empty((len(prompts), len(self.answers) + 1))
+        table = np.empty((len(prompts), len(self.action_tokens) + 1))
         for rows, log in logs:
             table[rows] = log.exp().double().cpu().numpy()
         table /= table.sum(axis=1, keepdims=True)  # rounding of float32
@@ -72,11 +76,11 @@ class ModelPolicy:
         ).last_hidden_state
         last = hidden[torch.arange(len(prompts), device=device), (lengths - 1).to(device)]
         logs = torch.log_softmax(self.model.get_output_embeddings()(last).float() / self.temperature, -1)
-        answers = [torch.logsumexp(logs[:, torch.from_numpy(ids).to(device)], 1) for ids in self.answers]
-        known = np.concatenate(list(self.answers))
+        by_action = [torch.logsumexp(logs[:, torch.from_numpy(ids).to(device)], 1) for ids in self.action_tokens]
+        known = np.concatenate(list(self.action_tokens))
         others = np.setdiff1d(np.arange(logs.shape[1]), known)
-        answers.append(torch.logsumexp(logs[:, torch.from_numpy(others).to(device)], 1))
-        return torch.stack(answers, 1)
+        by_action.append(torch.logsumexp(logs[:, torch.from_numpy(others).to(device)], 1))
+        return torch.stack(by_action, 1)
 
     def accumulate(self, tasks: Sequence[int], weights: Sequence[Floats]) -> None:
         """Add −Σ_i Σ_sa w_i[s, a] ∇ log π_i(a | s), the gradient of a loss, to the ``grad`` of the parameters.
@@ -107,13 +111,13 @@ class ModelPolicy:
 
     def moved(self, direction: Floats, size: float) -> ModelPolicy:
         """A copy with ``size`` · ``direction`` (P,) added to its parameters."""
-        other = ModelPolicy(deepcopy(self.model), self.tasks, self.answers, self.temperature)
+        other = ModelPolicy(deepcopy(self.model), self.tasks, self.action_tokens, self.temperature)
         load_parameters(other.model, parameter_vector(self.model) + size * direction)
         return other
 
     def at_temperature(self, temperature: float) -> ModelPolicy:
         """The same model sampled at another temperature."""
-        return ModelPolicy(self.model, self.tasks, self.answers, temperature)
+        return ModelPolicy(self.model, self.tasks, self.action_tokens, temperature)
 
 
 def flat_parameters(model: Any) -> list[Any]:

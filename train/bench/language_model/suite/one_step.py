@@ -108,7 +108,7 @@ class _Stepper:
         )
 
     def _held_out(self, policy: ModelPolicy) -> float:
-        evaluated = ModelPolicy(policy.model, self.evaluated.tasks, self.evaluated.answers)
+        evaluated = ModelPolicy(policy.model, self.evaluated.tasks, self.evaluated.action_tokens)
         tasks = range(len(evaluated.tasks))
         return _success(evaluated, tasks, evaluated.probabilities(tasks))
 

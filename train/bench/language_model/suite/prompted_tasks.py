@@ -23,7 +23,7 @@ from creditflow.train.bench.language_model.suite.families import (
 from creditflow.train.bench.language_model.tables import PromptTable, prompt_ids, with_action
 from creditflow.train.run.assemble import scratch_tokenizer
 
-__all__ = ["answer_tokens", "family_tokenizer", "prompted_task", "prompted_tasks"]
+__all__ = ["action_tokens", "family_tokenizer", "prompted_task", "prompted_tasks"]
 
 TOKENIZER_TASKS = 256
 
@@ -36,7 +36,7 @@ def family_tokenizer(name: str) -> Any:
 
 
 @lru_cache(maxsize=4)
-def answer_tokens(name: str, actions: tuple[str, ...]) -> tuple[NDArray[np.int64], ...]:
+def action_tokens(name: str, actions: tuple[str, ...]) -> tuple[NDArray[np.int64], ...]:
     """For each action the ids of the tokens that are read as it when they are the entire completion: int64 each.
 
     Raises:

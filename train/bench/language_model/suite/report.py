@@ -79,9 +79,9 @@ def _floors(name: str, family: Mapping[str, Any]) -> Table:
     }
     for label, evaluated in points.items():
         cells = [
-            f"{np.mean([one[tasks][answers] for one in evaluated]):.3f}"
+            f"{np.mean([one[tasks][decoding] for one in evaluated]):.3f}"
             for tasks in ("held_out", "train")
-            for answers in ("sampled", "greedy")
+            for decoding in ("sampled", "greedy")
         ]
         temperature = float(np.mean([one.get("temperature", 1.0) for one in evaluated]))
         rows.append([label, *cells, f"{temperature:.2f}"])

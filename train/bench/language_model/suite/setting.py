@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from creditflow.train.bench.language_model.suite.families import Split, open_family
 from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy, load_parameters, parameter_vector
 from creditflow.train.bench.language_model.suite.prompted_tasks import (
-    answer_tokens,
+    action_tokens,
     family_tokenizer,
     prompted_tasks,
 )
@@ -32,25 +32,25 @@ class Setting:
         model: the model, changed in place by training.
         pool: training tasks.
         held_out: tasks that are never trained on.
-        answers: for each action the tokens that are read as it.
+        action_tokens: for each action the tokens that are read as it.
         evaluated: number of evaluated tasks in each of the two sets.
     """
 
     model: Any
     pool: tuple[PromptTable, ...]
     held_out: tuple[PromptTable, ...]
-    answers: tuple[NDArray[np.int64], ...]
+    action_tokens: tuple[NDArray[np.int64], ...]
     evaluated: int
 
     @property
     def policy(self) -> ModelPolicy:
         """The model on the training tasks."""
-        return ModelPolicy(self.model, self.pool, self.answers)
+        return ModelPolicy(self.model, self.pool, self.action_tokens)
 
     def evaluated_policies(self, temperature: float = 1.0) -> dict[str, ModelPolicy]:
         """The model on the evaluated training tasks ("train") and on the held-out tasks ("held_out")."""
         sets = {"train": self.pool[: self.evaluated], "held_out": self.held_out}
-        return {name: ModelPolicy(self.model, tasks, self.answers, temperature) for name, tasks in sets.items()}
+        return {name: ModelPolicy(self.model, tasks, self.action_tokens, temperature) for name, tasks in sets.items()}
 
 
 def open_setting(family: str, work: LanguageModelWork, seed: int, device: str, parameters: str = "") -> Setting:
@@ -69,7 +69,7 @@ def open_setting(family: str, work: LanguageModelWork, seed: int, device: str, p
         load_parameters(model, parameters_of(parameters))
     pool = prompted_tasks(family, "train", work.pool)
     held_out = prompted_tasks(family, cast("Split", work.split), work.evaluated)
-    return Setting(model, pool, held_out, answer_tokens(family, pool[0].mdp.actions[:-1]), work.evaluated)
+    return Setting(model, pool, held_out, action_tokens(family, pool[0].mdp.actions[:-1]), work.evaluated)
 
 
 def parameters_text(model: Any) -> str:

@@ -37,7 +37,7 @@ class Endpoint(NamedTuple):
     """What is compared: the set of tasks, sampled or greedy actions, and the end of the curve or the area under it."""
 
     tasks: str
-    answers: str
+    decoding: str
     when: str
 
 
@@ -59,7 +59,7 @@ def endpoint(curves: Sequence[Sequence[Mapping[str, Any]]], name: str) -> Floats
         name: one of ``ENDPOINTS``.
     """
     what = ENDPOINTS[name]
-    values = np.array([[point[what.tasks][what.answers] for point in curve] for curve in curves])  # (S, points, T)
+    values = np.array([[point[what.tasks][what.decoding] for point in curve] for curve in curves])  # (S, points, T)
     if what.when == "final":
         return np.asarray(values[:, -1])
     at = np.array([point["iteration"] for point in curves[0]], np.float64)
@@ -134,4 +134,4 @@ def endpoint_values(family: Family, method: str, name: str) -> Floats:
         points = family["start"]
     else:
         points = [one["imitation"]["same"] if method == "more imitation" else one["best"] for one in floors]
-    return np.array([point[what.tasks][what.answers] for point in points])
+    return np.array([point[what.tasks][what.decoding] for point in points])
