@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from creditflow.agents.language_model.demonstrator import DemonstratingExpert
 from creditflow.agents.language_model.parsing import make_dialect
-from creditflow.agents.language_model.teacher import TeacherAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.distributed.gradients import sum_gradients
@@ -42,7 +42,7 @@ def demonstrations(settings: TrainConfig, tokenizer: Any, tasks: Sequence[Task],
     """
     sft = settings.sft
     conversations = settings.prompting.conversations(tokenizer, ends)
-    teacher = TeacherAgent(
+    expert = DemonstratingExpert(
         conversations, make_dialect(settings.prompting.dialect), noise=sft.noise, imitate_noise=sft.imitate_noise
     )
     engine = RolloutEngine(group_env_factory(settings.env, 1, texts=settings.prompting.history == "window"))
@@ -51,7 +51,7 @@ def demonstrations(settings: TrainConfig, tokenizer: Any, tasks: Sequence[Task],
     for start in range(0, sft.episodes, size):
         count = min(size, sft.episodes - start)
         batch = [tasks[(start + i) % len(tasks)] for i in range(count)]
-        groups += engine.play(teacher, batch, seed=settings.seed, iteration=start // size)
+        groups += engine.play(expert, batch, seed=settings.seed, iteration=start // size)
     if sft.keep == "success":
         groups = [group for group in groups if group.trajectories[0].success]
     if not groups:
@@ -128,7 +128,7 @@ def sft_step(
     precision: str = "none",
     world: World = ALONE,
 ) -> dict[str, float]:
-    """Take one optimiser step on the weighted cross-entropy of rows that all ranks have; each computes its share.
+    """Take one optimiser step on the weighted cross-entropy of rows that all ranks have; each computes its part.
 
     Returns:
         ``loss`` (nats per token), ``grad_norm`` (before clipping), ``lr``, ``tokens``.

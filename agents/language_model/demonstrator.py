@@ -1,4 +1,4 @@
-"""A scripted expert that also produces the tokens a language model would have generated, for SFT."""
+"""The noisy expert with the tokens that a language model would have generated for its actions, for SFT."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from creditflow.agents.language_model.agent import Conversations
 from creditflow.agents.language_model.parsing import Dialect
 from creditflow.envs.errors import ConfigError, short_repr
 
-__all__ = ["TeacherAgent"]
+__all__ = ["DemonstratingExpert"]
 
 
-class TeacherAgent:
+class DemonstratingExpert:
     """Plays the oracle's optimal actions with some noise, and encodes them as completions of a model.
 
     Args:
@@ -24,7 +24,7 @@ class TeacherAgent:
         imitate_noise: whether random actions enter the loss too; if not, they only lead to other states.
     """
 
-    name = "teacher"
+    name = "expert"
 
     def __init__(
         self, conversations: Conversations, dialect: Dialect, *, noise: float = 0.0, imitate_noise: bool = True
