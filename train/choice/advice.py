@@ -16,6 +16,7 @@ from creditflow.train.bench.methods import scheme_entry
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.choice.features import LogFeatures
 from creditflow.train.choice.rules import Rules
+from creditflow.wrappers.credit.registry import lookup
 
 __all__ = ["ASSET", "Recommendation", "ShippedChoice", "recommend", "recommendation_text", "shipped_choice"]
 
@@ -85,7 +86,7 @@ class Recommendation:
 
     Attributes:
         method: its name in the benchmark.
-        scheme, parameters: what ``credit.make`` takes.
+        scheme, parameters: what ``credit.make`` takes; parameters that differ from the paper's preset.
         reason: the rule that decided.
         verdict: how well the rule does on suites that it was not fitted on.
         similar: the measured settings most like the log: title, best scheme, and the regret of this one in points.
@@ -122,10 +123,11 @@ def recommend(features: LogFeatures, choice: ShippedChoice | None = None) -> Rec
     choice = shipped_choice() if choice is None else choice
     method, reason = choice.rules.choose(features)
     entry = scheme_entry(method)
+    defaults = lookup(entry.scheme).preset("paper")
     return Recommendation(
         method,
         entry.scheme,
-        dict(entry.parameters),
+        {name: value for name, value in entry.parameters.items() if value != defaults[name]},
         reason,
         choice.verdict,
         _similar(features, choice, method),
@@ -166,8 +168,12 @@ def _outside(features: LogFeatures, choice: ShippedChoice) -> tuple[str, ...]:
 def recommendation_text(advised: Recommendation) -> str:
     """The recommendation as plain text."""
     options = ", ".join(f"{key}={value!r}" for key, value in advised.parameters.items())
-    named = advised.method if advised.method == advised.scheme else f"{advised.method} ({advised.scheme})"
-    lines = ["Recommended scheme", f"  {named}{': ' + options if options else ''}", f"  {advised.reason}"]
+    named = f"{advised.scheme} as it is" if not options else advised.scheme
+    lines = [
+        "Recommended scheme",
+        f"  {named}{' with ' + options if options else ''} (in tables of the benchmark: {advised.method})",
+        f"  {advised.reason}",
+    ]
     lines += [f"  {sentence}" for sentence in advised.verdict]
     lines.append("  the most similar measured settings, with the best scheme there and this one's regret in points:")
     lines += [f"    {title}: {best}, {regret:.1f}" for title, best, regret in advised.similar]

@@ -27,9 +27,9 @@ from creditflow.train.text_table import text_table
 
 __all__ = ["ALWAYS", "choice_text", "main", "shipped_from"]
 
-ALWAYS: Final = ("grouptd_relative", "grouptd_base", "graphgpo", "gigpo", "grpo")
+ALWAYS: Final = ("grouptd_relative", "grouptd_relative_pooled", "grouptd_base", "graphgpo", "gigpo", "grpo")
 WORST: Final = 3  # settings named in the verdict
-REFERENCE: Final = ("grouptd_relative", "graphgpo", "grpo")
+REFERENCE: Final = ("grouptd_relative", "grouptd_relative_pooled", "graphgpo", "grpo")
 
 
 def verdict(found: Evaluation) -> tuple[str, ...]:

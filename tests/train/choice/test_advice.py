@@ -59,7 +59,7 @@ def test_the_text_says_what_why_and_how_sure() -> None:
     shown = recommendation_text(recommend(replace(PLAIN, graded=1.0), choice()))
     for part in (
         "Recommended scheme",
-        "td_lambda=0.6",
+        "grouptd as it is",
         "otherwise",
         "It was evaluated.",
         "near: grouptd_relative, 0.5",

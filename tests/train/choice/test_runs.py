@@ -62,7 +62,9 @@ def test_keys_that_never_repeat_and_aliased_keys_show_in_the_features() -> None:
     cells = [cell for cell in stored() if "shared" in cell.suite]
     fresh = [cell.features for cell in cells if "fresh keys" in cell.title]
     aliased = [cell.features for cell in cells if "aliased keys" in cell.title]
-    distinct = [cell.features for cell in cells if "keys" not in cell.title and "slip" not in cell.title]
+    random = ("slip", "trapdoors")  # one action has several results there, whatever the keys
+    certain = [cell for cell in cells if not any(kind in cell.title for kind in random)]
+    distinct = [cell.features for cell in certain if "keys" not in cell.title]
     assert max(f.repeated for f in fresh) < 0.35 < min(f.repeated for f in distinct)
     assert min(f.conflicted for f in aliased) > 0.0 == max(f.conflicted for f in distinct)
 
