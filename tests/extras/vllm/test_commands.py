@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = (
-    "tasks.count=200", "sft.episodes=150", "sft.steps=60", "rollout.tasks=8", "rollout.group_size=4",
+    "tasks.count=200", "rollout.tasks=8", "rollout.group_size=4",
     "evaluation.panel=", "evaluation.final_panel=", "checkpoint.every=1",
 )  # fmt: skip
 
@@ -60,12 +61,16 @@ def test_engines_start_and_stop_without_stopping_others() -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run: SFT with transformers, then two iterations that sample with vLLM."""
-    out = tmp_path_factory.mktemp("run")
-    changes = [word for one in (*SMALL, f"out={out}") for word in ("--set", one)]
-    creditflow("train", "train/configs/quickstart.yaml", *changes, "--set", "update.iterations=0")
-    creditflow("train", "--resume", str(out), "--set", "generation.backend=vllm", "--set", "update.iterations=2")
+    """A run of three iterations that sample with vLLM; it starts from a model that was trained with transformers."""
+    start, out = tmp_path_factory.mktemp("start"), tmp_path_factory.mktemp("run")
+    train(start, "sft.episodes=150", "sft.steps=60", "update.iterations=0")
+    train(out, f"model.path={start / 'model'}", "sft.steps=0", "generation.backend=vllm", "update.iterations=3")
     return out
+
+
+def train(out: Path, *more: str) -> str:
+    changes = [word for one in (*SMALL, *more, f"out={out}") for word in ("--set", one)]
+    return creditflow("train", "train/configs/quickstart.yaml", *changes)
 
 
 def iterations(run: Path) -> list[dict[str, Any]]:
@@ -75,17 +80,20 @@ def iterations(run: Path) -> list[dict[str, Any]]:
 
 def test_a_run_samples_with_vllm_from_the_trainers_distribution(run: Path) -> None:
     rows = iterations(run)
-    assert len(rows) == 2
+    assert len(rows) == 3
     assert all(row["push_difference"] < 1e-4 and row["sampler_mismatch_max"] < 1e-4 for row in rows)
     assert all(row["completion_tokens"] > 0 for row in rows)
 
 
-def test_a_run_resumes_from_its_checkpoint(run: Path) -> None:
-    printed = creditflow(
-        "train", "--resume", str(run), "--set", "generation.backend=vllm", "--set", "update.iterations=3"
-    )
+def test_a_run_resumes_from_its_checkpoint(run: Path, tmp_path: Path) -> None:
+    interrupted = tmp_path / "run"
+    shutil.copytree(run, interrupted)
+    for written_later in ("checkpoints/rl-0000003", "model"):
+        shutil.rmtree(interrupted / written_later)
+    printed = creditflow("train", "--resume", str(interrupted))
     assert "iteration 3/3" in printed
-    assert len(iterations(run)) == 3
+    assert "iteration 2/3" not in printed
+    assert len(iterations(interrupted)) == 3
 
 
 def test_a_server_a_folder_and_transformers_play_the_same_greedy_episodes(run: Path, tmp_path: Path) -> None:

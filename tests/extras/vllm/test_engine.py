@@ -112,10 +112,10 @@ def test_cached_prefixes_of_old_weights_are_detected(
     model, backend = pair
     shift(model)
     with monkeypatch.context() as patched:
-        patched.setattr(backend.engine, "forget", lambda: False)
+        patched.setattr(backend.engine, "reset_prefix_cache", lambda: False)
         with pytest.raises(WeightPushError, match="could not be emptied"):
             backend.sync()
-        patched.setattr(backend.engine, "forget", lambda: True)
+        patched.setattr(backend.engine, "reset_prefix_cache", lambda: True)
         with pytest.raises(WeightPushError, match="differ by"):
             backend.sync()
 
