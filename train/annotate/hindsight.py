@@ -97,7 +97,9 @@ class HindsightAnnotator(TurnAnnotator):
             where = f"trajectory {member.trajectory_id!r}, turn {t}"
             action = turn.action if self._scored == "action" else completion_text(turn)
             if not turn.observation or not action.strip():
-                raise AnnotationError(f"{where} was recorded without its observation or its {self._scored}")
+                raise AnnotationError(
+                    f"{where} was recorded without its observation or its {self._scored}; record texts"
+                )
             state, scored = self._encode(turn.observation + "\n"), self._encode(action)
             seen = [*asked, state, self._encode(f"{self._hindsight_prefix}{self._final_state(member)}\n")]
             before = self._encode(self._action_prefix)

@@ -64,9 +64,11 @@ def scored_logprobs(model: Any, jobs: Sequence[Scored], batch_tokens: int) -> li
     out = [np.zeros(0) for _ in jobs]
     for number, (ids, target, where) in enumerate(jobs):
         if len(target) and not target[0]:
-            raise AnnotationError(f"{where}: there is nothing before the scored tokens")
+            raise AnnotationError(f"{where}: the scored tokens need a history before them, but it is empty")
         if limit and len(ids) > limit:
-            raise AnnotationError(f"{where}: {len(ids)} tokens, the model takes at most {limit}")
+            raise AnnotationError(
+                f"{where}: {len(ids)} tokens, the model takes at most {limit}; use a model with a longer context"
+            )
         blank = np.zeros(len(target))
         if len(target):
             rows.append(Row(ids, target, blank, blank.astype(np.float32), np.zeros(len(target), np.int32), number))

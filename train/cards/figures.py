@@ -130,7 +130,9 @@ def collected(documents: Mapping[str, Mapping[str, Any]], cost: Mapping[str, Any
             families |= {f"{name} {family}": of for family, of in part["families"].items()}
             regimes["language models"] = part["settings"], _of_models(families)
         if not regimes:
-            raise ConfigError(f"{name}: no suite of grids, with a shared policy or of language models")
+            raise ConfigError(
+                f"{name}: expected results of creditflow bench with the suite grids, the suite shared or the preset lm, got none of them"
+            )
         sources.append(_source(", ".join(regimes), name, document["provenance"]))
         for regime, (stored, found) in regimes.items():
             present = stored_names(found, stored)

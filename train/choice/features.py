@@ -79,7 +79,7 @@ def log_features(groups: Sequence[Group], *, key: Literal["state", "text"] = "st
         TrajectoryError: it has no keys of this kind.
     """
     if not any(len(group.arrays.reward) for group in groups):
-        raise DataError("the log has no turns: there is nothing to choose by")
+        raise DataError("the log has no turns, from which a scheme is recommended; record episodes with turns")
     keys = key_statistics(groups, key)
     arrays = [group.arrays for group in groups]
     lengths = np.concatenate([np.diff(group.episode_index.offsets) for group in groups]).astype(np.float64)

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if bool(args.name) and args.all:
         raise ConfigError("give the name of a scheme or --all, not both")
     if args.out and not args.all:
-        raise ConfigError("--out DIR belongs to --all")
+        raise ConfigError(f"--out writes the page of all schemes: add --all, or leave out --out {args.out}")
     figures = shipped()
     names = [args.name] if args.name else list(credit.names()) if args.all else []
     cards = [make_card(name, figures, measure_cost=args.measure_cost) for name in names]

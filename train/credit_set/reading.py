@@ -126,7 +126,7 @@ def read_credit_set(path: str | Path) -> Iterator[CreditTurn]:
         if turn.turn_id in seen:
             raise DataError(f"{where}: the turn {short_repr(turn.turn_id)} occurs twice")
         if len(seen) == MAX_TURNS:
-            raise DataError(f"{where}: more than {MAX_TURNS:,} turns")
+            raise DataError(f"{where}: a credit set may have at most {MAX_TURNS:,} turns; split it")
         seen.add(turn.turn_id)
         yield turn
 

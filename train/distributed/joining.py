@@ -85,7 +85,7 @@ def joined(config: DistributedConfig, environment: Mapping[str, str] = os.enviro
         if other:
             raise RankFailedError(f"rank {rank} stops, because {other}") from error
         if isinstance(error, _TerminatedError):
-            raise RankFailedError(f"rank {rank} was asked to end (SIGTERM)") from None
+            raise RankFailedError(f"rank {rank} was terminated (SIGTERM); continue the run with --resume") from None
         notices.leave(f"{type(error).__name__}: {error}")
         raise
     finally:

@@ -80,5 +80,5 @@ def test_unknown_limits_of_an_interval_stay_unknown():
 def test_other_files_are_refused():
     with pytest.raises(DataError, match="version"):
         Figures.from_json({"version": 99})
-    with pytest.raises(ConfigError, match="no suite of grids"):
+    with pytest.raises(ConfigError, match="expected results of creditflow bench"):
         collected({"x.json": {"suites": [], "provenance": {}}}, read_json(COST))

@@ -49,7 +49,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(capsys: pytest.CaptureFixt
 def test_a_name_and_all_exclude_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schemes", "gigpo", "--all"]) == 2
     assert main(["schemes", "gigpo", "--out", str(tmp_path / "cards")]) == 2
-    assert "--out DIR belongs to --all" in capsys.readouterr().err
+    assert "add --all" in capsys.readouterr().err
 
 
 def test_all_cards_are_written_as_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

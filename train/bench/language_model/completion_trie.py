@@ -95,7 +95,9 @@ class CompletionTrie:
         for index, action in enumerate(actions):
             parsed = env.parse_text(action)
             if parsed is None:
-                raise ConfigError(f"{env.env_name} rejects the text of its own action {short_repr(action)}")
+                raise ConfigError(
+                    f"{env.env_name} rejects the text of its own action {short_repr(action)}; construct it with text actions"
+                )
             if self._read.setdefault(parsed, index) != index:
                 raise ConfigError(
                     f"{env.env_name} reads {short_repr(action)} as the same action as another of its texts"

@@ -154,7 +154,7 @@ def evaluate_exactly(
         OracleLimitError: a task with more than ``max_states`` states.
     """
     if not tasks:
-        raise ConfigError("there are no tasks to evaluate on")
+        raise ConfigError("exact evaluation needs at least one task, got none")
     if not temperature > 0.0:
         raise ConfigError(
             f"the sampled policy needs a temperature above 0, got {temperature}; greedy is always evaluated"

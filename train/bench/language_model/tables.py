@@ -150,7 +150,9 @@ def enumerated_table(
     """
     check_prompting(agent, env, invalid_actions)
     if env.spec is not None and env.spec.nondeterministic:
-        raise ConfigError(f"{env.env_name} is stochastic, so it cannot be tabulated from snapshots")
+        raise ConfigError(
+            f"{env.env_name} is stochastic, so it cannot be tabulated from snapshots; evaluate by sampled episodes"
+        )
     states = StateEnumeration(
         env,
         task,
