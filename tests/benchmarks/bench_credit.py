@@ -125,8 +125,9 @@ def schemes() -> list[tuple[str, str, credit.Scheme]]:
         ),
         *(
             (name, "paper", credit.make("grouptd", **VARIANTS[name]))
-            for name in ("grouptd_relative", "grouptd_relative_pooled")
+            for name in ("grouptd_base", "grouptd_relative_pooled")
         ),
+        ("hgpo, K = 4", "paper", credit.make("hgpo", key="state", history_length=4)),
     ]
 
 
