@@ -95,9 +95,7 @@ class GroupTD(StateScheme):
     verification = "ours; the formula is tested against exact values"
     limitations = "The prior counts the shortest observed path as the best. On long episodes prior='pooled' is better."
     presets = {"paper": {}}
-    properties = frozenset(
-        {"all_fail_zero", "batch_permutation", "one_member_zero", "permutation", "scale", "shift", "telescoping"}
-    )
+    properties = frozenset({"all_fail_zero", "batch_permutation", "one_member_zero", "permutation", "scale", "shift"})
 
     outcome: Literal["return", "success", "score"] = "score"
     penalty_at: Literal["score", "advantage"] = "advantage"
@@ -134,15 +132,14 @@ class GroupTD(StateScheme):
     def checked_properties(self) -> frozenset[str]:
         """Properties that hold with these parameters."""
         broken = set()
-        if self.progress_weight or self.leave_one_out:
-            broken.add("telescoping")
+        gained = frozenset() if self.progress_weight or self.leave_one_out else {"telescoping"}
         if self.outcome == "return":
             broken |= {"scale", "shift"}
         if self.invalid_penalty:
             broken.add("all_fail_zero")
         if self.add_outcome and self.singleton_outcome != "zero":
             broken.add("one_member_zero")
-        return self.properties - broken
+        return (self.properties | gained) - broken
 
     @property
     def couples_groups(self) -> bool:
