@@ -113,7 +113,7 @@ def test_the_pooled_prior_is_at_most_one():
 @pytest.mark.parametrize("name", NAMES)
 def test_variants_have_their_checked_properties(name):
     scheme = scheme_of(name)
-    expected = GroupTD.properties - (set() if name == "grouptd_divided" else {"telescoping"})
+    expected = GroupTD.properties | ({"telescoping"} if name == "grouptd_divided" else set())
     assert scheme.checked_properties == expected
     assert check_credit(scheme, draws=25).declared == expected
 
