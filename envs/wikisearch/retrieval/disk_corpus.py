@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.checksummed_folder import ChecksummedFolder
-from creditflow.envs.reading.json_text import parse_json
+from creditflow.envs.reading.json_text import decode_json
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.documents import read_document, write_document
 
@@ -133,8 +133,8 @@ class DiskCorpus:
             DataError: the line is damaged.
         """
         try:
-            return read_document(parse_json(self._lines[row], where=f"passage {row}"), quotes=True)
-        except DataError as error:
+            return read_document(decode_json(self._lines[row].decode("utf-8"), locate=False), quotes=True)
+        except ValueError as error:  # DataError, or not JSON, or not UTF-8
             raise DataError(f"{self._path}: passage {row} is damaged, build the index again: {error}") from error
 
     def _named(self, name: str, value: str) -> tuple[int, ...]:
