@@ -27,6 +27,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -248,6 +249,7 @@ def main() -> int:
         evidence = {
             "command": " ".join(("python", *sys.argv)),
             "commit": commit,
+            "config_sha256": sha256(Path(args.config).read_bytes()).hexdigest(),
             "versions": {"python": platform.python_version(), "torch": torch.__version__,
                          "transformers": transformers.__version__, "numpy": np.__version__},
             "differences": compare(done),

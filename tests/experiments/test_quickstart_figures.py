@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.quickstart import PLANNED, TEMPERATURES, compare
+from experiments.quickstart import CONFIG, PLANNED, TEMPERATURES, compare
 
-FOLDER = Path(__file__).parents[1] / "evidence" / "quickstart"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "tests" / "evidence" / "quickstart"
 EVIDENCE = json.loads((FOLDER / "quickstart.json").read_text(encoding="ascii"))
 
 
@@ -19,6 +21,10 @@ def points(value: float) -> str:
 
 def test_the_differences_follow_from_the_values_by_task():
     assert compare(EVIDENCE["seeds"]) == EVIDENCE["differences"]
+
+
+def test_the_evidence_is_of_the_present_configuration():
+    assert EVIDENCE["config_sha256"] == sha256((ROOT / CONFIG).read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("name", PLANNED)
