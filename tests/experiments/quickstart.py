@@ -38,7 +38,7 @@ from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.statistics import contrasts_of, crossed_mean
 
 CONFIG: Final = "train/configs/quickstart.yaml"
-TEMPERATURES: Final = (1.4, 1.0, 0.7, 0.5, 0.3)
+TEMPERATURES: Final = (2.0, 1.4, 1.0, 0.7, 0.4)
 POINTS: Final = 4  # checkpoints of every curve after its start
 VALID_TASKS: Final = 32  # of the valid split, evenly spaced
 PLANNED: Final = {
