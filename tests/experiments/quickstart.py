@@ -8,7 +8,7 @@ Per seed: SFT on the few demonstrations of the configuration (``start``); from i
 * ``same``: SFT goes on with the same demonstrations, for as many CPU seconds as reinforcement learning used;
 * ``unlimited``: SFT goes on with new demonstrations of the same expert (``--unlimited`` episodes), for as many CPU seconds.
 
-Success is exact (``creditflow eval --exact``), so it has no sampling noise. ``rl`` is judged after its last iteration, greedily and at
+Success is exact as in ``creditflow eval --exact`` (up to ``TOLERANCE``), so it has no sampling noise. ``rl`` is judged after its last iteration, greedily and at
 temperature 1, as it was trained. Its rivals may choose on the valid split: a checkpoint (their start included) and a temperature of
 ``TEMPERATURES`` for sampling, and a checkpoint for greedy decoding. Everything is then judged on all tasks of the final panel.
 Differences are paired by seed and task; intervals are 95 % over both (two-way clustered), p-values adjusted by Holm.
@@ -18,6 +18,7 @@ The results so far are written after every seed, so that an interrupted run stil
 
 from __future__ import annotations
 
+import argparse
 import copy
 import json
 import platform
@@ -34,13 +35,18 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.files.atomic import atomic_writer
+from creditflow.train.bench.report.figures import COLOURS, new_figure, require_plots, save_figure, tidy
 from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.statistics import contrasts_of, crossed_mean
 
 CONFIG: Final = "train/configs/quickstart.yaml"
-TEMPERATURES: Final = (2.0, 1.4, 1.0, 0.7, 0.4)
-POINTS: Final = 4  # checkpoints of every curve after its start
+TEMPERATURES: Final = (1.5, 1.25, 1.0, 0.7, 0.4)
+POINTS: Final = 3  # checkpoints of every curve after its start
 VALID_TASKS: Final = 32  # of the valid split, evenly spaced
+TOLERANCE: Final = {
+    "valid": 1e-3,
+    "test": 1e-4,
+}  # largest probability per turn that may be left out and counts as invalid
 PLANNED: Final = {
     "rl - start, sampled": ("rl", "start", "sampled"),
     "rl - start, greedy": ("rl", "start", "greedy"),
@@ -54,7 +60,7 @@ PLANNED: Final = {
 class Judge:
     """Exact success of a run's present weights on a panel, by task."""
 
-    def __init__(self, run: Any, panel: str, limit: int = 0) -> None:
+    def __init__(self, run: Any, panel: str, tolerance: float, limit: int = 0) -> None:
         import creditflow
         from creditflow.train.bench.language_model.policy import ExactPolicy
         from creditflow.train.bench.language_model.tables import prompt_table
@@ -66,7 +72,7 @@ class Judge:
         tasks = panel_tasks(settings.env, panel)
         places = np.linspace(0, len(tasks) - 1, limit or len(tasks)).round().astype(int)
         self.tables = [prompt_table(agent, env, tasks[i]) for i in places]
-        self.policy = ExactPolicy.of_agent(agent, run.tokenizer, env, self.tables[0].actions)
+        self.policy = ExactPolicy.of_agent(agent, run.tokenizer, env, self.tables[0].actions, tolerance=tolerance)
 
     def success(self, temperature: float) -> np.ndarray[Any, Any]:
         """float64 (tasks,); temperature 0 is greedy."""
@@ -101,7 +107,7 @@ def one_seed(settings: Any, unlimited: int) -> dict[str, Any]:
         def _start_rl(self) -> None:
             super()._start_rl()
             self.warm = copy.deepcopy(self.model.state_dict())
-            self.rl_seconds, self.valid = 0.0, Judge(self, panels.panel, VALID_TASKS)
+            self.rl_seconds, self.valid = 0.0, Judge(self, panels.panel, TOLERANCE["valid"], VALID_TASKS)
             self.start = self.valid.point(0.0, TEMPERATURES)
             self.curve = [self.start]
 
@@ -114,15 +120,16 @@ def one_seed(settings: Any, unlimited: int) -> dict[str, Any]:
 
     run = Measured(replace(settings, evaluation=replace(panels, panel="", final_panel="")))  # no sampled evaluation
     run.run()
-    test = Judge(run, panels.final_panel)
+    test = Judge(run, panels.final_panel, TOLERANCE["test"])
     arms = {"rl": {"cpu_seconds": run.rl_seconds, "curve": run.curve, "temperature": 1.0,
                    "sampled": test.success(1.0), "greedy": test.success(0.0)}}  # fmt: skip
-    arms["start"] = {"cpu_seconds": run.sft_seconds, "curve": [run.start]} | _best(run, [(run.start, run.warm)], test)
+    start = _best(run, [(run.start, run.warm)], test, {})
+    arms["start"] = {"cpu_seconds": run.sft_seconds, "curve": [run.start]} | start
     for name, episodes in (("same", settings.sft.episodes), ("unlimited", unlimited)):
         run.model.load_state_dict(run.warm)
         steps, spent, points = _imitate_on(run, episodes)
         arms[name] = {"cpu_seconds": spent, "steps": steps, "curve": [point for point, _ in points]}
-        arms[name] |= _best(run, points, test)
+        arms[name] |= _best(run, points, test, start)
     for name, arm in arms.items():
         arm["sampled"], arm["greedy"] = (np.round(arm[kind], 5).tolist() for kind in ("sampled", "greedy"))
         print(f"seed {settings.seed} {name}: greedy {np.mean(arm['greedy']):.4f}, sampled at {arm['temperature']:g} "
@@ -152,27 +159,25 @@ def _imitate_on(run: Any, episodes: int) -> tuple[int, float, list[tuple[dict[st
     return steps, spent, points
 
 
-def _best(run: Any, points: Sequence[tuple[dict[str, Any], Any]], test: Judge) -> dict[str, Any]:
-    """Choose checkpoint and temperature on the valid split, and judge the choice."""
+def _best(run: Any, points: Sequence[tuple[dict[str, Any], Any]], test: Judge, start: dict[str, Any]) -> dict[str, Any]:
+    """Choose checkpoint and temperature on the valid split, and judge the choice; that of the start is known already."""
     numbers = range(len(points))
     place, temperature = max(
         ((i, t) for i in numbers for t in TEMPERATURES), key=lambda it: points[it[0]][0]["sampled"][f"{it[1]:g}"]
     )
     greedy_place = max(numbers, key=lambda i: points[i][0]["greedy"])
-    run.model.load_state_dict(points[place][1])
-    sampled = test.success(temperature)
-    run.model.load_state_dict(points[greedy_place][1])
-    return {
-        "temperature": temperature,
-        "sampled_checkpoint": place,
-        "greedy_checkpoint": greedy_place,
-        "sampled": sampled,
-        "greedy": test.success(0.0),
-    }
+    chosen = {"temperature": temperature, "sampled_checkpoint": place, "greedy_checkpoint": greedy_place}
+    for kind, at, degree in (("sampled", place, temperature), ("greedy", greedy_place, 0.0)):
+        if at == 0 and start:
+            chosen[kind] = start[kind]
+            continue
+        run.model.load_state_dict(points[at][1])
+        chosen[kind] = test.success(degree)
+    return chosen
 
 
 def compare(seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Planned differences on the final panel, over the seeds that have finished; NaN is null."""
+    """Planned differences on the final panel, over the seeds that have finished."""
     means = {}
     for name, (one, other, kind) in PLANNED.items():
         gaps = [np.subtract(seed["arms"][one][kind], seed["arms"][other][kind]) for seed in seeds]
@@ -190,8 +195,6 @@ def compare(seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def figure(seeds: Sequence[dict[str, Any]], path: Path) -> None:
     """Curves on the valid split: mean over seeds against CPU seconds after the start."""
-    from creditflow.train.bench.report.figures import COLOURS, new_figure, save_figure, tidy
-
     drawing = new_figure(9.0, 3.4)
     labels = {
         "rl": "reinforcement learning",
@@ -206,7 +209,7 @@ def figure(seeds: Sequence[dict[str, Any]], path: Path) -> None:
             values = np.array([[_shown(point, kind, name) for point in curve] for curve in curves])
             axes.plot(times, values.mean(axis=0), color=colour, marker="o", label=label)
             axes.fill_between(times, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.15)
-        axes.set_title("greedy" if kind == "greedy" else "sampled (RL at T = 1, SFT at its best temperature)")
+        axes.set_title("greedy" if kind == "greedy" else "sampled: RL at T = 1, SFT at its best T")
         axes.set_xlabel("CPU seconds after the start")
         axes.set_ylabel("success on held-out levels (valid)")
         tidy(axes)
@@ -233,13 +236,33 @@ def main() -> int:
     parser.add_argument(
         "--out", default="tests/evidence/quickstart", help="folder of quickstart.json and quickstart.png"
     )
+    parser.add_argument(
+        "--figure",
+        choices=("yes", "no", "only"),
+        default="yes",
+        help="draw the figure, do not, or only draw that of stored results (default yes)",
+    )
     args = parser.parse_args()
+    out = Path(args.out)
+    if args.figure != "no":
+        require_plots()
+    if args.figure != "only":
+        experiment(args, out)
+    evidence = json.loads((out / "quickstart.json").read_text(encoding="ascii"))
+    if args.figure != "no":
+        figure(evidence["seeds"], out / "quickstart.png")
+    print(json.dumps(evidence["differences"], indent=1))
+    return 0
+
+
+def experiment(args: argparse.Namespace, out: Path) -> None:
+    """Run all seeds and write the results."""
     import torch
     import transformers
 
     from creditflow.train.settings.schema import load_settings
 
-    out, done = Path(args.out), list[dict[str, Any]]()
+    done = list[dict[str, Any]]()
     out.mkdir(parents=True, exist_ok=True)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     for seed in args.seeds:
@@ -257,9 +280,6 @@ def main() -> int:
         }  # fmt: skip
         with atomic_writer(out / "quickstart.json") as stream:
             stream.write(json.dumps(evidence) + "\n")
-    figure(done, out / "quickstart.png")
-    print(json.dumps(compare(done), indent=1))
-    return 0
 
 
 if __name__ == "__main__":
