@@ -1,6 +1,6 @@
 """What reinforcement learning adds in the quickstart, beyond a temperature and beyond more imitation; judged exactly.
 
-  python tests/experiments/quickstart.py [--seeds 0 1 2] [--out tests/evidence/quickstart]
+  python tests/experiments/quickstart.py [--seeds 0 1 2 3 4] [--out tests/evidence/quickstart]
 
 Per seed: SFT on the few demonstrations of the configuration (``start``); from its weights
 
@@ -40,7 +40,7 @@ from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.statistics import contrasts_of, crossed_mean
 
 CONFIG: Final = "train/configs/quickstart.yaml"
-TEMPERATURES: Final = (1.5, 1.25, 1.0, 0.7, 0.4)
+TEMPERATURES: Final = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
 POINTS: Final = 3  # checkpoints of every curve after its start
 VALID_TASKS: Final = 32  # of the valid split, evenly spaced
 TOLERANCE: Final = {
@@ -228,7 +228,9 @@ def main() -> int:
     """Run the comparison."""
     parser = CommandParser(description=__doc__)
     parser.add_argument("--config", default=CONFIG, help="settings of the run")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of training (default 0 1 2)")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="seeds of training (default 0 to 4)"
+    )
     parser.add_argument(
         "--unlimited", type=int, default=3000, help="demonstrations of the unlimited expert (default 3000)"
     )
