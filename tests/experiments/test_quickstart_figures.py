@@ -40,7 +40,7 @@ def test_rivals_had_as_much_compute_and_chose_their_best_on_the_valid_split(seed
     arms = seed["arms"]
     for name in ("same", "unlimited"):
         curve, arm = arms[name]["curve"], arms[name]
-        assert arm["cpu_seconds"] == pytest.approx(arms["rl"]["cpu_seconds"], rel=0.2)
+        assert arm["cpu_seconds"] >= arms["rl"]["cpu_seconds"]
         chosen = curve[arm["sampled_checkpoint"]]["sampled"][f"{arm['temperature']:g}"]
         assert chosen == max(value for point in curve for value in point["sampled"].values())
         assert curve[arm["greedy_checkpoint"]]["greedy"] == max(point["greedy"] for point in curve)
