@@ -41,7 +41,7 @@ from creditflow.train.statistics import contrasts_of, crossed_mean
 
 CONFIG: Final = "train/configs/quickstart.yaml"
 TEMPERATURES: Final = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
-HEADROOM: Final = 1.5  # of the steps of more SFT, whose speed is only known from the start
+HEADROOM: Final = 1.7  # of the steps of more SFT, whose speed is only known from the start
 POINTS: Final = 3  # checkpoints of every curve after its start
 VALID_TASKS: Final = 32  # of the valid split, evenly spaced
 TOLERANCE: Final = {
