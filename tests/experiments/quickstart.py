@@ -122,7 +122,7 @@ def one_seed(settings: Any, unlimited: int) -> dict[str, Any]:
     run = Measured(replace(settings, evaluation=replace(panels, panel="", final_panel="")))  # no sampled evaluation
     run.run()
     test = Judge(run, panels.final_panel, TOLERANCE["test"])
-    arms = {"rl": {"cpu_seconds": run.rl_seconds, "curve": run.curve, "temperature": 1.0,
+    arms: dict[str, dict[str, Any]] = {"rl": {"cpu_seconds": run.rl_seconds, "curve": run.curve, "temperature": 1.0,
                    "sampled": test.success(1.0), "greedy": test.success(0.0)}}  # fmt: skip
     start = _best(run, [(run.start, run.warm)], test, {})
     arms["start"] = {"cpu_seconds": run.sft_seconds, "curve": [run.start]} | start
@@ -167,7 +167,11 @@ def _best(run: Any, points: Sequence[tuple[dict[str, Any], Any]], test: Judge, s
         ((i, t) for i in numbers for t in TEMPERATURES), key=lambda it: points[it[0]][0]["sampled"][f"{it[1]:g}"]
     )
     greedy_place = max(numbers, key=lambda i: points[i][0]["greedy"])
-    chosen = {"temperature": temperature, "sampled_checkpoint": place, "greedy_checkpoint": greedy_place}
+    chosen: dict[str, Any] = {
+        "temperature": temperature,
+        "sampled_checkpoint": place,
+        "greedy_checkpoint": greedy_place,
+    }
     for kind, at, degree in (("sampled", place, temperature), ("greedy", greedy_place, 0.0)):
         if at == 0 and start:
             chosen[kind] = start[kind]
