@@ -126,7 +126,8 @@ class TrieSearch:
             return
         parent, prompt, node = np.concatenate(parents), np.concatenate(prompts), np.concatenate(nodes)
         mass = np.concatenate(masses)
-        kept = np.flatnonzero(self._unpruned(prompt, mass))
+        last = len(self.trie.nodes[node[0]].path) + 1 == self.trie.max_new_tokens  # of the levels that are pruned
+        kept = np.flatnonzero(self._unpruned(prompt, mass, 1.0 if last else 0.5))
         size = rows_at_once(self.model, self.length, cached=True)
         for first in range(0, len(kept), size):
             some = kept[first : first + size]
@@ -162,14 +163,14 @@ class TrieSearch:
                 (np.repeat(prompt, len(node)), np.tile(node, rows), np.tile(end, rows), probability.ravel())
             )
 
-    def _unpruned(self, prompt: NDArray[np.int64], mass: Floats) -> NDArray[np.bool_]:
-        """bool (R,): all but the least likely prefixes; each level may prune half of what is left of the tolerance."""
+    def _unpruned(self, prompt: NDArray[np.int64], mass: Floats, share: float) -> NDArray[np.bool_]:
+        """bool (R,): all but the least likely prefixes; this share of what is left of the tolerance may be pruned."""
         order = np.lexsort((mass, prompt))
         ordered, owner = mass[order], prompt[order]
         total = np.cumsum(ordered)
         starts = np.flatnonzero(np.diff(owner, prepend=-1))
         before = np.repeat(total[starts] - ordered[starts], np.diff(starts, append=len(owner)))
-        allowed = 0.5 * self.budget[owner]
+        allowed = share * self.budget[owner]
         drop = (ordered == 0.0) | ((allowed > 0.0) & (total - before <= allowed))
         dropped = np.bincount(owner[drop], ordered[drop], len(self.budget))
         self.budget -= dropped
