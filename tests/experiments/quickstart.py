@@ -5,7 +5,8 @@
 Per seed: SFT on the few demonstrations of the configuration (``start``); from its weights
 
 * ``rl``: reinforcement learning as configured;
-* ``same``: SFT goes on with the same demonstrations, for at least as many CPU seconds as reinforcement learning used;
+* ``same``: SFT goes on with the same demonstrations, for at least as many CPU seconds as reinforcement learning used, and in a
+  second, short run of 800 steps, because so few demonstrations are soon learnt by heart;
 * ``unlimited``: SFT goes on with new demonstrations of the same expert (``--unlimited`` episodes), for as long.
 
 Success is exact as in ``creditflow eval --exact`` (up to ``TOLERANCE``), so it has no sampling noise. ``rl`` is judged after its last iteration, greedily and at
@@ -42,20 +43,15 @@ from creditflow.train.statistics import contrasts_of, crossed_mean
 CONFIG: Final = "train/configs/quickstart.yaml"
 TEMPERATURES: Final = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
 HEADROOM: Final = 1.7  # of the steps of more SFT, whose speed is only known from the start
+SHORT: Final = (100, 200, 400, 800)  # checkpoints of the short run, in steps; the last is its length
 POINTS: Final = 3  # checkpoints of every curve after its start
 VALID_TASKS: Final = 32  # of the valid split, evenly spaced
 TOLERANCE: Final = {
     "valid": 1e-3,
     "test": 1e-4,
 }  # largest probability per turn that may be left out and counts as invalid
-PLANNED: Final = {
-    "rl - start, sampled": ("rl", "start", "sampled"),
-    "rl - start, greedy": ("rl", "start", "greedy"),
-    "rl - same, sampled": ("rl", "same", "sampled"),
-    "rl - same, greedy": ("rl", "same", "greedy"),
-    "rl - unlimited, sampled": ("rl", "unlimited", "sampled"),
-    "rl - unlimited, greedy": ("rl", "unlimited", "greedy"),
-}
+RIVALS: Final = ("start", "same", "unlimited")
+PLANNED: Final = {f"rl - {rival}, {kind}": ("rl", rival, kind) for rival in RIVALS for kind in ("sampled", "greedy")}
 
 
 class Judge:
@@ -127,9 +123,13 @@ def one_seed(settings: Any, unlimited: int) -> dict[str, Any]:
     start = _best(run, [(run.start, run.warm)], test, {})
     arms["start"] = {"cpu_seconds": run.sft_seconds, "curve": [run.start]} | start
     for name, episodes in (("same", settings.sft.episodes), ("unlimited", unlimited)):
-        run.model.load_state_dict(run.warm)
         steps, spent, points = _imitate_on(run, episodes)
+        points.insert(0, (run.start, run.warm))
         arms[name] = {"cpu_seconds": spent, "steps": steps, "curve": [point for point, _ in points]}
+        if name == "same":
+            short = _imitate_on(run, episodes, SHORT)[2]
+            arms[name]["short"] = [point for point, _ in short]
+            points += short
         arms[name] |= _best(run, points, test, start)
     for name, arm in arms.items():
         arm["sampled"], arm["greedy"] = (np.round(arm[kind], 5).tolist() for kind in ("sampled", "greedy"))
@@ -138,8 +138,13 @@ def one_seed(settings: Any, unlimited: int) -> dict[str, Any]:
     return {"seed": settings.seed, "states": sum(table.mdp.size for table in test.tables), "arms": arms}
 
 
-def _imitate_on(run: Any, episodes: int) -> tuple[int, float, list[tuple[dict[str, Any], Any]]]:
-    """SFT on so many demonstrations for at least as many CPU seconds as RL took: steps, seconds, and checkpoints with their points."""
+def _imitate_on(
+    run: Any, episodes: int, marks: Sequence[int] = ()
+) -> tuple[int, float, list[tuple[dict[str, Any], Any]]]:
+    """SFT from the start on so many demonstrations: steps, CPU seconds, and checkpoints with their points.
+
+    It takes at least as many CPU seconds as RL took, or ends with the last of ``marks``, the steps of the checkpoints.
+    """
     from creditflow.train.policy.optimizer import make_optimizer
     from creditflow.train.policy.sft import demonstrations, run_sft, sft_plan, sft_rows
 
@@ -147,17 +152,20 @@ def _imitate_on(run: Any, episodes: int) -> tuple[int, float, list[tuple[dict[st
     more = replace(settings, sft=replace(settings.sft, episodes=episodes))
     rows = sft_rows(demonstrations(more, run.tokenizer, run.tasks, run.ends), settings.sft.observation_weight)
     spent = time.process_time() - began
-    steps = max(POINTS, round(HEADROOM * run.rl_seconds / run.sft_seconds * settings.sft.steps))
-    plan = sft_plan(rows, steps, settings.sft.batch_tokens, settings.seed + 1000)
+    if not marks:
+        steps = max(POINTS, round(HEADROOM * run.rl_seconds / run.sft_seconds * settings.sft.steps))
+        marks = [round(steps * k / POINTS) for k in range(1, POINTS + 1)]
+    plan = sft_plan(rows, marks[-1], settings.sft.batch_tokens, settings.seed + 1000)
+    run.model.load_state_dict(run.warm)
     optimizer = make_optimizer(run.model, settings.sft.optimizer)
-    points = [(run.start, run.warm)]
+    points = list[tuple[dict[str, Any], Any]]()
     began = time.process_time()
     for step, _ in run_sft(run.model, optimizer, rows, plan, 0, settings):
-        if step * POINTS % steps < POINTS:
+        if step in marks:
             spent += time.process_time() - began
             points.append((run.valid.point(spent, TEMPERATURES), copy.deepcopy(run.model.state_dict())))
             began = time.process_time()
-    return steps, spent, points
+    return marks[-1], spent, points
 
 
 def _best(run: Any, points: Sequence[tuple[dict[str, Any], Any]], test: Judge, start: dict[str, Any]) -> dict[str, Any]:
@@ -275,7 +283,7 @@ def experiment(args: argparse.Namespace, out: Path) -> None:
             settings = load_settings(args.config, (*args.set, f"seed={seed}", f"out={folder}/run"))
             done.append(one_seed(settings, args.unlimited))
         evidence = {
-            "command": " ".join(("python", *sys.argv)),
+            "command": " ".join(("python tests/experiments/quickstart.py --seeds", *map(str, args.seeds))),
             "commit": commit,
             "config_sha256": sha256(Path(args.config).read_bytes()).hexdigest(),
             "versions": {"python": platform.python_version(), "torch": torch.__version__,

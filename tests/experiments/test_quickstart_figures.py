@@ -39,7 +39,8 @@ def test_the_page_repeats_every_difference(name):
 def test_rivals_had_as_much_compute_and_chose_their_best_on_the_valid_split(seed):
     arms = seed["arms"]
     for name in ("same", "unlimited"):
-        curve, arm = arms[name]["curve"], arms[name]
+        arm = arms[name]
+        curve = arm["curve"] + arm.get("short", [])
         assert arm["cpu_seconds"] >= arms["rl"]["cpu_seconds"]
         chosen = curve[arm["sampled_checkpoint"]]["sampled"][f"{arm['temperature']:g}"]
         assert chosen == max(value for point in curve for value in point["sampled"].values())
