@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Final
 
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.limits import Limits
 
-__all__ = ["check_plain"]
+__all__ = ["check_plain", "nan_as_none"]
 
 _LEAVES: Final = frozenset({str, bool, type(None)})
 
@@ -47,3 +48,12 @@ def check_plain(data: Any, limits: Limits, where: str) -> None:
             return
         level = below
     raise DataError(f"{where}: nested deeper than {limits.depth} levels")
+
+
+def nan_as_none(data: Any) -> Any:
+    """A copy in which nan, which JSON lacks, is None; mappings become dicts, tuples become lists."""
+    if isinstance(data, Mapping):
+        return {key: nan_as_none(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [nan_as_none(value) for value in data]
+    return None if isinstance(data, float) and math.isnan(data) else data

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from creditflow.envs.reading.plain_data import nan_as_none
 from creditflow.train.cards.cost import measured_costs
 from creditflow.train.cards.figures import Figures, shipped
 from creditflow.train.cards.reads import fields_read, with_fresh_keys
@@ -83,7 +84,7 @@ class Card:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        data: dict[str, Any] = _plain(asdict(self))
+        data: dict[str, Any] = nan_as_none(asdict(self))
         return data
 
 
@@ -189,12 +190,3 @@ def _fraction_with_step_advantage(scheme: credit.Scheme, *, fresh: bool) -> floa
         step = scheme.assign(with_fresh_keys(group) if fresh else group).flat_step_advantages
         nonzero.append(np.abs(step) > 1e-12)
     return float(np.concatenate(nonzero).mean())
-
-
-def _plain(x: Any) -> Any:
-    """nan, which JSON lacks, as null; tuples and mappings as lists and objects."""
-    if isinstance(x, Mapping):
-        return {key: _plain(value) for key, value in x.items()}
-    if isinstance(x, list | tuple):
-        return [_plain(value) for value in x]
-    return None if isinstance(x, float) and math.isnan(x) else x

@@ -19,6 +19,8 @@ import numpy as np
 
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.bench.report.provenance import provenance
+from creditflow.train.commands.arguments.outputs import add_output
+from creditflow.train.commands.arguments.programs import run_program
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.variants import VARIANTS
@@ -26,7 +28,7 @@ from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["main", "measured_costs"]
+__all__ = ["add_arguments", "main", "measured_costs", "run"]
 
 GROUPS, SIZE, TURNS, STATES = 16, 8, 50, 41
 ENTITIES: Final = 40
@@ -119,22 +121,29 @@ def _task() -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the program's arguments."""
+    add_output(parser, "--out", required=True, metavar="FILE", help="file to write")
+
+
+def run(args: argparse.Namespace) -> int:
     """Measure and write the file."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args(arguments)
-    origin = provenance([], 0) | {"command": f"python -m creditflow.train.cards.cost --out {args.out.as_posix()}"}
     document = {
-        "provenance": origin,
+        "provenance": provenance([], 0) | {"command": args.command_line},
         "rollouts": f"{GROUPS} groups of {SIZE} rollouts of {TURNS} turns in {STATES} states",
         "milliseconds_per_1000_turns": measured_costs(),
     }
-    with atomic_writer(args.out) as stream:
+    with atomic_writer(Path(args.out)) as stream:
         json.dump(document, stream, indent=1)
         stream.write("\n")
     print(f"{args.out}: {len(credit.names()) + len(MEASURED_VARIANTS)} schemes", file=sys.stderr)
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    return run_program("cards.cost", arguments)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

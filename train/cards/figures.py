@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -30,9 +31,11 @@ from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, 
 from creditflow.train.bench.results import read_results
 from creditflow.train.bench.stored_names import stored_names
 from creditflow.train.bench.studies import Study
+from creditflow.train.commands.arguments.outputs import add_input, add_output
+from creditflow.train.commands.arguments.programs import run_program
 from creditflow.train.statistics import crossed_mean, stratified_mean
 
-__all__ = ["REGIMES", "Figures", "Regime", "collected", "main", "shipped"]
+__all__ = ["REGIMES", "Figures", "Regime", "add_arguments", "collected", "main", "run", "shipped"]
 
 Regime = Literal["tables", "shared", "language models"]
 Endpoint = Literal["step", "learning"]
@@ -203,18 +206,26 @@ def _number(x: float | None) -> float:
     return math.nan if x is None else float(x)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the program's arguments."""
+    add_input(parser, "results", nargs="+", help="results.json of a run, compressed or not")
+    add_input(parser, "--cost", required=True, metavar="FILE", help="times, as creditflow.train.cards.cost writes them")
+    add_output(parser, "--out", required=True, metavar="FILE", help="file to write")
+
+
+def run(args: argparse.Namespace) -> int:
     """Write the file."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("results", type=Path, nargs="+", help="results.json of a run, compressed or not")
-    parser.add_argument("--cost", type=Path, required=True, help="times, as creditflow.train.cards.cost writes them")
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args(arguments)
-    made = collected({path.as_posix(): read_results(path) for path in args.results}, read_json(args.cost))
-    with atomic_writer(args.out) as stream:
+    made = collected({name: read_results(Path(name)) for name in args.results}, read_json(Path(args.cost)))
+    with atomic_writer(Path(args.out)) as stream:
         json.dump(made.to_json(), stream, indent=1, ensure_ascii=False, allow_nan=False)
         stream.write("\n")
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    return run_program("cards.figures", arguments)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

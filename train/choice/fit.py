@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -23,9 +24,11 @@ from creditflow.train.choice.cell import ChoiceCell
 from creditflow.train.choice.evaluation import DEPTHS, Evaluation, evaluate, fitted_name
 from creditflow.train.choice.features import MEANING
 from creditflow.train.choice.runs import cells_of_run
+from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
+from creditflow.train.commands.arguments.programs import run_program
 from creditflow.train.text_table import text_table
 
-__all__ = ["ALWAYS", "choice_text", "main", "shipped_from"]
+__all__ = ["ALWAYS", "add_arguments", "choice_text", "main", "run", "shipped_from"]
 
 ALWAYS: Final = ("grouptd_relative", "grouptd_relative_pooled", "grouptd_base", "graphgpo", "gigpo", "grpo")
 WORST: Final = 3  # settings named in the verdict
@@ -123,18 +126,22 @@ def _text(mean: Any) -> str:
     return Estimate.of(mean).text(2)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the program's arguments."""
+    add_input(parser, "results", nargs="*", help="results.json of runs, compressed or not")
+    add_input(
+        parser, "--cells", metavar="FILE", help="cells.json of an earlier call, instead of sampling its logs again"
+    )
+    add_output(parser, "--out", Output(kind="folder"), required=True, metavar="DIR", help="folder of cells and tables")
+    add_output(parser, "--asset", metavar="FILE", help="what the package ships")
+
+
+def run(args: argparse.Namespace) -> int:
     """Fit, evaluate and write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("results", type=Path, nargs="*", help="results.json of runs, compressed or not")
-    parser.add_argument("--cells", type=Path, help="cells.json of an earlier call, instead of sampling its logs again")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--asset", type=Path)
-    args = parser.parse_args(arguments)
     stored: dict[str, Any] = {"sources": {}, "cells": []}
     if args.cells:
-        stored = read_json(args.cells)
-    for path in args.results:
+        stored = read_json(Path(args.cells))
+    for path in map(Path, args.results):
         document, name = read_results(path), path.name.partition(".")[0]
         origin = document["provenance"]
         stored["sources"][name] = {
@@ -142,13 +149,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         }  # fmt: skip
         stored["cells"] += [cell.to_json() for cell in cells_of_run(document, suite=name)]
     found = evaluate([ChoiceCell.from_json(row) for row in stored["cells"]], ALWAYS)
-    args.out.mkdir(parents=True, exist_ok=True)
-    _write(args.out / "cells.json", json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
-    _write(args.out / "choice.txt", choice_text(found))
+    out = Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+    _write(out / "cells.json", json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
+    _write(out / "choice.txt", choice_text(found))
     if args.asset:
         shipped = shipped_from(found, stored["sources"]).to_json()
-        _write(args.asset, json.dumps(shipped, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        _write(Path(args.asset), json.dumps(shipped, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     print(choice_text(found))
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    return run_program("choice.fit", arguments)
 
 
 def _write(path: Path, text: str) -> None:
@@ -157,4 +171,4 @@ def _write(path: Path, text: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from dataclasses import asdict
-from typing import Any
 
+from creditflow.envs.reading.plain_data import nan_as_none
 from creditflow.train.analyses.audit import audit
 from creditflow.train.analyses.audit_advice import audit_text, supported_variant, warnings
 from creditflow.train.choice.advice import recommend, recommendation_text
@@ -56,17 +55,8 @@ def run(args: argparse.Namespace) -> int:
     advice = {"grouptd": variant, "grouptd_reason": reason, "warnings": warnings(found)}
     if args.json:
         data = asdict(found) | advice | {"recommendation": advised.to_json()}
-        text = json.dumps(_plain(data), indent=1, allow_nan=False)
+        text = json.dumps(nan_as_none(data), indent=1, allow_nan=False)
     else:
         text = f"{audit_text(found)}\n\n{recommendation_text(advised)}"
     print_text(text, args.out)
     return 0
-
-
-def _plain(x: Any) -> Any:
-    """Replace nan, which JSON lacks, by null."""
-    if isinstance(x, dict):
-        return {key: _plain(value) for key, value in x.items()}
-    if isinstance(x, list | tuple):
-        return [_plain(value) for value in x]
-    return None if isinstance(x, float) and math.isnan(x) else x

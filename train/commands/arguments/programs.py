@@ -20,7 +20,10 @@ from creditflow.train.commands.arguments.parser import CommandParser
 
 __all__ = ["PROGRAMS", "reported", "run_module", "run_program"]
 
-PROGRAMS: Final = ("adapters.sb3.training", "adapters.verl.data", "gpu.bundle", "gpu.script", "proof.pica")
+PROGRAMS: Final = (
+    *("adapters.sb3.training", "adapters.verl.data", "cards.cost", "cards.figures", "choice.fit"),
+    *("gpu.bundle", "gpu.script", "proof.pica"),
+)
 
 
 def run_program(name: str, arguments: Sequence[str] | None = None) -> int:
