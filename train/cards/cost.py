@@ -25,6 +25,7 @@ from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.variants import VARIANTS
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
@@ -93,10 +94,8 @@ def _group(rng: np.random.Generator, name: str, annotations: Sequence[str]) -> G
             turn_offsets=np.arange(0, 2 * TURNS + 1, 2, dtype=np.int32),
             values={"value.critic": np.zeros(2 * TURNS + 1, np.float32)},
         )
-        reason = "success" if won else "failed"
-        members.append(
-            Trajectory(f"{i}", name, name, turns, won, float(won), reason, f"{states[-1]}", tokens=tokens)  # type: ignore[arg-type]  # one of the stop reasons
-        )
+        reason: StopReason = "success" if won else "failed"
+        members.append(Trajectory(f"{i}", name, name, turns, won, float(won), reason, f"{states[-1]}", tokens=tokens))
     return Group(tuple(members), _task())
 
 

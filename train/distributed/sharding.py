@@ -28,8 +28,8 @@ _SKELETON: Final = "_creditflow_skeleton"
 _WHOLE: Final = "_creditflow_whole"
 
 
-def shard(model: Any, layers: Sequence[Any]) -> Any:
-    """Divide a model's weights over all ranks, in place; returns it.
+def shard(model: Any, layers: Sequence[Any]) -> None:
+    """Divide a model's weights over all ranks, in place.
 
     Args:
         model: a causal language model or a critic, equal in all ranks.
@@ -47,7 +47,6 @@ def shard(model: Any, layers: Sequence[Any]) -> Any:
     object.__setattr__(model, _SKELETON, skeleton)  # not a submodule
     setattr(type(model), _WHOLE, _call)  # the class is FSDP's own
     register_fsdp_forward_method(model, _WHOLE)
-    return model
 
 
 def layers_of(model: Any) -> list[Any]:

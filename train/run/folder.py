@@ -160,7 +160,9 @@ def load_or_save_reference(folder: Path, model: Any, optimizer: Any, world: Worl
     else:
         save_checkpoint(place, Progress("rl", 0), model, optimizer, world=world)
     reference.eval().requires_grad_(False)
-    return shard(reference, layers_of(reference)) if world.shard else reference
+    if world.shard:
+        shard(reference, layers_of(reference))
+    return reference
 
 
 def save_diverged_state(

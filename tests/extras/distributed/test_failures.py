@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -41,8 +42,8 @@ def train_with(fault: Fault, config: dict[str, Any], *overrides: str, shard: boo
                 fault(run)
             return real(iteration)
 
-        run._rollout = rollout  # type: ignore[method-assign]  # the fault is put into a real run
-        run.run()
+        with patch.object(run, "_rollout", rollout):
+            run.run()
 
     return in_ranks(2, work, shard=shard)
 

@@ -17,7 +17,7 @@ from creditflow.train.policy.minibatches import make_minibatches
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.samples import Row
 from creditflow.train.run.failures import DivergedError
-from creditflow.train.settings.update import LossConfig, UpdateConfig
+from creditflow.train.settings.update import LossAggregation, LossConfig, UpdateConfig
 
 AGGREGATIONS = ("token_mean", "trajectory_mean", "turn_mean", "constant")
 
@@ -63,8 +63,8 @@ def batches(draw: st.DrawFn) -> list[Row]:
     return rows
 
 
-def config_of(aggregation: str, minibatches: int, size: int) -> UpdateConfig:
-    loss = LossConfig(aggregation=aggregation, normaliser=7 if aggregation == "constant" else 0)  # type: ignore[arg-type]  # one of the four
+def config_of(aggregation: LossAggregation, minibatches: int, size: int) -> UpdateConfig:
+    loss = LossConfig(aggregation=aggregation, normaliser=7 if aggregation == "constant" else 0)
     return UpdateConfig(minibatches=1 if size else minibatches, minibatch_size=size, minibatch_unit="token", loss=loss)
 
 
@@ -74,7 +74,7 @@ def config_of(aggregation: str, minibatches: int, size: int) -> UpdateConfig:
     minibatches=st.integers(1, 3), size=st.sampled_from([0, 0, 5]),
 )  # fmt: skip
 def test_every_rank_makes_the_minibatches_of_one_process(
-    rows: list[Row], ranks: int, seed: int, aggregation: Any, minibatches: int, size: int
+    rows: list[Row], ranks: int, seed: int, aggregation: LossAggregation, minibatches: int, size: int
 ) -> None:
     config = config_of(aggregation, minibatches, size)
     old = OldLogprobs([row.sampler_logprob for row in rows])

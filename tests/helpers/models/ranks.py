@@ -58,7 +58,7 @@ def _forked(rank: int, size: int, port: int, folder: Path, work: Callable[[World
     try:
         with joined(DistributedConfig(shard=shard, timeout_minutes=2.0)) as world:
             done: dict[str, Any] = {"value": work(world)}
-    except BaseException as error:  # noqa: BLE001 - told to the parent
+    except BaseException as error:  # noqa: BLE001 - a forked process: whatever ends it, also SystemExit, must reach the parent's test
         traceback.print_exc()
         done = {"error": type(error).__name__, "message": str(error)}
     (folder / f"{rank}.json").write_text(json.dumps(done), encoding="ascii")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from helpers.episodes.builders import group, walk
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.http.client import JsonClient
 from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
 from creditflow.train.annotate.rubric import RubricAnnotator
 from creditflow.wrappers.credit.base import CreditError
@@ -41,7 +42,7 @@ class Client:
 
 
 def judge(client: Client, **options: Any) -> RubricAnnotator:
-    return RubricAnnotator("http://127.0.0.1:1", "m", client=client, workers=1, **options)  # type: ignore[arg-type]  # a stand-in
+    return RubricAnnotator("http://127.0.0.1:1", "m", client=cast("JsonClient", client), workers=1, **options)
 
 
 def searched(**task: Any) -> Group:

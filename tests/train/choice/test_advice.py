@@ -14,6 +14,7 @@ from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.choice.advice import ShippedChoice, recommend, recommendation_text, shipped_choice
 from creditflow.train.choice.features import LogFeatures, log_features
 from creditflow.train.choice.rules import Condition, Rules
+from creditflow.wrappers.credit.states.grouptd import GroupTD
 
 PLAIN = LogFeatures(
     repeated=0.8, conflicted=0.0, size=8.0, batch=16.0, success=0.3, all_failed=0.1, graded=0.0, step_rewards=0.0,
@@ -41,7 +42,9 @@ def test_the_rules_decide_and_the_parameters_are_those_of_the_method() -> None:
     advised = recommend(PLAIN, choice())
     assert advised.method == "grouptd_relative"
     assert advised.reason == "otherwise: grouptd_relative"
-    assert credit.make(advised.scheme, **advised.parameters).td_lambda == 0.6  # type: ignore[attr-defined]  # grouptd's
+    scheme = credit.make(advised.scheme, **advised.parameters)
+    assert isinstance(scheme, GroupTD)
+    assert scheme.td_lambda == 0.6
     assert recommend(replace(PLAIN, repeated=0.1), choice()).method == "grpo"
 
 

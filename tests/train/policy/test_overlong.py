@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -35,9 +36,11 @@ def test_the_penalty_is_that_of_the_equation(lengths: list[int], longest: int, d
 
 
 @pytest.mark.parametrize("unit", ["turn", "trajectory"])
-def test_it_is_subtracted_from_the_turn_that_is_long_or_from_the_last_of_a_long_trajectory(unit: str) -> None:
+def test_it_is_subtracted_from_the_turn_that_is_long_or_from_the_last_of_a_long_trajectory(
+    unit: Literal["turn", "trajectory"],
+) -> None:
     group = GROUPS["unequal turn counts"]
-    config = OverlongConfig(max_tokens=4, margin=3, weight=2.0, unit=unit)  # type: ignore[arg-type]  # both of them
+    config = OverlongConfig(max_tokens=4, margin=3, weight=2.0, unit=unit)
     [changed], metrics = subtract_overlong([group], config)
     penalties = []
     for before, after in zip(group.trajectories, changed.trajectories, strict=True):
@@ -72,14 +75,14 @@ def test_a_group_in_which_all_fail_learns_to_fail_shorter() -> None:
 
 
 def test_a_scheme_that_does_not_read_rewards_is_rejected() -> None:
-    data = {"out": "run", "credit": {"scheme": "grpo", "overlong": {"max_tokens": 8, "margin": 4}}}
-    make_scheme(read_dataclass(TrainConfig, data))
-    data["credit"]["parameters"] = {"outcome": "success"}  # type: ignore[index]  # a section
+    section: dict[str, Any] = {"scheme": "grpo", "overlong": {"max_tokens": 8, "margin": 4}}
+    make_scheme(read_dataclass(TrainConfig, {"out": "run", "credit": section}))
+    section["parameters"] = {"outcome": "success"}
     with pytest.raises(ConfigError, match="use outcome=return"):
-        make_scheme(read_dataclass(TrainConfig, data))
+        make_scheme(read_dataclass(TrainConfig, {"out": "run", "credit": section}))
 
 
 @pytest.mark.parametrize("wrong", [{"max_tokens": 8}, {"max_tokens": 8, "margin": 9}, {"max_tokens": -1, "margin": 1}])
-def test_bounds_that_define_no_penalty_are_rejected(wrong: dict[str, int]) -> None:
+def test_bounds_that_define_no_penalty_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="overlong"):
-        OverlongConfig(**wrong)  # type: ignore[arg-type]  # the point
+        OverlongConfig(**wrong)

@@ -28,11 +28,11 @@ def recipe(name: str, *overrides: str) -> TrainConfig:
     return load_settings(FOLDER / f"{name}.yaml", overrides)
 
 
-def memory(name: str, *overrides: str, layout: Layout = Layout()) -> Memory:  # noqa: B008 - frozen
+def memory(name: str, *overrides: str, layout: Layout | None = None) -> Memory:
     settings = recipe(name, *overrides)
     sizes = known_sizes(settings.model.path)
     assert sizes is not None
-    return memory_of(sizes, settings, layout)
+    return memory_of(sizes, settings, layout or Layout())
 
 
 @pytest.mark.parametrize("name", KNOWN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,16 +10,17 @@ import pytest
 
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Credit, Scheme
+from creditflow.wrappers.credit.outcomes.grpo import GRPO
 from creditflow.wrappers.credit.properties import sample_group
 from creditflow.wrappers.records.group import Group
 
 COUPLED = ("mt_ppo", "ppo_gae", "tips")  # by default
 
 
-class OfTheBatch(credit.make("grpo").__class__):  # type: ignore[misc]  # the class of a scheme
+class OfTheBatch(GRPO):
     """A custom scheme that overrides ``assign_batch`` and says nothing."""
 
-    def assign_batch(self, groups: list[Group]) -> list[Credit]:
+    def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
         return [self.assign(group) for group in reversed(groups)]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -76,7 +76,7 @@ class Tokenizations:
 
     def _can_occur(self, token: int) -> bool:
         if self._bytes is not None:
-            text = self._token_bytes([token]).decode("utf-8", "replace")
+            text = self._token_bytes(self._bytes, [token]).decode("utf-8", "replace")
         else:
             text = str(self._tokenizer.decode([token], skip_special_tokens=False))
         plain = _plain(text.strip(_BROKEN))
@@ -87,7 +87,7 @@ class Tokenizations:
         if self._bytes is None:
             text = str(self._tokenizer.decode(list(ids), skip_special_tokens=False)).rstrip(_BROKEN)
             return None if _BROKEN in text else text
-        code = self._token_bytes(ids)
+        code = self._token_bytes(self._bytes, ids)
         for unfinished in range(min(4, len(code) + 1)):
             head, tail = code[: len(code) - unfinished], code[len(code) - unfinished :]
             if tail and tail not in self._starts:
@@ -98,13 +98,11 @@ class Tokenizations:
                 continue
         return None
 
-    def _token_bytes(self, ids: Sequence[int]) -> bytes:
+    def _token_bytes(self, byte_of: Mapping[str, int], ids: Sequence[int]) -> bytes:
         """The bytes of byte-level tokens; ids that the tokenizer lacks give none."""
-        assert self._bytes is not None  # noqa: S101 - checked by the callers
         tokens = [token for token in self._tokenizer.convert_ids_to_tokens(list(ids)) if token is not None]
         return b"".join(
-            bytes(self._bytes[c] for c in token) if all(c in self._bytes for c in token) else token.encode()
-            for token in tokens
+            bytes(byte_of[c] for c in token) if all(c in byte_of for c in token) else token.encode() for token in tokens
         )
 
 

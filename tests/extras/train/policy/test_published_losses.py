@@ -224,7 +224,8 @@ def test_averages_of_two_responses_worked_out_by_hand() -> None:
         for i, n in enumerate([2, 8])
     ]
     sign = np.array([1.0] * 2 + [-1.0] * 8)
-    for aggregation, expected in (("token_mean", -0.6), ("trajectory_mean", 0.0), ("constant", -0.3)):
-        config = UpdateConfig(loss=LossConfig(aggregation=aggregation, normaliser=10 * (aggregation == "constant")))  # type: ignore[arg-type]  # three of them
-        [minibatch] = make_minibatches(two, OldLogprobs(None), config, aggregation, np.random.default_rng(0))  # type: ignore[arg-type]  # as above
+    expected_losses: dict[LossAggregation, float] = {"token_mean": -0.6, "trajectory_mean": 0.0, "constant": -0.3}
+    for aggregation, expected in expected_losses.items():
+        config = UpdateConfig(loss=LossConfig(aggregation=aggregation, normaliser=10 * (aggregation == "constant")))
+        [minibatch] = make_minibatches(two, OldLogprobs(None), config, aggregation, np.random.default_rng(0))
         assert minibatch.scale * (np.concatenate(minibatch.weights) * sign).sum() == pytest.approx(expected)

@@ -205,7 +205,8 @@ def test_every_setting_runs_with_an_adapter(trainer_of: Make, data: dict[str, An
 
 def test_a_base_in_bfloat16_is_sampled_from_without_a_copy(trainer_of: Make, data: dict[str, Any]) -> None:
     run = trainer_of(data, *LORA, "model.lora.base_dtype=bfloat16", "rollout.dtype=bfloat16")
-    assert getattr(run.backend, "model") is run.model  # noqa: B009 - an attribute of this backend alone
+    assert isinstance(run.backend, TransformersBackend)
+    assert run.backend.model is run.model
     assert {p.dtype for p in run.model.parameters() if not p.requires_grad} == {torch.bfloat16}
 
 
