@@ -6,7 +6,9 @@ episode does not depend on the others in its batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,7 +19,7 @@ from creditflow.envs.core import AgentEnv, Oracle
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["Agent", "Decision", "Forking", "TurnTokens", "View"]
+__all__ = ["Agent", "AskingAgent", "Decision", "Forking", "Question", "TurnTokens", "View"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,28 @@ class Agent(Protocol):
 
     def act(self, views: Sequence[View]) -> list[Decision]:
         """Choose one action per view."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """A decision whose completion is still being generated.
+
+    Attributes:
+        answer: the completion, or the error that prevents it; resolved by any thread.
+        decide: the decision that a completion stands for; called in the thread that asked.
+    """
+
+    answer: Future[Any]
+    decide: Callable[[Any], Decision]
+
+
+@runtime_checkable
+class AskingAgent(Protocol):
+    """An agent that can be asked about single episodes, without waiting for the answer."""
+
+    def questions(self) -> AbstractContextManager[Callable[[View], Question | Decision] | None]:
+        """A function that asks about one view, valid inside the block; None if the agent's sampler only takes batches."""
         ...
 
 

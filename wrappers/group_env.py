@@ -87,7 +87,7 @@ class GroupEnv:
             )
             for _ in range(size)
         )
-        self._running: tuple[int, ...] = ()
+        self._started = False
 
     def __len__(self) -> int:
         return len(self.members)
@@ -95,7 +95,11 @@ class GroupEnv:
     @property
     def active(self) -> tuple[int, ...]:
         """Indices of the running members, ascending."""
-        return self._running
+        return tuple(filter(self._runs, range(len(self.members))))
+
+    def _runs(self, index: int) -> bool:
+        """Whether a member has started and not ended; read from the members, which may be stepped in several threads."""
+        return self._started and 0 <= index < len(self.members) and not self.members[index].finished
 
     def reset(
         self,
@@ -121,6 +125,7 @@ class GroupEnv:
         given = {name: value for name, value in (("task_id", task_id), ("task", task)) if value is not None}
         options: dict[str, Any] | None = given or None
         results: list[tuple[Any, dict[str, Any]]] = []
+        self._started = False  # nothing runs if a member cannot start
         for i, member in enumerate(self.members):
             if i and options is None:  # the first member sampled the task by seed; the others play the same one
                 options = {"task": dict(self.members[0].base.task.content)}
@@ -129,7 +134,7 @@ class GroupEnv:
             # a seed that samples the task must be passed unchanged; otherwise it is for the environment's randomness
             own = seed if seed is None or options is None else member_seed(seed, group_id or task_id or "", i)
             results.append(member.reset(seed=own, options=options))
-        self._running = tuple(range(len(self.members)))
+        self._started = True
         return results
 
     def start_branch(
@@ -160,7 +165,7 @@ class GroupEnv:
             task, group_id, replica, seed, trial=trial, parent=parent, fork_turn=fork_turn
         )
         start = member.branch(snapshot)
-        self._running = (0,)
+        self._started = True
         return start
 
     def start_extra_member(
@@ -177,7 +182,7 @@ class GroupEnv:
             ConfigError: this group has several members.
         """
         _, start = self._start_only_member(task, group_id, replica, seed, trial=trial)
-        self._running = (0,)
+        self._started = True
         return start
 
     def _start_only_member(
@@ -189,25 +194,24 @@ class GroupEnv:
                 f"an episode of another group needs a group of one member, this group has {len(self.members)}"
             )
         [member] = self.members
+        self._started = False
         member.set_next_episode(
             group_id=group_id, trajectory_id=f"{group_id}/{replica}", replica=replica, seed=seed, **names
         )
         return member, member.reset(seed=member_seed(seed, group_id, replica), options={"task": dict(task)})
 
     def step(self, actions: Mapping[int, Any]) -> dict[int, Step]:
-        """Step members by index; the others wait.
+        """Step members by index; the others wait. Different members may be stepped in different threads.
 
         Raises:
             EpisodeError: a named member is not running.
         """
-        stopped = sorted(set(actions) - set(self._running))
-        if stopped:
-            raise EpisodeError(f"members {stopped} are not running; active: {list(self._running)}")
+        if stopped := sorted(i for i in actions if not self._runs(i)):
+            raise EpisodeError(f"members {stopped} are not running; active: {list(self.active)}")
         results: dict[int, Step] = {}
         for i, action in actions.items():
             obs, reward, terminated, truncated, info = self.members[i].step(action)
             results[i] = Step(obs, float(reward), terminated, truncated, info)
-        self._running = tuple(i for i in self._running if not self.members[i].finished)
         return results
 
     def stop(self, index: int, reason: StopReason) -> None:
@@ -216,10 +220,9 @@ class GroupEnv:
         Raises:
             EpisodeError: the member is not running.
         """
-        if index not in self._running:
-            raise EpisodeError(f"member {index} is not running; active: {list(self._running)}")
+        if not self._runs(index):
+            raise EpisodeError(f"member {index} is not running; active: {list(self.active)}")
         self.members[index].stop(reason)
-        self._running = tuple(i for i in self._running if i != index)
 
     def trajectories(self) -> tuple[Trajectory, ...]:
         """Return the trajectories of finished members."""
@@ -235,8 +238,8 @@ class GroupEnv:
         Raises:
             EpisodeError: some members are still running.
         """
-        if self._running:
-            raise EpisodeError(f"members {list(self._running)} are still running")
+        if active := self.active:
+            raise EpisodeError(f"members {list(active)} are still running")
         if task is None:
             task = payload(self.members[0].base.task, [member.base for member in self.members])
         return Group(self.trajectories(), task)

@@ -5,9 +5,11 @@ Ids in, ids out: nothing is encoded or decoded here, so what is trained on is wh
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +17,13 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError, CreditflowError, short_repr
 
 __all__ = [
+    "AnsweringBackend",
     "Backend",
     "Completion",
     "GenerationError",
     "GenerationRequest",
     "Sampling",
+    "Submit",
     "TrainedBackend",
     "WeightPushError",
 ]
@@ -135,6 +139,22 @@ class Backend(Protocol):
         self, requests: Sequence[GenerationRequest], sampling: Sampling, end_ids: frozenset[int]
     ) -> list[Completion]:
         """Generate one completion per request."""
+        ...
+
+
+Submit = Callable[[GenerationRequest], Future[Completion]]
+
+
+@runtime_checkable
+class AnsweringBackend(Protocol):
+    """A backend (or its engine) that can answer every request on its own, as soon as its completion is there."""
+
+    def answering(self, sampling: Sampling, end_ids: frozenset[int]) -> AbstractContextManager[Submit | None]:
+        """A function that starts a request and returns at once, valid inside the block; None if only batches are taken.
+
+        A future of it fails with ``GenerationError`` if the engine or server does. What is unanswered at the end of the
+        block is dropped.
+        """
         ...
 
 

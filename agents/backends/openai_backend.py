@@ -8,15 +8,16 @@ they have no token record, and one warning is logged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling
+from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling, Submit
 from creditflow.agents.backends.engine import UniquePrompt, check_sampling, deduplicate_prompts, in_request_order
 from creditflow.envs.errors import ConfigError, ServiceError, short_repr
 
@@ -48,8 +49,9 @@ class OpenAIBackend:
         encode_completion: encodes a completion's text, its end token included; for servers that return no ids.
         version: names the weights in logs.
         context: maximum sequence length of the server; 0 if unknown.
-        workers: number of concurrent HTTP requests.
-        batch: number of prompts in one HTTP request.
+        workers: number of concurrent HTTP requests of ``generate``.
+        batch: number of prompts in one HTTP request of ``generate``; ``answering`` has workers × batch requests of one
+            prompt in flight.
 
     Raises:
         ConfigError: ``workers`` or ``batch`` is less than 1.
@@ -89,8 +91,7 @@ class OpenAIBackend:
         if not requests:
             return []
         prompts = deduplicate_prompts(requests)
-        if sampling.temperature not in self._logprobs_are_exact:
-            self._logprobs_are_exact[sampling.temperature] = self._reports_logprobs_at(sampling.temperature, prompts[0])
+        self._check_logprobs(sampling.temperature, prompts[0])
         prompts.sort(key=lambda prompt: len(prompt.places))  # one HTTP request has one n
         http_requests = [
             group[start : start + self._batch]
@@ -102,6 +103,33 @@ class OpenAIBackend:
             responses = pool.map(lambda batch: self._complete(batch, sampling, end_ids), http_requests)
             completions = [of_prompt for response in responses for of_prompt in response]
         return in_request_order(prompts, completions, requests)
+
+    @contextmanager
+    def answering(self, sampling: Sampling, end_ids: frozenset[int]) -> Iterator[Submit]:
+        """A function that sends one prompt and returns at once; see ``AnsweringBackend``.
+
+        At the end of the block requests that wait are dropped; those in flight end by the client's own deadline.
+
+        Raises:
+            ConfigError: settings under which a server does not report the right log-probabilities.
+        """
+        check_sampling(sampling, "an OpenAI-compatible server")
+        pool = ThreadPoolExecutor(self._workers * self._batch, thread_name_prefix="creditflow-request")
+
+        def submit(request: GenerationRequest) -> Future[Completion]:
+            prompt = UniquePrompt(request.ids, (0,))
+            self._check_logprobs(sampling.temperature, prompt)
+            return pool.submit(lambda: self._complete([prompt], sampling, end_ids)[0][0])
+
+        try:
+            yield submit
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _check_logprobs(self, temperature: float, prompt: UniquePrompt) -> None:
+        """Find out, once, whether log-probabilities are those at the temperature."""
+        if temperature not in self._logprobs_are_exact:
+            self._logprobs_are_exact[temperature] = self._reports_logprobs_at(temperature, prompt)
 
     def _body(self, prompts: Sequence[NDArray[np.int32]], n: int, temperature: float, tokens: int) -> dict[str, Any]:
         return {

@@ -7,16 +7,18 @@ last k turns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.backends.base import Backend, Completion, GenerationRequest, Sampling
-from creditflow.agents.base import Decision, TurnTokens, View
+from creditflow.agents.backends.base import AnsweringBackend, Backend, Completion, GenerationRequest, Sampling
+from creditflow.agents.base import Decision, Question, TurnTokens, View
 from creditflow.agents.language_model.chat import Chat
 from creditflow.agents.language_model.parsing import Dialect, make_dialect
 from creditflow.agents.prompts import Prompt, make_prompt, slots_of
@@ -130,6 +132,9 @@ class Conversations:
         self._running[child] = _Conversation(conversation.ids[: ends[-1][0]], ends)
 
 
+FULL: Final = Decision("", stop="token_limit")  # the context has no room for another completion
+
+
 class LanguageModelAgent:
     """Generates one completion per view, in one batch.
 
@@ -167,22 +172,40 @@ class LanguageModelAgent:
     def act(self, views: Sequence[View]) -> list[Decision]:
         """Choose one action per view."""
         pending = [self.conversations.build_prompt(view) for view in views]
-        max_prompt = self.max_context - self.sampling.max_new_tokens
-        fits = [not self.max_context or len(one.ids) <= max_prompt for one in pending]
-        requests = [
-            GenerationRequest(one.view.env, one.ids, one.view.rng.random(self.sampling.max_new_tokens))
-            for one, fit in zip(pending, fits, strict=True)
-            if fit
-        ]
+        requests = [self._request(one) for one in pending if self._fits(one)]
         completions = iter(
             self.backend.generate(requests, self.sampling, self.conversations.chat.end_ids) if requests else ()
         )
-        return [
-            decide(self.conversations, self.dialect, one, next(completions))
-            if fit
-            else Decision("", stop="token_limit")
-            for one, fit in zip(pending, fits, strict=True)
-        ]
+        return [self._decide(one, next(completions)) if self._fits(one) else FULL for one in pending]
+
+    @contextmanager
+    def questions(self) -> Iterator[Callable[[View], Question | Decision] | None]:
+        """A function that asks about one view, valid inside the block; None if the backend only takes batches."""
+        if not isinstance(self.backend, AnsweringBackend):
+            yield None
+            return
+        with self.backend.answering(self.sampling, self.conversations.chat.end_ids) as submit:
+            if submit is None:
+                yield None
+                return
+
+            def ask(view: View) -> Question | Decision:
+                pending = self.conversations.build_prompt(view)
+                if not self._fits(pending):
+                    return FULL
+                return Question(submit(self._request(pending)), partial(self._decide, pending))
+
+            yield ask
+
+    def _fits(self, pending: PendingCompletion) -> bool:
+        return not self.max_context or len(pending.ids) <= self.max_context - self.sampling.max_new_tokens
+
+    def _request(self, pending: PendingCompletion) -> GenerationRequest:
+        uniforms = pending.view.rng.random(self.sampling.max_new_tokens)
+        return GenerationRequest(pending.view.env, pending.ids, uniforms)
+
+    def _decide(self, pending: PendingCompletion, completion: Completion) -> Decision:
+        return decide(self.conversations, self.dialect, pending, completion)
 
     def with_sampling(self, sampling: Sampling) -> LanguageModelAgent:
         """The same model with other sampling settings and its own conversations."""

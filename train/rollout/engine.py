@@ -1,4 +1,4 @@
-"""The rollout engine: plays G episodes of each of many tasks, batching every running episode into one generation call.
+"""The rollout engine in lock step: plays G episodes of each of many tasks, all running ones in one generation call a turn.
 
 Episodes draw from their own generators (seed, iteration, task, replica), so they do not depend on which others share
 the batch, except for rounding inside the model. An error in one episode marks that episode alone. Episodes may be
@@ -83,7 +83,7 @@ class RolloutEngine:
             seed, iteration: seed the episodes' generators.
             trial: number of the attempt, for agents that learn from earlier ones.
             report: where counts and errors are added.
-            on_turn: called after every turn with (running episodes, all episodes).
+            on_turn: called after every turn with (running episodes, all episodes); what it raises ends the call.
 
         Raises:
             NoGroupError: not one group could start.
@@ -95,28 +95,54 @@ class RolloutEngine:
         groups = [starter.start_group(env, task) for env, task in zip(self._group_envs, tasks, strict=False)]
         if tasks and not any(group.episodes for group in groups):
             raise NoGroupError(f"no group could start; the first error was: {report.errors[0]}")
-        while running := self._running_episodes(groups, starter):
-            decisions = agent.act([episode.view for _, episode in running])
-            for (group, episode), decision in zip(running, decisions, strict=True):
-                if self.branching.max_trajectories:
-                    self._fork_if_uncertain(group, episode, decision, agent, starter)
-                self._act(group, episode, decision, report)
-            if on_turn is not None:
-                episodes = [episode for group in groups for episode in group.episodes]
-                on_turn(sum(episode.running for episode in episodes), len(episodes))
+        self._play_out(agent, groups, starter, on_turn)
         policy_version = str(getattr(getattr(agent, "backend", None), "version", ""))
         return [group.record(policy_version) for group in groups if group.episodes]
 
-    def _running_episodes(
-        self, groups: Sequence[RunningGroup], starter: EpisodeStarter
-    ) -> list[tuple[RunningGroup, RunningEpisode]]:
-        """Running episodes, including new ones started to fill finished groups."""
-        if self.branching.fill_group:
+    def _play_out(
+        self,
+        agent: Agent,
+        groups: Sequence[RunningGroup],
+        starter: EpisodeStarter,
+        on_turn: Callable[[int, int], None] | None,
+    ) -> None:
+        """Play started groups to their end, in rounds: all episodes choose their actions together, then all are stepped."""
+        while True:
             for group in groups:
-                if group.episodes and group.finished:
-                    for _ in range(self.branching.remaining(len(group.episodes), group.generated_tokens)):
-                        starter.add_fresh_episode(group)
-        return [(group, episode) for group in groups for episode in group.episodes if episode.running]
+                self.fill(group, starter)
+            running = [(group, episode) for group in groups for episode in group.episodes if episode.running]
+            if not running:
+                return
+            decisions = agent.act([episode.view for _, episode in running])
+            for (group, episode), decision in zip(running, decisions, strict=True):
+                if self.accept(group, episode, decision, agent, starter):
+                    error = episode.step(decision, self.budget)
+                    if error is not None:
+                        starter.report.add_error(error)
+            if on_turn is not None:
+                episodes = [episode for group in groups for episode in group.episodes]
+                on_turn(sum(episode.running for episode in episodes), len(episodes))
+
+    def fill(self, group: RunningGroup, starter: EpisodeStarter) -> None:
+        """Start fresh episodes in a finished group, if it is to be filled."""
+        if self.branching.fill_group and group.episodes and group.finished:
+            for _ in range(self.branching.remaining(len(group.episodes), group.generated_tokens)):
+                starter.add_fresh_episode(group)
+
+    def accept(
+        self, group: RunningGroup, episode: RunningEpisode, decision: Decision, agent: Agent, starter: EpisodeStarter
+    ) -> bool:
+        """What a decision does before the environment's step: branches, counts, an early end. Returns whether to step."""
+        if decision.stop is not None:
+            episode.stop(decision.stop)
+            return False
+        if self.branching.max_trajectories:
+            self._fork_if_uncertain(group, episode, decision, agent, starter)
+        if decision.tokens is not None:
+            starter.report.prompt_tokens += len(decision.tokens.prompt)
+            starter.report.completion_tokens += len(decision.tokens.completion)
+            group.generated_tokens += len(decision.tokens.completion)
+        return True
 
     def _free_branch_envs(self) -> Iterator[GroupEnv]:
         """Environments of single episodes: those of earlier calls, then new ones, made when they are needed."""
@@ -131,7 +157,7 @@ class RolloutEngine:
     ) -> None:
         """Fork branches before this turn if the policy was uncertain."""
         config, tokens = self.branching, decision.tokens
-        if group.closed or decision.stop is not None or tokens is None or not len(tokens.entropies):
+        if group.closed or tokens is None or not len(tokens.entropies):
             return
         entropy = mean_entropy(tokens.entropies, config.entropy_tokens)
         if episode.first_turn_entropy is None:
@@ -143,30 +169,3 @@ class RolloutEngine:
         remaining = config.remaining(len(group.episodes), group.generated_tokens)
         for _ in range(min(config.branches_per_turn, remaining)):
             starter.add_branch(group, episode, agent)
-
-    def _act(self, group: RunningGroup, episode: RunningEpisode, decision: Decision, report: RolloutReport) -> None:
-        """Execute a decision: one step of the episode's environment, or the end of the episode."""
-        if decision.stop is not None:
-            episode.stop(decision.stop)
-            return
-        recorder = episode.recorder
-        turn = len(recorder.turns)
-        recorder.record_response(thought=decision.thought, response=decision.response)
-        try:
-            step = episode.env.step({episode.member: decision.action})[episode.member]
-        except (EpisodeError, ConfigError):
-            raise  # a bug here, not an environment error
-        except Exception as error:  # noqa: BLE001 - whatever an environment raises marks its episode and is reported
-            report.add_error(error)
-            episode.stop("env_error")
-            return
-        episode.observation, episode.info = step.observation, step.info
-        if decision.invalid_reason:
-            episode.parse_errors[turn] = decision.invalid_reason
-        if decision.tokens is not None:
-            episode.tokens.append(decision.tokens)
-            report.prompt_tokens += len(decision.tokens.prompt)
-            report.completion_tokens += len(decision.tokens.completion)
-            group.generated_tokens += len(decision.tokens.completion)
-        if episode.running:
-            episode.enforce(self.budget)

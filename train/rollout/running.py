@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.agents.base import TurnTokens, View
+from creditflow.agents.base import Decision, TurnTokens, View
 from creditflow.agents.language_model.tokens import join_tokens
+from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.tasks import Task
 from creditflow.wrappers.group_env import GroupEnv, payload
 from creditflow.wrappers.recorder import Recorder
@@ -105,6 +106,30 @@ class RunningEpisode:
     def stop(self, reason: StopReason) -> None:
         """End the episode."""
         self.env.stop(self.member, reason)
+
+    def step(self, decision: Decision, budget: Budget) -> Exception | None:
+        """Execute a decision: one step of the environment. Touches nothing but this episode, so any thread may do it.
+
+        Returns:
+            What the environment raised, which ended the episode; else None.
+        """
+        turn = len(self.recorder.turns)
+        self.recorder.record_response(thought=decision.thought, response=decision.response)
+        try:
+            step = self.env.step({self.member: decision.action})[self.member]
+        except (EpisodeError, ConfigError):
+            raise  # a bug here, not an environment error
+        except Exception as error:  # noqa: BLE001 - whatever an environment raises marks its episode and is reported
+            self.stop("env_error")
+            return error
+        self.observation, self.info = step.observation, step.info
+        if decision.invalid_reason:
+            self.parse_errors[turn] = decision.invalid_reason
+        if decision.tokens is not None:
+            self.tokens.append(decision.tokens)
+        if self.running:
+            self.enforce(budget)
+        return None
 
     def enforce(self, budget: Budget) -> None:
         """End the episode if it has reached a limit of the budget."""
