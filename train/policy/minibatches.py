@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,6 +121,7 @@ def make_minibatches(
         split = [list(range(len(rows)))]
     else:
         split = split_into_minibatches(rows, config.minibatches, rng)
+    tokens = _tokens_of(rows)
     for indices in split:
         members = [rows[i] for i in indices]
         yield Minibatch(
@@ -127,11 +129,28 @@ def make_minibatches(
             token_weights(members, "token_mean" if aggregation == "constant" else aggregation),
             None if logprobs.old is None else [logprobs.old[i] for i in indices],
             None if logprobs.reference is None else [logprobs.reference[i] for i in indices],
-            _tokens_per_trajectory(members) / config.loss.normaliser if aggregation == "constant" else 1.0,
+            _tokens_per_trajectory(members, tokens) / config.loss.normaliser if aggregation == "constant" else 1.0,
             None if logprobs.nuclei is None else [logprobs.nuclei[i] for i in indices],
         )
 
 
-def _tokens_per_trajectory(rows: Sequence[Row]) -> float:
-    """Mean number of target tokens per trajectory: times the mean over tokens, the mean over trajectories of their sums."""
-    return sum(len(row.target) for row in rows) / len({row.trajectory for row in rows})
+def _tokens_of(rows: Sequence[Row]) -> Counter[int]:
+    """Number of target tokens by trajectory."""
+    counts: Counter[int] = Counter()
+    for row in rows:
+        counts[row.trajectory] += len(row.target)
+    return counts
+
+
+def _tokens_per_trajectory(rows: Sequence[Row], all_tokens: Mapping[int, int]) -> float:
+    """Mean number of target tokens per trajectory: times the mean over tokens, the mean over trajectories of their sums.
+
+    A trajectory whose rows are in several minibatches counts in each by its part of the target tokens, so that a token's
+    weight does not depend on how rows are split.
+
+    Args:
+        rows: of a minibatch.
+        all_tokens: number of target tokens in the batch by trajectory.
+    """
+    own = _tokens_of(rows)
+    return own.total() / sum(count / all_tokens[trajectory] for trajectory, count in own.items())

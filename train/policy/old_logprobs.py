@@ -55,7 +55,8 @@ def compute_old_logprobs(
 ) -> tuple[list[Row], OldLogprobs]:
     """Rows over all model tokens of the rollouts, and their log-probabilities before the update.
 
-    Only needed ones are computed: with a single optimiser step the update's own log-probabilities replace the old policy's.
+    Only needed ones are computed: with a single optimiser step the update's own log-probabilities replace those that the
+    trainer would compute.
 
     Args:
         groups: the rollouts.
@@ -68,7 +69,8 @@ def compute_old_logprobs(
         world: the ranks; each computes those of its own groups.
     """
     kl_in_reward = reference is not None and config.loss.kl_in == "reward"
-    needs_old = not config.one_step or kl_in_reward
+    by_sampler = config.old_logprobs == "sampler"
+    needs_old = not config.one_step or kl_in_reward or by_sampler
     if not needs_old and reference is None:
         return [], OldLogprobs(None)
     no_credit = [Credit.of(group, outcome=np.zeros(len(group))) for group in groups]
@@ -80,9 +82,10 @@ def compute_old_logprobs(
         return _forward(policy, rows, config, temperature, precision, truncation, nuclei, world)
 
     old, nuclei = None, None
-    if truncation is not None or (needs_old and config.old_logprobs == "trainer"):
+    needs_nuclei = truncation is not None and (not config.one_step or reference is not None)
+    if needs_nuclei or (needs_old and not by_sampler):
         old, nuclei = logprobs(model)
-    if needs_old and config.old_logprobs == "sampler":
+    if by_sampler:
         old = [row.sampler_logprob for row in rows]
     # the reference is renormalised over the old policy's nuclei
     return rows, OldLogprobs(old, None if reference is None else logprobs(reference, nuclei).logprobs, nuclei)

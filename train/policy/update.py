@@ -29,7 +29,7 @@ from creditflow.train.policy.nucleus import Nuclei
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import clip_gradient, set_learning_rate
 from creditflow.train.policy.samples import Row, ratio_segments
-from creditflow.train.policy.update_summary import FIRST_STEP_MAXIMA, UpdateSummary
+from creditflow.train.policy.update_summary import FIRST_STEP_MAXIMA, TOKEN_MEANS, UpdateSummary
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.settings.update import LossAggregation, UpdateConfig
 
@@ -68,7 +68,7 @@ def update_policy(
         Means over optimiser steps (nan without one): loss, clip_fraction, approx_kl (k3 of KL(old ‖ new), nats), entropy (nats),
         grad_norm (before clipping); with KL in the loss kl_reference (nats); with a critic value_loss, value_clip_fraction,
         value_grad_norm. Maxima of the first step: first_step_ratio_deviation |ratio − 1|, sampler_mismatch_max (nats).
-        Sums: steps, tokens. Rows without gradient do not count.
+        Sums: steps, tokens. Rows without gradient do not count, but in the weights of the loss.
 
     Raises:
         DivergedError: a loss or gradient is not finite; the weights are those before that step.
@@ -142,7 +142,10 @@ class _Learner:
         maxima: dict[str, float] = {name: metrics.pop(name) for name in FIRST_STEP_MAXIMA if name in metrics}
         metrics |= self._critic_gradient(minibatch, num_value_targets)
         sum_gradients(optimizer, world)
-        return world.total(metrics) | world.largest(maxima)
+        totals = world.total(metrics)
+        computed = sum(float(weights.sum()) for weights in trained.weights)  # of the weight of all rows, 1
+        totals |= {name: totals[name] / computed for name in TOKEN_MEANS if name in totals}
+        return totals | world.largest(maxima)
 
     def _policy_gradient(self, minibatch: Minibatch, num_value_targets: int, step: int) -> dict[str, float]:
         """Forward and backward over a minibatch, micro-batch by micro-batch.

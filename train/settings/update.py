@@ -184,7 +184,7 @@ class UpdateConfig:
         batch_tokens: tokens per micro-batch.
         logits_chunk: number of target tokens whose logits are in memory at once.
         old_logprobs: "trainer" computes the importance ratio against the trainer's log-probabilities before the update
-            (it is exactly 1 at first), "sampler" against those of the sampler.
+            (it is exactly 1 at first), "sampler" against those of the sampler, which leaves ``importance_cap`` nothing to do.
         loss, optimizer: settings of both.
     """
 

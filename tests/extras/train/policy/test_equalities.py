@@ -125,6 +125,19 @@ def test_rows_without_gradient_are_skipped_without_changing_it(model: Any, rows:
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
 
 
+def test_means_over_tokens_are_of_the_rows_that_were_computed(model: Any, rows: list[Row]) -> None:
+    """The entropy of a policy does not fall because fewer groups have a learning signal."""
+    from dataclasses import replace
+
+    zeroed = [replace(row, advantage=np.zeros(len(row.target))) if i % 2 else row for i, row in enumerate(rows)]
+    stats, _ = gradient(model, zeroed)
+    alone, _ = gradient(model, zeroed[::2])
+    assert stats["entropy"] == pytest.approx(alone["entropy"], rel=1e-5)
+    assert 2 * stats["loss"] == pytest.approx(
+        alone["loss"], rel=1e-5
+    )  # half of the trajectories have half of the weight
+
+
 def test_turn_rows_give_the_gradient_of_the_whole_trajectory(model: Any) -> None:
     rng = np.random.default_rng(1)
     ids = rng.integers(5, 270, 20).astype(np.int32)

@@ -14,6 +14,7 @@ from creditflow.train.policy.minibatches import make_minibatches, split_by_size
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.samples import Row
 from creditflow.train.settings.schema import UpdateConfig
+from creditflow.train.settings.update import LossConfig
 
 
 def row(trajectory: int, turns: list[int], turn_index: int = -1) -> Row:
@@ -95,3 +96,23 @@ def test_a_minibatch_by_size_keeps_the_log_probabilities_of_its_rows() -> None:
         assert minibatch.old is not None
         assert [rows[int(one[0])] for one in minibatch.old] == minibatch.rows
         assert sum(float(one.sum()) for one in minibatch.weights) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("unit", ["trajectory", "turn", "token"])
+def test_a_constant_normaliser_gives_tokens_the_same_weight_however_rows_are_split(unit: str) -> None:
+    rows = turn_rows([4] * 8)  # 8 trajectories of 8 tokens
+    size = {"trajectory": 2, "turn": 8, "token": 16}[unit]
+    config = UpdateConfig(
+        minibatch_size=size, minibatch_unit=unit, loss=LossConfig(aggregation="constant", normaliser=5)
+    )  # type: ignore[arg-type]  # a parameter of the test
+    found = list(make_minibatches(rows, OldLogprobs(None), config, "constant", np.random.default_rng(3)))
+    assert len(found) == 4
+    weights = [one.scale * weight for one in found for weight in one.weights]
+    np.testing.assert_allclose(np.concatenate(weights), 1 / (2 * 5))  # two trajectories' tokens in each minibatch
+
+
+def test_a_constant_normaliser_divides_by_the_number_of_whole_trajectories() -> None:
+    rows = turn_rows([1, 5, 2])
+    config = UpdateConfig(loss=LossConfig(aggregation="constant", normaliser=7))
+    [found] = make_minibatches(rows, OldLogprobs(None), config, "constant", np.random.default_rng(0))
+    np.testing.assert_allclose(np.concatenate(found.weights) * found.scale, 1 / (3 * 7))

@@ -85,14 +85,21 @@ def test_every_setting_runs(trainer_of: Make, config: dict[str, Any], settings: 
     assert record["sampler_mismatch_max"] < (0.1 if "bfloat16" in "".join(settings) else 1e-4)
 
 
-def test_the_sampler_mismatch_is_measured_under_ratios_to_the_sampler_too(
-    trainer_of: Make, config: dict[str, Any]
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_ratios_to_the_sampler_are_not_1_at_first_and_its_mismatch_is_measured(
+    trainer_of: Make, config: dict[str, Any], epochs: int
 ) -> None:
-    settings = ("update.iterations=1", "update.epochs=2", "update.old_logprobs=sampler", "rollout.dtype=bfloat16")
+    settings = (
+        "update.iterations=1",
+        f"update.epochs={epochs}",
+        "update.old_logprobs=sampler",
+        "rollout.dtype=bfloat16",
+    )
     run = trainer_of(config, *settings)
     run.run()
     [record] = [r for r in metrics(run) if r["kind"] == "iteration"]
-    assert record["sampler_mismatch_max"] > 0.0
+    assert record["sampler_mismatch_max"] > 1e-4
+    assert record["first_step_ratio_deviation"] > 1e-4
     assert "kl_reference" not in record  # no KL term
 
 
