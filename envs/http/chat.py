@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -43,6 +44,9 @@ class ChatQuestion(Generic[ValueT]):
 class CachedChat(Generic[ValueT]):
     """Sends many cases with one instruction to an OpenAI-compatible server, each distinct case once. Thread-safe.
 
+    A thread that asks for a case that another is asking for waits for its value: equal cases have equal values, even if the
+    server would answer them differently.
+
     Args:
         url: base URL, such as "http://127.0.0.1:8000/v1".
         model: name of the model on the server.
@@ -78,6 +82,7 @@ class CachedChat(Generic[ValueT]):
         self._path = Path(cache) if cache else None
         self._lock = threading.Lock()
         self._values: dict[str, ValueT] = {}
+        self._asked: dict[str, Future[ValueT]] = {}  # cases whose reply has not come yet
         if self._path is not None and self._path.exists():
             self._read(self._path)
 
@@ -103,16 +108,34 @@ class CachedChat(Generic[ValueT]):
         """
         key = json.dumps([self._model, *self._key, case], sort_keys=True)
         with self._lock:
-            known = self._values.get(key)
-        if known is not None:
-            return known
-        value = self._question.parse(self._complete(case))
+            if key in self._values:
+                return self._values[key]
+            other = self._asked.get(key)
+            own: Future[ValueT] = Future()
+            if other is None:
+                self._asked[key] = own
+        if other is not None:
+            return other.result()
+        try:
+            value = self._question.parse(self._complete(case))
+            self._keep(key, value)
+        except BaseException as error:
+            own.set_exception(error)
+            raise
+        else:
+            own.set_result(value)
+            return value
+        finally:
+            with self._lock:
+                del self._asked[key]
+
+    def _keep(self, key: str, value: ValueT) -> None:
+        """Add a value to the cache and its file."""
         with self._lock:
             self._values[key] = value
             if self._path is not None:
                 with self._path.open("a", encoding="ascii") as file:
                     file.write(json.dumps({"key": key, self._question.field: value}) + "\n")
-        return value
 
     def _complete(self, case: Mapping[str, Any]) -> str:
         """Return the text of the model's completion."""

@@ -40,7 +40,7 @@ DEFAULTS: dict[str, Any] = {
 
 def _parse(text: str) -> float:
     text = text.strip()
-    if not text.isascii() or not text.isdigit() or int(text) > MAX_SCORE:
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_SCORE)) or int(text) > MAX_SCORE:
         raise AnnotationError(f"the judge must reply a whole number from 0 to {MAX_SCORE}, got {short_repr(text[:80])}")
     return int(text) / MAX_SCORE
 

@@ -86,7 +86,35 @@ def test_no_case_is_requested_twice(tmp_path: Path) -> None:
         judge(client, cache=cache)
 
 
-@pytest.mark.parametrize("reply", ["eleven", "11", "-1", "5.5", "7 out of 10", "", " ", "nan", "٣"])
+def test_equal_cases_that_are_asked_at_once_have_one_request_and_one_value() -> None:
+    class Undecided(Client):
+        """Answers every request differently, the first one when all threads run."""
+
+        def post(self, path: str, body: Any) -> Any:
+            self.reply = str(len(self.cases))
+            reply = super().post(path, body)
+            running.wait()
+            return reply
+
+    running, client = threading.Barrier(5, timeout=10.0), Undecided()
+    chat = judge(client)._chat
+
+    def ask(scores: list[float]) -> None:
+        if scores is not values[0]:
+            running.wait()
+        scores.append(chat.ask({"marked": {"did": "x"}}))
+
+    values: list[list[float]] = [[] for _ in range(5)]
+    threads = [threading.Thread(target=ask, args=(scores,)) for scores in values]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert values == [[0.0]] * 5
+    assert len(client.cases) == 1
+
+
+@pytest.mark.parametrize("reply", ["eleven", "11", "-1", "5.5", "7 out of 10", "", " ", "nan", "٣", "9" * 5000])
 def test_a_reply_that_is_not_a_score_is_rejected(reply: str) -> None:
     with pytest.raises(AnnotationError, match="a whole number from 0 to 10"):
         annotate([searched()], judge(Client(reply or " ")))

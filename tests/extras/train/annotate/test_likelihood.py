@@ -118,6 +118,8 @@ def test_the_rollouts_own_tokens_can_be_the_history(folder: Path) -> None:
     [
         ({"answers": []}, {}, "no answers under 'answers' .*--set field=NAME"),
         ({}, {"field": "golden"}, "no answers under 'golden' .fields: answers, question"),
+        ({"answers": 7}, {}, "no answers under 'answers'"),
+        ({"answers": {"Paris": 1}}, {}, "no answers under 'answers'"),
         ({}, {"history": "tokens"}, "has no tokens; use --set history=text"),
         ({"question": "why " * 100}, {}, "the model takes at most 96"),
     ],
