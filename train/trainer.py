@@ -38,7 +38,7 @@ from creditflow.train.run.annotators import run_annotators
 from creditflow.train.run.failures import DivergedError, memory_errors
 from creditflow.train.run.folder import (
     export_run,
-    init_run_folder,
+    init_shared_folder,
     load_or_save_reference,
     load_run_tokenizer,
     save_diverged_state,
@@ -64,7 +64,7 @@ class Trainer:
         world: the ranks that train together (``distributed.joining``); every one makes a trainer with the same settings.
 
     Raises:
-        ConfigError: the folder contains a run already and ``resume`` is False.
+        ConfigError: the folder contains a run already and ``resume`` is False, or the ranks do not share it.
         DataError: the run to resume is damaged.
     """
 
@@ -76,8 +76,7 @@ class Trainer:
         self.checkpoints = self.folder / "checkpoints"
         if settings.threads:
             torch.set_num_threads(settings.threads)
-        checkpoint = unfinished_run(self.folder, resume=resume)
-        world.wait()  # all ranks have read the folder before the first writes
+        checkpoint = unfinished_run(self.folder, resume=resume, world=world)
         self.scheme = make_scheme(settings)
         self.tasks = assemble.training_tasks(settings.env, settings.tasks, settings.seed)
         tokenizer = load_run_tokenizer(self.folder) if checkpoint else None
@@ -96,8 +95,7 @@ class Trainer:
         if checkpoint is not None:
             self._load(checkpoint)
         else:
-            world.run_on_first(lambda: init_run_folder(self.folder, settings, self.tokenizer))
-            self.tokenizer = load_run_tokenizer(self.folder)
+            self.tokenizer = init_shared_folder(self.folder, settings, self.tokenizer, world)
         self.logger = open_logger(self.folder, settings.log, self.progress, checkpoint, stream, world)
 
     def run(self) -> dict[str, Any]:
@@ -191,7 +189,7 @@ class Trainer:
             sampled = self._rollout(iteration)
             groups, report = sampled.groups, sampled.report
         if self.annotators:
-            with timed("annotate"):
+            with timed("annotate"), memory_errors(update.batch_tokens):
                 for annotator in self.annotators:
                     groups = annotate(groups, annotator)
         with timed("logprobs"), memory_errors(update.batch_tokens):

@@ -24,7 +24,7 @@ from creditflow.train.policy.optimizer import OptimizerConfig, clip_gradient, le
 from creditflow.train.policy.samples import Row, make_rows
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.run.assemble import group_env_factory
-from creditflow.train.run.failures import DivergedError
+from creditflow.train.run.failures import DivergedError, memory_errors
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
@@ -181,7 +181,7 @@ def run_sft(
     config = settings.sft.optimizer
     for step in range(start, len(plan)):
         own_masks = (world.rank,) if world.rank else ()  # ranks have other rows, which need other masks
-        with seeded_dropout(model, (settings.seed, 5, step, *own_masks)):
+        with seeded_dropout(model, (settings.seed, 5, step, *own_masks)), memory_errors(settings.update.batch_tokens):
             metrics = sft_step(
                 model,
                 optimizer,

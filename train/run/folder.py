@@ -41,6 +41,7 @@ __all__ = [
     "export_model",
     "export_run",
     "init_run_folder",
+    "init_shared_folder",
     "load_or_save_reference",
     "load_run_tokenizer",
     "require_same_run",
@@ -51,16 +52,38 @@ __all__ = [
 ]
 
 
-def unfinished_run(folder: Path, *, resume: bool) -> Path | None:
-    """The latest checkpoint of a run folder; None for a new run.
+def unfinished_run(folder: Path, *, resume: bool, world: World = ALONE) -> Path | None:
+    """The latest checkpoint of a run folder; None for a new run. Returns when all ranks have read the folder.
 
     Raises:
-        ConfigError: the folder has checkpoints and ``resume`` is False.
+        ConfigError: the folder has checkpoints and ``resume`` is False, or the ranks do not share it.
     """
     checkpoint = latest_checkpoint(folder / "checkpoints")
+    _require_shared(folder, "" if checkpoint is None else checkpoint.name, world)
     if checkpoint is not None and not resume:
         raise ConfigError(f"{folder} holds a run already: continue it with --resume {folder}, or choose another out")
     return checkpoint
+
+
+def _require_shared(folder: Path, seen: str, world: World) -> None:
+    """Raise ConfigError in every rank unless all see the same file in the folder ("": none)."""
+    found = world.gather(seen)
+    if len(set(found)) > 1:
+        shown = ", ".join(f"rank {rank}: {name or 'nothing'}" for rank, name in enumerate(found))
+        raise ConfigError(
+            f"{folder} must be a folder that all ranks share, but they see different files in it ({shown})"
+        )
+
+
+def init_shared_folder(folder: Path, settings: Any, tokenizer: Any, world: World) -> Any:
+    """``init_run_folder`` by the first rank; every rank opens the tokenizer.
+
+    Raises:
+        ConfigError: the ranks do not share the folder.
+    """
+    world.run_on_first(partial(init_run_folder, folder, settings, tokenizer))
+    _require_shared(folder, RUN_FILE if (folder / RUN_FILE).is_file() else "", world)
+    return load_run_tokenizer(folder)
 
 
 def init_run_folder(folder: Path, settings: Any, tokenizer: Any) -> Any:

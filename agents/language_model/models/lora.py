@@ -35,6 +35,11 @@ ADAPTER_FILE: Final = "adapter_config.json"
 ADAPTER_WEIGHTS: Final = "adapter_model.safetensors"
 NAME: Final = "default"  # of the only adapter, as peft names it
 PREFIX: Final = "base_model.model."  # of every tensor in a folder, as peft names it
+PLAIN_OPTIONS: Final = frozenset(  # of peft's LoraConfig that may differ from its defaults
+    ("task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode", "r", "target_modules",
+     "exclude_modules", "lora_alpha", "lora_dropout", "fan_in_fan_out", "use_rslora", "init_lora_weights",
+     "layers_to_transform", "layers_pattern")
+)  # fmt: skip
 
 
 def require_peft() -> None:
@@ -141,7 +146,7 @@ def adapter_base(folder: str | Path) -> str:
     """The base model that an adapter's folder names; "" for a folder or name that is not an adapter.
 
     Raises:
-        DataError: not a LoRA adapter, or it names no base.
+        DataError: not a LoRA adapter, or it names no base, or another adapter.
     """
     path = Path(folder) / ADAPTER_FILE
     if not path.is_file() or (Path(folder) / "config.json").is_file():
@@ -155,6 +160,10 @@ def adapter_base(folder: str | Path) -> str:
     if not isinstance(base, str) or not base:
         raise DataError(
             f"{path}: names no base model (base_model_name_or_path is {short_repr(base)}); set it to the folder or name of the base"
+        )
+    if (Path(base) / ADAPTER_FILE).is_file() and not (Path(base) / "config.json").is_file():
+        raise DataError(
+            f"{path}: its base {short_repr(base, 200)} is an adapter too; merge that one and name the merged model"
         )
     return base
 
@@ -199,12 +208,20 @@ def _tensors(model: Any) -> dict[str, Any]:
 
 
 def _require_plain(config: Any, ranks: set[int], place: Path) -> None:
-    """Raise DataError unless an adapter has one rank, that of its tensors, on layers named by strings, and nothing else."""
-    targets = config.target_modules
+    """Raise DataError unless an adapter has one rank, that of its tensors, on layers named by strings, and nothing else.
+
+    Other options add layers, replicate them or change the base's weights, and releases of peft add more of them.
+    """
+    targets, plain = config.target_modules, type(config)()
     named = isinstance(targets, set) and all(isinstance(name, str) for name in targets)
-    more = ("rank_pattern", "alpha_pattern", "modules_to_save", "use_dora", "lora_bias", "target_parameters")
-    found = [name for name in more if getattr(config, name, None)]
-    if not named or found or config.bias != "none":
+    found = [
+        name
+        for name, value in vars(config).items()
+        if name not in PLAIN_OPTIONS and value != getattr(plain, name, None) and (value or getattr(plain, name, None))
+    ]
+    if config.init_lora_weights not in (True, False, "gaussian", "orthogonal"):
+        found.append("init_lora_weights")
+    if not named or found:
         raise DataError(
             f"{place}: only plain LoRA on named linear layers is read, this adapter has {', '.join(found) or 'other layers'}; "
             "merge it with peft and open the merged model"

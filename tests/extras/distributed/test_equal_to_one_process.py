@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from helpers.models.distributed_runs import assert_close_metrics, largest_difference, train, train_in_ranks
+from helpers.models.pretrained import pretrained_folder
 from helpers.models.ranks import values
 
 ROUNDING = 1e-4  # relative to the largest number of a tensor, after all steps of a run in float32
@@ -64,6 +65,27 @@ def test_two_ranks_equal_one_process(config: dict[str, Any], tmp_path: Path, rec
 @pytest.mark.parametrize("recipe", SHARDED)
 def test_two_ranks_with_divided_weights_equal_one_process(config: dict[str, Any], tmp_path: Path, recipe: str) -> None:
     compare(config, tmp_path, 2, *RECIPES[recipe], shard=True)
+
+
+@pytest.mark.lora
+@pytest.mark.parametrize(
+    "settings", [(), ("sft.episodes=0", *KL, "update.loss.kl_in=loss")], ids=["SFT", "KL to the base"]
+)
+def test_two_ranks_with_an_adapter_equal_one_process(
+    config: dict[str, Any], tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    pytest.importorskip("peft", reason="needs the extra [lora]")
+    config["model"] = {"path": str(pretrained_folder(tmp_path / "base")), "lora": {"rank": 4}}
+    compare(config, tmp_path, 2, "update.loss.entropy_weight=0.5", *settings)
+
+
+@pytest.mark.lora
+def test_an_adapter_is_not_divided_over_the_ranks(config: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("peft", reason="needs the extra [lora]")
+    config["model"] = {"path": str(pretrained_folder(tmp_path / "base")), "lora": {"rank": 4}}
+    for one in train_in_ranks(2, config, shard=True):
+        assert one.error == "ConfigError"
+        assert "with model.lora use shard=false" in one.message
 
 
 @pytest.mark.parametrize("shard", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -161,3 +162,22 @@ def test_a_run_of_two_ranks_resumes_with_another_number(
     else:
         values(train_in_ranks(ranks, config, f"out={tmp_path}/part", shard=not shard, resume=True))
     assert largest_difference(whole, tmp_path / "part") < 1e-4
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_ranks_that_do_not_share_the_run_folder_stop_before_they_train(
+    config: dict[str, Any], tmp_path: Path, resume: bool
+) -> None:
+    if resume:  # the second rank has a copy without the last checkpoint
+        train(config, f"out={tmp_path}/0")
+        shutil.copytree(tmp_path / "0", tmp_path / "1")
+        shutil.rmtree(tmp_path / "1" / "checkpoints" / latest(tmp_path / "1"))
+
+    def work(world: World) -> None:
+        trainer(config, f"out={tmp_path}/{world.rank}", world=world, resume=resume)
+
+    seen = r"rank 0: rl-0000002, rank 1: rl-0000001" if resume else r"rank 0: run.json, rank 1: nothing"
+    for one in in_ranks(2, work):
+        assert one.error == "ConfigError"
+        assert "must be a folder that all ranks share" in one.message
+        assert seen in one.message

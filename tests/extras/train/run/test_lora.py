@@ -235,54 +235,51 @@ def test_a_push_to_an_engine_carries_the_merged_weights(trainer_of: Make, data: 
             torch.testing.assert_close(pushed[name], tensor)
 
 
-def test_an_adapter_of_another_model_is_rejected(trainer_of: Make, data: dict[str, Any], tmp_path: Path) -> None:
+def variant(adapter: Path, old: str, new: str) -> Path:
+    """A copy of an adapter with another text in its configuration."""
+    copied = Path(shutil.copytree(adapter, adapter.with_name("variant"), dirs_exist_ok=True))
+    file = copied / "adapter_config.json"
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+    return copied
+
+
+CONFIGURATIONS = (
+    # part of an adapter's configuration, what replaces it, the error
+    ('"q_proj"', '"query"', r"does not fit .*linear layer of Qwen2ForCausalLM 'query'"),
+    ('"r": 4', '"r": 400000000', r"tensors have ranks \[4\], its configuration says 400000000"),
+    ('"use_dora": false', '"use_dora": true', "only plain LoRA .* has use_dora"),
+    ('"layer_replication": null', '"layer_replication": [[0, 2], [0, 2]]', "has layer_replication"),
+    ('"bias": "none"', '"bias": "all"', "has bias"),
+    ('"init_lora_weights": true', '"init_lora_weights": "pissa"', "has init_lora_weights"),
+    ('"lora_alpha": 8.0', '"lora_alpha": "much"', "not a readable LoRA adapter"),
+    ('"LORA"', '"PREFIX_TUNING"', "expected a LoRA adapter"),
+)
+
+
+def test_an_adapter_that_is_damaged_or_of_another_model_is_rejected(
+    trainer_of: Make, data: dict[str, Any], tmp_path: Path
+) -> None:
     run = trainer_of(data, *LORA, "update.iterations=0")
     run.run()
-    adapter = run.folder / "adapter"
-
-    def variant(name: str) -> Path:
-        return Path(shutil.copytree(adapter, tmp_path / name))
-
-    def rewrite(folder: Path, old: str, new: str) -> None:
-        file = folder / "adapter_config.json"
-        file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
-
-    wide = pretrained_folder(tmp_path / "wide", hidden=96)
-    other = variant("other")
-    rewrite(other, data["model"]["path"], str(wide))
-    with pytest.raises(DataError, match=r"does not fit Qwen2ForCausalLM: .* has shape"):
-        open_pretrained(str(other), device="cpu")
-    deeper = pretrained_folder(tmp_path / "deeper", layers=3)
-    shallow = variant("shallow")
-    rewrite(shallow, data["model"]["path"], str(deeper))
-    with pytest.raises(DataError, match=r"layers\.2\..* has shape none"):
-        open_pretrained(str(shallow), device="cpu")
-    renamed = variant("renamed")
-    rewrite(renamed, '"q_proj"', '"query"')
-    with pytest.raises(DataError, match=r"does not fit .*linear layer of Qwen2ForCausalLM 'query'"):
-        open_pretrained(str(renamed), device="cpu")
-    lost = variant("lost")
+    adapter, base = run.folder / "adapter", f'"{data["model"]["path"]}"'
+    bases = (
+        (str(pretrained_folder(tmp_path / "wide", hidden=96)), r"does not fit Qwen2ForCausalLM: .* has shape"),
+        (str(pretrained_folder(tmp_path / "deeper", layers=3)), r"layers\.2\..* has shape none"),
+        (str(adapter), "its base .* is an adapter too"),
+        (str(adapter.with_name("variant")), "its base .* is an adapter too"),
+    )
+    others = [(base, f'"{other}"', message) for other, message in bases]
+    for old, new, message in (*CONFIGURATIONS, (base, "null", "names no base model"), *others):
+        with pytest.raises(DataError, match=message):
+            open_pretrained(str(variant(adapter, old, new)), device="cpu")
+    lost = variant(adapter, '"r": 4', '"r": 4')
     tensors = load_file(lost / ADAPTER_WEIGHTS)
     tensors.pop(sorted(tensors)[0])
     save_file(tensors, lost / ADAPTER_WEIGHTS)
     with pytest.raises(DataError, match="has shape none"):
         open_pretrained(str(lost), device="cpu")
-    nameless = variant("nameless")
-    rewrite(nameless, f'"{data["model"]["path"]}"', "null")
-    with pytest.raises(DataError, match="names no base model"):
-        open_pretrained(str(nameless), device="cpu")
-    ranked = variant("ranked")
-    rewrite(ranked, '"r": 4', '"r": 400000000')
-    with pytest.raises(DataError, match=r"tensors have ranks \[4\], its configuration says 400000000"):
-        open_pretrained(str(ranked), device="cpu")
-    dora = variant("dora")
-    rewrite(dora, '"use_dora": false', '"use_dora": true')
-    with pytest.raises(DataError, match=r"only plain LoRA .* has use_dora"):
-        open_pretrained(str(dora), device="cpu")
-    prefix = variant("prefix")
-    rewrite(prefix, '"LORA"', '"PREFIX_TUNING"')
-    with pytest.raises(DataError, match="expected a LoRA adapter"):
-        open_pretrained(str(prefix), device="cpu")
     with pytest.raises(ConfigError, match="is an adapter"):
         trainer_of(data, *LORA, f"model.path={adapter}", f"out={tmp_path}/again")
 
