@@ -99,12 +99,12 @@ def test_a_minibatch_by_size_keeps_the_log_probabilities_of_its_rows() -> None:
 
 
 @pytest.mark.parametrize("unit", ["trajectory", "turn", "token"])
-def test_a_constant_normaliser_gives_tokens_the_same_weight_however_rows_are_split(unit: str) -> None:
+def test_a_constant_normaliser_gives_tokens_the_same_weight_however_rows_are_split(unit: Any) -> None:
     rows = turn_rows([4] * 8)  # 8 trajectories of 8 tokens
     size = {"trajectory": 2, "turn": 8, "token": 16}[unit]
     config = UpdateConfig(
         minibatch_size=size, minibatch_unit=unit, loss=LossConfig(aggregation="constant", normaliser=5)
-    )  # type: ignore[arg-type]  # a parameter of the test
+    )
     found = list(make_minibatches(rows, OldLogprobs(None), config, "constant", np.random.default_rng(3)))
     assert len(found) == 4
     weights = [one.scale * weight for one in found for weight in one.weights]
