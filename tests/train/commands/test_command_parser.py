@@ -70,9 +70,9 @@ def test_every_command_suggests_the_nearest_option(command: str, capsys: pytest.
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_program_suggests_the_nearest_option(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as found:
-        run_program(program, ["--otu", "x"])
+        run_program(program, ["--tracebakc"])
     assert found.value.code == 2
-    assert "did you mean '--out'?" in capsys.readouterr().err
+    assert "did you mean '--traceback'?" in capsys.readouterr().err
 
 
 @given(

@@ -26,8 +26,8 @@ PLAIN = {
     "--judge", "--memory", "--only", "--panel", "--placeholder", "--ray", "--reward", "--scheme", "--schemes",
     "--agent-loop", "--semantics", "--set", "--task", "--with", "name",
 }  # fmt: skip
-# of a server that only reads
-READ = {("serve-reward", "--model")}
+# of a server that only reads; names of a suite, of its kinds and of two methods
+READ = {("serve-reward", "--model"), *(("bench.report.differences", name) for name in ("suite", "kinds", "a", "b"))}
 # where `train` writes is a setting: it claims its folder itself (tests/extras/train/run/test_resume.py)
 ELSEWHERE = {("train", "--resume")}
 

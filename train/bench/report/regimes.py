@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -29,10 +30,12 @@ from creditflow.train.bench.report.summary import Summary, baseline, main_scheme
 from creditflow.train.bench.report.tables.table import Table
 from creditflow.train.bench.results import read_results
 from creditflow.train.bench.studies import Study
+from creditflow.train.commands.arguments.outputs import add_input
+from creditflow.train.commands.arguments.programs import run_program
 from creditflow.train.statistics import Contrast
 from creditflow.train.text_table import text_table
 
-__all__ = ["Verdict", "main", "regime_table", "verdicts"]
+__all__ = ["Verdict", "add_arguments", "main", "regime_table", "run", "verdicts"]
 
 LARGE_GROUP: Final = 16
 CEILING: Final = "oracle_adv"
@@ -214,21 +217,30 @@ def _tied_text(leader: Leader) -> str:
     return ", ".join(leader.tied) + known if leader.tied else "–"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the program's arguments."""
+    add_input(parser, "results", nargs="+", help="results.json of a run, compressed or not")
+
+
+def run(args: argparse.Namespace) -> int:
     """Print one table for one or more runs.
 
     Raises:
         DataError: a file is not the results of a benchmark.
     """
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("results", type=Path, nargs="+", help="results.json of a run, compressed or not")
-    table = regime_table(*map(read_results, parser.parse_args(arguments).results))
+    table = regime_table(*(read_results(Path(name)) for name in args.results))
     print(
         "no regime was run with at least two schemes, so there is nothing to compare"
         if table is None
         else f"{table.note}\n\n{text_table(table.rows, table.controls)}"
     )
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    return run_program("bench.report.regimes", arguments)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

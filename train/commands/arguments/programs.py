@@ -21,8 +21,8 @@ from creditflow.train.commands.arguments.parser import CommandParser
 __all__ = ["PROGRAMS", "reported", "run_module", "run_program"]
 
 PROGRAMS: Final = (
-    *("adapters.sb3.training", "adapters.verl.data", "cards.cost", "cards.figures", "choice.fit"),
-    *("gpu.bundle", "gpu.script", "proof.pica"),
+    *("adapters.sb3.training", "adapters.verl.data", "bench.report.differences", "bench.report.regimes", "cards.cost"),
+    *("cards.figures", "choice.fit", "gpu.bundle", "gpu.script", "proof.pica"),
 )
 
 

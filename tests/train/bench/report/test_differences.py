@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.report.differences import difference, main
 from creditflow.train.bench.results import read_results, write_results
+from creditflow.train.commands.arguments.programs import run_program
 from creditflow.train.statistics import t_quantile
 
 EVIDENCE = Path(__file__).parents[3] / "evidence" / "bench"
@@ -48,10 +48,10 @@ def test_a_suite_without_exact_values_in_the_results_is_passed_over(tmp_path, ca
         "name": "shop",
     }
     write_results(document | {"suites": [played, *document["suites"]]}, tmp_path / "results.json")
-    main([str(tmp_path / "results.json"), "grids", "alias", "grouptd", "gigpo"])
+    assert main([str(tmp_path / "results.json"), "grids", "alias", "grouptd", "gigpo"]) == 0
     assert "grouptd - gigpo" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match="suite with exact values 'shop'"):
-        main([str(tmp_path / "results.json"), "shop", "alias", "grouptd", "gigpo"])
+    assert main([str(tmp_path / "results.json"), "shop", "alias", "grouptd", "gigpo"]) == 2
+    assert "suite with exact values 'shop'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,24 @@ def test_a_suite_without_exact_values_in_the_results_is_passed_over(tmp_path, ca
         (["grid", "alias", "grouptd", "gigpo"], "did you mean 'grids'"),
         (["grids", "alias,pit", "grouptd", "gigpo"], "did you mean 'pits'"),
         (["grids", "alias", "groupdt", "gigpo"], "did you mean 'grouptd'"),
+        (["grids", "alias", "grouptd", "gigpo", "--size", "5"], "measured sizes: 4, 8, 16, 64"),
     ],
 )
-def test_unknown_names_suggest_the_near_one(arguments, message):
-    with pytest.raises(ConfigError, match=message):
-        main([str(EVIDENCE / "full.json.gz"), *arguments])
+def test_what_the_run_lacks_is_an_error_that_names_what_it_has(arguments, message, capsys):
+    assert main([str(EVIDENCE / "full.json.gz"), *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("program", ["bench.report.differences", "bench.report.regimes"])
+@pytest.mark.parametrize("content", [None, "# a page, not results"], ids=["missing", "other"])
+def test_a_file_that_holds_no_results_is_an_error_in_one_line(program, content, tmp_path, capsys):
+    path = tmp_path / "results.json"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    names = ["grids", "alias", "a", "b"] if program.endswith("differences") else []
+    assert run_program(program, [str(path), *names]) == 3
+    [line] = capsys.readouterr().err.splitlines()
+    assert "does not hold the results of a benchmark" in line
 
 
 @pytest.mark.parametrize(
