@@ -17,7 +17,7 @@ import numpy as np
 from creditflow.agents.scripted import ExpertAgent
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import DataError
-from creditflow.train.bench.document import measure_once
+from creditflow.train.bench.document import RunOptions, measure_once
 from creditflow.train.bench.exact.cells import assemble, cells_of, run_task
 from creditflow.train.bench.jobs import Job, JobRunner, fingerprint
 from creditflow.train.bench.methods import default_schemes, with_annotation_sources
@@ -47,25 +47,19 @@ def run_bench(
     specs: Sequence[str],
     schemes: Sequence[str],
     preset_name: str,
-    out: Path,
+    options: RunOptions,
     *,
     seed: int,
-    workers: int,
-    command: Sequence[str],
-    resume: bool = False,
 ) -> dict[str, Any]:
-    """Run the benchmark and write its results and recorded logs into ``out``; results of finished jobs are stored there meanwhile.
+    """Run the benchmark and write its results and recorded logs into the output folder.
 
     Args:
         specs: specs of the suites.
         schemes: names of the schemes; if empty, all of them (the preset ``full`` adds their variants and the schemes that
             read annotations).
         preset_name: name of the preset.
-        out: output folder.
+        options: how the run is executed.
         seed: seed of tasks, rollouts and shuffling.
-        workers: number of processes.
-        command: command-line arguments, for the provenance.
-        resume: continue the run in ``out`` if its settings are the same.
 
     Returns:
         The document: plain JSON values.
@@ -73,14 +67,14 @@ def run_bench(
     Raises:
         ConfigError: a suite or a scheme is unknown.
         DataError: a suite has no tasks, or no initial policy with a success rate of the preset.
-        OtherRunError: ``resume``, but the run in ``out`` has other settings or was made by other code.
+        OtherRunError: the run to be resumed has other settings or was made by other code.
     """
     preset = PRESETS[preset_name]
     names = with_annotation_sources(schemes) or preset.schemes or default_schemes(preset.variants)
     opened = [open_suite(spec, preset, seed) for spec in specs]  # invalid suites are reported before any work
 
     def measure(runner: JobRunner) -> dict[str, Any]:
-        suites = [_run_suite(suite, names, preset, out, seed, runner) for suite in opened]
+        suites = [_run_suite(suite, names, preset, options.out, seed, runner) for suite in opened]
         return {"suites": suites, "predictions": None if schemes else predictions_of(suites, preset_name)}
 
     identity = {
@@ -93,7 +87,7 @@ def run_bench(
         },
         "seed": seed,
     }
-    return measure_once(measure, out, identity=identity, workers=workers, command=command, resume=resume)
+    return measure_once(measure, options, identity)
 
 
 def predictions_of(suites: Sequence[Mapping[str, Any]], preset_name: str = "full") -> dict[str, Any] | None:

@@ -39,6 +39,7 @@ from typing import Any
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.envs.reading.failures import loading
+from creditflow.train.bench.document import RunOptions
 from creditflow.train.bench.language_model.suite.work import LM_PRESETS
 from creditflow.train.bench.methods import scheme_entry
 from creditflow.train.bench.presets import PRESETS
@@ -124,20 +125,11 @@ def run(args: argparse.Namespace) -> int:
         suite_name(spec)
     require_report()
     out = Path(args.out)
+    options = RunOptions(out, args.workers, tuple(sys.argv[1:]), args.resume)
     if args.preset in LM_PRESETS:
-        return _present(_language_models(args, schemes, out), out)
+        return _present(_language_models(args, schemes, options), out)
     require_plots()
-    document = run_bench(
-        suites,
-        schemes,
-        args.preset,
-        out,
-        seed=args.seed,
-        workers=args.workers,
-        command=sys.argv[1:],
-        resume=args.resume,
-    )
-    return _present(document, out)
+    return _present(run_bench(suites, schemes, args.preset, options, seed=args.seed), out)
 
 
 def _check_preset_options(args: argparse.Namespace) -> None:
@@ -155,7 +147,7 @@ def _check_preset_options(args: argparse.Namespace) -> None:
         )
 
 
-def _language_models(args: argparse.Namespace, schemes: Sequence[str], out: Path) -> dict[str, Any]:
+def _language_models(args: argparse.Namespace, schemes: Sequence[str], options: RunOptions) -> dict[str, Any]:
     """Run the suite of language models.
 
     Raises:
@@ -165,16 +157,7 @@ def _language_models(args: argparse.Namespace, schemes: Sequence[str], out: Path
         from creditflow.train.bench.language_model.suite.run import run_language_models
     except ImportError as error:
         raise MissingExtraError("torch", "train") from error
-    return run_language_models(
-        args.preset,
-        out,
-        seed=args.seed,
-        workers=args.workers,
-        command=sys.argv[1:],
-        methods=schemes,
-        resume=args.resume,
-        device=args.device,
-    )
+    return run_language_models(args.preset, options, seed=args.seed, methods=schemes, device=args.device)
 
 
 def _present(document: Mapping[str, Any], out: Path | None) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from creditflow.train.bench.document import RunOptions
 from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.exact.values import policy_gradient, success
 from creditflow.train.bench.language_model.suite.families import family_settings, family_tasks, open_family
@@ -30,6 +31,7 @@ from creditflow.train.policy.losses import token_losses
 from creditflow.train.policy.samples import make_rows, token_weights
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.run.assemble import group_env_factory, make_backend, make_policy_agent
+from creditflow.train.run.identity import OtherRunError
 from creditflow.train.settings.update import LossConfig
 from creditflow.wrappers import credit
 
@@ -154,12 +156,15 @@ def test_parameters_survive_a_round_trip_through_text(warm):
 
 
 def test_the_whole_suite_runs_and_a_resumed_run_gives_the_same(tmp_path):
-    def run(folder, **options):
-        return run_language_models("lm-smoke", tmp_path / folder, seed=5, workers=1, command=["bench"], **options)
+    def run(folder, *, resume=False, **settings):
+        options = RunOptions(tmp_path / folder, 1, ("bench",), resume)
+        return run_language_models("lm-smoke", options, seed=5, **settings)
 
     document = run("a")
     again = run("a", resume=True)
     assert again == json.loads(json.dumps(document))
+    with pytest.raises(OtherRunError, match="device"):
+        run("a", resume=True, device="cuda")
     other = run("b", methods=["grouptd", "grouptd_relative_pooled"])
     assert other["language_models"]["families"] == document["language_models"]["families"]
     for family in document["language_models"]["families"].values():

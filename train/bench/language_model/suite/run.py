@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
-from creditflow.train.bench.document import measure_once
+from creditflow.train.bench.document import RunOptions, measure_once
 from creditflow.train.bench.jobs import Job, JobRunner
 from creditflow.train.bench.language_model.suite import jobs
 from creditflow.train.bench.language_model.suite.work import LM_PRESETS, LanguageModelWork
@@ -20,32 +19,26 @@ BASELINE: Final = "grpo"
 
 def run_language_models(
     preset: str,
-    out: Path,
+    options: RunOptions,
     *,
     seed: int,
-    workers: int,
-    command: Sequence[str],
     methods: Sequence[str] = (),
-    resume: bool = False,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Run the suite and write ``results.json`` into ``out``; results of finished jobs are stored there meanwhile.
+    """Run the suite and write ``results.json`` into the output folder.
 
     Args:
         preset: name of a preset in ``LM_PRESETS``.
-        out: output folder.
+        options: how the run is executed.
         seed: the first seed; every training run has its own.
-        workers: number of processes.
-        command: command-line arguments, for the provenance.
         methods: schemes that train a model, instead of the preset's; its controls and the baseline are always included.
-        resume: continue the run in ``out`` if its settings are the same.
         device: device of the models.
 
     Returns:
         The document: plain JSON values.
 
     Raises:
-        OtherRunError: ``resume``, but the run in ``out`` has other settings or was made by other code.
+        OtherRunError: the run to be resumed has other settings or was made by other code.
     """
     work = _chosen(LM_PRESETS[preset], methods)
 
@@ -59,8 +52,8 @@ def run_language_models(
             }
         }
 
-    identity = {"preset": preset, "amounts": work.to_json(), "seed": seed}
-    return measure_once(measure, out, identity=identity, workers=workers, command=command, resume=resume)
+    identity = {"preset": preset, "amounts": work.to_json(), "seed": seed, "device": device}
+    return measure_once(measure, options, identity)
 
 
 def _chosen(work: LanguageModelWork, methods: Sequence[str]) -> LanguageModelWork:
