@@ -14,31 +14,19 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import numpy as np
 
 from creditflow import credit
+from creditflow.train.cards.rollouts import complete_group, needed_annotations
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.variants import VARIANTS
-from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 # measured by others on other machines: shown beside ours, never compared by a test
 QUOTED = {
     "graphgpo": (0.75, 4610, "released GraphGPO recipe: graph .03 + Dijkstra .006 + step returns .57 + groups .14 s"),
     "rewardflow": (3.74, 16 * 8 * 25, "released RewardFlow: 16 groups x 8 x 25 turns, 3.7 s of it 1000 sweeps"),
-}
-ANNOTATIONS = {
-    "value.pica": 1,
-    "value.critic": 1,
-    "judge.score": 1,
-    "logp.answer": -1,
-    "logp.answer.mean": -1,
-    "logp.hindsight": -1,
-    "logp.teacher.gap": 1,
-    "rubric.passed": 1,
-    "rubric.failed": 1,
 }
 SEMANTICS: tuple[credit.Semantics, ...] = ("paper", "release")
 NEEDS_KEY = ("gigpo", "graphgpo", "hgpo", "rewardflow")
@@ -134,42 +122,10 @@ def schemes() -> list[tuple[str, str, credit.Scheme]]:
 def make_chain(turns: int, size: int = 2, *, entities: int = 1000) -> Group:
     """Long rollouts that share half of their states, with everything that any scheme reads."""
     rng = np.random.default_rng(0)
-    members = []
-    for i in range(size):
-        keys = [f"{t}" if 2 * t < turns else f"{t}.{i}" for t in range(turns + 1)]
-        named = rng.integers(0, entities, turns + 1).tolist()
-        chance = rng.uniform(0.1, 0.9, turns + 1).tolist()
-        history = tuple(
-            Turn(
-                keys[t], "search", keys[t + 1], observation=f"saw entity {named[t]}", thought=f"entity {named[t + 1]}",
-                queries=(f"word{t}",), doc_ids=(f"d{named[t]}",),
-                values={f"{name}{after}": sign * chance[t + bool(after)] for name, sign in ANNOTATIONS.items() for after in ("", ".next")},
-            )
-            for t in range(turns)
-        )  # fmt: skip
-        tokens = Tokens(
-            ids=np.zeros(2 * turns, np.int32),
-            mask=np.tile([False, True], turns),
-            logprobs=np.zeros(2 * turns, np.float32),
-            turn_offsets=np.arange(0, 2 * turns + 1, 2, dtype=np.int32),
-            values={"value.critic": np.zeros(2 * turns + 1, np.float32)},
-        )
-        won = i == 0
-        members.append(
-            Trajectory(
-                f"{i}", "g", "g", history, won, float(won), "success" if won else "failed", keys[-1], tokens=tokens
-            )
-        )
-    names = [f"entity {n}" for n in range(entities)]
-    task = {
-        "entities": names,
-        "edges": [[one, "to", other] for one, other in pairwise(names)],
-        "answer_node": names[0],
-        "search_keys": [["word1 word2"]],
-        "supporting": ["d0"],
-        "documents": {f"d{n}": {"title": f"{n}", "text": f"word{n} of many"} for n in range(entities)},
-    }
-    return Group(tuple(members), task)
+    keys = [[f"{t}" if 2 * t < turns else f"{t}.{i}" for t in range(turns + 1)] for i in range(size)]
+    named = rng.integers(0, entities, (size, turns + 1)).tolist()
+    numbers = rng.uniform(0.1, 0.9, (size, len(needed_annotations()), turns + 1))
+    return complete_group(keys, named, numbers, [i == 0 for i in range(size)], known=entities)
 
 
 def growth(lengths: Sequence[int]) -> None:

@@ -9,9 +9,8 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,15 +18,12 @@ import numpy as np
 
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.bench.report.provenance import provenance
+from creditflow.train.cards.rollouts import complete_group, needed_annotations
 from creditflow.train.commands.arguments.outputs import add_output
 from creditflow.train.commands.arguments.programs import run_program
 from creditflow.wrappers import credit
-from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.variants import VARIANTS
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.stop_reasons import StopReason
-from creditflow.wrappers.records.tokens import Tokens
-from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["add_arguments", "main", "measured_costs", "run"]
 
@@ -69,55 +65,17 @@ def _scheme(name: str) -> credit.Scheme:
 def random_rollouts() -> tuple[Group, ...]:
     """Random walks over the states of their group, with annotations, texts and tokens."""
     rng = np.random.default_rng(0)
-    names = sorted({name for scheme in credit.names() for name in lookup(scheme).requires})
-    return tuple(_group(rng, f"{g}", names) for g in range(GROUPS))
+    return tuple(_group(rng, f"{g}", len(needed_annotations())) for g in range(GROUPS))
 
 
-def _group(rng: np.random.Generator, name: str, annotations: Sequence[str]) -> Group:
-    members = []
-    for i in range(SIZE):
-        states, named = rng.integers(0, STATES, TURNS + 1).tolist(), rng.integers(0, ENTITIES, TURNS + 1).tolist()
-        numbers = rng.uniform(0.1, 0.9, (len(annotations), TURNS + 1))
-        won = bool(rng.random() < 0.4)
-        turns = tuple(
-            Turn(
-                f"{states[t]}", f"go {states[t + 1]}", f"{states[t + 1]}", reward=float(won and t == TURNS - 1),
-                effective=states[t] != states[t + 1], observation=f"saw entity {named[t]}", thought=f"entity {named[t + 1]}",
-                queries=(f"word{t}",), doc_ids=(f"d{named[t]}",), values=_values(annotations, numbers, t),
-            )
-            for t in range(TURNS)
-        )  # fmt: skip
-        tokens = Tokens(
-            ids=np.zeros(2 * TURNS, np.int32),
-            mask=np.tile([False, True], TURNS),
-            logprobs=np.zeros(2 * TURNS, np.float32),
-            turn_offsets=np.arange(0, 2 * TURNS + 1, 2, dtype=np.int32),
-            values={"value.critic": np.zeros(2 * TURNS + 1, np.float32)},
-        )
-        reason: StopReason = "success" if won else "failed"
-        members.append(Trajectory(f"{i}", name, name, turns, won, float(won), reason, f"{states[-1]}", tokens=tokens))
-    return Group(tuple(members), _task())
-
-
-def _values(names: Sequence[str], numbers: Any, turn: int) -> Mapping[str, float]:
-    """Annotations before and after a turn: log-probabilities below 0, all others in (0, 1)."""
-    return {
-        f"{name}{after}": float(numbers[i, turn + bool(after)]) - float(name.startswith("logp."))
-        for i, name in enumerate(names)
-        for after in ("", ".next")
-    }
-
-
-def _task() -> dict[str, Any]:
-    names = [f"entity {n}" for n in range(ENTITIES)]
-    return {
-        "entities": names,
-        "edges": [[a, "to", b] for a, b in pairwise(names)],
-        "answer_node": names[0],
-        "search_keys": [["word1 word2"]],
-        "supporting": ["d0"],
-        "documents": {f"d{n}": {"title": f"{n}", "text": f"word{n} of many"} for n in range(ENTITIES)},
-    }
+def _group(rng: np.random.Generator, name: str, annotations: int) -> Group:
+    states, entities, numbers, won = [], [], [], []
+    for _ in range(SIZE):
+        states.append([f"{state}" for state in rng.integers(0, STATES, TURNS + 1).tolist()])
+        entities.append(rng.integers(0, ENTITIES, TURNS + 1).tolist())
+        numbers.append(rng.uniform(0.1, 0.9, (annotations, TURNS + 1)))
+        won.append(bool(rng.random() < 0.4))
+    return complete_group(states, entities, np.array(numbers), won, known=ENTITIES, name=name)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import tracemalloc
 from collections.abc import Callable
-from itertools import pairwise
 from types import FrameType
 from typing import Any
 
@@ -13,12 +12,12 @@ import numpy as np
 import pytest
 
 from creditflow import credit
+from creditflow.train.cards.rollouts import complete_group, needed_annotations
 from creditflow.wrappers.credit.annotations.gae import gae_ragged
 from creditflow.wrappers.credit.entities import information_gain
 from creditflow.wrappers.credit.entities.information_gain import redundancies
 from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.records.tokens import Tokens
-from creditflow.wrappers.trajectory import Group, Trajectory, Turn
+from creditflow.wrappers.trajectory import Group
 
 SEMANTICS: tuple[credit.Semantics, ...] = ("paper", "release")
 CASES = [
@@ -27,54 +26,14 @@ CASES = [
     for semantics in SEMANTICS
     if semantics in lookup(name).presets
 ]  # fmt: skip
-VALUES = (
-    "value.pica", "value.critic", "judge.score", "rubric.passed", "rubric.failed",
-    "logp.answer", "logp.answer.mean", "logp.hindsight", "logp.teacher.gap",
-)  # fmt: skip
 
 
 def searches(size: int, turns: int) -> Group:
     """Rollouts through states, entities and documents that are all new, with everything that any scheme reads."""
-    numbers = np.random.default_rng(0).random(turns + 1).tolist()
-    members = []
-    for i in range(size):
-        keys = [f"{t}" if 2 * t < turns else f"{t}.{i}" for t in range(turns + 1)]
-        history = tuple(
-            Turn(
-                keys[t], "search", keys[t + 1], text_key=keys[t], observation=f"saw entity {t}", thought=f"entity {t - 1}",
-                queries=(f"word{t}",), doc_ids=(f"d{t}",),
-                values={n: _signed(n, numbers[t]) for n in VALUES} | {f"{n}.next": _signed(n, numbers[t + 1]) for n in VALUES},
-            )
-            for t in range(turns)
-        )  # fmt: skip
-        tokens = Tokens(
-            ids=np.zeros(2 * turns, np.int32),
-            mask=np.tile([False, True], turns),
-            logprobs=np.zeros(2 * turns, np.float32),
-            turn_offsets=np.arange(0, 2 * turns + 1, 2, dtype=np.int32),
-            values={"value.critic": np.zeros(2 * turns + 1, np.float32)},
-        )
-        won = i % 2 == 0
-        members.append(
-            Trajectory(
-                f"{i}", "g", "t", history, won, float(won), "success" if won else "failed", keys[-1],
-                final_text_key=keys[-1], tokens=tokens,
-            )
-        )  # fmt: skip
-    names = [f"entity {t}" for t in range(turns)]
-    task = {
-        "entities": names,
-        "edges": [[a, "to", b] for a, b in pairwise(names)],
-        "answer_node": names[0],
-        "search_keys": [["word1"]],
-        "supporting": ["d0"],
-        "documents": {f"d{t}": {"title": f"{t}", "text": f"word{t}"} for t in range(turns)},
-    }
-    return Group(tuple(members), task)
-
-
-def _signed(name: str, number: float) -> float:
-    return number if name.startswith(("value", "judge", "rubric")) else -number
+    keys = [[f"{t}" if 2 * t < turns else f"{t}.{i}" for t in range(turns + 1)] for i in range(size)]
+    numbers = np.random.default_rng(0).random((len(needed_annotations()), turns + 1))
+    won = [i % 2 == 0 for i in range(size)]
+    return complete_group(keys, [range(turns + 1)] * size, np.array([numbers] * size), won, known=turns)
 
 
 def lines_run(work: Callable[[], Any]) -> int:
