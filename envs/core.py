@@ -48,11 +48,13 @@ class Outcome(NamedTuple):
         reward: reward of the step.
         terminated: whether the task is over.
         effective: whether the state changed.
+        truncated: whether a limit that the environment keeps itself has cut the episode.
     """
 
     reward: float
     terminated: bool
     effective: bool
+    truncated: bool = False
 
 
 class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
@@ -125,6 +127,10 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
     def action_from_text(self, text: str) -> Any:
         """Return the action for an entry of ``admissible_actions`` (here the text itself)."""
         return text
+
+    def action_to_text(self, action: Any) -> str:
+        """Return the text of an action as logs record it (here of the texts that this environment takes)."""
+        return action if isinstance(action, str) else str(action)
 
     def parse_text(self, text: str) -> ParsedT | None:
         """Return the parsed action of a text; None if it cannot be parsed. Texts with equal results are the same action."""
@@ -219,11 +225,11 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
             reason = self._rejection_reason(parsed)
         if parsed is not None and not reason:
             admissible = True
-            reward, terminated, effective = self._apply(parsed)
+            reward, terminated, effective, cut = self._apply(parsed)
         else:
             admissible = False
-            reward, terminated, effective = self._invalid_action_reward(), False, False
-        truncated = not terminated and self.elapsed_steps >= self.max_steps
+            reward, terminated, effective, cut = self._invalid_action_reward(), False, False, False
+        truncated = not terminated and (cut or self.elapsed_steps >= self.max_steps)
         self._over = terminated or truncated
         return (
             self._observe(),

@@ -81,8 +81,23 @@ def env_id(name: str) -> str:
 
 
 def make(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
-    """Make an environment by short name or Gymnasium id: ``creditflow.make("sokoban", max_steps=20)``."""
-    return gym.make(env_id(name), **kwargs)
+    """Make an environment by short name or Gymnasium id: ``creditflow.make("sokoban", max_steps=20)``.
+
+    An environment of others is returned as it is; with ``success`` (and ``state_key``) among the arguments as a ``ForeignEnv``:
+    ``creditflow.make("FrozenLake-v1", success="positive_reward", is_slippery=False)``.
+    """
+    gym_id = env_id(name)
+    rules = {key: kwargs.pop(key) for key in ("state_key", "success") if key in kwargs and not _is_own(gym_id)}
+    env = gym.make(gym_id, **kwargs)
+    if not rules:
+        return env
+    from creditflow.envs.foreign.env import ForeignEnv
+
+    return ForeignEnv(env, **rules)
+
+
+def _is_own(gym_id: str) -> bool:
+    return any(gym_id == entry.gym_id for entry in (*ENVIRONMENTS.values(), *UNLISTED.values()))
 
 
 def make_vec(

@@ -1,5 +1,7 @@
 """From episodes to credit: trajectories, state graphs, wrappers for recording and shaping, and credit schemes."""
 
+from creditflow.envs.foreign.env import ForeignEnv
+from creditflow.envs.foreign.keys import content_key, rounded
 from creditflow.wrappers.canonical_state import CanonicalState
 from creditflow.wrappers.dense_reward import DenseReward, require_unshaped
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
@@ -14,6 +16,7 @@ __all__ = [
     "CanonicalState",
     "DenseReward",
     "EntityGraph",
+    "ForeignEnv",
     "Group",
     "GroupEnv",
     "InvalidActions",
@@ -24,8 +27,10 @@ __all__ = [
     "Tokens",
     "Trajectory",
     "Turn",
+    "content_key",
     "read_groups",
     "read_jsonl",
     "require_unshaped",
+    "rounded",
     "write_jsonl",
 ]

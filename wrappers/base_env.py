@@ -1,4 +1,4 @@
-"""The creditflow environment inside a stack of Gymnasium wrappers."""
+"""The creditflow environment inside a stack of Gymnasium wrappers, or made of an environment of others."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import gymnasium as gym
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.foreign.env import ForeignEnv
+from creditflow.envs.foreign.keys import StateKey
+from creditflow.envs.foreign.rules import Success
 
-__all__ = ["base_env"]
+__all__ = ["base_env", "recordable"]
 
 
 def base_env(env: gym.Env[Any, Any], wrapper: str) -> AgentEnv[Any, Any, Any]:
@@ -24,5 +27,35 @@ def base_env(env: gym.Env[Any, Any], wrapper: str) -> AgentEnv[Any, Any, Any]:
     """
     base = env.unwrapped
     if not isinstance(base, AgentEnv):
-        raise ConfigError(f"{wrapper} wraps creditflow environments, got {type(base).__name__}")
+        raise ConfigError(
+            f"{wrapper} wraps creditflow environments, got {type(base).__name__}; make it one: ForeignEnv(env, success=…)"
+        )
     return base
+
+
+def recordable(
+    env: gym.Env[Any, Any],
+    wrapper: str,
+    state_key: str | StateKey | None,
+    success: str | Success | None,
+) -> gym.Env[Any, Any]:
+    """Return an environment whose episodes can be recorded: itself, or a ``ForeignEnv`` around one of others.
+
+    Args:
+        env: any Gymnasium environment, possibly wrapped.
+        wrapper: name of the wrapper that needs it, for the error message.
+        state_key, success: see ``ForeignEnv``; None for an ``AgentEnv``, which knows both.
+
+    Raises:
+        ConfigError: no rule of success for an environment of others, or rules for an ``AgentEnv``.
+    """
+    if not isinstance(env, gym.Env) or not isinstance(env.unwrapped, AgentEnv):
+        return ForeignEnv(env, success=success, state_key=state_key)
+    if state_key is not None or success is not None:
+        of_others = isinstance(env.unwrapped, ForeignEnv)
+        raise ConfigError(
+            f"{wrapper}: "
+            + ("give state_key and success to the innermost wrapper, which meets the environment first" if of_others
+               else f"state_key and success are for environments of others; {type(env.unwrapped).__name__} defines both")
+        )  # fmt: skip
+    return env

@@ -14,6 +14,8 @@ import gymnasium as gym
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.envs.foreign.keys import StateKey
+from creditflow.envs.foreign.rules import Success
 from creditflow.envs.registration import make
 from creditflow.envs.tasks import Task
 from creditflow.wrappers.invalid_actions import InvalidActions, Policy
@@ -53,8 +55,10 @@ class GroupEnv:
     (1,)
 
     Args:
-        env: a name for ``creditflow.make``, or a function that makes an environment.
+        env: a name for ``creditflow.make``, or a function that makes an environment; any Gymnasium environment will do.
         size: G ≥ 1.
+        state_key, success: for an environment that is not creditflow's: what identifies a state, and what success is; see
+            ``ForeignEnv``. Its members start equally, from one seed; noise after the start is each member's own.
         invalid_actions: policy for invalid actions (see ``InvalidActions``).
         oracle, texts, policy: arguments of the members' ``Recorder``.
         **kwargs: arguments of the environment, if ``env`` is a name.
@@ -68,6 +72,8 @@ class GroupEnv:
         env: str | Callable[[], gym.Env[Any, Any]],
         *,
         size: int,
+        state_key: str | StateKey | None = None,
+        success: str | Success | None = None,
         invalid_actions: Policy = "keep",
         oracle: bool = False,
         texts: bool = True,
@@ -80,7 +86,12 @@ class GroupEnv:
             raise ConfigError(f"pass the arguments {sorted(kwargs)} to the function that makes the environment")
         self.members = tuple(
             Recorder(
-                InvalidActions(env() if callable(env) else make(env, **kwargs), invalid_actions),
+                InvalidActions(
+                    env() if callable(env) else make(env, **kwargs),
+                    invalid_actions,
+                    state_key=state_key,
+                    success=success,
+                ),
                 oracle=oracle,
                 texts=texts,
                 policy=policy,

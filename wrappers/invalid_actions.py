@@ -13,7 +13,9 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from creditflow.envs.errors import ConfigError, EpisodeError, short_repr, unknown_name_error
-from creditflow.wrappers.base_env import base_env
+from creditflow.envs.foreign.keys import StateKey
+from creditflow.envs.foreign.rules import Success
+from creditflow.wrappers.base_env import base_env, recordable
 
 __all__ = ["InvalidActions", "Policy"]
 
@@ -24,12 +26,14 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Apply a policy to invalid actions.
 
     Args:
-        env: an ``AgentEnv``, possibly wrapped.
+        env: any Gymnasium environment, possibly wrapped. In one that is not creditflow's, an action is invalid if it is no
+            element of the action space (see ``ForeignEnv``).
         policy: "keep" keeps the environment's reward and counts the step; "penalise" also subtracts ``penalty``;
             "retry" takes back up to ``retries`` invalid actions in a row without counting a step (their reward is 0);
             "terminate" ends the episode, with ``info["stop_reason"] = "format"``.
         penalty: penalty of an invalid action, ≥ 0.
         retries: number of retries in a row, ≥ 1.
+        state_key, success: for an environment of others: what identifies a state, and what success is; see ``ForeignEnv``.
 
     Adds to ``info``: ``raw_reward: float``, ``retries_left: int``, ``stop_reason: str`` (the
     environment's own or ""; "format" if the policy ended the episode).
@@ -39,9 +43,19 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """
 
     def __init__(
-        self, env: gym.Env[Any, Any], policy: Policy = "keep", *, penalty: float = 0.1, retries: int = 2
+        self,
+        env: gym.Env[Any, Any],
+        policy: Policy = "keep",
+        *,
+        penalty: float = 0.1,
+        retries: int = 2,
+        state_key: str | StateKey | None = None,
+        success: str | Success | None = None,
     ) -> None:
-        RecordConstructorArgs.__init__(self, policy=policy, penalty=penalty, retries=retries)
+        RecordConstructorArgs.__init__(
+            self, policy=policy, penalty=penalty, retries=retries, state_key=state_key, success=success
+        )
+        env = recordable(env, "InvalidActions", state_key, success)
         gym.Wrapper.__init__(self, env)
         if policy not in get_args(Policy):
             raise unknown_name_error("invalid-action policy", str(policy), get_args(Policy))

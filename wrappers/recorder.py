@@ -11,8 +11,10 @@ from gymnasium.utils import RecordConstructorArgs
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.envs.foreign.keys import StateKey
+from creditflow.envs.foreign.rules import Success
 from creditflow.envs.info import INFO_TYPES
-from creditflow.wrappers.base_env import base_env
+from creditflow.wrappers.base_env import base_env, recordable
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import NO_VALUES, Trajectory, Turn
 
@@ -37,15 +39,29 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     ('success', 'right')
 
     Args:
-        env: an ``AgentEnv``, possibly wrapped.
+        env: any Gymnasium environment, possibly wrapped. One that is not creditflow's is played as a ``ForeignEnv``, which says
+            what is promised about it.
+        state_key, success: for such an environment: what identifies a state, and what success is; see ``ForeignEnv``.
         oracle: write ``value.oracle`` and ``distance.oracle`` of the state before each action, and with ``.next`` of
             the state after it, into the turn's values. A distance of ∞ is written as −1.
         texts: record observations, thoughts and responses; keys and actions are always recorded.
         policy: name of the policy.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], *, oracle: bool = False, texts: bool = True, policy: str = "") -> None:
-        RecordConstructorArgs.__init__(self, oracle=oracle, texts=texts, policy=policy)
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        *,
+        state_key: str | StateKey | None = None,
+        success: str | Success | None = None,
+        oracle: bool = False,
+        texts: bool = True,
+        policy: str = "",
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self, state_key=state_key, success=success, oracle=oracle, texts=texts, policy=policy
+        )
+        env = recordable(env, "Recorder", state_key, success)
         gym.Wrapper.__init__(self, env)
         self._base = base_env(env, "Recorder")
         self._oracle, self._texts, self._policy = oracle, texts, policy
@@ -138,7 +154,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._turns.append(
             Turn(
                 state_key=before["state_key"],
-                action=action if isinstance(action, str) else str(action),
+                action=self._base.action_to_text(action),
                 next_state_key=info["state_key"],
                 reward=float(info.get("raw_reward", reward)),
                 parsed=info["action_parsed"],

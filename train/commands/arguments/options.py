@@ -45,7 +45,10 @@ def bare_env(name: str, settings: dict[str, Any]) -> AgentEnv[Any, Any, Any]:
     except TypeError as error:
         raise ConfigError(f"environment {name!r} does not take these arguments: {error}") from error
     if not isinstance(env, AgentEnv):
-        raise ConfigError(f"{name!r} is not a creditflow environment")
+        raise ConfigError(
+            f"{name!r} is not a creditflow environment: say what success is, with --env-set success=terminated, "
+            "positive_reward or reported (and what a state is, with --env-set state_key=rounded:2, if not the observation)"
+        )
     return env
 
 

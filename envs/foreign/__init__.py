@@ -1,0 +1,1 @@
+"""Environments of others: any Gymnasium environment under the contract of this package."""

@@ -1,0 +1,146 @@
+"""Elements of any Gymnasium space as text, and back: one text for equal actions, in every log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+from gymnasium import Space, spaces
+
+__all__ = ["MAX_LISTED", "action_text", "listed_actions", "read_action"]
+
+MAX_LISTED: Final = 256  # of a larger space no actions are listed
+_KINDS: Final = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}  # kinds of numbers that an array of each kind takes
+
+
+def action_text(action: Any) -> str:
+    """Return the text of an element that ``read_action`` returned: a text itself, anything else as JSON.
+
+    >>> action_text(np.int64(3)), action_text({"b": np.array([0.5, -0.0]), "a": "go"}), action_text("go")
+    ('3', '{"a":"go","b":[0.5,0.0]}', 'go')
+    """
+    if isinstance(action, str):
+        return action
+    return json.dumps(_plain(action), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def read_action(space: Space[Any], action: Any) -> Any:
+    """Return the element of a space that an action, or its text, names.
+
+    Args:
+        space: the action space.
+        action: an element (plain numbers and lists will do for arrays), or its text as ``action_text`` writes it.
+
+    Raises:
+        ValueError: it is none; the message says why.
+    """
+    if isinstance(action, str) and not isinstance(space, spaces.Text) and not _contains(space, action):
+        try:
+            action = json.loads(action)
+        except (ValueError, RecursionError):
+            raise ValueError(f"not an element of {space}, nor its JSON") from None
+    return _element(space, action, "the action")
+
+
+def listed_actions(space: Space[Any]) -> tuple[str, ...]:
+    """Return the texts of all actions in a fixed order; () if the space has infinitely many, or over ``MAX_LISTED``."""
+    found = _elements(space)
+    return () if found is None else tuple(action_text(action) for action in found)
+
+
+def _element(space: Space[Any], value: Any, where: str) -> Any:
+    """Return a value as an element of the space, or raise ValueError."""
+    if isinstance(space, spaces.Tuple):
+        if not isinstance(value, list | tuple) or len(value) != len(space.spaces):
+            raise ValueError(f"{where} must have {len(space.spaces)} parts")
+        return tuple(_element(s, v, f"{where}[{i}]") for i, (s, v) in enumerate(zip(space.spaces, value, strict=True)))
+    if isinstance(space, spaces.Dict):
+        if not isinstance(value, Mapping) or set(value) != set(space.spaces):
+            raise ValueError(f"{where} must have the keys {', '.join(map(repr, sorted(space.spaces)))}")
+        return {name: _element(part, value[name], f"{where}[{name!r}]") for name, part in space.spaces.items()}
+    if isinstance(space, spaces.Discrete):
+        if isinstance(value, np.ndarray) and value.shape == ():
+            value = value[()]
+        if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+            raise ValueError(f"{where} must be an integer of {space}")
+        value = np.int64(value) if -(2**63) <= value < 2**63 else value
+    elif isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
+        value = _array(space, value, where)
+    if not _contains(space, value):
+        raise ValueError(f"{where} is not an element of {space}")
+    return value
+
+
+def _array(space: Space[Any], value: Any, where: str) -> np.ndarray[Any, Any]:
+    dtype = np.dtype(space.dtype)
+    try:
+        given = np.asarray(value)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{where} is not an array") from None
+    if given.dtype.kind not in _KINDS.get(dtype.kind, dtype.kind) or given.shape != space.shape:
+        raise ValueError(f"{where} must be an array of {dtype} of shape {space.shape}")
+    with np.errstate(over="ignore"):
+        cast = given.astype(dtype)
+    if dtype.kind in "iu" and not np.array_equal(cast, given):
+        raise ValueError(f"{where} has a number that {dtype} cannot hold")
+    return cast
+
+
+def _contains(space: Space[Any], value: Any) -> bool:
+    try:
+        return bool(space.contains(value))
+    except Exception:  # noqa: BLE001 - spaces of others raise anything for values that are none of theirs; such a value is no element
+        return False
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value + 0.0  # one zero, not two
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value if isinstance(value, str | int) or value is None else repr(value)
+
+
+def _elements(space: Space[Any]) -> list[Any] | None:
+    """All elements of a small finite space; None for any other."""
+    if isinstance(space, spaces.Discrete):
+        return None if space.n > MAX_LISTED else [space.start + i for i in range(int(space.n))]
+    if isinstance(space, spaces.MultiDiscrete):
+        ranges = [range(int(a), int(a) + int(n)) for a, n in zip(space.start.ravel(), space.nvec.ravel(), strict=True)]
+        return _arrays(space, ranges)
+    if isinstance(space, spaces.MultiBinary):
+        return _arrays(space, [range(2)] * int(np.prod(space.shape)))
+    if isinstance(space, spaces.Tuple | spaces.Dict):
+        parts = list(space.spaces.values()) if isinstance(space, spaces.Dict) else list(space.spaces)
+        lists = [_elements(part) for part in parts]
+        known = [found for found in lists if found is not None]
+        if len(known) < len(lists) or _count(known) > MAX_LISTED:
+            return None
+        if isinstance(space, spaces.Dict):
+            return [dict(zip(space.spaces, items, strict=True)) for items in product(*known)]
+        return list(product(*known))
+    return None
+
+
+def _arrays(space: Space[Any], ranges: list[range]) -> list[Any] | None:
+    if _count(ranges) > MAX_LISTED:
+        return None
+    return [np.array(numbers, space.dtype).reshape(space.shape) for numbers in product(*ranges)]
+
+
+def _count(parts: list[Any]) -> int:
+    total = 1
+    for part in parts:
+        total *= len(part)
+        if total > MAX_LISTED:
+            break
+    return total

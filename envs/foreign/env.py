@@ -1,0 +1,216 @@
+"""``ForeignEnv``: any Gymnasium environment under the contract of this package, so that its episodes can be recorded.
+
+What is promised:
+
+- ``reset(seed=s)`` and the steps after it are those of the environment itself under the same seed. The task is that seed.
+- A group's members start equally: each is reset with the task's seed. When a task is named (``options``), the environment's
+  own generator is then replaced, so that noise after the start differs between members, and is determined by the seed
+  given beside the task. An environment that does not draw from Gymnasium's ``np_random`` keeps its noise, equal in
+  all members; a deterministic one has none.
+- An action that is no element of the action space is rejected without a step of the environment: it costs a turn and 0
+  reward. An element is executed, whatever the environment makes of it.
+- There are no snapshots and no oracle: what needs one fails with an error that says so.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any, ClassVar, NoReturn
+
+import gymnasium as gym
+import numpy as np
+
+from creditflow.envs.core import AgentEnv, Oracle, Outcome
+from creditflow.envs.errors import ConfigError, DataError, short_repr
+from creditflow.envs.foreign.actions import action_text, listed_actions, read_action
+from creditflow.envs.foreign.keys import StateKey, content_key
+from creditflow.envs.foreign.rules import Success, judged, state_rule, success_rule
+from creditflow.envs.foreign.tasks import SeedTasks, problem_name
+from creditflow.envs.info import INFO_TYPES
+from creditflow.envs.tasks import Task
+
+__all__ = ["ForeignEnv"]
+
+# names in info that the wrappers of this package read or write
+_RESERVED = frozenset(
+    {*INFO_TYPES, "raw_reward", "retries_left", "stop_reason", "thought", "entities", "queries", "doc_ids"}
+)
+
+
+class ForeignEnv(AgentEnv[Any, Any, Any]):
+    """An environment of others, with tasks, state keys, success and rejected actions.
+
+    >>> import gymnasium
+    >>> env = ForeignEnv(gymnasium.make("FrozenLake-v1"), success="positive_reward")
+    >>> _, info = env.reset(seed=7)
+    >>> info["task_id"], info["state_key"], info["admissible_actions"]
+    ('FrozenLake-v1:seed=7', 'int:0', ('0', '1', '2', '3'))
+
+    Args:
+        env: any Gymnasium environment, possibly wrapped.
+        success: what success is: "terminated", "positive_reward", "reported", or a function (reward, terminated, truncated,
+            info) -> bool, called with an episode's last step.
+        state_key: the content of a state: "observation" (default), "rounded:DECIMALS", or a function (observation, info)
+            -> content; ``content_key`` makes the key. Equal keys should mean an equal future: with a partial
+            observation as key, states that look alike are merged.
+        name: name of the problem, the prefix of task ids; default its Gymnasium id, with a digest of arguments that are
+            not the default.
+        max_steps: the episode is truncated after this many steps, rejected actions included. Default: the environment's
+            own limit, which does not count rejected actions; none if it has none.
+
+    ``info`` has the environment's own keys too, except those that have a meaning here.
+
+    Raises:
+        ConfigError: no rule of success, an unknown name, or no Gymnasium environment.
+    """
+
+    env_name: ClassVar[str] = "foreign"
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        *,
+        success: str | Success | None = None,
+        state_key: str | StateKey | None = None,
+        name: str | None = None,
+        max_steps: int | None = None,
+    ) -> None:
+        given: Any = env  # whatever a user passes
+        if not isinstance(given, gym.Env):
+            what = "a vector of environments" if isinstance(given, gym.vector.VectorEnv) else type(given).__name__
+            raise ConfigError(
+                f"expected a Gymnasium environment, got {what}; episodes are recorded one environment at a time"
+            )
+        if isinstance(env.unwrapped, AgentEnv):
+            raise ConfigError(f"{type(env.unwrapped).__name__} is an environment of creditflow: it needs no ForeignEnv")
+        self.inner = env
+        self.name = problem_name(env) if name is None else name
+        self._success_rule, self._state_rule = success_rule(success, self.name), state_rule(state_key)
+        if max_steps is None:
+            max_steps = (env.spec.max_episode_steps if env.spec is not None else None) or sys.maxsize
+        super().__init__(tasks=SeedTasks(self.name), max_steps=max_steps)
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+        self.metadata, self.render_mode = env.metadata, env.render_mode
+        self._listed = listed_actions(env.action_space)
+        self.lists_all_actions = bool(self._listed)  # type: ignore[misc] # a class variable of our own environments, here of the instance
+        self._observation: Any = None
+        self._inner_info: dict[str, Any] = {}
+        self._key, self._succeeded, self._own_noise = "", False, False
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode; see ``AgentEnv.reset``.
+
+        Overridden because here a seed without a task is the task: the episode is the environment's own under ``reset(seed=seed)``.
+        """
+        self._own_noise = bool(options)
+        if seed is not None and not options:
+            options = {"task": {"seed": int(seed)}}
+        return super().reset(seed=seed, options=options)
+
+    def _start(self, task: Task) -> None:
+        options = task.content.get("options")
+        self._observation, info = self.inner.reset(
+            seed=task.content["seed"], options=dict(options) if options else None
+        )
+        if self._own_noise:
+            words = [self.np_random.bit_generator.random_raw() for _ in range(2)]
+            self.inner.unwrapped.np_random = np.random.Generator(np.random.PCG64([int(word) for word in words]))
+        self._inner_info, self._succeeded = dict(info), False
+        self._key = self._state_key()
+
+    def _state_key(self) -> str:
+        function = self._state_rule
+        return content_key(function(self._observation, self._inner_info), f"{self.name}: the state")
+
+    def _parse(self, action: Any) -> tuple[Any, str]:
+        try:
+            return read_action(self.action_space, action), ""
+        except ValueError as error:
+            return None, str(error)
+
+    def _rejection_reason(self, action: Any) -> str:  # noqa: ARG002 - the contract's argument; every element may be tried
+        return ""
+
+    def _apply(self, action: Any) -> Outcome:
+        before = self._key
+        observation, reward, terminated, truncated, info = self.inner.step(action)
+        number = np.asarray(reward)
+        if number.size != 1 or number.dtype.kind not in "biuf" or not math.isfinite(float(number.item())):
+            raise DataError(f"{self.name}: a reward must be a finite number, got {short_repr(reward)}")
+        self._observation, self._inner_info = observation, dict(info)
+        self._key = self._state_key()
+        value, over, cut = float(number.item()), bool(terminated), bool(truncated)
+        if over or cut or self.elapsed_steps >= self.max_steps:
+            cut = cut or not over
+            self._succeeded = judged(self._success_rule, value, over, cut, self._inner_info, self.name)
+        return Outcome(value, over, self._key != before, cut)
+
+    def _invalid_action_reward(self) -> float:
+        return 0.0
+
+    def _observe(self) -> Any:
+        return self._observation
+
+    def _keys(self) -> tuple[str, str]:
+        return self._key, self._observation if isinstance(self._observation, str) else self._key
+
+    def _admissible(self) -> tuple[str, ...]:
+        return self._listed
+
+    def _progress(self) -> tuple[bool, float]:
+        return self._succeeded, float(self._succeeded)
+
+    def _extra_info(self) -> dict[str, Any]:
+        return {key: value for key, value in self._inner_info.items() if key not in _RESERVED}
+
+    def action_from_text(self, text: str) -> Any:
+        """Return the action for an entry of ``admissible_actions``."""
+        return read_action(self.action_space, text)
+
+    def action_to_text(self, action: Any) -> str:
+        """Return the text of an action, equal for equal actions: JSON, or a text itself."""
+        parsed, reason = self._parse(action)
+        if reason:
+            return action if isinstance(action, str) else short_repr(action, 200)
+        return action_text(parsed)
+
+    def get_state(self) -> str:
+        """Snapshots are missing.
+
+        Raises:
+            ConfigError: always.
+        """
+        self._missing("snapshots")
+
+    def set_state(self, snapshot: str) -> tuple[Any, dict[str, Any]]:  # noqa: ARG002 - the contract's argument
+        """Snapshots are missing.
+
+        Raises:
+            ConfigError: always.
+        """
+        self._missing("snapshots")
+
+    @property
+    def oracle(self) -> Oracle:
+        """An oracle is missing.
+
+        Raises:
+            ConfigError: always.
+        """
+        self._missing("oracle")
+
+    def _missing(self, what: str) -> NoReturn:
+        raise ConfigError(
+            f"{self.name} has no {what}: it is an environment of others. Experts, oracle values, branches and continuations "
+            "need an environment of creditflow: CONTRIBUTING.md says how to write one, `creditflow new env NAME` begins it"
+        )
+
+    def render(self) -> Any:
+        """Render the environment."""
+        return self.inner.render()
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.inner.close()

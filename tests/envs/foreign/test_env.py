@@ -1,0 +1,234 @@
+"""Environments of others under the contract: their own episodes, seeds as tasks, rejected actions, no oracle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, UnknownTaskError
+from creditflow.envs.foreign.env import ForeignEnv
+from creditflow.envs.foreign.tasks import problem_name
+from creditflow.envs.info import INFO_TYPES
+from creditflow.envs.registration import make
+
+TOY = ("CliffWalking-v1", "CliffWalkingSlippery-v1", "FrozenLake-v1", "FrozenLake8x8-v1", "Taxi-v4", "Blackjack-v1")
+
+
+class Room(gym.Env):
+    """A mission in a grid, observed as in MiniGrid: an image, a direction and a text."""
+
+    observation_space = spaces.Dict(
+        {"image": spaces.Box(0, 9, (3,), np.uint8), "direction": spaces.Discrete(4), "mission": spaces.Text(20)}
+    )
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.goal = (options or {}).get("goal", int(self.np_random.integers(1, 3)))
+        self.at = 0
+        return self._obs(), {"admissible_actions": "mine", "room": "cellar"}
+
+    def step(self, action):
+        self.at += int(action)
+        done = self.at == self.goal
+        return self._obs(), float(done), done, False, {"is_success": done, "room": "cellar"}
+
+    def _obs(self):
+        image = np.zeros(3, np.uint8)
+        image[self.at] = 1
+        return {"image": image, "direction": self.at, "mission": f"walk {self.goal}"}
+
+
+def limited(name: str) -> Any:
+    return gym.make(name, max_episode_steps=60)
+
+
+@pytest.mark.parametrize("name", TOY)
+@pytest.mark.parametrize("seed", [0, 7])
+def test_an_episode_by_seed_is_the_environments_own(name, seed):
+    bare, env = limited(name), ForeignEnv(limited(name), success="positive_reward")
+    rng = np.random.default_rng(seed)
+    expected, _ = bare.reset(seed=seed)
+    obs, info = env.reset(seed=seed)
+    over = False
+    while not over:
+        assert obs == expected
+        assert {key: type(value) for key, value in info.items() if key in INFO_TYPES} == dict(INFO_TYPES)
+        action = int(rng.integers(bare.action_space.n))
+        assert str(action) in info["admissible_actions"]
+        expected, reward, terminated, truncated, _ = bare.step(action)
+        obs, own_reward, own_terminated, own_truncated, info = env.step(action)
+        assert (own_reward, own_terminated, own_truncated) == (reward, terminated, truncated and not terminated)
+        assert info["success"] == (terminated and reward > 0)
+        over = terminated or truncated
+    assert info["admissible_actions"] == ()
+    with pytest.raises(EpisodeError):
+        env.step(0)
+
+
+@pytest.mark.parametrize("name", TOY)
+def test_a_task_is_a_seed_by_id_by_content_and_by_sampling(name):
+    env = ForeignEnv(limited(name), success="terminated")
+    _, first = env.reset(seed=5)
+    task = env.task
+    assert first["task_id"] == f"{problem_name(limited(name))}:seed=5"
+    for options in ({"task_id": task.task_id}, {"task": {"seed": 5}}, {"task": dict(task.content)}):
+        _, info = env.reset(options=options)
+        assert (info["task_id"], info["state_key"]) == (first["task_id"], first["state_key"])
+    sampled = [env.reset()[1]["task_id"] for _ in range(3)]
+    assert len(set(sampled)) == 3
+    assert env.reset(options={"task_id": sampled[0]})[1]["task_id"] == sampled[0]
+
+
+def test_noise_after_a_named_start_is_that_of_the_seed_beside_the_task():
+    def states(seed: int | None) -> list[str]:
+        env = ForeignEnv(gym.make("CliffWalkingSlippery-v1"), success="terminated", max_steps=40)
+        _, info = env.reset(seed=seed, options={"task": {"seed": 1}})
+        keys = [info["state_key"]]
+        while info["admissible_actions"]:
+            info = env.step(1)[4]
+            keys.append(info["state_key"])
+        return keys
+
+    assert states(3) == states(3)
+    assert states(3) != states(4)
+    assert states(None) != states(None)
+    assert states(3)[0] == states(4)[0]
+
+
+def test_observations_of_dictionaries_are_compared_by_content_and_options_of_reset_are_part_of_the_task():
+    env = ForeignEnv(Room(), success="reported")
+    _, info = env.reset(options={"task": {"seed": 0, "options": {"goal": 2}}})
+    assert info["room"] == "cellar"
+    assert info["admissible_actions"] == ("0", "1")
+    assert info["task_id"].startswith("Room:seed=0,options:")
+    stay = env.step(0)[4]
+    assert (stay["state_key"], stay["action_effective"]) == (info["state_key"], False)
+    moved = env.step("1")[4]
+    assert moved["action_effective"]
+    assert moved["state_key"] != info["state_key"]
+    *_, terminated, _, last = env.step(np.int64(1))
+    assert (terminated, last["success"], last["score"]) == (True, True, 1.0)
+    other = ForeignEnv(Room(), success="reported", state_key=lambda obs, _info: (obs["direction"], obs["mission"]))
+    assert other.reset(options={"task": dict(env.task.content)})[1]["task_id"] == info["task_id"]
+
+
+def test_an_action_that_is_no_element_costs_a_turn_but_no_step():
+    env = ForeignEnv(limited("CliffWalking-v1"), success="terminated", max_steps=3)
+    before = env.reset(seed=0)[1]["state_key"]
+    for action in (4, "north"):
+        _, reward, terminated, truncated, info = env.step(action)
+        assert (reward, terminated, truncated, info["state_key"]) == (0.0, False, False, before)
+        assert (info["action_valid"], info["invalid_reason"] != "") == (False, True)
+    *_, truncated, info = env.step(0)
+    assert truncated
+    assert info["elapsed_steps"] == 3
+    assert not info["success"]
+
+
+def test_a_limit_of_the_environment_is_a_truncation_and_success_is_judged_on_the_last_step_alone():
+    env = ForeignEnv(gym.make("CartPole-v1", max_episode_steps=3), state_key="rounded:1",
+                     success=lambda _reward, _terminated, truncated, _info: truncated)  # fmt: skip
+    env.reset(seed=0)
+    outcomes = [env.step(action)[2:] for action in (0, 1, 0)]
+    assert [(terminated, truncated, info["success"]) for terminated, truncated, info in outcomes] == [
+        (False, False, False), (False, False, False), (False, True, True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "what success is, so you must. Give success='terminated'"),
+        ({"success": "terminates"}, "did you mean 'terminated'"),
+        ({"success": 3}, "success must be a function or a name"),
+        ({"success": "terminated", "state_key": "roundd:2"}, "did you mean 'rounded:2'"),
+        ({"success": "terminated", "state_key": "rounded:x"}, "rounded:2"),
+        ({"success": "terminated", "state_key": 3}, "state_key must be a function"),
+        ({"success": "terminated", "max_steps": 0}, "max_steps"),
+    ],
+)
+def test_wrong_rules_are_refused_at_once(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        ForeignEnv(limited("CliffWalking-v1"), **arguments)
+
+
+def test_what_is_no_environment_of_others_is_refused():
+    with pytest.raises(ConfigError, match="a vector of environments"):
+        ForeignEnv(gym.make_vec("CliffWalking-v1", 2, vectorization_mode="sync"), success="terminated")  # type: ignore[arg-type] # wrong on purpose
+    with pytest.raises(ConfigError, match="needs no ForeignEnv"):
+        ForeignEnv(make("sokoban"), success="terminated")
+    with pytest.raises(ConfigError, match="got str"):
+        ForeignEnv("CliffWalking-v1", success="terminated")  # type: ignore[arg-type] # wrong on purpose
+
+
+def test_snapshots_and_oracle_are_missing_by_name():
+    env = ForeignEnv(limited("CliffWalking-v1"), success="terminated")
+    env.reset(seed=0)
+    for use in (env.get_state, lambda: env.set_state("{}"), lambda: env.oracle):
+        with pytest.raises(ConfigError, match=r"CliffWalking-v1 has no (snapshots|oracle)"):
+            use()
+
+
+def test_results_that_no_record_can_hold_are_refused():
+    class Odd(Room):
+        def step(self, action):
+            obs, _, *rest = super().step(action)
+            return (obs, np.nan, *rest)
+
+    env = ForeignEnv(Odd(), success="reported")
+    env.reset(seed=0)
+    with pytest.raises(DataError, match="a reward must be a finite number"):
+        env.step(0)
+    env = ForeignEnv(Room(), success=lambda *_: "yes")
+    env.reset(options={"task": {"seed": 0, "options": {"goal": 1}}})
+    with pytest.raises(DataError, match="must return True or False, got 'yes'"):
+        env.step(1)
+    env = ForeignEnv(gym.make("FrozenLake-v1", is_slippery=False), success="reported", max_steps=1)
+    env.reset(seed=0)
+    with pytest.raises(DataError, match="there is neither; its keys are 'prob'"):
+        env.step(0)
+
+
+@pytest.mark.parametrize(
+    "task", [{}, {"seed": -1}, {"seed": True}, {"seed": 1.0}, {"seed": 2**63}, {"seed": 1, "level": 2}, [1], {"env": "Taxi-v4", "seed": 1},
+             {"seed": 1, "options": [1]}, {"seed": 1, "options": {"a": {1}}}]
+)  # fmt: skip
+def test_malformed_tasks_are_refused(task):
+    env = ForeignEnv(limited("CliffWalking-v1"), success="terminated")
+    with pytest.raises(DataError):
+        env.reset(options={"task": task})
+
+
+@pytest.mark.parametrize(
+    "task_id", ["CliffWalking-v1", "CliffWalking-v1:seed=01", "Taxi-v4:seed=1", "CliffWalking-v1:seed=-1", "7"]
+)
+def test_unknown_ids_are_refused(task_id):
+    env = ForeignEnv(limited("CliffWalking-v1"), success="terminated")
+    with pytest.raises(UnknownTaskError, match="an id is CliffWalking-v1:seed=7"):
+        env.reset(options={"task_id": task_id})
+
+
+def test_the_name_of_a_problem_tells_its_arguments_apart():
+    names = [
+        problem_name(env)
+        for env in (
+            gym.make("FrozenLake-v1"), gym.make("FrozenLake-v1", render_mode="ansi"), gym.make("FrozenLake-v1", map_name="4x4"),
+            gym.make("FrozenLake-v1", map_name="8x8"), gym.make("FrozenLake-v1", is_slippery=False), Room(),
+        )
+    ]  # fmt: skip
+    assert names[:3] == ["FrozenLake-v1"] * 3
+    assert len(set(names)) == 4
+    assert names[-1] == "Room"
+    assert all(name.startswith("FrozenLake-v1+") for name in names[3:5])
+    assert ForeignEnv(Room(), name="cellar", success="reported").reset(seed=1)[1]["task_id"] == "cellar:seed=1"
+
+
+def test_make_takes_the_rules_beside_the_environments_own_arguments():
+    env = make("FrozenLake-v1", success="positive_reward", is_slippery=False)
+    assert isinstance(env, ForeignEnv)
+    assert not isinstance(make("FrozenLake-v1").unwrapped, ForeignEnv)
