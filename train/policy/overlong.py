@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.distributed.world import ALONE, World
-from creditflow.train.settings.schema import OverlongConfig
+from creditflow.train.settings.credit import OverlongConfig
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 

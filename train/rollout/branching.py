@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError
+from creditflow.train.settings.bounds import require_at_least
 
 __all__ = ["BranchConfig", "mean_entropy"]
 
@@ -50,11 +50,8 @@ class BranchConfig:
     shared_prefix_advantage: Literal["mean", "own"] = "mean"
 
     def __post_init__(self) -> None:
-        if min(self.max_trajectories, self.max_tokens) < 0 or min(self.entropy_tokens, self.branches_per_turn) < 1:
-            raise ConfigError(
-                "branching: max_trajectories and max_tokens must not be negative, entropy_tokens and branches_per_turn "
-                "must be at least 1"
-            )
+        require_at_least(self, 0, "max_trajectories", "max_tokens")
+        require_at_least(self, 1, "entropy_tokens", "branches_per_turn")
 
     def remaining(self, trajectories: int, generated_tokens: int) -> int:
         """Number of trajectories that a group of this size, with so many generated tokens, may still add."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from creditflow.envs.errors import ConfigError
+from creditflow.train.settings.bounds import require_at_least
 
 __all__ = ["SPECIAL", "LoraSettings", "ModelConfig", "ScratchConfig"]
 
@@ -41,6 +42,9 @@ class ScratchConfig:
     init: float = 0.02
 
     def __post_init__(self) -> None:
+        require_at_least(self, 1, "hidden", "layers", "heads", "kv_heads", "intermediate", "positions")
+        if not self.init > 0.0:
+            raise ConfigError(f"init must be positive, got {self.init}")
         if self.hidden % self.heads or self.heads % self.kv_heads or (self.hidden // self.heads) % 2:
             raise ConfigError(
                 "model.scratch: heads must divide hidden into an even size, and kv_heads must divide heads; got "

@@ -11,6 +11,8 @@ from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError
 from creditflow.train.rollout.branching import BranchConfig
+from creditflow.train.settings.bounds import require_at_least
+from creditflow.train.settings.credit import CreditConfig, OverlongConfig
 from creditflow.train.settings.distributed import DistributedConfig
 from creditflow.train.settings.model import ModelConfig
 from creditflow.train.settings.overrides import apply_overrides
@@ -60,6 +62,9 @@ class TaskConfig:
     count: int = 0
     exclude: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        require_at_least(self, 0, "count")
+
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutConfig:
@@ -106,6 +111,7 @@ class RolloutConfig:
                 "rollout.tasks, rollout.group_size and rollout.attempts must be at least 1, got "
                 f"{self.tasks}, {self.group_size} and {self.attempts}"
             )
+        require_at_least(self, 0, "max_turns", "max_tokens")
         if not self.temperature > 0.0:
             raise ConfigError(f"temperature must be positive: a policy is trained by sampling; got {self.temperature}")
 
@@ -123,53 +129,6 @@ class GenerationConfig:
 
     backend: Literal["transformers", "vllm"] = "transformers"
     vllm: VllmConfig = field(default_factory=VllmConfig)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OverlongConfig:
-    """DAPO's penalty on long responses, subtracted from rewards before credit is assigned.
-
-    With it, a group in which all fail can have a learning signal: shorter failures are better.
-
-    Attributes:
-        max_tokens: length from which on the penalty is ``weight``; 0 for no penalty.
-        margin: number of tokens before ``max_tokens`` over which the penalty rises linearly.
-        weight: the largest penalty.
-        unit: whether the length is that of each "turn", or of all model tokens of a "trajectory".
-    """
-
-    max_tokens: int = 0
-    margin: int = 0
-    weight: float = 1.0
-    unit: Literal["turn", "trajectory"] = "turn"
-
-    def __post_init__(self) -> None:
-        if self.max_tokens and not 0 < self.margin <= self.max_tokens:
-            raise ConfigError(
-                f"overlong.margin must be from 1 to max_tokens tokens, got {self.margin} with max_tokens {self.max_tokens}"
-            )
-        if self.max_tokens < 0 or not self.weight > 0.0:
-            raise ConfigError(
-                f"overlong.max_tokens must be at least 0 and overlong.weight above 0, got {self.max_tokens} and {self.weight}"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CreditConfig:
-    """The credit scheme.
-
-    Attributes:
-        scheme, semantics, parameters: arguments of ``credit.make``.
-        annotators: annotators of every iteration's rollouts, before credit is assigned, as in
-            ``creditflow annotate --with`` ("likelihood:DIR"); the run's own critic needs no entry.
-        overlong: penalty on long responses.
-    """
-
-    scheme: str = "grpo"
-    semantics: Literal["paper", "release"] = "paper"
-    parameters: dict[str, Any] = field(default_factory=dict)
-    annotators: tuple[str, ...] = ()
-    overlong: OverlongConfig = field(default_factory=OverlongConfig)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +152,10 @@ class EvaluationConfig:
     temperature: float = 1.0
     top_p: float = 1.0
 
+    def __post_init__(self) -> None:
+        require_at_least(self, 0, "every", "limit", "samples")
+        Sampling(temperature=self.temperature, top_p=self.top_p)  # checks both
+
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointConfig:
@@ -206,6 +169,9 @@ class CheckpointConfig:
 
     every: int = 20
     keep: int = 2
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 0, "every", "keep")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,6 +214,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         rollout = self.rollout
+        require_at_least(self, 0, "seed", "threads")
         self.sampling.check_context(self.prompting.max_context)
         if self.generation.backend == "vllm" and (rollout.cache != "dynamic" or rollout.compile):
             raise ConfigError("rollout.cache and rollout.compile are for generation.backend: transformers, not vllm")

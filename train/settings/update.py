@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from creditflow.envs.errors import ConfigError
+from creditflow.train.settings.bounds import require_at_least
 
 __all__ = [
     "CriticConfig",
@@ -52,6 +53,9 @@ class OptimizerConfig:
                 "lr must be positive, warmup_fraction in [0, 1) and min_lr_fraction in [0, 1]; got "
                 f"{self.lr}, {self.warmup_fraction}, {self.min_lr_fraction}"
             )
+        if not all(0.0 <= beta < 1.0 for beta in self.betas) or not self.eps > 0.0:
+            raise ConfigError(f"betas must lie in [0, 1) and eps be positive, got {list(self.betas)} and {self.eps}")
+        require_at_least(self, 0, "weight_decay", "grad_clip")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +102,7 @@ class LossConfig:
             raise ConfigError(
                 f"kl_weight and importance_cap must not be negative, got {self.kl_weight} and {self.importance_cap}"
             )
+        require_at_least(self, 0, "normaliser")
         if (self.aggregation == "constant") != (self.normaliser > 0):
             raise ConfigError(
                 "loss.aggregation: constant divides by loss.normaliser, a number of tokens per trajectory, and nothing else "
@@ -130,6 +135,12 @@ class SftConfig:
     optimizer: OptimizerConfig = field(
         default_factory=lambda: OptimizerConfig(lr=1e-3, schedule="cosine", warmup_fraction=0.05)
     )
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 0, "episodes", "steps", "observation_weight")
+        require_at_least(self, 1, "batch_tokens")
+        if not 0.0 <= self.noise <= 1.0:
+            raise ConfigError(f"noise must lie in [0, 1], got {self.noise}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,6 +38,12 @@ class VllmConfig:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.memory <= 1.0 or self.kv_gib < 0.0 or self.tolerance < 0.0:
-            raise ConfigError("memory must lie in (0, 1], kv_gib and tolerance must not be negative")
+            raise ConfigError(
+                "memory must lie in (0, 1], kv_gib and tolerance must not be negative; got "
+                f"{self.memory}, {self.kv_gib}, {self.tolerance}"
+            )
         if self.block_size < 0 or self.max_context < 0 or self.max_sequences < 1:
-            raise ConfigError("block_size and max_context must not be negative, max_sequences must be at least 1")
+            raise ConfigError(
+                "block_size and max_context must not be negative, max_sequences must be at least 1; got "
+                f"{self.block_size}, {self.max_context}, {self.max_sequences}"
+            )

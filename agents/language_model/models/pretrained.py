@@ -60,6 +60,10 @@ class PromptingConfig:
     window: int = 2
     max_context: int = 0
 
+    def __post_init__(self) -> None:
+        if min(self.window, self.max_context) < 0:
+            raise ConfigError(f"window and max_context must not be negative, got {self.window} and {self.max_context}")
+
     def conversations(self, tokenizer: Any, end_ids: tuple[int, ...] = ()) -> Conversations:
         """Conversations with these prompting settings."""
         chat = make_chat(self.chat, tokenizer, self.chat_options, end_ids)

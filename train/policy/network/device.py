@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = ["pick_device"]
 
@@ -15,10 +15,13 @@ def pick_device(name: str) -> Any:
     """The torch device of a setting; "auto" is the GPU if there is one.
 
     Raises:
-        ConfigError: a GPU is named and torch finds none.
+        ConfigError: no name of a device, or a GPU is named and torch finds none.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError(f"device {name!r}: torch {torch.__version__} finds no GPU; set device to cpu or auto")
-    return torch.device(name)
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"device must be auto, cpu, cuda or cuda:N, got {short_repr(name)}") from error

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.success.settings import SuccessTrainConfig
+from creditflow.train.policy.network.device import pick_device
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.train.settings.reading import load_mapping, read_dataclass, to_plain_data, write_yaml
 from creditflow.train.settings.schema import TrainConfig, load_settings
@@ -58,6 +60,10 @@ def test_an_override_wins_and_is_typed(tmp_path: Path) -> None:
         ("seed.x=3", "seed is a value, not a section"),
         ("nothing", "a setting is written KEY=VALUE"),
         ("update.loss.dual_clip=0.5", "dual_clip must be 0"),
+        ("update.optimizer.betas=[0.9, 1.0]", r"update.optimizer: betas must lie in \[0, 1\)"),
+        ("sft.noise=1.5", r"sft: noise must lie in \[0, 1\], got 1.5"),
+        ("model.scratch.heads=0", "model.scratch: heads must be at least 1, got 0"),
+        ("evaluation.top_p=0", r"evaluation: .*top_p in \(0, 1\]"),
         ("prompting.max_context=256", "max_new_tokens is 256 in a context of 256 tokens"),
     ],
 )
@@ -65,6 +71,37 @@ def test_wrong_settings_are_named(tmp_path: Path, override: str, message: str) -
     path = write(tmp_path, "a.yaml", "out: x\nseed: 1\n")
     with pytest.raises(ConfigError, match=message):
         load_settings(path, (override,))
+
+
+def numbers(kind: Any, prefix: str = "") -> Iterator[str]:
+    """The full names of all settings that are one number."""
+    for name, hint in get_type_hints(kind).items():
+        if is_dataclass(hint):
+            yield from numbers(hint, f"{prefix}{name}.")
+        elif hint in (int, float):
+            yield f"{prefix}{name}"
+
+
+# a negative weight lowers the entropy; the rule of branching is a line
+SIGNED = ("update.loss.entropy_weight", *(f"rollout.branching.{name}" for name in ("base", "slope", "threshold")))
+
+
+def test_a_negative_number_is_rejected_wherever_it_has_no_meaning(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.yaml", "out: x\n")
+    names = list(numbers(TrainConfig))
+    assert len(names) > 60
+    for name in names:
+        if name in SIGNED:
+            load_settings(path, (f"{name}=-1",))
+            continue
+        with pytest.raises(ConfigError, match="-1") as caught:
+            load_settings(path, (f"{name}=-1",))
+        assert name.rpartition(".")[2] in str(caught.value)
+
+
+def test_a_device_that_torch_does_not_know_is_named() -> None:
+    with pytest.raises(ConfigError, match="device must be auto, cpu, cuda or cuda:N, got 'gpu'"):
+        pick_device("gpu")
 
 
 def test_a_missing_setting_is_named(tmp_path: Path) -> None:
