@@ -22,6 +22,7 @@ from creditflow.agents.base import View
 from creditflow.agents.language_model.agent import LanguageModelAgent, decide
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
+from creditflow.train.bench.language_model import trie_search
 from creditflow.train.bench.language_model.policy import ExactPolicy
 from creditflow.train.bench.language_model.tables import PromptTable, prompt_table
 
@@ -119,8 +120,41 @@ def test_rows_are_distributions_and_the_tolerance_bounds_the_error(seed: int, te
     np.testing.assert_allclose(exact.sum(axis=1), 1.0, atol=1e-12)
     assert part.unresolved <= 1e-2
     assert np.abs(exact - near).max() <= 1e-2 + 1e-6
+    assert (near[:, :-1] <= exact[:, :-1] + 1e-6).all()  # what is pruned counts as invalid
     if not temperature:
         assert set(np.unique(exact)) <= {0.0, 1.0}
+
+
+def test_a_tolerance_prunes_prefixes() -> None:
+    agent, tokenizer = tiny_agent(0, 4)
+    env = sokoban()
+    table = first_table(agent, env)
+    whole, part = (ExactPolicy.of_agent(agent, tokenizer, env, table.actions, tolerance=t) for t in (0.0, 0.1))
+    for policy in (whole, part):
+        policy.probabilities([table])
+    assert 0.0 == whole.unresolved < part.unresolved <= 0.1
+    assert len(part.trie.nodes) < len(whole.trie.nodes)
+
+
+def test_neither_the_size_of_batches_nor_other_prompts_change_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, tokenizer = tiny_agent(1, 3)
+    env = sokoban()
+    table = first_table(agent, env)
+    policy = ExactPolicy.of_agent(agent, tokenizer, env, table.actions, tolerance=0.0)
+    prompts = [ids[cut:] for ids in table.prompts for cut in (0, 1, 0, 2)]  # of three lengths, some of them twice
+    actions = np.arange(len(prompts)) % 5
+
+    def found() -> tuple[Any, list[list[int]]]:
+        drawn = policy.sample_completions(prompts, actions, np.random.default_rng(0))
+        return policy.rows(prompts), [ids.tolist() for ids in drawn]
+
+    together, drawn = found()
+    np.testing.assert_allclose(together, [policy.rows([ids])[0] for ids in prompts], atol=2e-6)
+    monkeypatch.setattr(trie_search, "PROMPT_ROWS", 2)
+    monkeypatch.setattr(trie_search, "STEP_ROWS", 3)
+    in_parts, drawn_in_parts = found()
+    np.testing.assert_allclose(in_parts, together, atol=2e-6)
+    assert drawn_in_parts == drawn
 
 
 @pytest.mark.parametrize("action", [0, 1, 4])

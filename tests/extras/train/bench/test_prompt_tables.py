@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from creditflow.agents.prompts import Prompt
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, OracleLimitError
 from creditflow.train.bench.exact.simulate import simulate
+from creditflow.train.bench.language_model.evaluate import table_values
 from creditflow.train.bench.language_model.tables import PromptTable, enumerated_table, prompt_table
 from creditflow.wrappers.invalid_actions import Policy
 from creditflow.wrappers.recorder import Recorder
@@ -58,6 +60,12 @@ def by_state(table: PromptTable) -> dict[tuple[str, bytes], Any]:
     return rows
 
 
+def policy_of(table: PromptTable, seed: int) -> Any:
+    """A policy that depends on prompts alone, so that it is the same in every table of a task; float64 (S, A)."""
+    rows = [np.random.default_rng([seed, *ids.tolist()]).random(len(table.mdp.actions)) for ids in table.prompts]
+    return np.array(rows) / np.sum(rows, axis=1, keepdims=True)
+
+
 @settings(max_examples=20)
 @given(
     seed=st.integers(0, 10_000), kind=st.sampled_from(["sokoban", "open", "pits", "alias"]),
@@ -76,6 +84,8 @@ def test_rules_and_snapshots_give_the_same_table(seed: int, kind: str, prompt: s
     a, b = by_state(fast), by_state(slow)
     if policy != "terminate":  # the names of format ends differ
         assert a == b
+    one, other = (asdict(table_values(table.mdp, policy_of(table, seed))) for table in (fast, slow))
+    assert one == pytest.approx(other)
     assert {name: row[1] for name, row in a.items()} == {name: row[1] for name, row in b.items()}
 
 
