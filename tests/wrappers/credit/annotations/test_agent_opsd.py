@@ -52,6 +52,16 @@ def test_equal_gaps_of_zero_change_nothing():
     assert opsd().assign(played([0.0, 0.0, 0.0])).flat_advantages.tolist() == [1.0] * 3 + [-1.0] * 3
 
 
+def test_gaps_that_move_the_value_by_rounding_errors_alone_change_nothing():
+    assert opsd().assign(played([1e-12, 3e-12, -1e-12])).flat_advantages.tolist() == [1.0] * 3 + [-1.0] * 3
+
+
+def test_values_stay_away_from_certainty_by_a_millionth():
+    scored = opsd().assign(played([100.0, -200.0]))
+    np.testing.assert_allclose(scored.diagnostics["values"], [1.0 - 1e-6, 1e-6] * 2, rtol=1e-9)
+    np.testing.assert_allclose(scored.step_rewards[0], [0.5 - 1e-6, 2e-6 - 1.0], rtol=1e-9)
+
+
 @given(gaps=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6), mix=st.floats(0, 1), clip=st.floats(0, 0.99))
 def test_advantages_stay_within_the_clip_and_keep_their_sign(gaps, mix, clip):
     scored = opsd(mix=mix, clip=clip).assign(played(gaps))
