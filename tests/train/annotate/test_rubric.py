@@ -151,6 +151,13 @@ def test_a_task_without_a_valid_rubric_is_rejected(rubric: Any) -> None:
         annotate([searched(rubric=rubric)], judge(Client(REPLIES)))
 
 
+@pytest.mark.parametrize("option", ["workers", "max_chars"])
+def test_numbers_below_one_are_rejected(option: str) -> None:
+    RubricAnnotator("http://127.0.0.1:1", "m", **{option: 1})  # type: ignore[arg-type]  # both are integers
+    with pytest.raises(ConfigError, match=r"at least 1, got .*\b0\b"):
+        RubricAnnotator("http://127.0.0.1:1", "m", **{option: 0})  # type: ignore[arg-type]  # both are integers
+
+
 def test_a_judge_is_named_by_url_and_model() -> None:
     with pytest.raises(ConfigError, match="rubric:URL#MODEL"):
         make_annotator("rubric:http://x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any, Literal
 
 import pytest
@@ -48,9 +49,9 @@ def test_the_rate_rises_to_the_peak_once_and_then_never_rises_nor_falls_below_it
     found = rates(total, schedule=schedule, warmup_fraction=warmup, min_lr_fraction=floor)
     peak = int(warmup * total)
     assert found[peak] == max(found) == 2.0
-    assert all(0.0 < a < b for a, b in zip(found[:peak], found[1 : peak + 1], strict=True))
+    assert all(0.0 < a < b for a, b in pairwise(found[: peak + 1]))
     after = found[peak:]
-    assert all(a >= b for a, b in zip(after[:-1], after[1:], strict=True))
+    assert all(a >= b for a, b in pairwise(after))
     assert min(after) >= 2.0 * floor - 1e-12
 
 

@@ -1,0 +1,172 @@
+"""The terms of the memory table: which settings each depends on, and what is added up."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from creditflow.train.run.memory.activations import (
+    NumberBytes,
+    block_bytes,
+    logits_bytes,
+    prefill_bytes,
+    sampling_bytes,
+    update_bytes,
+)
+from creditflow.train.run.memory.sizes import KNOWN, ModelSizes
+from creditflow.train.run.memory.table import Layout, Memory, memory_of, memory_table
+from creditflow.train.settings.schema import TrainConfig, load_settings
+
+RECIPE = Path(__file__).parents[3] / "train" / "configs" / "gigpo_alfworld.yaml"
+SIZES = KNOWN["Qwen/Qwen2.5-0.5B"]
+# 16 groups of 8, prompts of up to 2560 - 512 tokens, at most 50 turns, micro-batches of 16384 tokens; the sampler in bfloat16
+LORA, NARROW = "model.lora.rank=16", "model.lora.base_dtype=bfloat16"
+PLAIN = "model.autocast=none"
+
+
+def settings_of(*overrides: str) -> TrainConfig:
+    return load_settings(RECIPE, overrides)
+
+
+def memory(*overrides: str, layout: Layout | None = None) -> Memory:
+    return memory_of(SIZES, settings_of(*overrides), layout or Layout())
+
+
+@pytest.mark.parametrize(
+    ("overrides", "types", "casts"),
+    [
+        ((PLAIN,), NumberBytes(4, 4, 4, 0), False),
+        ((), NumberBytes(4, 4, 2, 0), True),  # autocast keeps weights in bfloat16 too
+        ((LORA, PLAIN), NumberBytes(4, 4, 4, 0), False),
+        ((LORA,), NumberBytes(4, 4, 2, 2), True),
+        ((LORA, NARROW, PLAIN), NumberBytes(2, 2, 2, 4), False),  # the adapter converts its inputs to float32
+        ((LORA, NARROW), NumberBytes(2, 2, 2, 2), False),
+    ],
+)
+def test_types_follow_autocast_and_the_type_of_the_base(
+    overrides: tuple[str, ...], types: NumberBytes, casts: bool
+) -> None:
+    found = memory(*overrides)
+    assert found.stored == update_bytes(SIZES, types, 16384, checkpointing=False)
+    assert found.checkpointed == update_bytes(SIZES, types, 16384, checkpointing=True)
+    assert found.logits == logits_bytes(SIZES, types, 1024)
+    assert found.casts == (2 * SIZES.parameters if casts else 0)
+
+
+def test_micro_batches_hold_at_least_one_row_and_chunks_of_logits_at_most_a_micro_batch() -> None:
+    types = NumberBytes(4, 4, 2, 0)
+    assert memory("update.batch_tokens=100").stored == update_bytes(SIZES, types, 2560, checkpointing=False)
+    assert memory("update.logits_chunk=3000", "update.batch_tokens=100").logits == logits_bytes(SIZES, types, 2560)
+    assert memory("prompting.max_context=0", "update.batch_tokens=100").stored == update_bytes(
+        SIZES, types, SIZES.positions, checkpointing=False
+    )
+
+
+def test_the_sampler_has_weights_of_its_own_unless_the_policys_can_be_read() -> None:
+    shared, whole = memory("rollout.dtype=same"), memory("rollout.dtype=same", layout=Layout(8))
+    assert shared.sampler == whole.sampler == 0
+    assert memory("rollout.dtype=same", layout=Layout(8, sharded=True)).sampler == 4 * SIZES.parameters
+    assert memory().sampler == 2 * SIZES.parameters
+    assert memory("generation.backend=vllm", "rollout.dtype=same").sampler == 4 * SIZES.parameters
+
+
+def test_a_separate_critic_with_an_adapter_trains_the_adapter_alone() -> None:
+    critic = ("credit.scheme=ppo_gae", "credit.parameters={}", "critic.kind=separate")
+    per_block = 16 * sum(inputs + outputs for inputs, outputs in SIZES.linear.values())
+    assert memory(*critic).critic == 16 * SIZES.decoder
+    assert memory(*critic, LORA).critic == 4 * SIZES.decoder + 16 * SIZES.layers * per_block
+    assert memory(*critic, LORA, NARROW).critic == 2 * SIZES.decoder + 16 * SIZES.layers * per_block
+    assert memory(LORA).critic == 0
+
+
+def test_a_rollout_holds_the_rows_of_a_gpu_and_the_tokens_that_are_new() -> None:
+    per_row = 2560 * 2 * 24 * 2 * 64 * 2  # context, keys and values, layers, heads, size, bytes
+    types, appended = NumberBytes(2, 2, 2, 0), ("prompting.history=append", "update.row_layout=trajectory")
+    for overrides, gpus, rows, new in (
+        ((), 1, 128, 2048),
+        ((), 3, 43, 2048),  # rounded up
+        (("rollout.branching.max_trajectories=9", "rollout.branching.threshold=0.5"), 1, 144, 2048),
+        (appended, 1, 128, 41),  # ⌈2048 / 50⌉ in each turn
+        ((*appended, "rollout.max_turns=7"), 1, 128, 293),
+    ):
+        found = memory(*overrides, layout=Layout(gpus))
+        assert found.cache == rows * per_row, overrides
+        expected = prefill_bytes(SIZES, types, rows * new) + sampling_bytes(SIZES, types, rows)
+        assert found.prefill == expected, overrides
+
+
+def test_what_is_stored_per_token_counted_on_paper() -> None:
+    tiny = ModelSizes(
+        "llama", 8, 3, 2, 1, 4, 12, 100, True, 64
+    )  # hidden, layers, heads, key-value heads, their size, inner
+    single, half = NumberBytes(4, 4, 4, 0), NumberBytes(2, 2, 2, 0)
+    # two norms of 3 arrays of 8 (4 of them if the residual is narrow), 5 of 8 in attention, 4 of 12 after it
+    assert block_bytes(tiny, single) == 2 * 8 * 12 + 5 * 8 * 4 + 4 * 12 * 4 == 544
+    assert block_bytes(tiny, half) == 2 * 8 * (2 + 4 + 2 + 2) + 5 * 8 * 2 + 4 * 12 * 2 == 336
+    # queries and keys are normalised too: 12 numbers, twice in float32 and once more
+    assert block_bytes(replace(tiny, family="qwen3"), half) == 336 + 12 * (4 + 4 + 2)
+    # an adapter's copies of the inputs of q, k, v, o, gate and up, of 8, and of down, of 12
+    assert block_bytes(tiny, NumberBytes(2, 2, 2, 4)) == 336 + 4 * (6 * 8 + 12)
+    ends = 2 * 8 * (2 + 4)
+    assert update_bytes(tiny, half, 5, checkpointing=False) == 5 * (4 * 336 + ends)
+    assert update_bytes(tiny, half, 5, checkpointing=True) == 5 * (3 * 8 * 2 + 2 * 336 + ends)
+    # truncation sorts: two arrays of float32, one of int64, three masks
+    assert logits_bytes(tiny, half, 7) == 7 * 100 * (2 + 8 * 4)
+    assert logits_bytes(tiny, half, 7, truncated=True) == 7 * 100 * (2 + 8 * 4 + 19)
+    assert sampling_bytes(tiny, half, 7) == 7 * 100 * (2 + 2 * 4 + 3 * 8)
+    assert sampling_bytes(tiny, half, 7, truncated=True) == 7 * 100 * (2 + 2 * 4 + 3 * 8 + 2 * 19)
+    # queries, keys and values, twice: 16 numbers
+    assert prefill_bytes(tiny, half, 7) == 7 * (3 * 12 * 2 + 2 * 16 * 2 + 4 * 8 * 4)
+    assert prefill_bytes(tiny, NumberBytes(2, 2, 2, 4), 7) == prefill_bytes(tiny, half, 7) + 7 * 12 * 4
+
+
+def test_the_peak_is_what_stays_and_the_larger_of_update_and_rollout() -> None:
+    bits = [2**i for i in range(12)]
+    found = Memory(*bits, checkpointing=False)
+    assert found.permanent == sum(bits[:6])
+    assert found.update == bits[6] + bits[8] + bits[9]
+    assert Memory(*bits, checkpointing=True).update == bits[6] + bits[7] + bits[9]
+    assert found.rollout == bits[10] + bits[11]
+    assert found.peak == found.permanent + found.rollout
+    assert Memory(*bits[:10], 0, 1, checkpointing=False).peak == found.permanent + found.update
+
+
+def test_the_table_shows_each_term_its_phase_and_the_smallest_gpu() -> None:
+    settings = settings_of()
+    found = [memory_of(SIZES, settings, layout) for layout in (Layout(), Layout(8), Layout(8, sharded=True))]
+    lines = [re.split(r"  +", line.strip()) for line in memory_table(SIZES, settings).splitlines()]
+    rows = {line[0]: line[1:] for line in lines}
+    assert lines[0][1:4] == ["1 GPU", "8 GPUs, replicated", "8 GPUs, sharded"]
+    for title, name, note in (
+        ("weights", "weights", "always"),
+        ("optimiser states", "moments", "always"),
+        ("logits", "logits", "update"),
+        ("activations, checkpointed", "checkpointed", "update"),
+        ("activations, all stored", "stored", "with gradient_checkpointing: false"),
+        ("KV cache", "cache", "rollout"),
+        ("peak", "peak", "always + the larger of update and rollout"),
+    ):
+        assert rows[title] == [*(f"{getattr(one, name) / 1e9:.2f}" for one in found), note]
+    assert "critic" not in rows  # there is none
+    smallest = [min(gpu for gpu in (16, 24, 40, 48, 80, 141) if one.peak <= 0.9e9 * gpu) for one in found]
+    assert rows["fits a GPU of"][:3] == [f"{gpu} GB" for gpu in smallest]
+    adapted = memory_table(SIZES, settings_of(LORA))
+    assert "replicated" in adapted
+    assert "sharded" not in adapted  # the base of an adapter is whole on every GPU
+
+
+def test_sizes_are_read_from_a_configuration_of_a_known_family() -> None:
+    config = SimpleNamespace(
+        model_type="qwen2", hidden_size=896, num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2,
+        intermediate_size=4864, vocab_size=151936, tie_word_embeddings=True, max_position_embeddings=32768,
+    )  # fmt: skip
+    assert ModelSizes.of(config) == SIZES  # without head_dim: 896 / 14
+    config.head_dim = 128
+    found = ModelSizes.of(config)
+    assert found is not None and found.head_dim == 128
+    config.model_type = "gpt2"
+    assert ModelSizes.of(config) is None
