@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
 
@@ -23,6 +24,21 @@ def test_features_of_a_log_by_hand() -> None:
     assert (found.graded, found.step_rewards) == (0.0, 0.0)
     assert found.length == pytest.approx(4 / 3)
     assert set(found.to_json()) == set(MEANING)
+
+
+def test_features_of_unequal_groups_by_hand() -> None:
+    lost = walk("s b", "failed", name="lost")
+    one, two, three = (
+        group(walk("s a b g")),
+        group(lost, walk("s c x", "failed")),
+        group(lost, walk("s g"), walk("s h")),
+    )
+    found = log_features([one, two, three])
+    assert (found.size, found.batch) == (2.0, 3.0)
+    assert found.success == pytest.approx(3 / 6)  # of the trajectories
+    assert found.all_failed == pytest.approx(1 / 3)  # of the groups
+    assert found.length == pytest.approx(9 / 6)
+    assert found.length_spread == pytest.approx(np.std([3, 1, 2, 1, 1, 1]) / 1.5)
 
 
 def test_keys_that_never_repeat_repeat_in_the_first_state_only() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
@@ -75,6 +77,57 @@ def test_deeper_lists_are_never_worse_on_the_cells_that_they_were_fitted_to(seed
     assert means[0] >= means[1] - 1e-9 >= means[2] - 2e-9
 
 
+def every_list(cells: list[ChoiceCell], methods: tuple[str, ...], depth: int) -> Iterator[Rules]:
+    """All decision lists of up to two conditions on ``repeated`` that hold in three cells or more and leave as many."""
+    yield from (Rules((), name) for name in methods)
+    values = sorted({one.features.repeated for one in cells})
+    conditions = [
+        Condition("repeated", at_least, float(f"{(low + high) / 2:.3g}"), name)
+        for low, high in pairwise(values)
+        for at_least in (True, False)
+        for name in methods
+    ]
+    for count in range(1, depth + 1):
+        for chosen in product(conditions, repeat=count):
+            left, sizes = cells, list[int]()
+            for condition in chosen:
+                sizes.append(sum(condition.holds(one.features) for one in left))
+                left = [one for one in left if not condition.holds(one.features)]
+                sizes.append(len(left))
+            if min(sizes) >= 3:
+                yield from (Rules(chosen, name) for name in methods)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 2]))
+def test_no_list_of_that_depth_has_less_regret(seed: int, depth: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = [
+        cell("abb"[i % 3], rng.integers(0, 4) / 10, **dict(zip(METHODS[:2], rng.random(2).tolist(), strict=True)))
+        for i in range(12)
+    ]
+    weight = np.array([1 / 4 if one.suite == "a" else 1 / 8 for one in cells]) / 2  # suites weigh the same
+
+    def mean_regret(rules: Rules) -> float:
+        return float(weight @ regrets(cells, METHODS[:2], rules))
+
+    fitted = fit_rules(cells, METHODS[:2], depth=depth, features=("repeated",))
+    assert len(fitted.conditions) <= depth
+    best = min(map(mean_regret, every_list(cells, METHODS[:2], depth)))
+    assert mean_regret(fitted) == pytest.approx(best, abs=1e-9)
+
+
+def test_a_condition_that_gains_nothing_is_left_out() -> None:
+    cells = [cell(repeated=i / 10, grpo=0.5, gigpo=0.6, graphgpo=0.1) for i in range(9)]
+    assert all(fit_rules(cells, METHODS, depth=depth) == Rules((), "gigpo") for depth in (0, 1, 2))
+
+
+def test_what_cannot_be_fitted_is_an_error() -> None:
+    for cells, depth in (([], 0), ([cell(grpo=0.1)], 3), ([cell(grpo=0.1)], -1)):
+        with pytest.raises(ValueError, match="depth of 0, 1 or 2"):
+            fit_rules(cells, ("grpo",), depth=depth)
+
+
 def test_a_condition_holds_in_several_cells_and_leaves_several() -> None:
     lucky = [
         cell(repeated=0.1, grpo=0.9, gigpo=0.1),
@@ -107,6 +160,31 @@ def test_rules_are_accepted_only_where_they_help_on_suites_left_out() -> None:
     assert found.mean(fitted_name(1), found.best_single()).interval[1] < 0.0
     same = [cell(suite, 0.1 * i, grpo=0.5, gigpo=0.6) for suite in "abc" for i in range(5)]
     assert evaluate(same).accepted() == 0
+
+
+def test_of_rules_that_help_the_deepest_are_used() -> None:
+    # grpo, gigpo and graphgpo are best in three cells each, by how often keys repeat
+    cells = [
+        cell(suite, 0.1 * i, **{name: 0.5 + 0.1 * (i // 3 == k) + 0.001 * (i + ord(suite)) for k, name in enumerate(METHODS)})
+        for suite in "abc"
+        for i in range(9)
+    ]  # fmt: skip
+    found = evaluate(cells)
+    assert all(found.mean(fitted_name(depth), found.best_single()).interval[1] < 0.0 for depth in (1, 2))
+    assert found.accepted() == 2
+    assert found.used() == found.fitted[2]
+    assert len(found.used().conditions) == 2
+
+
+def test_suites_weigh_the_same_in_a_mean() -> None:
+    sizes = {"a": 2, "b": 3, "c": 5}
+    cells = [cell(suite, grpo=0.5, gigpo=0.5 + 0.1 * k) for k, (suite, n) in enumerate(sizes.items()) for _ in range(n)]
+    found = evaluate(cells, ["grpo", "gigpo"])
+    assert found.mean("always grpo").mean == pytest.approx((0.0 + 10.0 + 20.0) / 3)
+    assert found.mean("always grpo", "always gigpo").mean == pytest.approx(10.0)
+    unequal = [cell("a", grpo=0.5, gigpo=x) for x in (0.5, 0.7)] + [cell("b", grpo=0.5, gigpo=x) for x in (0.6,) * 3]
+    # of the mean over suites: the standard error of a's two cells, 10, halved; b's is 0
+    assert evaluate(unequal, ["grpo"]).mean("always grpo").standard_error == pytest.approx(5.0)
 
 
 def test_a_single_suite_cannot_be_left_out() -> None:
