@@ -53,6 +53,21 @@ def test_the_nearest_measured_settings_come_first() -> None:
     assert recommend(replace(PLAIN, repeated=0.1), choice()).similar[0] == ("fresh", "grpo", 4.0)
 
 
+def test_of_two_settings_that_differ_in_size_the_nearer_ratio_comes_first() -> None:
+    made = replace(choice(), settings=tuple(setting(f"{n}", replace(PLAIN, size=float(n))) for n in (3, 2, 32)))
+    for size, order in ((2.0, ["2", "3", "32"]), (3.0, ["3", "2", "32"]), (12.0, ["32", "3", "2"])):
+        assert [title for title, _, _ in recommend(replace(PLAIN, size=size), made).similar] == order
+
+
+def test_a_recommendation_is_plain_data() -> None:
+    advised = recommend(replace(PLAIN, graded=0.5), choice())
+    data = json.loads(json.dumps(advised.to_json()))
+    assert data["scheme"] == "grouptd"
+    assert data["parameters"] == dict(advised.parameters)
+    assert data["similar"][0] == ["near", "grouptd_relative", 0.5]
+    assert data["outside"] == list(advised.outside)
+
+
 def test_logs_outside_of_what_was_measured_are_named() -> None:
     assert recommend(PLAIN, choice()).outside == ()
     assert recommend(replace(PLAIN, graded=0.5), choice()).outside == ("graded 0.5, measured 0 to 0",)
@@ -69,6 +84,10 @@ def test_the_text_says_what_why_and_how_sure() -> None:
         "graded 1",
     ):
         assert part in shown
+
+
+def test_a_log_like_those_measured_is_not_said_to_lie_outside() -> None:
+    assert "outside" not in recommendation_text(recommend(PLAIN, choice()))
 
 
 def test_shipped_rules_are_the_same_after_a_round_trip() -> None:
