@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from helpers.episodes.token_groups import GROUPS
+from helpers.threaded_ranks import in_threads
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from creditflow.train.run.scheme import make_scheme
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.train.settings.schema import OverlongConfig, TrainConfig
 from creditflow.wrappers import credit
+from creditflow.wrappers.records.group import Group
 
 
 def dapo(length: int, longest: int, cache: int) -> float:
@@ -59,6 +61,25 @@ def test_it_is_subtracted_from_the_turn_that_is_long_or_from_the_last_of_a_long_
         assert after == replace(before, turns=after.turns)
     assert 0.0 < metrics["overlong_fraction"] < 1.0 or unit == "trajectory"
     assert metrics["overlong_fraction"] == np.mean(np.array(penalties) > 0)
+
+
+def test_trajectories_without_tokens_have_no_length() -> None:
+    [long, *others] = GROUPS["unequal turn counts"].trajectories
+    bare = Group(tuple(replace(one, tokens=None) for one in others))
+    config = OverlongConfig(max_tokens=1, margin=1, unit="trajectory")
+    [changed, alone], metrics = subtract_overlong([bare, Group((long,))], config)
+    assert changed == bare
+    assert [turn.reward for turn in alone.turns] == [turn.reward - 1.0 for turn in long.turns]  # it has one turn
+    assert metrics == {"overlong_fraction": 1.0}
+    assert subtract_overlong([bare], config) == ([bare], {"overlong_fraction": 0.0})
+
+
+def test_the_fraction_is_that_of_all_ranks() -> None:
+    groups = list(GROUPS.values())
+    config = OverlongConfig(max_tokens=4, margin=3)
+    expected = subtract_overlong(groups, config)[1]
+    own = [groups[:1], groups[1:], []]
+    assert in_threads(3, lambda world: subtract_overlong(own[world.rank], config, world)[1]) == [expected] * 3
 
 
 def test_without_a_longest_response_nothing_changes() -> None:
