@@ -125,14 +125,13 @@ def test_what_is_stored_per_token_counted_on_paper() -> None:
 
 
 def test_the_peak_is_what_stays_and_the_larger_of_update_and_rollout() -> None:
-    bits = [2**i for i in range(12)]
-    found = Memory(*bits, checkpointing=False)
-    assert found.permanent == sum(bits[:6])
-    assert found.update == bits[6] + bits[8] + bits[9]
-    assert Memory(*bits, checkpointing=True).update == bits[6] + bits[7] + bits[9]
-    assert found.rollout == bits[10] + bits[11]
+    found = Memory(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, checkpointing=False)
+    assert found.permanent == 1 + 2 + 4 + 8 + 16 + 32
+    assert found.update == 64 + 256 + 512
+    assert replace(found, checkpointing=True).update == 64 + 128 + 512
+    assert found.rollout == 1024 + 2048
     assert found.peak == found.permanent + found.rollout
-    assert Memory(*bits[:10], 0, 1, checkpointing=False).peak == found.permanent + found.update
+    assert replace(found, cache=0, prefill=1).peak == found.permanent + found.update
 
 
 def test_the_table_shows_each_term_its_phase_and_the_smallest_gpu() -> None:
