@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help=f"one of: {', '.join(credit.names())}")
     parser.add_argument("--all", action="store_true", help="the cards of all schemes")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--measure-cost", action="store_true", help="measure the cost on this machine")
+    parser.add_argument(
+        "--measure-cost", action="store_true", help="measure the cost on this machine instead of showing the stored one"
+    )
     add_output(parser, "--out", Output(kind="folder"), metavar="DIR", help=f"with --all, write DIR/{PAGE}")
 
 
@@ -43,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
 
     if bool(args.name) and args.all:
         raise ConfigError("give the name of a scheme or --all, not both")
+    if args.measure_cost and not (args.name or args.all):
+        raise ConfigError("--measure-cost needs the name of a scheme or --all; the list shows stored costs")
     if args.out and not args.all:
         raise ConfigError(f"--out writes the page of all schemes: add --all, or leave out --out {args.out}")
     figures = shipped()

@@ -46,10 +46,14 @@ def test_an_unknown_name_is_answered_with_the_nearest(capsys: pytest.CaptureFixt
     assert "did you mean 'gigpo'" in capsys.readouterr().err
 
 
-def test_a_name_and_all_exclude_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_exclude_each_other_or_have_no_effect_are_rejected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["schemes", "gigpo", "--all"]) == 2
     assert main(["schemes", "gigpo", "--out", str(tmp_path / "cards")]) == 2
     assert "add --all" in capsys.readouterr().err
+    assert main(["schemes", "--measure-cost"]) == 2
+    assert "--measure-cost needs the name of a scheme or --all" in capsys.readouterr().err
 
 
 def test_all_cards_are_written_as_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from helpers.models.training_runs import Make, metrics, same, weights
 
 from creditflow.envs.errors import ConfigError
+from creditflow.train.run.failures import MemoryLimitError
 
 
 def test_dynamic_sampling_counts_what_it_discards(trainer_of: Make, config: dict[str, Any]) -> None:
@@ -123,3 +125,15 @@ def test_demonstrations_of_one_task_differ(trainer_of: Make, config: dict[str, A
 def test_sft_with_nothing_to_imitate_is_rejected(trainer_of: Make, config: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="nothing is left to imitate"):
         trainer_of(config, "sft.noise=1.0", "sft.imitate_noise=false").run()
+
+
+def test_out_of_memory_in_sft_names_the_remedy(trainer_of: Make, config: dict[str, Any]) -> None:
+    run = trainer_of(config)
+
+    def failing(module: Any, arguments: Any, output: Any) -> None:
+        if module.training:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 11 GiB")
+
+    run.model.get_decoder().layers[0].register_forward_hook(failing)
+    with pytest.raises(MemoryLimitError, match=r"lower update\.batch_tokens"):
+        run.run()
