@@ -8,59 +8,73 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.train.annotate.base import Annotator
 
-__all__ = ["ANNOTATORS", "Context", "make_annotator", "settings_of"]
+__all__ = ["ANNOTATORS", "Context", "Entry", "entry_of", "make_annotator", "settings_of", "spelled"]
 
-# name -> (module with make(argument, context), argument, values that it writes)
-ANNOTATORS: dict[str, tuple[str, str, str]] = {
-    "oracle": (
-        "creditflow.train.annotate.oracle",
-        "",
-        "value.oracle, distance.oracle: the environment's exact value and distance",
-    ),
-    "critic": (
-        "creditflow.train.annotate.critic",
+
+class Entry(NamedTuple):
+    """An annotator in the registry.
+
+    Attributes:
+        module: has ``make(argument, context)``; below ``creditflow.train.annotate``.
+        argument: what follows its name on the command line; "" for nothing.
+        values: names of the values that it writes, without those with ".next".
+        meaning: what they are.
+    """
+
+    module: str
+    argument: str
+    values: tuple[str, ...]
+    meaning: str
+
+
+ANNOTATORS: dict[str, Entry] = {
+    "oracle": Entry("oracle", "", ("value.oracle", "distance.oracle"), "the environment's exact value and distance"),
+    "critic": Entry("critic", "DIR", ("value.critic",), "values of a trained critic, per turn and token"),
+    "likelihood": Entry(
+        "likelihood",
         "DIR",
-        "value.critic: values of a trained critic, per turn and token",
+        ("logp.answer", "logp.answer.mean"),
+        "log-likelihood of the reference answer after the history so far",
     ),
-    "likelihood": (
-        "creditflow.train.annotate.likelihood",
+    "success": Entry(
+        "success.annotator",
         "DIR",
-        "logp.answer, logp.answer.mean: log-likelihood of the reference answer after the history so far",
+        ("value.pica",),
+        "a success model's probability of success; DIR or the URL of creditflow serve-reward",
     ),
-    "success": (
-        "creditflow.train.annotate.success.annotator",
-        "DIR",
-        "value.pica: a success model's probability of success; DIR or the URL of creditflow serve-reward",
-    ),
-    "pica-server": (
-        "creditflow.train.annotate.success.serving.remote",
+    "pica-server": Entry(
+        "success.serving.remote",
         "URL",
-        "value.pica: from the hazards of PiCA's released reward service, or of creditflow serve-reward",
+        ("value.pica",),
+        "from the hazards of PiCA's released reward service, or of creditflow serve-reward",
     ),
-    "judge": ("creditflow.train.annotate.judge", "URL#MODEL", "judge.score: a served model's score of every turn"),
-    "rubric": (
-        "creditflow.train.annotate.rubric",
+    "judge": Entry("judge", "URL#MODEL", ("judge.score",), "a served model's score of every turn"),
+    "rubric": Entry(
+        "rubric",
         "URL#MODEL",
-        "rubric.passed, rubric.failed, rubric.score: verdicts of a judge on the task's criteria, with the turns that it cites",
+        ("rubric.passed", "rubric.failed", "rubric.score"),
+        "verdicts of a judge on the task's criteria, with the turns that it cites",
     ),
-    "hindsight": (
-        "creditflow.train.annotate.hindsight",
+    "hindsight": Entry(
+        "hindsight",
         "DIR",
-        "logp.hindsight: log-probability of the action given the state before it and the final state",
+        ("logp.hindsight",),
+        "log-probability of the action given the state before it and the final state",
     ),
-    "teacher": (
-        "creditflow.train.annotate.teacher",
+    "teacher": Entry(
+        "teacher",
         "DIR",
-        "logp.teacher.gap: increase of a turn's log-probability by a skill's text before the prompt",
+        ("logp.teacher.gap",),
+        "increase of a turn's log-probability by a skill's text before the prompt",
     ),
-    "forks": ("creditflow.train.annotate.forks", "K", "fork.value, fork.q: mean score of K continuations"),
+    "forks": Entry("forks", "K", ("fork.value", "fork.q"), "mean score of K continuations"),
 }
 
 
@@ -91,23 +105,39 @@ class Context:
         return self.make_env
 
 
-def make_annotator(spec: str, context: Context = Context()) -> Annotator:
-    """An annotator from ``NAME`` or ``NAME:ARGUMENT``.
+def spelled(name: str) -> str:
+    """An annotator's name as it is written on the command line: "oracle", "critic:DIR"."""
+    argument = ANNOTATORS[name].argument
+    return f"{name}:{argument}" if argument else name
+
+
+def entry_of(spec: str) -> tuple[Entry, str]:
+    """The annotator of ``NAME`` or ``NAME:ARGUMENT``, and the argument.
 
     Raises:
-        ConfigError: an unknown name, a missing or superfluous argument, or a wrong setting.
-        MissingExtraError: an extra is not installed.
-        DataError: its model cannot be read.
+        ConfigError: an unknown name, a missing or superfluous argument.
     """
     name, _, argument = spec.partition(":")
     if name not in ANNOTATORS:
         raise unknown_name_error("annotator", name, ANNOTATORS)
-    module, expected, _ = ANNOTATORS[name]
-    if expected and not argument:
-        raise ConfigError(f"annotator {name!r} is written {name}:{expected}")
-    if argument and not expected:
+    entry = ANNOTATORS[name]
+    if entry.argument and not argument:
+        raise ConfigError(f"annotator {name!r} needs an argument: write {spelled(name)}")
+    if argument and not entry.argument:
         raise ConfigError(f"annotator {name!r} takes no argument, got {short_repr(argument)}")
-    annotator: Annotator = import_module(module).make(argument, context)
+    return entry, argument
+
+
+def make_annotator(spec: str, context: Context = Context()) -> Annotator:
+    """An annotator from ``NAME`` or ``NAME:ARGUMENT``.
+
+    Raises:
+        ConfigError: as ``entry_of``; or a wrong setting.
+        MissingExtraError: an extra is not installed.
+        DataError: its model cannot be read.
+    """
+    entry, argument = entry_of(spec)
+    annotator: Annotator = import_module(f"creditflow.train.annotate.{entry.module}").make(argument, context)
     return annotator
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import env_id, make
 from creditflow.train.annotate.log import annotate_log
-from creditflow.train.annotate.registry import ANNOTATORS, Context, make_annotator
+from creditflow.train.annotate.registry import ANNOTATORS, Context, make_annotator, spelled
 from creditflow.train.commands.arguments.logs import add_log_argument, read_log
 from creditflow.train.commands.arguments.options import add_env_arguments, env_arguments, positive
 from creditflow.train.commands.arguments.outputs import Output, add_output
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_log_argument(parser, optional=True, grouping=False)
     parser.add_argument(
-        "--with", dest="annotator", metavar="NAME", help=f"annotator, one of: {', '.join(map(_written, ANNOTATORS))}"
+        "--with", dest="annotator", metavar="NAME", help=f"annotator, one of: {', '.join(map(spelled, ANNOTATORS))}"
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="parameter of the annotator (repeatable)"
@@ -56,8 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.list:
-        for name, (_, _, writes) in ANNOTATORS.items():
-            print(f"{_written(name):24} {writes}")
+        for name, entry in ANNOTATORS.items():
+            print(f"{spelled(name):24} {', '.join(entry.values)}: {entry.meaning}")
         return 0
     if not args.annotator or not args.input or not args.out:
         raise ConfigError(
@@ -87,9 +87,3 @@ def run(args: argparse.Namespace) -> int:
 def _relevant(options: dict[str, Any]) -> dict[str, Any]:
     """Arguments of the environment that annotations depend on: all but the panel."""
     return {name: value for name, value in options.items() if name != "panel"}
-
-
-def _written(name: str) -> str:
-    """An annotator's name as it is typed."""
-    argument = ANNOTATORS[name][1]
-    return f"{name}:{argument}" if argument else name

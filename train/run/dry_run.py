@@ -19,10 +19,9 @@ from creditflow.agents.language_model.models.pretrained import open_tokenizer
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.agents.scripted import RandomAgent
-from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
+from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.tasks import Task
-from creditflow.train.annotate.registry import ANNOTATORS
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.run.assemble import group_env_factory, make_policy, needs_texts, panel_tasks, training_tasks
 from creditflow.train.run.memory.sizes import FAMILIES, KNOWN, ModelSizes, known_sizes
@@ -44,8 +43,6 @@ def describe(settings: TrainConfig) -> None:
         CreditflowError: the run would fail at its start or in its first rollout.
     """
     scheme = make_scheme(settings)
-    for spec in settings.credit.annotators:
-        _check_annotator(spec)
     if settings.generation.backend == "vllm":
         vllm_release()
     tasks = training_tasks(settings.env, settings.tasks, settings.seed)
@@ -71,18 +68,6 @@ def describe(settings: TrainConfig) -> None:
         file=sys.stderr,
     )
     print("\n".join(f"# {line}" for line in memory.splitlines()), file=sys.stderr)
-
-
-def _check_annotator(spec: str) -> None:
-    """Check an annotator's name and whether it has an argument; its model is opened when the run starts."""
-    name, _, argument = spec.partition(":")
-    if name not in ANNOTATORS:
-        raise unknown_name_error("annotator", name, ANNOTATORS)
-    wanted = ANNOTATORS[name][1]
-    if wanted and not argument:
-        raise ConfigError(f"annotator {name!r} needs an argument: write {name}:{wanted}")
-    if argument and not wanted:
-        raise ConfigError(f"annotator {name!r} takes no argument, got {short_repr(argument)}")
 
 
 class _SmokeTestAgent(RandomAgent):

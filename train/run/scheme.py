@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.annotate.critic import NAME
+from creditflow.train.annotate.registry import ANNOTATORS, entry_of, spelled
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Scheme
@@ -24,16 +25,18 @@ def make_scheme(settings: TrainConfig) -> Scheme:
 
 
 def _check_annotations(scheme: Scheme, settings: TrainConfig) -> None:
-    """Raise ConfigError if the scheme needs annotations that no annotator in the settings writes."""
+    """Raise ConfigError if an annotator is unknown, or the scheme needs annotations that none in the settings writes."""
+    written = {name for spec in settings.credit.annotators for name in entry_of(spec)[0].values}
     if NAME in scheme.needs and settings.critic.kind == "none":
         raise ConfigError(
             f"scheme {scheme.name!r} needs {NAME}: configure a critic with critic.kind=shared or critic.kind=separate"
         )
-    rest = [name for name in scheme.needs if name != NAME]
-    if rest and not settings.credit.annotators:
+    missing = [name for name in scheme.needs if name != NAME and name not in written]
+    if missing:
+        writers = [spelled(name) for name, entry in ANNOTATORS.items() if set(missing) & set(entry.values)]
         raise ConfigError(
-            f"scheme {scheme.name!r} needs {', '.join(rest)}: name their annotators in credit.annotators "
-            "(creditflow annotate --list)"
+            f"scheme {scheme.name!r} needs {', '.join(missing)}, which no annotator in credit.annotators writes; "
+            f"these do: {', '.join(writers) or 'none of this package'}"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,9 @@ from helpers.episodes.builders import group, walk
 from creditflow.envs.errors import ConfigError
 from creditflow.train.annotate import AnnotationError, Annotations, Provenance, annotate, boundaries, make_annotator
 from creditflow.train.annotate.log import annotate_log
+from creditflow.train.annotate.registry import ANNOTATORS, entry_of
 from creditflow.train.cli import main
+from creditflow.wrappers.credit.annotations.values import WRITERS
 from creditflow.wrappers.trajectory import Group, read_groups, write_jsonl
 
 
@@ -185,6 +188,22 @@ def test_a_failing_annotator_leaves_no_output(tmp_path: Path) -> None:
 def test_a_wrong_annotator_is_named(spec: str) -> None:
     with pytest.raises(ConfigError, match=r"did you mean 'oracle'|takes no argument"):
         make_annotator(spec)
+
+
+def test_the_registry_names_the_values_that_annotators_write() -> None:
+    for entry in ANNOTATORS.values():
+        module = import_module(f"creditflow.train.annotate.{entry.module}")
+        declared = [
+            {name.removesuffix(".next") for name in (*kind.turn_names, *getattr(kind, "trajectory_names", ()))}
+            for kind in vars(module).values()
+            if isinstance(kind, type) and kind.__module__ == module.__name__ and hasattr(kind, "turn_names")
+        ]
+        # HindsightAnnotator has names of its own, by its settings
+        assert all(names == set(entry.values) for names in declared), entry
+    written = {name for entry in ANNOTATORS.values() for name in entry.values}
+    assert WRITERS.keys() <= written
+    for value, writer in WRITERS.items():
+        assert value in entry_of(writer.partition(" ")[0])[0].values
 
 
 def test_the_oracle_writes_the_values_that_the_recorder_writes(tmp_path: Path) -> None:

@@ -181,7 +181,12 @@ def test_a_detached_critic_has_no_gradient_in_the_policys_network(trainer_of: Ma
     ("settings", "message"),
     [
         (("credit.scheme=ppo_gae",), "needs value.critic: configure a critic with critic.kind"),
-        (("credit.scheme=prm",), "needs judge.score: name their annotators in credit.annotators"),
+        (
+            ("credit.scheme=prm",),
+            "needs judge.score, which no annotator in credit.annotators writes; these do: judge:URL#MODEL",
+        ),
+        (("credit.scheme=prm", "credit.annotators=[oracle]"), "needs judge.score, which no annotator"),
+        (("credit.annotators=[orakel]",), "did you mean 'oracle'"),
         (("credit.scheme=ppo_gae", "critic.kind=shard"), "did you mean 'shared'"),
     ],
 )
