@@ -11,6 +11,7 @@ from helpers.episodes.published_schemes import PUBLISHED, released
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.credit.properties import sample_group
 
 
 def chain(n, prefix="c"):
@@ -132,6 +133,35 @@ def test_penalty_at_the_advantage_is_subtracted_once_whatever_the_weights(name):
     plain = credit.make(name, **weights).assign(g).flat_advantages
     penalised = credit.make(name, **weights, invalid_penalty=0.25, penalty_at="advantage").assign(g).flat_advantages
     np.testing.assert_allclose(plain - penalised, np.where(g.arrays.parsed, 0.0, 0.25), atol=1e-12)
+
+
+ANNOTATED = [
+    name for name in credit.names() if name not in credit.names(given=()) and hasattr(credit.make(name), "penalty_at")
+]
+
+
+@pytest.mark.parametrize("name", ANNOTATED)
+def test_a_penalty_lowers_the_credit_of_invalid_turns_of_annotated_groups(name):
+    for seed in range(20):
+        g = sample_group(credit.make(name), np.random.default_rng(seed))
+        invalid = ~g.arrays.valid
+        if credit.make(name).undefined_on(g) or invalid.all() or not invalid.any():
+            continue
+        plain, score, advantage = (
+            credit.make(name, penalty_at=at, invalid_penalty=rho).assign(g).flat_advantages
+            for at, rho in (("score", 0.0), ("score", 0.25), ("advantage", 0.25))
+        )
+        np.testing.assert_allclose(plain - advantage, np.where(invalid, 0.25, 0.0), atol=1e-12)
+        assert (score - plain)[invalid].mean() < -0.1
+
+
+@pytest.mark.parametrize("name", credit.names(given=()))
+def test_a_penalty_in_the_score_lowers_the_credit_of_an_invalid_turn(name):
+    g = choice_with_an_invalid_turn(3)
+    plain, penalised = (
+        credit.make(name, penalty_at="score", invalid_penalty=rho).assign(g).flat_advantages for rho in (0.0, 0.25)
+    )
+    assert ((penalised - plain)[~g.arrays.parsed] < -0.1).all()
 
 
 # -- statistics weighted by length --------------------------------------------------------------------------------------

@@ -73,8 +73,8 @@ class PRM(OutcomeScheme):
         numbers = turn_values(group, self.value, scheme=self.name)
         if self.form == "increase":
             numbers = turn_values(group, f"{self.value}.next", scheme=self.name) - numbers
-        labels = np.zeros(len(numbers), np.int32)
-        rewards = normalize(numbers, labels, 1, scale=self.step_scale, std_eps=self.std_eps)
+        labels, scores = np.zeros(len(numbers), np.int32), numbers - self.score_penalties(group)
+        rewards = normalize(scores, labels, 1, scale=self.step_scale, std_eps=self.std_eps)
         if self.span == "to_go":
             rewards = backward_sums(rewards, group.arrays.offsets, 1.0)
         outcome, turn_part = self.outcome_part(group)
