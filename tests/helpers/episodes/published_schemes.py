@@ -1,4 +1,4 @@
-"""Schemes with released code beside the paper, for tests of rules that hold for all of them."""
+"""Schemes that need no annotations, and those with released code beside the paper, for tests of rules that hold for all of them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from creditflow import credit
 from creditflow.wrappers.credit.base import Scheme, Semantics
 from creditflow.wrappers.credit.registry import lookup
 
-__all__ = ["PUBLISHED", "both_semantics", "every_scheme", "make", "released"]
+__all__ = ["PUBLISHED", "both_semantics", "every_preset", "every_scheme", "make", "released"]
 
+SEMANTICS: tuple[Semantics, ...] = ("paper", "release")
 PUBLISHED = tuple(name for name in credit.names(given=()) if "release" in lookup(name).presets)
+# also those without released code
+every_preset = pytest.mark.parametrize(
+    ("name", "semantics"),
+    [(name, one) for name in credit.names(given=()) for one in SEMANTICS if one in lookup(name).presets],
+)
 every_scheme = pytest.mark.parametrize("name", PUBLISHED)
-both_semantics = pytest.mark.parametrize("semantics", ("paper", "release"))
+both_semantics = pytest.mark.parametrize("semantics", SEMANTICS)
 
 
 def make(name: str, semantics: Semantics = "paper", **options: Any) -> Scheme:

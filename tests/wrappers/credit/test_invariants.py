@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
-from helpers.episodes.published_schemes import both_semantics, every_scheme, make
+from helpers.episodes.published_schemes import every_preset, every_scheme, make
 from helpers.episodes.strategies import COSTS, DENSE, SPARSE, UNIT, WILD, groups, permuted, renamed
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -23,8 +23,7 @@ def close(got, expected):
     np.testing.assert_allclose(got, expected, rtol=1e-7, atol=1e-9)
 
 
-@every_scheme
-@both_semantics
+@every_preset
 @quick
 @given(g=groups(rewards=DENSE, costs=COSTS), seed=st.integers(0, 99))
 def test_order_of_trajectories_does_not_matter(name, semantics, g, seed):
@@ -38,8 +37,7 @@ def test_order_of_trajectories_does_not_matter(name, semantics, g, seed):
         close(after.step_rewards[i], before.step_rewards[j])
 
 
-@every_scheme
-@both_semantics
+@every_preset
 @quick
 @given(g=groups(rewards=DENSE, costs=COSTS))
 def test_names_of_states_and_actions_do_not_matter(name, semantics, g):
@@ -47,8 +45,7 @@ def test_names_of_states_and_actions_do_not_matter(name, semantics, g):
     assert scheme.assign(g).flat_advantages.tolist() == scheme.assign(renamed(g)).flat_advantages.tolist()
 
 
-@every_scheme
-@both_semantics
+@every_preset
 @quick
 @given(g=groups(min_size=1, max_size=3, rewards=WILD, costs=COSTS))
 def test_every_group_gets_one_finite_number_per_turn(name, semantics, g):
@@ -59,8 +56,7 @@ def test_every_group_gets_one_finite_number_per_turn(name, semantics, g):
     assert c.flat_loss_mask.all()
 
 
-@every_scheme
-@both_semantics
+@every_preset
 def test_a_group_of_trajectories_without_turns_is_scored(name, semantics):
     g = Group(tuple(Trajectory(f"t{i}", "g", "task", (), False, 0.0, "env_error", "s") for i in range(3)))
     c = make(name, semantics).assign(g)
@@ -226,8 +222,7 @@ def test_missing_text_keys_are_an_error_that_names_recorder(name):
         make(name, key="text").assign(group(walk("s a g")))
 
 
-@every_scheme
-@both_semantics
+@every_preset
 @settings(max_examples=15)
 @given(batch=st.lists(groups(rewards=DENSE), max_size=3))
 def test_assign_batch_equals_assign_of_each_group(name, semantics, batch):
