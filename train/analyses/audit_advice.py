@@ -14,35 +14,34 @@ __all__ = ["audit_text", "supported_variant", "warnings"]
 
 FEW_CONFLICTS = 0.01  # fraction of turns up to which conflicts are no reason to change a scheme
 MANY_SINGLETONS = 0.5
+MOSTLY_EXPLAINED = 0.5
 LOW_COVERAGE = 0.2  # coverage below which a scheme is warned about
 
 
 def supported_variant(found: Audit) -> tuple[dict[str, Any], str]:
-    """The options of ``grouptd`` that suit the log's keys, and the reason."""
+    """The options of ``grouptd`` that suit the log's keys, beside its defaults, and the reason (``tests/evidence/choice``)."""
     state, text = found.state, found.text
+    if state.singletons > MANY_SINGLETONS:
+        return {}, (
+            f"{state.singletons:.0%} of the turns are in states visited once: hardly any returns can be pooled; more rollouts "
+            "per group, or coarser keys, would help more than any option"
+        )
     if state.conflicted <= FEW_CONFLICTS:
         if text is not None and text.conflicted > FEW_CONFLICTS:
-            return {"key": "state", "deterministic": True}, (
+            return {"key": "state"}, (
                 f"an action in a state always had one result, but one under a text key had several in {text.conflicted:.0%} of the turns: "
-                "compare by state; a method that only has the texts should use td_lambda=0.8 or add_outcome=True"
+                "compare by state"
             )
-        if state.singletons > MANY_SINGLETONS:
-            return {"prior": "share", "prior_weight": 1.0, "td_lambda": 0.3}, (
-                f"{state.singletons:.0%} of the turns are in states visited once: hardly any returns can be pooled, and a "
-                "prior by distance would be a guess; more rollouts per group, or coarser keys, would help more than any scheme"
-            )
-        return {
-            "deterministic": True
-        }, "an action in a state always had one result: the keys are Markov as far as the log shows"
-    if state.explained > 0.9:
-        return {"deterministic": True}, (
-            f"the same action had different results in {state.conflicted:.0%} of the turns, and the previous state determines "
-            "which: the key hides something; if the environment is known to be random, use td_lambda=0.8 instead"
+        return {}, "an action in a state always had one result: the keys are Markov as far as the log shows"
+    conflicts = f"the same action had different results in {state.conflicted:.0%} of the turns, and the previous state"
+    if state.explained > MOSTLY_EXPLAINED:
+        return {}, (
+            f"{conflicts} mostly determines which: the key hides something; the merge test of the defaults finds such keys"
         )
     return {"td_lambda": 0.8}, (
-        f"the same action had different results in {state.conflicted:.0%} of the turns, and the previous state does not "
-        "determine which: randomness, or a key that hides more than one step; td_lambda=0.8 is right in both cases. If the environment "
-        "is known to be random and its keys complete, the defaults learn faster"
+        f"{conflicts} does not determine which. In a deterministic environment such a key merges many states, and td_lambda=0.8 "
+        "learned faster than the defaults; if the environment is random and the keys are complete, keep the defaults, which "
+        "learned faster there"
     )
 
 
@@ -100,9 +99,12 @@ def warnings(found: Audit) -> list[str]:
 def _why(name: str, found: Audit) -> str:
     if name in ("grpo", "rloo"):
         return f"it uses differences in outcome only, and {found.tied_groups:.0%} of the groups have none"
-    if name == "gigpo":
-        return f"{found.state.singletons:.0%} of the turns are in states visited once, {found.tied_groups:.0%} of the groups have equal scores"
-    return f"it needs a success in the group, and {found.all_failed:.0%} of the groups have none"
+    singletons = f"{found.state.singletons:.0%} of the turns are in states visited once"
+    if name in ("gigpo", "hgpo", "gagpo", "ecpo"):
+        return f"{singletons}, {found.tied_groups:.0%} of the groups have equal scores"
+    if name in ("graphgpo", "rewardflow", "grouptd", "rtmc"):
+        return f"it needs a success in the group, and {found.all_failed:.0%} of the groups have none"
+    return f"{singletons}, and {found.all_failed:.0%} of the groups have no success"
 
 
 def audit_text(a: Audit) -> str:
@@ -155,7 +157,7 @@ def audit_text(a: Audit) -> str:
         rows.append([name, *(percent(x) for x in (of_scheme.coverage, of_scheme.step_coverage, of_scheme.dead_groups))])
     lines.append(indent(text_table(rows), "  "))
     variant, reason = supported_variant(a)
-    options = ", ".join(f"{key}={value!r}" for key, value in variant.items())
+    options = ", ".join(f"{key}={value!r}" for key, value in variant.items()) or "its defaults"
     lines += ["", f"grouptd: {options}", f"  {reason}"]
     if warned := warnings(a):
         lines += ["", "Warnings", *(f"  - {warning}" for warning in warned)]

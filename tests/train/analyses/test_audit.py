@@ -86,8 +86,8 @@ def test_conflicts_that_the_previous_state_explains():
     assert found.state.conflicted == 0.5
     assert found.state.explained == 1.0
     variant, reason = supported_variant(found)
-    assert variant == {"deterministic": True}
-    assert "previous state determines" in reason
+    assert variant == {}
+    assert "previous state mostly determines" in reason
 
 
 def test_random_conflicts_are_not_explained():
@@ -116,16 +116,28 @@ def test_a_branch_revisits_the_states_of_its_prefix():
     assert audit([Group((walk("root", "abc"), branch))]).revisits == pytest.approx(1 / 4)
 
 
-def test_markov_keys_support_the_conflict_rule():
+def test_markov_keys_need_no_options():
     found = audit([Group((walk("w0", "abg", "success"), walk("w1", "abab"), walk("w2", "abg", "success")))])
-    assert supported_variant(found)[0] == {"deterministic": True}
+    variant, reason = supported_variant(found)
+    assert variant == {}
+    assert "Markov" in reason
+
+
+def test_conflicts_in_keys_that_hardly_repeat_are_no_reason_for_options():
+    # all begin in a, where the action "go" has three results; no other state is visited twice
+    members = [walk(f"w{i}", f"a{i}{letter}z", actions=["go"] * 3) for i, letter in enumerate("xyw")]
+    found = audit([Group(tuple(members))])
+    assert found.state.conflicted == pytest.approx(1 / 3)
+    variant, reason = supported_variant(found)
+    assert variant == {}
+    assert "visited once" in reason
 
 
 def test_conflicting_text_keys_lead_to_state_keys():
     members = [walk(f"a{i}", "acy", actions=["in", "go"], texts="AXY") for i in range(2)]
     members += [walk(f"b{i}", "bdz", actions=["in", "go"], texts="BXZ") for i in range(2)]
     variant, _ = supported_variant(audit([Group(tuple(members))]))
-    assert variant == {"key": "state", "deterministic": True}
+    assert variant == {"key": "state"}
 
 
 def test_groups_where_only_a_penalty_decides():
@@ -146,6 +158,7 @@ def test_schemes_with_low_coverage_are_named_with_the_reason():
     shown = warnings(found)
     assert any(line.startswith("grpo assigns credit to only 0%") and "none" in line for line in shown)
     assert any(line.startswith("grouptd assigns credit to only 0%") and "needs a success" in line for line in shown)
+    assert any(line.startswith("hgpo assigns credit to only 0%") and "visited once" in line for line in shown)
 
 
 def test_a_log_without_turns_is_an_error():
@@ -158,10 +171,12 @@ def test_the_command_prints_text_and_json(tmp_path, capsys):
     log = tmp_path / "log.jsonl"
     write_jsonl(log, [Group((walk("w0", "abg", "success"), walk("w1", "ac")))])
     assert main(["audit", str(log)]) == 0
-    assert "1 groups, 2 rollouts, 3 turns" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "1 groups, 2 rollouts, 3 turns" in shown
+    assert "grouptd: its defaults" in shown
     assert main(["audit", "--json", str(log)]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["turns"] == 3
-    assert data["grouptd"] == {"deterministic": True}
+    assert data["grouptd"] == {}
     assert main(["audit", str(log), "--out", str(tmp_path / "audit.txt")]) == 0
     assert "Schemes" in (tmp_path / "audit.txt").read_text()
