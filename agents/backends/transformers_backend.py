@@ -19,9 +19,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from transformers import DynamicCache, StaticCache
+from transformers import StaticCache
 
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
+from creditflow.agents.backends.growing_cache import growing_cache
 from creditflow.agents.backends.token_sampling import entropy_of, sample_tokens
 from creditflow.envs.errors import ConfigError, short_repr
 
@@ -219,7 +220,7 @@ class TransformersBackend:
             rows, slots = _power_of_two(rows), _power_of_two(2 * width + max_new_tokens)
             cache: Any = StaticCache(config=self.model.config, max_cache_len=slots)
         else:
-            cache = DynamicCache(config=self.model.config)
+            cache = growing_cache(self.model.config)
         self._cohort = _Cohort(
             keys=[request.key for request in requests],
             seen=np.zeros(rows, np.int64),

@@ -1,8 +1,8 @@
 """The memory table of a dry run: what a GPU holds in a training run, on one GPU and on eight.
 
-Weights, gradients, moments and the key-value cache are exact, from the sizes of the model. Activations and logits are upper
-estimates. The peak is what is always held plus the larger of what an update and what a rollout add, which never overlap. It does
-not include evaluation, whose batch is the panel, nor the memory that CUDA and its allocator reserve.
+Weights, gradients, moments and the key-value cache (with its room to grow) are exact, from the sizes of the model. Activations
+and logits are upper estimates. The peak is what is always held plus the larger of what an update and what a rollout add, which
+never overlap. It does not include evaluation, whose batch is the panel, nor the memory that CUDA and its allocator reserve.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ __all__ = ["Layout", "Memory", "memory_of", "memory_table"]
 GB: Final = 1e9
 BYTES: Final = {"float32": 4, "bfloat16": 2}
 GPUS: Final = (16, 24, 40, 48, 80, 141)  # nominal GB
+CACHE_ROOM: Final = 1.25  # slots of the sampler's cache relative to its tokens (agents/backends/growing_cache.py)
 USABLE: Final = 0.9  # the rest is CUDA's and the allocator's
 
 
@@ -130,7 +131,7 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
         checkpointed=update_bytes(sizes, types, tokens, checkpointing=True),
         stored=update_bytes(sizes, types, tokens, checkpointing=False),
         logits=logits_bytes(sizes, types, min(settings.update.logits_chunk, tokens), truncated=truncated),
-        cache=0 if vllm else rows * context * per_token,
+        cache=0 if vllm else rows * int(context * CACHE_ROOM) * per_token,
         prefill=0
         if vllm
         else prefill_bytes(sizes, sampler_bytes, rows * _new_tokens(settings, context))

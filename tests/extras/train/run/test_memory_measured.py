@@ -10,8 +10,9 @@ import pytest
 import torch
 from helpers.models.pretrained import pretrained_folder
 from helpers.models.training_runs import Make
-from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
+from transformers import AutoConfig, AutoModelForCausalLM
 
+from creditflow.agents.backends.growing_cache import growing_cache
 from creditflow.train.policy.network.precision import autocast
 from creditflow.train.policy.network.recomputation import recompute_activations
 from creditflow.train.run.memory.activations import NumberBytes, update_bytes
@@ -75,16 +76,17 @@ def test_the_number_of_parameters_is_the_models(tmp_path: Path, family: str) -> 
         assert sizes.decoder == sum(p.numel() for p in model.get_decoder().parameters())
 
 
-def test_the_cache_is_exact(trainer_of: Make, config: dict[str, Any]) -> None:
+def test_the_cache_with_its_room_is_exact(trainer_of: Make, config: dict[str, Any]) -> None:
     run = trainer_of(config, "sft.episodes=0", "prompting.max_context=40")
     sizes = ModelSizes.of(run.model.config)
     assert sizes is not None
     found = memory_of(sizes, run.settings, Layout())
-    cache = DynamicCache(config=run.model.config)
+    cache = growing_cache(run.model.config)
     ids = torch.zeros((2 * 4, 40), dtype=torch.long)
     with torch.no_grad():
         run.model(input_ids=ids, past_key_values=cache, use_cache=True)
-    assert found.cache == size(tensor for layer in cache.layers for tensor in (layer.keys, layer.values))
+    storages = [tensor.untyped_storage() for layer in cache.layers for tensor in (layer.keys, layer.values)]
+    assert found.cache == sum(storage.nbytes() for storage in storages)
 
 
 def stored_bytes(model: Any, precision: str) -> int:
