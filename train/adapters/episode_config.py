@@ -18,13 +18,10 @@ class EpisodeConfig:
 
     Attributes:
         env: environment and its options.
-        prompting: prompt, dialect and history; the history must be append-only.
+        prompting: prompt, dialect and history.
         max_new_tokens: maximum length of one turn's completion. (A trainer's maximum completion length does not limit
             episodes; ``budget`` does.)
         budget: limits of one episode in turns and tokens.
-
-    Raises:
-        ConfigError: a windowed history.
     """
 
     env: EnvConfig = field(default_factory=EnvConfig)
@@ -32,9 +29,15 @@ class EpisodeConfig:
     max_new_tokens: int = 256
     budget: Budget = field(default_factory=Budget)
 
-    def __post_init__(self) -> None:
-        if self.prompting.history != "append":
+    @property
+    def windowed(self) -> bool:
+        """Whether every turn has a prompt of its own, and so a row of its own."""
+        return self.prompting.history == "window"
+
+    def require_one_row(self) -> None:
+        """Raise ConfigError for a windowed history, where the trainer takes one row per episode."""
+        if self.windowed:
             raise ConfigError(
                 "this trainer takes one row per episode, a windowed history needs one per turn: use history='append' "
-                "here, or creditflow's own trainer"
+                "here, or creditflow's own trainer or verl"
             )

@@ -182,7 +182,7 @@ def test_a_server_that_returns_nothing_is_an_error(play: Callable[..., Any]) -> 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"prompting": {"prompt": "places-v1", "dialect": "bare", "history": "window"}}, "one row per episode"),
+        ({"prompting": {"prompt": "places-v1", "history": "windowed"}}, "did you mean 'window'"),
         ({"env": {"nam": "sokoban"}}, "did you mean 'name'"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,8 +11,7 @@ import pytest
 from helpers.episodes.token_groups import GROUPS, SIZE
 
 from creditflow import credit
-from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl.record import EpisodeRecord
+from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.samples import make_rows, token_weights
 
 pytestmark = pytest.mark.verl
@@ -155,11 +153,3 @@ def test_the_verl_agent_drop_in_takes_tensors_and_returns_tensors() -> None:
     assert torch.equal(advantages, returns)
     assert advantages.dtype == torch.float32
     torch.testing.assert_close(advantages, torch.tensor([[0.5], [0.5], [-0.5]]) * 2**0.5 * mask)
-
-
-def test_branches_and_windowed_episodes_have_no_record() -> None:
-    [first, *_] = GROUPS["one turn"].trajectories
-    assert first.tokens is not None
-    windowed = replace(first, tokens=replace(first.tokens, prompts=(first.tokens.ids[:1],)))
-    with pytest.raises(TrajectoryError, match="append-only"):
-        EpisodeRecord.of(windowed)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.servers.verl_parts import random_server
+from helpers.episodes.verl_batches import columns, trainer
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
@@ -19,93 +17,6 @@ from creditflow.train.policy.samples import broadcast_to_tokens
 from creditflow.wrappers.records.group import Group
 
 pytestmark = pytest.mark.verl
-SIZE = 4
-
-
-@pytest.fixture(scope="module")
-def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """verl's TransferQueue, on a Ray cluster of its own."""
-    import tempfile
-
-    import ray
-    import transfer_queue as tq
-    from hydra import compose, initialize_config_module
-
-    with initialize_config_module(config_module="verl.trainer.config", version_base=None):
-        config = compose(
-            "ppo_trainer",
-            overrides=[
-                "transfer_queue.enable=true", "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
-                "transfer_queue.backend.SimpleStorage.total_storage_size=1000",
-            ],
-        ).transfer_queue  # fmt: skip
-    with tempfile.TemporaryDirectory(prefix="ray") as folder, warnings.catch_warnings():  # sockets need short names
-        warnings.simplefilter("ignore")
-        ray.init(address="local", _temp_dir=folder, num_cpus=16, include_dashboard=False, logging_level="ERROR")
-        try:
-            tq.init(config)
-            yield tq
-            tq.close()
-        finally:
-            ray.shutdown()
-
-
-@pytest.fixture
-def played(queue: Any, config_of: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
-    """Groups played by verl's queue worker; returns the batch that its sampler would pass to the trainer."""
-
-    def run(config: Any, names: list[str], *, lose: int = 0, moved: float = 0.0) -> Any:
-        from tensordict import TensorDict
-        from transfer_queue import KVBatchMeta
-        from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
-
-        from creditflow.agents.language_model.models.pretrained import open_tokenizer
-        from creditflow.train.adapters.verl.data import rows_of
-        from creditflow.train.run.assemble import training_tasks
-        from creditflow.train.settings.schema import EnvConfig, TaskConfig
-
-        tasks = training_tasks(EnvConfig(name="sokoban", options=options), TaskConfig(), seed=0)
-        tokenizer = open_tokenizer(config.actor_rollout_ref.model.path)
-        worker_class = AgentLoopWorkerTQ.__ray_metadata__.modified_class
-        worker = worker_class(config, random_server(tokenizer))
-
-        async def groups() -> None:
-            for uid, row in zip(names, rows_of("sokoban", tasks), strict=False):
-                prompt = {
-                    "uid": uid, "raw_prompt": row["prompt"], "extra_info": row["extra_info"], "global_steps": 1,
-                    "agent_name": row["agent_name"],
-                }  # fmt: skip
-                trajectory = {"step": 1, "sample_index": 0, "rollout_n": 0, "validate": False}
-                await worker._run_prompt(
-                    prompt, {"temperature": 1.0, "logprobs": True}, trajectory=trajectory, trace=False
-                )
-
-        asyncio.run(groups())
-        found = queue.kv_list()["train"]
-        keys = [key for key in found if key.rsplit("_", 2)[0] in names and key not in names]
-        for uid in names:
-            assert found[uid]["status"] == "finished"
-        keys = keys[lose:]
-        # in place of verl's actor: the sampler's log-probabilities plus ``moved``
-        sampled = queue.kv_batch_get(keys=keys, partition_id="train", select_fields=["rollout_log_probs"])
-        old = TensorDict({"old_log_probs": sampled["rollout_log_probs"] + moved}, batch_size=len(keys))
-        queue.kv_batch_put(keys=keys, partition_id="train", fields=old)
-        return KVBatchMeta(partition_id="train", keys=keys, tags=[found[key] for key in keys])
-
-    return run
-
-
-def trainer(config: Any, mode: str = "sync") -> Any:
-    """verl's trainer of that mode as the registry has it, without workers."""
-    from verl.trainer.ppo.v1 import get_trainer_cls
-
-    made = object.__new__(get_trainer_cls(mode))
-    made.config = config
-    return made
-
-
-def columns(queue: Any, batch: Any, *names: str) -> Any:
-    return queue.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=list(names))
 
 
 def wanted(scheme: str, texts: list[str], mask: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Advantages of a verl batch token by token, to compare with those of a scheme."""
+"""Advantages of a verl batch token by token, to compare with those of a scheme; verl's trainers without workers."""
 
 from __future__ import annotations
 
@@ -42,3 +42,16 @@ def same(got: dict[Any, dict[int, float]], wanted: dict[Any, dict[int, float]]) 
     }
     for name, numbers in wanted.items():
         assert [got[name][p] for p in numbers] == [float(np.float32(number)) for number in numbers.values()]
+
+
+def trainer(config: Any, mode: str = "sync") -> Any:
+    """verl's trainer of that mode as the registry has it, without workers."""
+    from verl.trainer.ppo.v1 import get_trainer_cls
+
+    made = object.__new__(get_trainer_cls(mode))
+    made.config = config
+    return made
+
+
+def columns(queue: Any, batch: Any, *names: str) -> Any:
+    return queue.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=list(names))

@@ -52,6 +52,9 @@ class CreditRollout:
         annotators: annotators that write the values which the scheme requires, in order.
         averaging: "scheme" requires a loss type that aggregates token losses as the scheme does; "loss_type" keeps TRL's.
         make_backend: builds the sampler from the trainer before the first episode.
+
+    Raises:
+        ConfigError: a windowed history, or a scheme whose annotations nothing writes.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class CreditRollout:
         averaging: Literal["scheme", "loss_type"] = "scheme",
         make_backend: Callable[[Any], SyncedBackend] | None = None,
     ) -> None:
+        play.require_one_row()
         needed = (*scheme.needs, *scheme.requires_tokens)
         if needed and not annotators:
             raise ConfigError(f"scheme {scheme.name!r} needs {', '.join(needed)}: pass annotators that write them")

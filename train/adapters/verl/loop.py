@@ -1,8 +1,8 @@
 """verl's agent loop "creditflow": one episode in one of our environments, on token ids throughout.
 
-verl calls ``run`` once per episode, many at a time in one event loop. Sampled tokens have mask 1, prompt and observation
-tokens have mask 0, and the sampler's log-probabilities are passed through. The episode record (states, actions, rewards, turn
-offsets) goes into the extra fields of the output, where the credit step reads it.
+verl calls ``run`` once per episode, many at a time in one event loop. An append-only history gives one row, a windowed
+one a row per turn (``outputs.py``), which only verl's v1 trainers take. The episode record (states, actions, rewards,
+turn offsets) goes into the extra fields of the output, where the credit step reads it.
 
 The environment and the prompting are configured in the file that verl's
 ``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names, such as ``loop.yaml`` beside this module::
@@ -22,7 +22,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Any
@@ -35,13 +35,11 @@ from creditflow.agents.base import TurnTokens, View
 from creditflow.agents.language_model.agent import Conversations, decide
 from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.agents.language_model.parsing import make_dialect
-from creditflow.agents.language_model.tokens import join_tokens
 from creditflow.envs.errors import ConfigError, CreditflowError, DataError, EpisodeError, TrajectoryError
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.verl.credit import NAME
-from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
-from creditflow.train.adapters.verl.support import VERL, credit_settings
+from creditflow.train.adapters.verl.support import VERL, check_windowed, credit_settings
 from creditflow.train.rollout.play import episode_rng
 from creditflow.train.run.assemble import group_env_factory
 from creditflow.train.settings.reading import read_dataclass
@@ -51,7 +49,9 @@ from creditflow.wrappers.records.trajectory import Trajectory
 
 VERL.require()
 
-from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput, register
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, register
+
+from creditflow.train.adapters.verl.outputs import make_outputs
 
 __all__ = ["CreditAgentLoop"]
 
@@ -70,7 +70,7 @@ class CreditAgentLoop(AgentLoopBase):
         **others: arguments that verl passes to every loop.
 
     Raises:
-        ConfigError: an unknown or invalid setting.
+        ConfigError: an unknown or invalid setting, or a windowed history where verl does not take a row per turn.
     """
 
     def __init__(
@@ -88,11 +88,13 @@ class CreditAgentLoop(AgentLoopBase):
         given = {name: _plain(section) for name, section in sections.items() if section is not None}
         self.play = read_dataclass(EpisodeConfig, {**given, "max_new_tokens": max_new_tokens}, f"agent loop {NAME}")
         self.threads = threads
+        if self.play.windowed:
+            check_windowed(self.config)
         self.scheme = credit_settings(self.config.algorithm).make()
         self.conversations = _conversations(self.tokenizer, json.dumps(asdict(self.play.prompting), sort_keys=True))
         self.dialect = make_dialect(self.play.prompting.dialect)
 
-    async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput | list[AgentLoopOutput]:
         """Run one episode.
 
         Args:
@@ -109,14 +111,16 @@ class CreditAgentLoop(AgentLoopBase):
         # for an episode in which nothing is sampled
         versions: list[dict[str, Any]] = [{"min_global_steps": start_step, "max_global_steps": start_step}]
         seconds = {"generate_sequences": 0.0, "tool_calls": 0.0}
+        end = min(self.conversations.chat.end_ids)
         begun = self._begin(row)
         if isinstance(begun, Trajectory):
-            return self._output(begun, _content(row) if self.scheme.task_fields else {}, turns, versions, seconds)
+            task = _content(row) if self.scheme.task_fields else {}
+            return make_outputs(begun, task, turns, versions, seconds, end=end)
         recorder, view = begun
         request = uuid4().hex  # one per episode, so that verl's router finds the server that caches its prefix
         while not recorder.finished:
             pending = self.conversations.build_prompt(view)
-            remaining = self._remaining_tokens(turns, len(pending.new))
+            remaining = self._remaining_tokens([] if self.play.windowed else turns, len(pending.new))
             if remaining < 1:
                 recorder.stop("token_limit")
                 break
@@ -151,7 +155,9 @@ class CreditAgentLoop(AgentLoopBase):
             view = View(observation, info, recorder.turns, recorder.base, view.rng)
             self._enforce_budget(recorder, turns)
         task = payload(recorder.base.task, [recorder.base]) if self.scheme.task_fields else {}
-        return self._output(_with_invalid_reasons(recorder.trajectory, invalid_reasons), task, turns, versions, seconds)
+        played = _with_invalid_reasons(recorder.trajectory, invalid_reasons)
+        played = played if self.scheme.texts else _without_texts(played)
+        return make_outputs(played, task, turns, versions, seconds, end=end)
 
     def _begin(self, row: dict[str, Any]) -> tuple[Recorder, View] | Trajectory:
         """Reset a fresh environment to the row's task; an episode without turns if that fails."""
@@ -159,7 +165,8 @@ class CreditAgentLoop(AgentLoopBase):
         uid, session = str(row.get("uid", "")) or uuid4().hex, row.get("session_id")
         replica = 0 if session is None else int(session)
         name = f"{uid}/{uuid4().hex if session is None else replica}"
-        [recorder] = group_env_factory(self.play.env, 1, texts=bool(self.scheme.texts))().members
+        texts = self.play.windowed or bool(self.scheme.texts)  # windowed prompts repeat observations
+        [recorder] = group_env_factory(self.play.env, 1, texts=texts)().members
         recorder.set_next_episode(group_id=uid, trajectory_id=name, replica=replica)
         seed, task_id = member_seed(0, uid, replica), row["extra_info"].get("task_id")
         try:
@@ -178,7 +185,7 @@ class CreditAgentLoop(AgentLoopBase):
         return recorder, View(observation, info, (), recorder.base, rng)
 
     def _remaining_tokens(self, turns: list[TurnTokens], read: int) -> int:
-        """Number of tokens left for the next completion; less than 1 ends the episode."""
+        """Number of tokens left for the next completion in the row of these turns; less than 1 ends the episode."""
         limits = self.rollout_config
         if not turns:
             return int(limits.response_length) if read <= limits.prompt_length else 0
@@ -196,43 +203,6 @@ class CreditAgentLoop(AgentLoopBase):
 
     async def _step(self, recorder: Recorder, action: str) -> Any:
         return await asyncio.to_thread(recorder.step, action) if self.threads else recorder.step(action)
-
-    def _output(
-        self,
-        played: Trajectory,
-        task: Mapping[str, Any],
-        turns: list[TurnTokens],
-        versions: Sequence[Mapping[str, Any]],
-        seconds: dict[str, float],
-    ) -> AgentLoopOutput:
-        tokens = join_tokens(turns) if turns else None
-        record = EpisodeRecord.of(replace(played, tokens=tokens), task)
-        if tokens is None:  # verl needs a row: one masked token
-            end = int(next(iter(sorted(self.conversations.chat.end_ids))))
-            prompt, response, mask, logprobs = [end], [end], [0], [0.0]
-        else:
-            first = len(turns[0].prompt)
-            prompt, response = tokens.ids[:first].tolist(), tokens.ids[first:].tolist()
-            mask, logprobs = tokens.mask[first:].astype(int).tolist(), tokens.logprobs[first:].tolist()
-        known = not np.isnan(logprobs).any()
-        return AgentLoopOutput(
-            prompt_ids=prompt,
-            response_ids=response,
-            response_mask=mask,
-            response_logprobs=logprobs if known else None,
-            reward_score=played.episode_return,
-            num_turns=2 * len(turns),
-            metrics=AgentLoopMetrics(**seconds),
-            extra_fields={
-                FIELD: record.encode(),
-                "turn_scores": [turn.reward for turn in played.turns],
-                "tool_rewards": [],
-                "reward_extra_info": {
-                    "success": float(played.success), "score": played.score, "turns": float(len(played.turns)),
-                },
-                **_steps(versions),
-            },
-        )  # fmt: skip
 
 
 @lru_cache(maxsize=8)
@@ -273,11 +243,9 @@ def _with_invalid_reasons(played: Trajectory, invalid_reasons: dict[int, str]) -
     return replace(played, turns=tuple(turns))
 
 
-def _steps(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Range of weight versions that sampled the episode, by which verl drops stale episodes."""
-    lows = [v["min_global_steps"] for v in versions if v.get("min_global_steps") is not None]
-    highs = [v["max_global_steps"] for v in versions if v.get("max_global_steps") is not None]
-    return {"min_global_steps": min(lows, default=None), "max_global_steps": max(highs, default=None)}
+def _without_texts(played: Trajectory) -> Trajectory:
+    """The trajectory without the texts that only its prompts needed."""
+    return replace(played, turns=tuple(replace(turn, observation="", thought="", response="") for turn in played.turns))
 
 
 def _plain(section: Any) -> Any:

@@ -34,7 +34,8 @@ class EpisodeRecord:
     Attributes:
         trajectory: without tokens.
         turn_offsets: int32 (T+1,); turn t covers response positions ``turn_offsets[t]:turn_offsets[t+1]``, both
-            observation and completion.
+            observation and completion. With a windowed history every turn is a row (``rows.py``), and positions count
+            through the responses of all rows, which are completions alone.
         task: the task payload if the scheme reads it, else empty.
     """
 
@@ -44,19 +45,17 @@ class EpisodeRecord:
 
     @classmethod
     def of(cls, trajectory: Trajectory, task: Mapping[str, Any] | None = None) -> EpisodeRecord:
-        """The record of a finished episode; the first prompt is not part of verl's response.
+        """The record of a finished episode; the first prompt is not part of verl's response, nor any windowed one.
 
         Raises:
-            TrajectoryError: turns without tokens, or a windowed history (one prompt per turn).
+            TrajectoryError: turns without tokens.
         """
         tokens = trajectory.tokens
         if tokens is None or not trajectory.turns:
             if trajectory.turns:
                 raise TrajectoryError(f"trajectory {trajectory.trajectory_id!r} has turns but no tokens")
             return cls(replace(trajectory, tokens=None), np.zeros(1, np.int32), task or {})
-        if tokens.prompts:
-            raise TrajectoryError("verl's loop plays one row per episode: use an append-only history")
-        first = int(np.argmax(tokens.mask))
+        first = 0 if tokens.prompts else int(np.argmax(tokens.mask))
         offsets = np.maximum(tokens.turn_offsets - first, 0).astype(np.int32)
         return cls(replace(trajectory, tokens=None), offsets, task or {})
 

@@ -8,7 +8,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.adapters.releases import Releases
 from creditflow.train.adapters.verl.credit import NAME, CreditSettings, read_settings
 
-__all__ = ["VERL", "check_config", "credit_settings"]
+__all__ = ["VERL", "check_config", "check_windowed", "credit_settings"]
 
 VERL: Final = Releases("verl", "verl", "0.9.1", "0.9.2", "overrides one of verl's private methods")
 # policy losses whose gradient weights each token by its own advantage (shown by the contract tests); others average
@@ -54,3 +54,22 @@ def check_config(config: Any) -> None:
             raise ConfigError(
                 f"actor_rollout_ref.rollout.{name}={value} samples from less than the whole distribution that is trained"
             )
+
+
+def check_windowed(config: Any) -> None:
+    """Raise ConfigError unless verl takes a row per turn, as a windowed history needs.
+
+    Args:
+        config: verl's complete config.
+    """
+    if not config.trainer.get("use_v1", True):
+        raise ConfigError(
+            "a windowed history returns a row per turn, which verl's legacy trainer does not take "
+            "(AgentLoopWorker._agent_loop_postprocess reads one output): trainer.use_v1=true, or history: append"
+        )
+    distillation = config.get("distillation")
+    if distillation and distillation.get("enabled"):
+        raise ConfigError(
+            "verl's distillation scores only an episode's last row (AgentLoopWorkerTQ._agent_loop_postprocess): "
+            "distillation.enabled=false, or history: append"
+        )

@@ -15,7 +15,8 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.adapters.verl.credit import NAME, CreditedBatch, CreditSettings, check_averaging, credit_batch
-from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
+from creditflow.train.adapters.verl.record import FIELD
+from creditflow.train.adapters.verl.rows import decode_row
 from creditflow.train.adapters.verl.support import VERL, check_config, credit_settings
 from creditflow.wrappers.credit.base import Scheme
 
@@ -41,7 +42,7 @@ def assign_advantages(
     """Write ``advantages``, ``returns`` and the ``response_mask`` of the loss into a verl batch.
 
     Args:
-        data: with ``response_mask`` (B, T), and per row ``uid`` and our record.
+        data: with ``response_mask`` (B, T), and per row ``uid`` and what our agent loop wrote (``rows.py``).
         scheme: credit scheme.
         size: episodes per group.
         settings: how to treat incomplete groups.
@@ -53,11 +54,11 @@ def assign_advantages(
     mask = data.batch["response_mask"]
     padded = list(padding) or [False] * len(mask)
     texts = data.non_tensor_batch.get(FIELD, [None] * len(mask))
-    records = [None if pads else EpisodeRecord.decode(text) for pads, text in zip(padded, texts, strict=True)]
+    rows = [None if pads else decode_row(text) for pads, text in zip(padded, texts, strict=True)]
     scored = credit_batch(
         scheme,
         [str(uid) for uid in data.non_tensor_batch["uid"]],
-        records,
+        rows,
         mask.cpu().numpy(),
         size=size,
         incomplete=(settings or CreditSettings()).incomplete,
@@ -102,7 +103,8 @@ class CreditStep:
         )
         if settings.averaging == "scheme":
             for one in scored.credits:
-                check_averaging(one.aggregation, self.config.actor_rollout_ref.actor.loss_agg_mode)
+                mode = self.config.actor_rollout_ref.actor.loss_agg_mode
+                check_averaging(one.aggregation, mode, windowed=scored.windowed)
         metrics.update(_metrics(scored))
         # verl normalizes by the tokens of this second mask, which keeps tokens that its correction rejected
         data.batch["loss_mask"] = torch.where(accepted == 0, sampled, data.batch["response_mask"])
