@@ -1,1 +1,1 @@
-"""verl-agent and its forks: a drop-in for their advantage function."""
+"""verl-agent and its forks: an environment manager for its loop, and a drop-in for its advantage function."""

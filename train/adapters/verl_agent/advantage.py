@@ -30,7 +30,7 @@ from creditflow.train.adapters.verl_agent.rows import StepRows, anchor_key, numb
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.normalize import normalize
-from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.credit.outcome import OutcomeScheme, invalid_turns
 from creditflow.wrappers.credit.outcomes.grpo import GRPO
 from creditflow.wrappers.credit.outcomes.rloo import RLOO
 from creditflow.wrappers.credit.states.gigpo import GiGPO
@@ -38,7 +38,13 @@ from creditflow.wrappers.credit.states.graphgpo import GraphGPO
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.credit.states.rewardflow import RewardFlow
 
-__all__ = ["compute_advantages", "compute_gigpo_outcome_advantage", "compute_outcome_advantage"]
+__all__ = [
+    "check_rewards",
+    "compute_advantages",
+    "compute_gigpo_outcome_advantage",
+    "compute_outcome_advantage",
+    "over_tokens",
+]
 
 TOLERANCE = 1e-4  # relative, of the fork's float32 sums
 
@@ -134,8 +140,8 @@ def compute_outcome_advantage(
     stepped = rows.stepped()
     if success is None:
         _check_outcomes(np.concatenate([np.zeros(1), *(one.arrays.returns for one in stepped.groups)]), scheme)
-    _check_rewards(numbers(token_level_rewards).sum(-1), stepped.groups, stepped.group, stepped.turn, scheme)
-    return _over_tokens(stepped.spread(scheme.assign_batch(stepped.groups)), response_mask, token_level_rewards)
+    check_rewards(numbers(token_level_rewards).sum(-1), stepped.groups, stepped.group, stepped.turn, scheme)
+    return over_tokens(stepped.spread(scheme.assign_batch(stepped.groups)), response_mask, token_level_rewards)
 
 
 def compute_gigpo_outcome_advantage(
@@ -178,7 +184,7 @@ def compute_gigpo_outcome_advantage(
         numbers(token_level_rewards).sum(-1), groups, _count(groups), scale=scale, std_eps=epsilon, singleton="raw"
     )
     compared = normalize(numbers(step_rewards).reshape(-1), states, _count(states), scale=scale, std_eps=epsilon)
-    return _over_tokens(episode + step_advantage_w * compared, response_mask, token_level_rewards)
+    return over_tokens(episode + step_advantage_w * compared, response_mask, token_level_rewards)
 
 
 def _compares_trajectories(scheme: Scheme) -> bool:
@@ -238,7 +244,7 @@ def _reads_success(scheme: Scheme) -> bool:
     return not by_rewards or _outcome(scheme) == "success"
 
 
-def _check_rewards(
+def check_rewards(
     totals: NDArray[np.float64], groups: Any, group: NDArray[np.int64], turn: NDArray[np.int64], scheme: Scheme
 ) -> None:
     """Raise TrajectoryError unless rows sum to their episode's reward, less the penalty of an invalid step."""
@@ -247,7 +253,8 @@ def _check_rewards(
         here = np.flatnonzero(group == number)
         wanted = one.arrays.returns[one.arrays.trajectory][turn[here]]
         tolerance = TOLERANCE * np.maximum(1.0, np.abs(wanted))
-        penalties = np.where(one.arrays.valid[turn[here]], 0.0, penalty)
+        invalid = invalid_turns(one, scheme.invalid) if isinstance(scheme, OutcomeScheme) else ~one.arrays.valid
+        penalties = np.where(invalid[turn[here]], penalty, 0.0)
         wrong = here[np.abs(wanted - totals[here] - penalties) > tolerance]
         if len(wrong):
             i = int(wrong[0])
@@ -259,7 +266,7 @@ def _check_rewards(
             )
 
 
-def _over_tokens(values: NDArray[np.float64], response_mask: Any, like: Any) -> tuple[Any, Any]:
+def over_tokens(values: NDArray[np.float64], response_mask: Any, like: Any) -> tuple[Any, Any]:
     """(B, T): each row's advantage on its response tokens, float32, of the type of ``like``."""
     out = (values[:, None] * numbers(response_mask)).astype(np.float32)
     if hasattr(like, "new_tensor"):
