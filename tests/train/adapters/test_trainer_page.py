@@ -27,6 +27,16 @@ def test_files_that_the_page_names_exist() -> None:
         assert (ROOT / name).exists(), name
 
 
+def test_blocks_of_the_page_of_verl_agent_parse_and_files_that_it_names_exist() -> None:
+    text = (PAGE.parent / "VERL_AGENT.md").read_text(encoding="utf-8")
+    found = re.findall(r"^```python not-run\n(.*?)^```$", text, re.M | re.S)
+    assert len(found) == text.count("```python") == 2
+    for code in found:
+        ast.parse(code)
+    for name in re.findall(r"`((?:tests|train)/[\w./]+\.py)`", text):
+        assert (ROOT / name).exists(), name
+
+
 def test_blocks_that_need_no_extra_run(tmp_path: Path) -> None:
     assert run_blocks("core", tmp_path) == 2
 

@@ -41,9 +41,8 @@ def test_credit_in_the_loop_is_that_of_the_groups_our_engine_plays(env: str, sch
     assert manager.compute_advantage(data, adv_estimator="gigpo", gamma=0.95) is data
     stepped = recorded_steps(*(data.non_tensor_batch[name] for name in ("uid", "traj_uid", "anchor_obs")))
     assert sorted(stepped.groups, key=lambda one: one.group_id) == sorted(groups, key=lambda one: one.group_id)
-    wanted = credit.make(scheme, **({"invalid_penalty": 0.1} if penalty_of(manager.scheme) else {})).assign_batch(
-        groups
-    )
+    parameters: dict[str, Any] = {"invalid_penalty": 0.1} if penalty_of(manager.scheme) else {}
+    wanted = credit.make(scheme, **parameters).assign_batch(groups)
     mask = data.batch["response_mask"]
     for row, (_, episode, step) in enumerate(places):
         number = wanted[episode // SIZE].advantages[episode % SIZE][step]
