@@ -21,6 +21,7 @@ from creditflow.train.rollout.engine import NoGroupError
 from creditflow.train.run.failures import DivergedError
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Credit, Scheme
+from creditflow.wrappers.credit.outcomes.grpo import GRPO
 from creditflow.wrappers.records.group import Group
 
 Place = tuple[int, int]
@@ -83,6 +84,25 @@ def test_a_scheme_that_couples_groups_scores_them_as_one_process_does(scheme: Sc
             np.testing.assert_array_equal(given_.flat_advantages, whole[place].flat_advantages)
 
 
+class PlaceInTheBatch(GRPO):
+    """The credit of every turn is the number of its group in the batch."""
+
+    def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
+        return [Credit.of(group, outcome=np.full(len(group), float(i))) for i, group in enumerate(groups)]
+
+
+def test_the_batch_has_the_order_of_one_process() -> None:
+    owner = [1, 0, 0, 1, 0]
+
+    def scored(world: World) -> list[Credit]:
+        places = part_of(owner, world.rank)
+        return assign_credit(PlaceInTheBatch(), [GROUPS[place] for place in places], places, world)
+
+    for rank, found in enumerate(in_threads(2, scored)):
+        expected = [IN_ORDER.index(place) for place in part_of(owner, rank)]
+        assert [given_.outcome_advantages[0] for given_ in found] == expected
+
+
 class Silent(World):
     """A rank that must not be asked for anything."""
 
@@ -131,6 +151,10 @@ def test_an_evaluation_has_the_groups_of_all_ranks_in_the_order_of_its_tasks() -
     assert [engine.asked for engine in engines] == [
         [[GROUPS[place].task_id for place in part]] for part in (order[::2], order[1::2])
     ]
+    everything = in_threads(
+        2, lambda world: SharedEngine(Engine(), world).play(agent, tasks, seed=5, iteration=2, trial=1)
+    )
+    assert [[group.task_id for group in found] for found in everything] == [[task.task_id for task in tasks]] * 2
     alone = SharedEngine(Engine(missing), ALONE).play(agent, tasks, seed=5, iteration=2, trial=1)
     assert [group.trajectories[0].tokens is None for group in alone] == [False] * 3
 

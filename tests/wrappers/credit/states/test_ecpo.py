@@ -115,6 +115,16 @@ def test_the_outcome_part_is_that_of_grpo():
     )
 
 
+def test_a_penalty_in_the_score_makes_an_invalid_turn_the_worse_action():
+    played = group(walk("s x", "failed", invalid=[0]), walk("s y", "failed"))
+    scored = ecpo(invalid_penalty=0.1).assign(played)
+    # scores −.1 and 0, each its own action: z ±1, and the gate is tanh(2/4)
+    np.testing.assert_allclose(scored.diagnostics["action_advantage"], [-1.0, 1.0])
+    np.testing.assert_allclose(scored.diagnostics["step_advantage"], np.tanh(0.5) * np.array([-1.0, 1.0]))
+    apart = ecpo(invalid_penalty=0.1, penalty_at="advantage").assign(played)
+    assert apart.flat_advantages.tolist() == [-0.1, 0.0]
+
+
 def test_an_invalid_turn_is_an_action_of_its_own():
     # both malformed turns have the text "a", and are neither merged with the valid one nor with each other
     played = group(
