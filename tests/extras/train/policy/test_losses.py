@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.policy.losses import LossConfig, clipped_surrogate, kl_estimate, token_losses
+from creditflow.train.policy.losses import KLKind, LossConfig, clipped_surrogate, kl_estimate, token_losses
 
 
 def t(*values: float) -> torch.Tensor:
@@ -51,6 +51,41 @@ def test_importance_weights_are_truncated() -> None:
     old = t(0.0, 0.0)
     losses = token_losses(old, old, old, t(1.0, 1.0), config, sampler_logprob=t(math.log(0.8), math.log(0.1)))
     assert losses["loss"].tolist() == pytest.approx([-1.25, -2.0])
+
+
+def test_without_a_cap_the_samplers_log_probabilities_change_nothing() -> None:
+    config = LossConfig(importance_cap=0.0)
+    old, advantage = t(-1.0, -2.0), t(1.0, -0.5)
+    plain = token_losses(old, old, old, advantage, config)["loss"]
+    assert plain.tolist() == [-1.0, 0.5]
+    assert token_losses(old, old, old, advantage, config, sampler_logprob=t(-3.0, -0.1))["loss"].equal(plain)
+
+
+def test_ratios_of_any_size_give_finite_losses_and_gradients() -> None:
+    config = LossConfig(clip_low=0.2, clip_high=0.2, dual_clip=0.0, importance_cap=2.0)
+    logprob = t(1000.0, -1000.0, 1000.0, -1000.0).requires_grad_()
+    losses = token_losses(
+        logprob, t(0.0), t(0.0), t(1.0, 1.0, -1.0, -1.0), config, sampler_logprob=t(-1000.0, 0.0, 1000.0, -1000.0)
+    )["loss"]
+    # the ratio is at most e^20 and at least e^-20; the weights of truncated importance sampling are 2, 1, e^-20 and 2
+    expected = [-2 * 1.2, -math.exp(-20.0), math.exp(20.0) * math.exp(-20.0), 2 * 0.8]
+    assert losses.tolist() == pytest.approx(expected)
+    losses.sum().backward()
+    assert logprob.grad is not None
+    assert logprob.grad.tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "above", "below"),  # log π_ref − log π of 1000 and of −1000 counts as 10 and −10
+    [
+        ("k1", -10.0, 10.0),
+        ("k2", 50.0, 50.0),
+        ("k3", math.exp(10.0) - 11.0, math.exp(-10.0) + 9.0),
+        ("abs", 10.0, 10.0),
+    ],
+)
+def test_estimates_of_the_divergence_are_bounded(kind: KLKind, above: float, below: float) -> None:
+    assert kl_estimate(t(-1000.0, 0.0), t(0.0, -1000.0), kind).tolist() == pytest.approx([above, below])
 
 
 def test_entropy_and_kl_enter_with_their_weights() -> None:

@@ -81,6 +81,27 @@ def test_the_old_policy_is_needed_wherever_an_iteration_may_have_several_steps()
     assert not any(UpdateConfig(**settings).one_step for settings in several)
 
 
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.integers(1, 5), st.integers(0, 2**31))
+def test_a_number_of_minibatches_divides_the_trajectories_evenly(turns: list[int], count: int, seed: int) -> None:
+    rows = turn_rows(turns)
+    config = UpdateConfig(minibatches=count)
+    found = list(make_minibatches(rows, OldLogprobs(None), config, "token_mean", np.random.default_rng(seed)))
+    numbers = [[row.trajectory for row in one.rows] for one in found]
+    assert len(found) == min(count, len(turns))
+    assert sorted(x for one in numbers for x in set(one)) == list(range(len(turns)))  # each in one minibatch
+    assert sum(map(len, numbers)) == len(rows)
+    sizes = [len(set(one)) for one in numbers]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("settings", [{}, {"minibatch_size": 100}], ids=["by number", "by size"])
+def test_a_single_minibatch_has_the_rows_in_order_and_draws_nothing(settings: dict[str, Any]) -> None:
+    rows, rng = turn_rows([3, 1, 2]), np.random.default_rng(4)
+    [only] = make_minibatches(rows, OldLogprobs(None), UpdateConfig(**settings), "token_mean", rng)
+    assert only.rows == rows
+    assert rng.bit_generator.state == np.random.default_rng(4).bit_generator.state
+
+
 def test_number_and_size_exclude_each_other() -> None:
     with pytest.raises(ConfigError, match="not by both"):
         UpdateConfig(minibatches=2, minibatch_size=64)
