@@ -32,7 +32,6 @@ from creditflow.train.policy.samples import Row, make_rows
 from creditflow.train.policy.sft import demonstrations, describe_demonstrations, run_sft, sft_plan, sft_rows
 from creditflow.train.policy.update import update_policy
 from creditflow.train.rollout.evaluation import Evaluation, evaluate
-from creditflow.train.rollout.task_sampling import SampledGroups, sample_groups
 from creditflow.train.run import assemble
 from creditflow.train.run.annotators import run_annotators
 from creditflow.train.run.failures import DivergedError, memory_errors
@@ -46,6 +45,7 @@ from creditflow.train.run.folder import (
 )
 from creditflow.train.run.iteration_log import graph_sums, log_iteration, rollout_sums, stopwatch
 from creditflow.train.run.metrics_log import open_logger
+from creditflow.train.run.rollouts import Rollouts
 from creditflow.train.run.scheme import make_scheme
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
@@ -85,7 +85,6 @@ class Trainer:
         if world.shard:
             assemble.shard_policy(self.model)
         self.backend = assemble.make_backend(self.model, settings, world)
-        self.rollout_engine = assemble.make_rollout_engine(settings, self.scheme)
         self.eval_engine = assemble.make_eval_engine(settings)
         self.progress = Progress("sft", 0)
         self.optimizer = make_optimizer(self.model, settings.sft.optimizer)
@@ -96,6 +95,10 @@ class Trainer:
             self._load(checkpoint)
         else:
             self.tokenizer = init_shared_folder(self.folder, settings, self.tokenizer, world)
+        self.rollouts = Rollouts(
+            settings, self.scheme, self.model, self.tokenizer, self.tasks, self.backend, self.world
+        )
+        self._resumed = checkpoint
         self.logger = open_logger(self.folder, settings.log, self.progress, checkpoint, stream, world)
 
     def run(self) -> dict[str, Any]:
@@ -116,6 +119,7 @@ class Trainer:
             every, total = self.settings.evaluation.every, self.settings.update.iterations
             if self.progress.done == 0:
                 results["after_sft"] = self.evaluate_panel(self.settings.evaluation.panel, "valid", 0)
+            self.rollouts.begin(self.progress.done, self._resumed)
             for iteration in range(self.progress.done, total):
                 self._train_iteration(iteration)
                 self.progress = Progress("rl", iteration + 1)
@@ -134,6 +138,7 @@ class Trainer:
             log(f"stopped after {self.progress.folder}: {error}; the state before it was saved to {path}")
             raise
         finally:
+            self.rollouts.close()
             self.logger.close()
         return results
 
@@ -186,7 +191,7 @@ class Trainer:
         seconds: dict[str, float] = {}
         timed = stopwatch(seconds, self.backend.device)
         with timed("rollout"):
-            sampled = self._rollout(iteration)
+            sampled = self.rollouts.take(iteration)
             groups, report = sampled.groups, sampled.report
         if self.annotators:
             with timed("annotate"), memory_errors(update.batch_tokens):
@@ -212,25 +217,9 @@ class Trainer:
             logprobs = select_loss_tokens(logprobs, all_rows, rows)
             rows = renumbered(rows, trajectory_numbers(groups, sampled.places, world))
             losses = self._update(rows, logprobs, credits_, iteration)
-            self.backend.sync(f"rl-{iteration + 1:07d}")
-            losses |= overlong | self.backend.sync_numbers
+            losses |= overlong | self.rollouts.numbers | self.rollouts.update(iteration + 1)
         sums = rollout_sums(groups, credits_, report, sampled.discarded) | graph
         log_iteration(self.logger, iteration + 1, update.iterations, sums, losses, seconds, report.errors, world)
-
-    def _rollout(self, iteration: int) -> SampledGroups:
-        """Groups of trajectories sampled from the policy: those of this rank."""
-        rollout = self.settings.rollout
-        agent = assemble.make_policy_agent(
-            self.settings, self.backend, self.tokenizer,
-            temperature=rollout.temperature, top_p=rollout.top_p, top_k=rollout.top_k,
-            entropies=rollout.branching.entropy_tokens if rollout.branching.max_trajectories else 0,
-        )  # fmt: skip
-        sampled = sample_groups(
-            self.rollout_engine, agent, self.tasks, rollout,
-            seed=self.settings.seed, iteration=iteration, world=self.world,
-        )  # fmt: skip
-        self.backend.sleep()
-        return sampled
 
     def _update(
         self, rows: Sequence[Row], logprobs: OldLogprobs, credits_: Sequence[Credit], iteration: int
@@ -267,6 +256,7 @@ class Trainer:
             return None
         config = self.settings.evaluation
         start = time.perf_counter()
+        self.rollouts.prepare_evaluation()
         tasks = assemble.panel_tasks(self.settings.env, spec, config.limit if name == "valid" else 0)
         agent = partial(assemble.make_policy_agent, self.settings, self.backend, self.tokenizer)
         sampled = agent(temperature=config.temperature, top_p=config.top_p) if config.samples else None
@@ -285,7 +275,8 @@ class Trainer:
     def _save(self) -> None:
         save_checkpoint(
             self.checkpoints, self.progress, self._trained_modules(), self.optimizer,
-            keep=self.settings.checkpoint.keep, extra={"records": self.logger.records}, world=self.world,
+            keep=self.settings.checkpoint.keep, extra={"records": self.logger.records}, write=self.rollouts.save,
+            world=self.world,
         )  # fmt: skip
 
     def _trained_modules(self) -> Any:

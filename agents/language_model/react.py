@@ -9,13 +9,14 @@ samples: their number is in ``Trajectory.trial``, and a group never mixes them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Final, Literal
 
 import numpy as np
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
-from creditflow.agents.base import Decision, View
+from creditflow.agents.base import Decision, Question, View
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.records.trajectory import Trajectory
@@ -64,12 +65,18 @@ class ReactAgent:
 
     def act(self, views: Sequence[View]) -> list[Decision]:
         """Choose one action per view."""
-        kinds: set[Literal["search", "other"]] = {
-            "search" if view.env.env_name == "wikisearch" else "other" for view in views
-        }
+        kinds = {_kind(view) for view in views}
         if len(kinds) > 1:
             raise ConfigError("a batch must not mix search questions with other tasks: play them separately")
         return self._models[kinds.pop()].act(views) if kinds else []
+
+    @contextmanager
+    def questions(self) -> Iterator[Callable[[View], Question | Decision] | None]:
+        """A function that asks about one view, as that of ``LanguageModelAgent``."""
+        with ExitStack() as stack:
+            asked = ((kind, stack.enter_context(model.questions())) for kind, model in self._models.items())
+            asks = {kind: ask for kind, ask in asked if ask is not None}
+            yield (lambda view: asks[_kind(view)](view)) if len(asks) == len(self._models) else None
 
 
 class ReflexionAgent(ReactAgent):
@@ -119,6 +126,10 @@ class ReflexionAgent(ReactAgent):
             if reflection:
                 self._reflections.setdefault(one.task_id, []).append(reflection)
         return reflections
+
+
+def _kind(view: View) -> Literal["search", "other"]:
+    return "search" if view.env.env_name == "wikisearch" else "other"
 
 
 def _transcript(trajectory: Trajectory) -> str:

@@ -130,6 +130,7 @@ def run(args: argparse.Namespace) -> int:
 
     require_torch()
     from creditflow.agents.registry import make_agent
+    from creditflow.train.rollout.asynchronous import AsynchronousEngine
     from creditflow.train.rollout.engine import RolloutEngine
     from creditflow.train.rollout.evaluation import evaluate
     from creditflow.train.run.assemble import group_env_factory, panel_tasks
@@ -146,8 +147,10 @@ def run(args: argparse.Namespace) -> int:
     if args.exact:
         return _run_exactly(args, agent, env, tasks)
     groups: list[Group] = []
+    # a server answers its requests one by one: no episode waits for another one's answer
+    engine = AsynchronousEngine if "openai" in args.agent.split(":")[:2] else RolloutEngine
     result = evaluate(
-        RolloutEngine(group_env_factory(env, 1, texts=True)),
+        engine(group_env_factory(env, 1, texts=True)),
         _at(agent, 0.0, args.max_new_tokens),
         _at(agent, args.temperature, args.max_new_tokens) if args.samples else None,
         tasks,

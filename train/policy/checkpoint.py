@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -69,11 +69,13 @@ def save_checkpoint(
     *,
     keep: int = 0,
     extra: Mapping[str, Any] | None = None,
+    write: Callable[[Path], None] | None = None,
     world: World = ALONE,
 ) -> Path:
     """Write ``folder/<phase>-<number>`` completely or not at all, then delete all but the latest ``keep``.
 
-    The first rank writes it; all ranks take part where weights and moments are divided over them.
+    The first rank writes it; all ranks take part where weights and moments are divided over them. ``write`` adds files of
+    its own to the folder.
 
     Raises:
         DataError: it could not be written (a full disk); earlier checkpoints are untouched.
@@ -88,6 +90,8 @@ def save_checkpoint(
             save_file(moments, temporary / "optimiser.safetensors")
             state = {"format_version": CHECKPOINT_VERSION, **asdict(progress), **(extra or {})}
             (temporary / "state.json").write_text(json.dumps(state, indent=1), encoding="ascii")
+            if write is not None:
+                write(temporary)
     except (OSError, SafetensorError) as error:
         last = latest_checkpoint(folder)
         kept = f"the latest complete checkpoint is {last}" if last else "there is no earlier one"

@@ -30,7 +30,11 @@ MAX_KL_LOG_RATIO = 10.0
 
 
 class TokenLosses(dict[str, Any]):
-    """Tensors (N,) by name: ``loss`` to minimise; ``ratio``, ``clipped`` and, with KL in the loss, ``kl``."""
+    """Tensors (N,) by name.
+
+    ``loss`` to minimise, ``ratio`` and ``clipped``; with weights of importance sampling ``truncated``, with KL in the loss
+    ``kl``.
+    """
 
 
 def clipped_surrogate(log_ratio: Any, advantage: Any, config: LossConfig) -> tuple[Any, Any]:
@@ -116,10 +120,11 @@ def token_losses(
     if segment is not None:
         log_ratio = segment_log_ratio(log_ratio, segment)
     loss, clipped = clipped_surrogate(log_ratio, advantage, config)
-    if config.importance_cap and sampler_logprob is not None:
-        gap = (old_logprob - sampler_logprob).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-        loss = loss * gap.exp().clamp(max=config.importance_cap)
     out = TokenLosses(ratio=log_ratio.detach().exp(), clipped=clipped)
+    if config.importance_cap and sampler_logprob is not None:
+        importance = (old_logprob - sampler_logprob).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+        loss = loss * importance.clamp(max=config.importance_cap)
+        out["truncated"] = importance > config.importance_cap
     if config.kl_weight and config.kl_in == "loss" and reference_logprob is not None:
         kl = kl_estimate(logprob, reference_logprob, config.kl_kind)
         loss = loss + config.kl_weight * kl

@@ -66,7 +66,8 @@ def update_policy(
 
     Returns:
         Means over optimiser steps (nan without one): loss, clip_fraction, approx_kl (k3 of KL(old ‖ new), nats), entropy (nats),
-        grad_norm (before clipping); with KL in the loss kl_reference (nats); with a critic value_loss, value_clip_fraction,
+        grad_norm (before clipping); with truncated importance sampling importance_truncated, the fraction of tokens whose weight
+        was truncated; with KL in the loss kl_reference (nats); with a critic value_loss, value_clip_fraction,
         value_grad_norm. Maxima of the first step: first_step_ratio_deviation |ratio − 1|, sampler_mismatch_max (nats).
         Sums: steps, tokens. Rows without gradient do not count, but in the weights of the loss.
 
@@ -76,7 +77,8 @@ def update_policy(
     rows, logprobs = gather_rows(rows, logprobs, world)
     learner = _Learner(model, config, temperature, precision, truncation, critic, world)
     kl_in_loss = bool(config.loss.kl_weight) and config.loss.kl_in == "loss" and logprobs.reference is not None
-    summary = UpdateSummary(kl_in_loss=kl_in_loss, has_critic=critic is not None)
+    weighted = bool(config.loss.importance_cap) and config.old_logprobs == "trainer"
+    summary = UpdateSummary(kl_in_loss=kl_in_loss, has_critic=critic is not None, weighted=weighted)
     model.train()
     set_learning_rate(optimizer, lr)
     for _ in range(config.epochs):
@@ -219,6 +221,8 @@ class _Learner:
                 "first_step_ratio_deviation": float((losses["ratio"] - 1.0).abs().max()),
                 "sampler_mismatch_max": float((policy.logprob - sampler).abs().max()),
             }
+            if "truncated" in losses:
+                metrics["importance_truncated"] = float((weight * losses["truncated"]).sum())
             if "kl" in losses:
                 metrics["kl_reference"] = float((weight * losses["kl"]).sum())
             if value is not None:

@@ -35,8 +35,9 @@ class _Means:
 class UpdateSummary:
     """What ``update_policy`` returns, from the metrics of its optimiser steps."""
 
-    def __init__(self, *, kl_in_loss: bool, has_critic: bool) -> None:
-        self._policy = _Means((*POLICY_MEANS, "kl_reference") if kl_in_loss else POLICY_MEANS)
+    def __init__(self, *, kl_in_loss: bool, has_critic: bool, weighted: bool) -> None:
+        more = (("kl_reference", kl_in_loss), ("importance_truncated", weighted))
+        self._policy = _Means((*POLICY_MEANS, *(name for name, present in more if present)))
         self._critic = _Means(CRITIC_MEANS if has_critic else ())
         self._first_step = dict.fromkeys(FIRST_STEP_MAXIMA, 0.0)
         self._tokens = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,11 +45,12 @@ def sample_groups(
     seed: int,
     iteration: int,
     world: World = ALONE,
+    on_turn: Callable[[int, int], None] | None = None,
 ) -> SampledGroups:
     """Play the groups of an iteration; with dynamic sampling, drop dead groups and sample others instead.
 
     There are at most ``rollout.attempts`` attempts; the last one keeps dead groups too. All ranks draw the same tasks, and
-    each plays its part of them.
+    each plays its part of them. ``on_turn`` is called after every turn, as in ``RolloutEngine.play``.
 
     Raises:
         NoGroupError: no group of an attempt could start in any rank.
@@ -65,7 +66,9 @@ def sample_groups(
             order = rng.permutation(len(tasks))[: wanted - len(chosen)]
             chosen += [tasks[i] for i in order.tolist()]
         distinct = _distinct(chosen)
-        played = _play(engine, agent, distinct, world, seed=seed, iteration=number, report=sampled.report)
+        played = _play(
+            engine, agent, distinct, world, seed=seed, iteration=number, report=sampled.report, on_turn=on_turn
+        )
         kept = credit.filter_groups(played, keep_all=attempt == attempts - 1)
         index_of = {task.task_id: i for i, task in enumerate(distinct)}
         sampled.discarded += len(played) - len(kept)

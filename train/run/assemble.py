@@ -27,8 +27,9 @@ from creditflow.train.policy.network.adapter import add_adapter
 from creditflow.train.policy.network.device import pick_device
 from creditflow.train.policy.network.recomputation import recompute_activations
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import Budget, RolloutEngine
-from creditflow.train.settings.schema import EnvConfig, TaskConfig, TrainConfig
+from creditflow.train.settings.schema import EnvConfig, RolloutConfig, TaskConfig, TrainConfig
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.group_env import GroupEnv
 
@@ -38,6 +39,7 @@ __all__ = [
     "make_backend",
     "make_critic",
     "make_eval_engine",
+    "make_lagging_samplers",
     "make_policy",
     "make_policy_agent",
     "make_rollout_engine",
@@ -216,16 +218,42 @@ def make_backend(model: Any, settings: TrainConfig, world: World = ALONE) -> Tra
         from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
 
         name = str(next(model.parameters()).dtype).removeprefix("torch.") if rollout.dtype == "same" else rollout.dtype
-        return VllmTrainedBackend(model, dtype=name, config=generation.vllm, seed=settings.seed)
-    dtype = None if rollout.dtype == "same" else getattr(torch, rollout.dtype)
+        return VllmTrainedBackend(
+            model, dtype=name, config=generation.vllm, seed=settings.seed, asynchronous=rollout.asynchronous
+        )
     sampler = plain_copy(model).requires_grad_(False) if world.shard else None
+    return _transformers_sampler(model, rollout, sampler)
+
+
+def make_lagging_samplers(
+    model: Any, settings: TrainConfig, backend: TrainedBackend, world: World = ALONE
+) -> list[TrainedBackend]:
+    """The samplers of training rollouts: ``backend``, or, if they are sampled ahead, k with weights of their own.
+
+    Raises:
+        ConfigError: rollouts ahead of the update in several ranks.
+    """
+    rollout = settings.rollout
+    if rollout.max_staleness and not world.alone:
+        raise ConfigError(
+            "rollout.max_staleness samples ahead of the update in one process; under torchrun set rollout.max_staleness=0"
+        )
+    if not rollout.max_staleness or settings.generation.backend == "vllm":
+        return [backend]  # vLLM's engine has weights of its own
+    copies = (plain_copy(model).requires_grad_(False) for _ in range(rollout.max_staleness))
+    return [_transformers_sampler(model, rollout, copied) for copied in copies]
+
+
+def _transformers_sampler(model: Any, rollout: RolloutConfig, sampler: Any) -> TransformersBackend:
+    dtype = None if rollout.dtype == "same" else getattr(torch, rollout.dtype)
     return TransformersBackend(model, dtype=dtype, cache=rollout.cache, compile=rollout.compile, sampler=sampler)
 
 
 def make_rollout_engine(settings: TrainConfig, scheme: Scheme) -> RolloutEngine:
     """The engine that plays training groups."""
     texts = needs_texts(settings, scheme)
-    return RolloutEngine(
+    return _engine(
+        settings,
         group_env_factory(settings.env, settings.rollout.group_size, texts=texts),
         Budget(settings.rollout.max_turns, settings.rollout.max_tokens),
         branching=settings.rollout.branching,
@@ -233,9 +261,16 @@ def make_rollout_engine(settings: TrainConfig, scheme: Scheme) -> RolloutEngine:
     )
 
 
+def _engine(settings: TrainConfig, *arguments: Any, **options: Any) -> RolloutEngine:
+    """An engine in lock step, or without it."""
+    if settings.rollout.asynchronous:
+        return AsynchronousEngine(*arguments, threads=settings.rollout.env_threads, **options)
+    return RolloutEngine(*arguments, **options)
+
+
 def make_eval_engine(settings: TrainConfig) -> RolloutEngine:
     """The engine that plays evaluation episodes, one per group."""
-    return RolloutEngine(group_env_factory(settings.env, 1, texts=settings.prompting.history == "window"))
+    return _engine(settings, group_env_factory(settings.env, 1, texts=settings.prompting.history == "window"))
 
 
 def make_policy_agent(

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError
-from creditflow.train.rollout.branching import BranchConfig
 from creditflow.train.settings.bounds import require_at_least
 from creditflow.train.settings.credit import CreditConfig, OverlongConfig
 from creditflow.train.settings.distributed import DistributedConfig
 from creditflow.train.settings.model import ModelConfig
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.train.settings.reading import load_mapping, read_dataclass
+from creditflow.train.settings.rollout import GenerationConfig, RolloutConfig, check_staleness
 from creditflow.train.settings.update import CriticConfig, SftConfig, UpdateConfig
 
 __all__ = [
@@ -64,71 +63,6 @@ class TaskConfig:
 
     def __post_init__(self) -> None:
         require_at_least(self, 0, "count")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RolloutConfig:
-    """Sampling of training episodes.
-
-    Attributes:
-        tasks: groups per iteration.
-        group_size: episodes per group.
-        temperature: sampling temperature.
-        top_p, top_k: truncation of the distribution (1 and 0: none); the update then renormalises every policy over the
-            tokens that were kept, see ``policy/nucleus.py``.
-        max_new_tokens: longest completion in tokens.
-        max_turns, max_tokens: budgets per episode (0: only those of the environment).
-        dynamic_sampling: drop groups whose outcomes are all equal and sample others instead.
-        attempts: largest number of sampling rounds per iteration; the groups of the last are always kept.
-        dtype: dtype of the sampling copy ("same": that of the trained weights; transformers then samples from them directly).
-        cache: "dynamic", or "static" (fixed shapes, for GPUs).
-        compile: compile the one-token step (static cache only).
-        branching: branch episodes where the policy's entropy is high.
-    """
-
-    tasks: int = 16
-    group_size: int = 8
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    max_new_tokens: int = 256
-    max_turns: int = 0
-    max_tokens: int = 0
-    dynamic_sampling: bool = False
-    attempts: int = 4
-    dtype: Literal["same", "float32", "bfloat16"] = "same"
-    cache: Literal["dynamic", "static"] = "dynamic"
-    compile: bool = False
-    branching: BranchConfig = field(default_factory=BranchConfig)
-
-    def __post_init__(self) -> None:
-        if 0 < self.branching.max_trajectories <= self.group_size:
-            raise ConfigError(
-                f"branching.max_trajectories counts a group's {self.group_size} episodes too: {self.branching.max_trajectories} leaves no room"
-            )
-        if min(self.tasks, self.group_size, self.attempts) < 1:
-            raise ConfigError(
-                "rollout.tasks, rollout.group_size and rollout.attempts must be at least 1, got "
-                f"{self.tasks}, {self.group_size} and {self.attempts}"
-            )
-        require_at_least(self, 0, "max_turns", "max_tokens")
-        if not self.temperature > 0.0:
-            raise ConfigError(f"temperature must be positive: a policy is trained by sampling; got {self.temperature}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class GenerationConfig:
-    """The sampler of episodes, in training and in evaluation.
-
-    Attributes:
-        backend: "transformers" samples from the trained weights themselves (or a copy of another dtype); "vllm" is a
-            separate engine, whose weights are replaced and checked after every update. Its samples depend on batch
-            composition and caching, so only "transformers" repeats a run bit by bit.
-        vllm: settings of that engine.
-    """
-
-    backend: Literal["transformers", "vllm"] = "transformers"
-    vllm: VllmConfig = field(default_factory=VllmConfig)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +149,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         rollout = self.rollout
         require_at_least(self, 0, "seed", "threads")
+        check_staleness(rollout, self.generation, self.update)
         self.sampling.check_context(self.prompting.max_context)
         if self.generation.backend == "vllm" and (rollout.cache != "dynamic" or rollout.compile):
             raise ConfigError("rollout.cache and rollout.compile are for generation.backend: transformers, not vllm")

@@ -12,7 +12,8 @@ import copy
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,14 @@ import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling, WeightPushError
+from creditflow.agents.backends.base import (
+    Completion,
+    GenerationError,
+    GenerationRequest,
+    Sampling,
+    Submit,
+    WeightPushError,
+)
 from creditflow.agents.backends.engine import Engine, ProbeResult
 from creditflow.agents.backends.vllm.backend import VllmBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
@@ -45,6 +53,7 @@ class VllmTrainedBackend:
         dtype: type that the sampler computes in ("float32", "bfloat16").
         config: engine settings.
         seed: seed of the engine.
+        asynchronous: open the engine in a process of its own, which answers requests one by one.
         make_engine: replaces the engine, in tests; takes the folder with the model's configuration.
 
     Attributes:
@@ -66,6 +75,7 @@ class VllmTrainedBackend:
         dtype: str,
         config: VllmConfig | None = None,
         seed: int = 0,
+        asynchronous: bool = False,
         make_engine: Callable[[str], Engine] | None = None,
     ) -> None:
         config = config or VllmConfig()
@@ -73,7 +83,7 @@ class VllmTrainedBackend:
         self.sync_numbers: dict[str, float] = {}
         with push_folder(model) as folder:
             _write_config(model, folder)
-            self.engine = (make_engine or _engine_maker(dtype, config, seed))(str(folder))
+            self.engine = (make_engine or _engine_maker(dtype, config, seed, asynchronous))(str(folder))
         self._sampler, self.context, self.version = VllmBackend(self.engine), self.engine.context, "0"
         self._tolerance = config.tolerance or (FLOAT32_TOLERANCE if self.engine.exact else COARSE_TOLERANCE)
         self._probe = _probe_ids(self.engine, model.config.vocab_size)
@@ -87,11 +97,25 @@ class VllmTrainedBackend:
         Raises:
             GenerationError: called before the first ``sync``, or while asleep.
         """
+        self._check_ready()
+        return self._sampler.generate(requests, sampling, end_ids)
+
+    @contextmanager
+    def answering(self, sampling: Sampling, end_ids: frozenset[int]) -> Iterator[Submit | None]:
+        """A function that starts one request; see ``VllmBackend``.
+
+        Raises:
+            GenerationError: as ``generate``.
+        """
+        self._check_ready()
+        with self._sampler.answering(sampling, end_ids) as submit:
+            yield submit
+
+    def _check_ready(self) -> None:
         if self._state != "ready":
             raise GenerationError(
                 f"the sampler is {self._state}: call sync() first, which pushes the trained model's weights"
             )
-        return self._sampler.generate(requests, sampling, end_ids)
 
     def sleep(self) -> None:
         """Free the GPU memory of weights and cache, if the engine can; the next ``sync`` wakes it."""
@@ -140,14 +164,16 @@ class VllmTrainedBackend:
         self._state = "ready"
 
 
-def _engine_maker(dtype: str, config: VllmConfig, seed: int) -> Callable[[str], Engine]:
+def _engine_maker(dtype: str, config: VllmConfig, seed: int, asynchronous: bool) -> Callable[[str], Engine]:
     """A function that opens the engine; checks first that vLLM is installed, before anything is written."""
     vllm_release()
 
     def make(folder: str) -> Engine:
+        from creditflow.agents.backends.vllm.async_engine import VllmAsyncEngine
         from creditflow.agents.backends.vllm.engine import VllmEngine
 
-        return VllmEngine(folder, dtype=dtype, config=config, seed=seed, empty=True)
+        kind = VllmAsyncEngine if asynchronous else VllmEngine
+        return kind(folder, dtype=dtype, config=config, seed=seed, empty=True)
 
     return make
 

@@ -36,14 +36,14 @@ def train_with(fault: Fault, config: dict[str, Any], *overrides: str, shard: boo
 
     def work(world: World) -> None:
         run = trainer(config, *overrides, world=world)
-        real = run._rollout
+        real = run.rollouts.take
 
         def rollout(iteration: int) -> Any:
             if world.rank == 1 and iteration == 1:
                 fault(run)
             return real(iteration)
 
-        with patch.object(run, "_rollout", rollout):
+        with patch.object(run.rollouts, "take", rollout):
             run.run()
 
     return in_ranks(2, work, shard=shard)
@@ -144,7 +144,7 @@ def test_groups_that_cannot_start_in_one_rank_leave_those_of_the_other(config: d
 
             monkeypatched(SokobanEnv, reset=failing)
         run.backend.sync("0")
-        sampled = run._rollout(0)
+        sampled = run.rollouts.take(0)
         return [len(sampled.groups), sampled.report.groups_failed_to_start]
 
     assert values(in_ranks(2, work)) == [[1, 0], [0, 1]]

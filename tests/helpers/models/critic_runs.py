@@ -29,10 +29,10 @@ def weights(run: Trainer) -> dict[str, torch.Tensor]:
 
 def played(run: Trainer) -> list[Group]:
     """Rollouts of the run's policy, with its critic's values."""
-    from creditflow.train.run.assemble import make_policy_agent
+    from creditflow.train.run.assemble import make_policy_agent, make_rollout_engine
 
     agent = make_policy_agent(run.settings, run.backend, run.tokenizer, temperature=1.0)
-    groups = run.rollout_engine.play(agent, run.tasks[:2], seed=5)
+    groups = make_rollout_engine(run.settings, run.scheme).play(agent, run.tasks[:2], seed=5)
     for annotator in run.annotators:
         groups = annotate(groups, annotator)
     return groups

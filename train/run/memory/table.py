@@ -106,7 +106,8 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
     types = NumberBytes(base, base, product, converted)
     weights = sizes.parameters * base + (adapter * BYTES["float32"] if lora.rank else 0)
     sampled = base if rollout.dtype == "same" else BYTES[rollout.dtype]
-    own_weights = sampled != base or layout.sharded or settings.generation.backend == "vllm"
+    vllm = settings.generation.backend == "vllm"  # which takes a fraction of the GPU that its settings name
+    copies = int(sampled != base or layout.sharded or vllm) + (0 if vllm else rollout.max_staleness)
     critic = 0
     if settings.critic.kind == "separate":
         of_critic = sizes.adapter(lora.rank, lora.target_modules) if lora.rank else sizes.decoder
@@ -116,7 +117,6 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
         -max(rollout.tasks * rollout.group_size, rollout.tasks * rollout.branching.max_trajectories) // layout.gpus
     )
     per_token = 2 * sizes.layers * sizes.kv_heads * sizes.head_dim * sampled
-    vllm = settings.generation.backend == "vllm"  # which takes a fraction of the GPU that its settings name
     truncated = settings.truncation is not None
     tokens = max(settings.update.batch_tokens, context)
     sampler_bytes = NumberBytes(sampled, sampled, sampled, 4 if lora.rank and sampled < 4 else 0)
@@ -126,7 +126,7 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
         moments=trained * 8 // parts,
         reference=weights // parts if settings.update.loss.kl_weight and not lora.rank else 0,
         critic=critic // parts,
-        sampler=sizes.parameters * sampled + adapter * sampled if own_weights else 0,
+        sampler=copies * (sizes.parameters + adapter) * sampled,
         casts=2 * sizes.parameters if cast and base > BYTES["bfloat16"] else 0,
         checkpointed=update_bytes(sizes, types, tokens, checkpointing=True),
         stored=update_bytes(sizes, types, tokens, checkpointing=False),

@@ -157,7 +157,7 @@ def test_the_reference_is_the_base_without_a_second_copy(trainer_of: Make, data:
     assert records[-1]["kl_reference"] > 1e-4
     assert next(run.reference.parameters()) is next(run.model.parameters())
     plain, _ = open_pretrained(str(base), device="cpu")
-    groups = run._rollout(0).groups
+    groups = run.rollouts.take(0).groups
     from creditflow.train.policy.samples import make_rows
 
     rows = make_rows(groups, run.scheme.assign_batch(groups))

@@ -1,0 +1,190 @@
+"""vLLM's asynchronous engine in a process of its own: every request is answered as soon as its completion is there.
+
+Requests join the running batch between two decoding steps, so a short completion does not wait for a long one. The engine
+process samples while this process updates the policy. An event loop in a thread speaks to it; everything here may be
+called from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Coroutine, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling, Submit
+from creditflow.agents.backends.engine import ProbeResult, UniquePrompt
+from creditflow.agents.backends.vllm.config import VllmConfig
+from creditflow.agents.backends.vllm.parts import (
+    CPU_BLOCK,
+    completion_of,
+    completion_parameters,
+    engine_options,
+    probe_parameters,
+    probe_result,
+    starting,
+)
+from creditflow.agents.backends.vllm.release import vllm_release
+
+__all__ = ["VllmAsyncEngine"]
+
+
+class VllmAsyncEngine:
+    """One ``AsyncLLM``.
+
+    Completions depend on when requests arrive: the engine has one random stream, seeded when it starts.
+
+    Args:
+        folder, dtype, config, seed, empty: see ``VllmEngine``.
+
+    Attributes:
+        release, context, block_size, exact: see ``VllmEngine``.
+
+    Raises:
+        MissingExtraError, ConfigError, GenerationError: as ``VllmEngine``.
+    """
+
+    def __init__(
+        self, folder: str, *, dtype: str, config: VllmConfig | None = None, seed: int = 0, empty: bool = False
+    ) -> None:
+        self.release = vllm_release()
+        config = config or VllmConfig()
+        self.exact = dtype == "float32"
+        options = engine_options(folder, dtype, config, seed, empty=empty, on_cpu=self.release.cpu)
+        self._loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=self._loop.run_forever, name="creditflow-vllm", daemon=True)
+        thread.start()
+        try:
+            # a fork would copy this process's threads and locks
+            with starting(self.release, VLLM_WORKER_MULTIPROCESSING_METHOD="spawn"):
+                self._llm = self._wait(_open(options))
+        except BaseException:
+            _stop_loop(self._loop, thread)
+            raise
+        self.close = weakref.finalize(
+            self, _shut_down, self._llm, self._loop, thread
+        )  # also when the interpreter exits
+        self.context = int(self._llm.model_config.max_model_len)
+        # the engine's own choice is not told to this process; the probe is then a little shorter or longer
+        self.block_size = int(self._llm.vllm_config.cache_config.block_size or CPU_BLOCK)
+        self._sleeps = bool(options["enable_sleep_mode"])
+        self._broken: BaseException | None = None
+        self._ids = count()
+
+    @contextmanager
+    def answering(self, sampling: Sampling, end_ids: frozenset[int]) -> Iterator[Submit]:
+        """A function that starts a request and returns at once; at the end of the block running requests are aborted."""
+        parameters = completion_parameters(sampling, end_ids)
+        running: set[Future[Completion]] = set()
+
+        async def complete(ids: NDArray[np.int32]) -> Completion:
+            output = await self._generate(ids, n=1, **parameters)
+            return completion_of(output.outputs[0])
+
+        def submit(request: GenerationRequest) -> Future[Completion]:
+            future = asyncio.run_coroutine_threadsafe(complete(request.ids), self._loop)
+            running.add(future)
+            future.add_done_callback(running.discard)
+            return future
+
+        try:
+            yield submit
+        finally:
+            for future in list(running):
+                future.cancel()
+
+    def complete(
+        self, prompts: Sequence[UniquePrompt], sampling: Sampling, end_ids: frozenset[int], seed: int
+    ) -> list[list[Completion]]:
+        """Generate the completions of every prompt; the seed is not used.
+
+        Raises:
+            GenerationError: the engine failed.
+        """
+        del seed  # see the class
+        parameters = completion_parameters(sampling, end_ids)
+
+        async def all_of_them() -> list[Any]:
+            calls = (self._generate(one.ids, n=len(one.places), **parameters) for one in prompts)
+            return list(await asyncio.gather(*calls))
+
+        return [[completion_of(one) for one in output.outputs] for output in self._wait(all_of_them())]
+
+    def probe(self, ids: NDArray[np.int32], tokens: int) -> ProbeResult:
+        """Continue a fixed prompt on the same path as completions, cached blocks included."""
+        return probe_result(self._wait(self._generate(ids, **probe_parameters(tokens))))
+
+    def load(self, folder: str) -> int:
+        """Load the weights in a folder; returns how many tensors every worker read, the minimum if they differ."""
+        return min(int(read) for read in self._wait(self._call("collective_rpc", "creditflow_load", args=(folder,))))
+
+    def reset_prefix_cache(self) -> bool:
+        """Empty the prefix cache; returns whether it was emptied."""
+        return bool(self._wait(self._call("reset_prefix_cache")))
+
+    def sleep(self) -> None:
+        """Drop weights and cache (weights are pushed again); does nothing if the engine cannot sleep."""
+        if self._sleeps:
+            self._wait(self._call("sleep", level=2))
+
+    def wake(self, part: Literal["weights", "kv_cache"]) -> None:
+        """Allocate the memory of a part again."""
+        if self._sleeps:
+            self._wait(self._call("wake_up", tags=[part]))
+
+    def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
+        with self._failing(name):
+            return await getattr(self._llm, name)(*arguments, **options)
+
+    async def _generate(self, ids: NDArray[np.int32], **parameters: Any) -> Any:
+        """vLLM's output for one prompt, once it is finished."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        final = SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **parameters)
+        prompt = {"prompt_token_ids": ids.tolist()}
+        with self._failing("generate"):
+            [output] = [one async for one in self._llm.generate(prompt, final, str(next(self._ids)))]
+        return output
+
+    @contextmanager
+    def _failing(self, name: str) -> Iterator[None]:
+        """Name the reason of a failure; after one the engine counts as dead, and no later call waits for it."""
+        if self._broken is not None:
+            raise GenerationError(f"vLLM's engine failed in an earlier call: {self._broken}") from self._broken
+        try:
+            yield
+        except Exception as error:
+            self._broken = error
+            raise GenerationError(f"vLLM's engine failed in {name}: {type(error).__name__}: {error}") from error
+
+
+async def _open(options: dict[str, Any]) -> Any:
+    """The engine; opened inside the event loop, which its tasks then belong to."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    return AsyncLLM.from_engine_args(AsyncEngineArgs(**options, disable_log_stats=True))
+
+
+def _shut_down(llm: Any, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """End the engine's process and the event loop."""
+    llm.shutdown()
+    _stop_loop(loop, thread)
+
+
+def _stop_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

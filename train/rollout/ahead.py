@@ -1,0 +1,118 @@
+"""Rollouts ahead of the update: while the policy is updated, the groups of later iterations are sampled.
+
+The schedule does not depend on the clock. The groups of iteration i are sampled by the weights after max(0, i − k)
+iterations, k being the lag: they start when those weights are ready, and are all sampled by them. So a run with lag is as
+repeatable as one without, and is k iterations behind from iteration k on. Published systems instead let a sampler take new
+weights in the middle of an episode, whenever they arrive; the update needs nothing for that but the sampler's
+log-probabilities, but no such run can be repeated.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from creditflow.train.rollout.task_sampling import SampledGroups
+
+__all__ = ["AheadGroups", "RolloutsAhead"]
+
+OnTurn = Callable[[int, int], None]
+
+
+class _ClosedError(Exception):
+    """The run has ended, so nobody needs these rollouts."""
+
+
+@dataclass(frozen=True, slots=True)
+class AheadGroups:
+    """The groups of an iteration that were sampled ahead.
+
+    Attributes:
+        sampled: the groups.
+        version: the number of iterations that the weights which sampled them had been trained for.
+        seconds: time that sampling took.
+    """
+
+    sampled: SampledGroups
+    version: int
+    seconds: float
+
+
+class RolloutsAhead:
+    """Samples the groups of later iterations in one background thread, in the order of iterations.
+
+    There are k slots, each with weights of its own: slot i mod k holds those that sample iteration i.
+
+    Args:
+        lag: k ≥ 1.
+        total: number of iterations of the run.
+        refresh: gives the sampler of a slot the present weights; called in the caller's thread while the slot is idle.
+        sample: samples the groups of an iteration (second argument) with the sampler of a slot (first); its last argument
+            is to be called after every turn, and raises once the run has ended.
+    """
+
+    def __init__(
+        self,
+        lag: int,
+        total: int,
+        *,
+        refresh: Callable[[int], None],
+        sample: Callable[[int, int, OnTurn], SampledGroups],
+    ) -> None:
+        self.lag, self.total = lag, total
+        self._refresh, self._sample = refresh, sample
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="creditflow-rollout")
+        self._pending: dict[int, Future[AheadGroups]] = {}
+        self._closing = threading.Event()
+
+    def begin(self, done: int, kept: Mapping[int, AheadGroups]) -> None:
+        """Start with what a checkpoint kept, or, at the beginning of a run, with the present weights.
+
+        Args:
+            done: number of finished iterations.
+            kept: groups of the next iterations.
+        """
+        for iteration in range(done, min(done + self.lag, self.total)):
+            if iteration in kept:
+                self._pending[iteration] = Future()
+                self._pending[iteration].set_result(kept[iteration])
+            else:
+                self._start(iteration, done)
+
+    def take(self, iteration: int) -> AheadGroups:
+        """Wait for the groups of an iteration; then start those of iteration + k with the present weights.
+
+        Raises:
+            Exception: what their sampling raised.
+        """
+        groups = self._pending[iteration].result()
+        del self._pending[iteration]
+        if iteration + self.lag < self.total:
+            self._start(iteration + self.lag, iteration)
+        return groups
+
+    def settle(self) -> dict[int, AheadGroups]:
+        """Wait until nothing is being sampled; returns the groups of later iterations."""
+        return {iteration: groups.result() for iteration, groups in self._pending.items()}
+
+    def close(self) -> None:
+        """End what is being sampled after its present turn, and the thread."""
+        self._closing.set()
+        self._pool.shutdown(cancel_futures=True)
+
+    def _start(self, iteration: int, version: int) -> None:
+        slot = iteration % self.lag
+        self._refresh(slot)
+        self._pending[iteration] = self._pool.submit(self._run, slot, iteration, version)
+
+    def _run(self, slot: int, iteration: int, version: int) -> AheadGroups:
+        began = time.perf_counter()
+        sampled = self._sample(slot, iteration, self._check)
+        return AheadGroups(sampled, version, time.perf_counter() - began)
+
+    def _check(self, _running: int, _episodes: int) -> None:
+        if self._closing.is_set():
+            raise _ClosedError

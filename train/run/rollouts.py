@@ -1,0 +1,128 @@
+"""The rollouts of a training run: sampled when an iteration asks for them, or ahead of the update."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from creditflow.agents.backends.base import TrainedBackend
+from creditflow.envs.tasks import Task
+from creditflow.train.distributed.world import ALONE, World
+from creditflow.train.policy.checkpoint import Progress
+from creditflow.train.rollout.ahead import OnTurn, RolloutsAhead
+from creditflow.train.rollout.task_sampling import SampledGroups, sample_groups
+from creditflow.train.run import assemble
+from creditflow.train.run.kept import read_ahead, write_ahead
+from creditflow.train.settings.schema import TrainConfig
+from creditflow.wrappers.credit.base import Scheme
+
+__all__ = ["Rollouts"]
+
+
+class Rollouts:
+    """Samples the groups of every iteration.
+
+    Args:
+        settings: of the run.
+        scheme: the credit scheme, which decides what is recorded.
+        model: the policy.
+        tokenizer: the policy's.
+        tasks: tasks to sample from.
+        backend: the run's sampler, which evaluations use too.
+        world: the ranks.
+
+    Attributes:
+        numbers: metrics of the last ``take``; with rollouts ahead ``staleness``, the number of iterations by which the
+            sampling weights were behind (equal for all its episodes), and ``sampling_seconds``.
+
+    Raises:
+        ConfigError: rollouts ahead of the update in several ranks.
+    """
+
+    def __init__(
+        self,
+        settings: TrainConfig,
+        scheme: Scheme,
+        model: Any,
+        tokenizer: Any,
+        tasks: Sequence[Task],
+        backend: TrainedBackend,
+        world: World = ALONE,
+    ) -> None:
+        self._settings, self._tokenizer, self._tasks, self._world = settings, tokenizer, tasks, world
+        self._backend, self._engine = backend, assemble.make_rollout_engine(settings, scheme)
+        self._samplers = assemble.make_lagging_samplers(model, settings, backend, world)
+        self._ahead: RolloutsAhead | None = None
+        self._done = 0
+        self.numbers: dict[str, float] = {}
+
+    def begin(self, done: int, checkpoint: Path | None) -> None:
+        """Start sampling ahead, if the run does.
+
+        Args:
+            done: number of finished iterations.
+            checkpoint: the checkpoint of the run that is resumed; None at the beginning of RL.
+
+        Raises:
+            DataError: the checkpoint lacks the rollouts of the next iterations.
+        """
+        self._done = done
+        lag, total = self._settings.rollout.max_staleness, self._settings.update.iterations
+        if not lag:
+            return
+        self._ahead = RolloutsAhead(lag, total, refresh=self._refresh, sample=self._sample)
+        ahead = max(0, min(lag, total - done))
+        kept = read_ahead(checkpoint, done, ahead) if checkpoint is not None and done and ahead else {}
+        self._ahead.begin(done, kept)
+
+    def take(self, iteration: int) -> SampledGroups:
+        """The groups of an iteration: those of this rank."""
+        self._done = iteration
+        if self._ahead is None:
+            sampled = self._sample(0, iteration, None)
+            self._backend.sleep()
+            return sampled
+        groups = self._ahead.take(iteration)
+        self.numbers = {"staleness": float(iteration - groups.version), "sampling_seconds": groups.seconds}
+        self.numbers |= self._samplers[iteration % len(self._samplers)].sync_numbers
+        return groups.sampled
+
+    def update(self, done: int) -> dict[str, float]:
+        """After an update: the sampler takes the new weights, at once or when it needs them; returns its metrics."""
+        self._done = done
+        if self._ahead is None:
+            self._backend.sync(Progress("rl", done).folder)
+            return self._backend.sync_numbers
+        return {}
+
+    def prepare_evaluation(self) -> None:
+        """Wait until nothing is being sampled ahead, and give the run's sampler the present weights."""
+        if self._ahead is not None:
+            self._ahead.settle()
+            self._backend.sync(Progress("rl", self._done).folder)
+
+    def save(self, checkpoint: Path) -> None:
+        """Write the groups of later iterations, once they are all there, into the folder of a checkpoint."""
+        if self._ahead is not None:
+            write_ahead(checkpoint, self._ahead.settle())
+
+    def close(self) -> None:
+        """End what is being sampled ahead."""
+        if self._ahead is not None:
+            self._ahead.close()
+
+    def _refresh(self, slot: int) -> None:
+        self._samplers[slot].sync(Progress("rl", self._done).folder)
+
+    def _sample(self, slot: int, iteration: int, on_turn: OnTurn | None) -> SampledGroups:
+        rollout = self._settings.rollout
+        agent = assemble.make_policy_agent(
+            self._settings, self._samplers[slot], self._tokenizer,
+            temperature=rollout.temperature, top_p=rollout.top_p, top_k=rollout.top_k,
+            entropies=rollout.branching.entropy_tokens if rollout.branching.max_trajectories else 0,
+        )  # fmt: skip
+        return sample_groups(
+            self._engine, agent, self._tasks, rollout,
+            seed=self._settings.seed, iteration=iteration, world=self._world, on_turn=on_turn,
+        )  # fmt: skip
