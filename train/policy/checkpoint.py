@@ -114,10 +114,8 @@ def records_at(path: Path) -> int | None:
     Raises:
         DataError: it cannot be read.
     """
-    try:
-        count = json.loads((path / "state.json").read_text(encoding="ascii")).get("records")
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
-        raise DataError(f"{path}: not a readable checkpoint: {error}") from error
+    with loading(f"{path}: not a readable checkpoint"):
+        count = read_json(path / "state.json").get("records")
     return count if type(count) is int and count >= 0 else None
 
 

@@ -19,6 +19,7 @@ from creditflow.agents.prompts.library import PROMPTS
 from creditflow.agents.registry import MODELS, PROMPTED
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.annotate.digest import content_digest, file_digest
 from creditflow.train.run.named_paths import paths_named
 from creditflow.wrappers.records.group import Group
@@ -171,10 +172,7 @@ def read_run_file(folder: Path) -> Identity | None:
 
 
 def _read(text: str, place: str) -> Identity:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: the identity of its run is not JSON: {error}") from error
+    data = parse_json(text, where=f"{place}: the identity of its run")
     if not isinstance(data, dict):
         raise DataError(f"{place}: the identity of its run must be an object, got {type(data).__name__}")
     return data

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from creditflow.envs.errors import DataError
 from creditflow.train.cli import main
 from creditflow.train.commands.rollout import identity_of
 from creditflow.train.rollout.workers.play import RolloutSpec
-from creditflow.train.run.identity import OtherRunError, agent_identity, identity_text, require_same
+from creditflow.train.run.identity import OtherRunError, agent_identity, identity_text, read_run_file, require_same
 from creditflow.wrappers.records.jsonl import read_jsonl
 
 BASE = {
@@ -114,6 +115,13 @@ def test_a_log_without_the_identity_of_its_run_is_read_but_not_resumed(
     out.write_bytes(old)
     assert main(["audit", str(out)]) == 0
     assert main(["credit", "--scheme", "grpo", str(out)]) == 0
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"seed": NaN}', '{"seed": ' * 5000 + "1" + "}" * 5000])
+def test_a_damaged_identity_is_reported_with_its_place(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text, encoding="ascii")
+    with pytest.raises(DataError, match=r"run\.json: the identity of its run"):
+        read_run_file(tmp_path)
 
 
 def test_every_trajectory_contains_the_identity_of_its_run(whole: bytes, tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ def test_kl_to_the_reference_is_zero_at_first_and_survives_a_resume(
         ("update.loss.aggregation=turn_mean", "update.loss.entropy_weight=0.01"),
         ("rollout.top_p=0.8", "update.loss.kl_weight=0.1", "prompting.history=window"),
         ("rollout.top_p=0.8", "update.old_logprobs=sampler", "update.epochs=2"),
+        ("rollout.top_p=0.8", "update.old_logprobs=sampler"),
         ("rollout.top_k=5", "update.minibatches=2", "update.loss.kl_weight=0.1", "update.loss.kl_in=reward"),
         ("update.loss.ratio=turn", "update.minibatch_size=8", "prompting.history=window"),
         ("update.loss.ratio=sequence", "update.minibatch_size=3", "update.minibatch_unit=trajectory"),
