@@ -17,7 +17,7 @@ from datetime import timedelta
 from types import FrameType
 from typing import Any, Final, NoReturn
 
-from creditflow.envs.errors import CreditflowError
+from creditflow.envs.errors import ConfigError, CreditflowError
 from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.settings.distributed import DistributedConfig
 
@@ -60,6 +60,7 @@ def joined(config: DistributedConfig, environment: Mapping[str, str] = os.enviro
         environment: that of the process.
 
     Raises:
+        ConfigError: the machine has fewer GPUs than processes.
         RankFailedError: another rank stopped; with its reason if it gave one.
     """
     if not started_by_torchrun(environment):
@@ -68,9 +69,14 @@ def joined(config: DistributedConfig, environment: Mapping[str, str] = os.enviro
     import torch
     import torch.distributed as dist
 
-    on_gpu = torch.cuda.is_available()
+    on_gpu, local = torch.cuda.is_available(), int(environment.get("LOCAL_RANK", "0"))
     if on_gpu:
-        torch.cuda.set_device(int(environment.get("LOCAL_RANK", "0")))
+        if local >= (gpus := torch.cuda.device_count()):
+            raise ConfigError(
+                f"process {local} of this machine has no GPU, torch finds {gpus}: start at most as many processes as GPUs "
+                f"(torchrun --nproc-per-node {gpus})"
+            )
+        torch.cuda.set_device(local)
     store, rank, size = next(dist.rendezvous("env://"))
     timeout = timedelta(minutes=config.timeout_minutes)
     dist.init_process_group(

@@ -17,9 +17,12 @@ from helpers.models.ranks import Outcome, in_ranks, values
 
 from creditflow.agents.backends.base import GenerationError
 from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.env import SokobanEnv
+from creditflow.train.distributed.joining import VARIABLES, joined
 from creditflow.train.distributed.world import World
 from creditflow.train.policy.checkpoint import latest_checkpoint
+from creditflow.train.settings.distributed import DistributedConfig
 from creditflow.train.trainer import Trainer
 
 Fault = Callable[[Trainer], None]
@@ -181,3 +184,14 @@ def test_ranks_that_do_not_share_the_run_folder_stop_before_they_train(
         assert one.error == "ConfigError"
         assert "must be a folder that all ranks share" in one.message
         assert seen in one.message
+
+
+def test_more_processes_than_gpus_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    environment = dict.fromkeys(VARIABLES, "2") | {"WORLD_SIZE": "3", "LOCAL_RANK": "2"}
+    with (
+        pytest.raises(ConfigError, match=r"process 2 .* torch finds 2: .*--nproc-per-node 2"),
+        joined(DistributedConfig(), environment),
+    ):
+        raise AssertionError
