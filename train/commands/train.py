@@ -66,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
     require_torch()
     from creditflow.train.distributed.joining import joined, leave
     from creditflow.train.run.dry_run import describe
+    from creditflow.train.run.folder import require_same_settings
     from creditflow.train.settings.reading import load_mapping
     from creditflow.train.settings.schema import load_settings
     from creditflow.train.trainer import Trainer
@@ -80,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
         return _success_model(source, overrides, args)
     settings = load_settings(source, tuple(overrides))
     with joined(settings.distributed) as world:
+        require_same_settings(settings, world)
         if args.dry_run:
             world.run_on_first(lambda: describe(settings))
         else:

@@ -69,7 +69,7 @@ def update_policy(
         grad_norm (before clipping); with truncated importance sampling importance_truncated, the fraction of tokens whose weight
         was truncated; with KL in the loss kl_reference (nats); with a critic value_loss, value_clip_fraction,
         value_grad_norm. Maxima of the first step: first_step_ratio_deviation |ratio − 1|, sampler_mismatch_max (nats).
-        Sums: steps, tokens. Rows without gradient do not count, but in the weights of the loss.
+        Sums: steps, tokens. Rows without gradient count in the weights of the loss only.
 
     Raises:
         DivergedError: a loss or gradient is not finite; the weights are those before that step.

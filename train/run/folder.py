@@ -29,6 +29,7 @@ from creditflow.train.run.identity import (
     RUN_FILE,
     Identity,
     contents,
+    differences,
     read_run_file,
     require_same,
     versions,
@@ -45,6 +46,7 @@ __all__ = [
     "load_or_save_reference",
     "load_run_tokenizer",
     "require_same_run",
+    "require_same_settings",
     "run_identity",
     "save_diverged_state",
     "save_policy",
@@ -108,6 +110,19 @@ def run_identity(settings: Mapping[str, Any]) -> Identity:
     """
     own = {name: value for name, value in settings.items() if name not in ("out", "distributed")}
     return {"versions": versions() | {"checkpoint": CHECKPOINT_VERSION}, "files": contents(own), "settings": own}
+
+
+def require_same_settings(settings: Any, world: World) -> None:
+    """Compare the settings and versions of all ranks; each reads its own files.
+
+    Raises:
+        ConfigError: in every rank, if they differ; lists every field. The folder may have another path on another machine.
+    """
+    own = {name: value for name, value in to_plain_data(settings).items() if name != "out"}
+    first, *others = world.gather({"versions": versions(), **own})
+    for rank, other in enumerate(others, 1):
+        if lines := differences(first, other, "rank 0", f"rank {rank}"):
+            raise ConfigError("all ranks must have the same settings and versions:\n" + "\n".join(lines))
 
 
 def require_same_run(folder: Path, settings: Any) -> None:

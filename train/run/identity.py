@@ -32,6 +32,7 @@ __all__ = [
     "OtherRunError",
     "agent_identity",
     "contents",
+    "differences",
     "identity_text",
     "marked",
     "model_identity",
@@ -100,17 +101,22 @@ def require_same(stored: Identity, requested: Identity, place: str) -> None:
     Raises:
         OtherRunError: they differ; lists the stored and the requested value of every field that differs.
     """
-    old, new = dict(_flat(stored)), dict(_flat(requested))
-    lines = [
-        f"  {name}: stored {_shown(old, name)}, requested {_shown(new, name)}"
-        for name in sorted(old.keys() | new.keys())
-        if name not in old or name not in new or old[name] != new[name]
-    ]
+    lines = differences(stored, requested, "stored", "requested")
     if lines:
         raise OtherRunError(
             f"{place}: was written with other settings; use the same, or start over with --force or with another output:\n"
             + "\n".join(lines)
         )
+
+
+def differences(one: Identity, other: Identity, name: str, other_name: str) -> list[str]:
+    """One line for every field that differs, with the values in both, which have these names."""
+    left, right = dict(_flat(one)), dict(_flat(other))
+    return [
+        f"  {field}: {name} {_shown(left, field)}, {other_name} {_shown(right, field)}"
+        for field in sorted(left.keys() | right.keys())
+        if field not in left or field not in right or left[field] != right[field]
+    ]
 
 
 def require_same_log(group: Group, requested: Identity, place: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 import torch
 from helpers.models.distributed_runs import largest_difference, metrics, state, train, train_in_ranks, trainer
 from helpers.models.ranks import Outcome, in_ranks, values
+from helpers.threaded_ranks import in_threads
 
 from creditflow.agents.backends.base import GenerationError
 from creditflow.agents.backends.transformers_backend import TransformersBackend
@@ -22,7 +23,10 @@ from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.train.distributed.joining import VARIABLES, joined
 from creditflow.train.distributed.world import World
 from creditflow.train.policy.checkpoint import latest_checkpoint
+from creditflow.train.run.folder import require_same_settings
 from creditflow.train.settings.distributed import DistributedConfig
+from creditflow.train.settings.reading import read_dataclass
+from creditflow.train.settings.schema import TrainConfig
 from creditflow.train.trainer import Trainer
 
 Fault = Callable[[Trainer], None]
@@ -195,3 +199,21 @@ def test_more_processes_than_gpus_are_rejected(monkeypatch: pytest.MonkeyPatch) 
         joined(DistributedConfig(), environment),
     ):
         raise AssertionError
+
+
+def test_ranks_with_other_settings_are_told_which(config: dict[str, Any]) -> None:
+    def compared(world: World) -> str:
+        mine = config | {"out": f"machine {world.rank}", "seed": seeds[world.rank]}
+        try:
+            require_same_settings(read_dataclass(TrainConfig, mine), world)
+        except ConfigError as error:
+            return str(error)
+        return "the same"
+
+    seeds = [8, 8, 8]
+    assert in_threads(3, compared) == ["the same"] * 3
+    seeds = [8, 8, 9]
+    assert (
+        in_threads(3, compared)
+        == ["all ranks must have the same settings and versions:\n  seed: rank 0 8, rank 2 9"] * 3
+    )
