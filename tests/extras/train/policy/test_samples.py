@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.envs.errors import TrajectoryError
-from creditflow.train.policy.samples import Row, broadcast_to_tokens, make_rows, token_weights
+from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.train.policy.samples import Row, broadcast_to_tokens, make_rows, ratio_segments, token_weights
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.tokens import Tokens
@@ -73,6 +73,16 @@ def test_turn_rows_hold_the_same_targets_as_the_trajectory_row() -> None:
     parts = make_rows([group], [credit], row_layout="turn")
     assert [part.ids[part.target].tolist() for part in parts] == [[103, 104], [107]]
     assert np.concatenate([part.advantage for part in parts]).tolist() == whole.advantage.tolist()
+    assert [part.turn_index for part in parts] == [0, 1]
+    assert whole.turn_index == -1
+
+
+def test_a_ratio_of_a_sequence_needs_rows_of_trajectories() -> None:
+    group, credit = scored(trajectory("x", [(3, 2), (2, 1)]), trajectory("y", [(1, 1)]), steps=[0.5, -1.0, 1.0])
+    segments = ratio_segments(make_rows([group], [credit]), "sequence")
+    assert segments is not None and segments.tolist() == [0, 0, 0, 1]
+    with pytest.raises(ConfigError, match="ratio: turn"):
+        ratio_segments(make_rows([group], [credit], row_layout="turn"), "sequence")
     assert parts[1].ids.tolist() == whole.ids.tolist()
 
 
