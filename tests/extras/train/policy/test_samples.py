@@ -75,6 +75,7 @@ def test_turn_rows_hold_the_same_targets_as_the_trajectory_row() -> None:
     assert np.concatenate([part.advantage for part in parts]).tolist() == whole.advantage.tolist()
     assert [part.turn_index for part in parts] == [0, 1]
     assert whole.turn_index == -1
+    assert parts[1].ids.tolist() == whole.ids.tolist()
 
 
 def test_a_ratio_of_a_sequence_needs_rows_of_trajectories() -> None:
@@ -83,7 +84,6 @@ def test_a_ratio_of_a_sequence_needs_rows_of_trajectories() -> None:
     assert segments is not None and segments.tolist() == [0, 0, 0, 1]
     with pytest.raises(ConfigError, match="ratio: turn"):
         ratio_segments(make_rows([group], [credit], row_layout="turn"), "sequence")
-    assert parts[1].ids.tolist() == whole.ids.tolist()
 
 
 def test_windowed_rows_have_their_own_prompt() -> None:
