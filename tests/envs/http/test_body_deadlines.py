@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from creditflow.envs.http import BadRequestError, bodies, read_body
 
-pytest.importorskip("starlette")
+pytest.importorskip("starlette", reason="the servers need the extra [serve]")
 LIMIT = 1_000
 
 

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -78,11 +77,9 @@ def test_a_server_that_sends_byte_by_byte_times_out_at_the_deadline(part: str) -
             handler.wfile.write(b"X")
 
     with serving(answer) as url:
-        start = time.monotonic()
-        with pytest.raises(ServiceError, match="within"):
+        with pytest.raises(ServiceError, match="within"):  # without the deadline it would never end
             JsonClient([url], timeout=0.3, max_attempts=1).post("/retrieve", {})
         over.set()
-    assert time.monotonic() - start < 60  # it ended at all: without the deadline it never would
 
 
 def test_an_unreachable_server_is_retried_with_growing_pauses_and_then_reported() -> None:

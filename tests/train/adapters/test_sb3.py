@@ -51,7 +51,7 @@ def test_windows_hold_the_episodes_that_ended_in_them():
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_ppo_runs_on_every_variant(variant):
-    pytest.importorskip("stable_baselines3")
+    pytest.importorskip("stable_baselines3", reason="needs the extra [sb3]")
     learned = learn_ppo(example_tasks(2), variant, steps=ENVS * 128 * 3, seed=0)
     assert len(learned.success) > 10
     assert learned.version == (0 if VARIANTS[variant] is None else 3)

@@ -50,7 +50,7 @@ def test_the_numbers_come_as_json_too(search_log, capsys):
 
 
 def test_each_analysis_is_drawn(search_log, tmp_path, capsys):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="plots need the 'bench' extra")
     assert main(["analyse", "--plot", str(tmp_path / "plots"), str(search_log)]) == 0
     assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == sorted(f"{name}.png" for name in ANALYSES)
     assert capsys.readouterr().err.count(".png") == len(ANALYSES)

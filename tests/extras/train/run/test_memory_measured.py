@@ -138,7 +138,6 @@ def test_activations_are_estimated_from_above_and_by_less_than_twice(
     estimate = update_bytes(sizes, types[precision], TOKENS, checkpointing=checkpointing)
     casts = 2 * sizes.parameters if precision == "autocast" else 0
     measured = stored_bytes(model, "bfloat16" if precision == "autocast" else "none")
-    print(f"measured {measured:,} of {estimate + casts:,}")
     assert measured <= estimate + casts
     if not checkpointing:  # with it, the block that is computed again is not stored in the forward pass
         assert estimate + casts < 2 * measured
