@@ -24,11 +24,13 @@ def written(played: Trajectory, *thoughts: str) -> Trajectory:
     """With observations and texts: the first turn by its response, the others by thought and action."""
     turns = [
         replace(
-            turn, observation=f"at {turn.state_key}",
-            **{"response": f"<{turn.action}>"} if thought == "" else {"thought": thought},
+            turn,
+            observation=f"at {turn.state_key}",
+            response="" if thought else f"<{turn.action}>",
+            thought=thought,
         )
         for turn, thought in zip(played.turns, thoughts, strict=True)
-    ]  # fmt: skip
+    ]
     return replace(played, turns=tuple(turns))
 
 
