@@ -1,7 +1,8 @@
 """Effect of the trainer's design choices, as ratios within one run.
 
-* one row per trajectory compared with one row per turn (the same gradient, append-only history);
-* packed compared with padded micro-batches;
+* one row per trajectory compared with one row per turn (the same gradient, append-only history), padded and packed;
+* packed compared with padded micro-batches, for rows that share nothing, and for groups that share a long prompt;
+* a shared prompt compared with prompts of its length that differ, packed; tokens computed compared with tokens of rows;
 * a key-value cache kept over turns compared with recomputing every turn's prompt;
 * the fraction of an iteration's time spent on credit, and the largest sampler mismatch (fp32).
 
@@ -25,6 +26,8 @@ import torch
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.train.commands.arguments.parser import CommandParser
+from creditflow.train.gpu.rows import rows_with_prompt
+from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import OptimizerConfig, make_optimizer
@@ -33,6 +36,7 @@ from creditflow.train.policy.update import update_policy
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.schema import UpdateConfig, load_settings
 
+GROUP, PROMPT, RESPONSE = 16, 400, 100  # rows of a group, tokens of its prompt, tokens of its longest response
 READ, WRITTEN = 36, 4  # tokens of a turn: the observation of a small board, and a short completion
 
 
@@ -75,6 +79,43 @@ def update_seconds(model: Any, rows: list[Row], repeats: int, **options: Any) ->
         ),
         repeats,
     )  # fmt: skip
+
+
+def packing_ratios(model: Any, rows: dict[str, list[Row]], repeats: int) -> dict[str, float]:
+    """Ratios of CPU seconds of updates, and of tokens computed to tokens of rows.
+
+    Args:
+        model: the policy.
+        rows: "whole" trajectories of equal length, the same by turns ("parts"), and "uneven" ones.
+        repeats: measured repetitions.
+    """
+    rng = np.random.default_rng(0)
+    rows = rows | {
+        f"prompts {'shared' if shared else 'apart'}": [
+            row
+            for group in range(2)
+            for row in rows_with_prompt(rng, GROUP, PROMPT, RESPONSE, shared=shared, first=group * GROUP)
+        ]
+        for shared in (True, False)
+    }
+    packed, padded = (
+        {name: update_seconds(model, one, repeats, packing=packing, batch_tokens=4096) for name, one in rows.items()}
+        for packing in ("packed", "padded")
+    )
+    apart = packed["prompts shared"] / packed["prompts apart"]
+    figures = {
+        "per-turn rows / whole trajectories, padded": padded["parts"] / padded["whole"],
+        "per-turn rows / whole trajectories, packed": packed["parts"] / packed["whole"],
+        "packed / padded, per-turn rows": packed["parts"] / padded["parts"],
+        "packed / padded, equal lengths, nothing shared": packed["whole"] / padded["whole"],
+        "packed / padded, unequal lengths": packed["uneven"] / padded["uneven"],
+        f"packed / padded, groups of {GROUP}, prompts of {PROMPT}": packed["prompts shared"] / padded["prompts shared"],
+        "the same prompt / other prompts of its length, packed": apart,
+    }
+    for name, one in rows.items():
+        sizes = [batch.tokens for batch in batches_of(one, 4096, torch.device("cpu"), "packed")]
+        figures[f"tokens computed / tokens of rows, packed, {name}"] = sum(sizes) / sum(map(len, one))
+    return figures
 
 
 def rollout_seconds(model: Any, count: int, turns: int, repeats: int, *, keep: bool) -> float:
@@ -130,12 +171,7 @@ def main() -> int:
     whole, parts = episodes(args.episodes, args.turns, equal=True)
     uneven, _ = episodes(args.episodes, args.turns, equal=False)
     figures: dict[str, float] = {
-        "per-turn rows / whole trajectories": update_seconds(model, parts, args.repeats)
-        / update_seconds(model, whole, args.repeats),
-        "packed / padded, unequal lengths": update_seconds(
-            model, uneven, args.repeats, packing="packed", batch_tokens=2048
-        )
-        / update_seconds(model, uneven, args.repeats, packing="padded", batch_tokens=2048),
+        **packing_ratios(model, {"whole": whole, "parts": parts, "uneven": uneven}, args.repeats),
         "no cache over turns / cache": rollout_seconds(model, args.episodes, args.turns, args.repeats, keep=False)
         / rollout_seconds(model, args.episodes, args.turns, args.repeats, keep=True),
         **quickstart_shares(args.config),

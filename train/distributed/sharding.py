@@ -18,7 +18,7 @@ import torch
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.distributed.world import World
-from creditflow.train.policy.batching import MicroBatch, Packing, plan, to_batch
+from creditflow.train.policy.batching import MicroBatch, Packing, plan_rows, to_batch
 from creditflow.train.policy.samples import Row
 
 __all__ = ["divided_like", "equal_passes", "full", "layers_of", "plain_copy", "run_whole", "shard"]
@@ -120,7 +120,7 @@ def equal_passes(model: Any, rows: Sequence[Row], budget: int, packing: Packing,
     if not world.shard:
         yield
         return
-    own = len(plan([len(row) for row in rows], budget, packing))
+    own = len(plan_rows(rows, budget, packing))
     most = max(world.gather(own))
     yield
     for _ in range(own, most):

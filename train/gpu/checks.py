@@ -1,4 +1,4 @@
-"""Equality tests on a device: the sampler, packing, chunks and precisions against a plain fp32 forward pass."""
+"""Equality tests on a device: the sampler, packed rows, chunks and precisions against a plain fp32 forward pass."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.token_sampling import kept_tokens
 from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.train.gpu.packing_checks import packing_checks
 from creditflow.train.gpu.rows import HIGHEST, LOWEST, random_row
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import hidden_before, token_logprobs
@@ -36,9 +37,9 @@ def checks(device: Any) -> dict[str, Callable[[], dict[str, Any]]]:
         "sampler-dynamic": partial(_sampler, model, {}, FP32),
         "sampler-static": partial(_sampler, model, {"cache": "static"}, FP32),
         "sampler-bfloat16": partial(_sampler, model, {"dtype": torch.bfloat16}, BF16),
-        "packed-padded": partial(_layouts, model, {"packing": "packed"}),
         "split": partial(_layouts, model, {"batch_tokens": 64}),
         "chunks": partial(_layouts, model, {"logits_chunk": 5}),
+        **packing_checks(model, device),
         "autocast": partial(_autocast, model),
         "nucleus": partial(_nucleus, model),
         "turn-ratio": partial(_turn_ratio, device),
@@ -122,9 +123,8 @@ def _nucleus(model: Any) -> dict[str, Any]:
             own = token_logprobs(model, batch, truncation=sampling, logits_chunk=7)
             stored = token_logprobs(model, batch, truncation=sampling, nuclei=own.nuclei)
             logits = model.get_output_embeddings()(hidden_before(model.get_decoder(), batch)).float()
-        target = batch.ids[batch.target_row, batch.target_position]
-        kept = kept_tokens(torch.softmax(logits, -1), sampling).scatter(-1, target[:, None], value=True)
-        plain = torch.log_softmax(logits.masked_fill(~kept, -torch.inf), -1).gather(-1, target[:, None])[:, 0]
+        kept = kept_tokens(torch.softmax(logits, -1), sampling).scatter(-1, batch.target[:, None], value=True)
+        plain = torch.log_softmax(logits.masked_fill(~kept, -torch.inf), -1).gather(-1, batch.target[:, None])[:, 0]
         gap = max(gap, *(float((one.logprob - plain).abs().max()) for one in (own, stored)))
     return _within(gap, FP32, "nucleus")
 

@@ -12,7 +12,7 @@ import torch
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.train.gpu.rows import random_row
+from creditflow.train.gpu.rows import random_row, rows_with_prompt
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer, parameter_count
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import OptimizerConfig, make_optimizer
@@ -48,8 +48,10 @@ def measurements(device: Any, *, toy: bool) -> dict[str, Callable[[], dict[str, 
             if device.type == "cuda"
             else {}
         ),
-        "update-padded": partial(_update, model, device, ceilings, toy, "padded"),
-        "update-packed": partial(_update, model, device, ceilings, toy, "packed"),
+        "update-padded": partial(_update, model, device, ceilings, toy, "padded", _random_rows(toy)),
+        "update-packed": partial(_update, model, device, ceilings, toy, "packed", _random_rows(toy)),
+        "update-groups-padded": partial(_update, model, device, ceilings, toy, "padded", _groups(toy)),
+        "update-groups-packed": partial(_update, model, device, ceilings, toy, "packed", _groups(toy)),
     }
 
 
@@ -96,6 +98,17 @@ def _random_rows(toy: bool) -> list[Row]:
     return rows
 
 
+def _groups(toy: bool) -> list[Row]:
+    """Random rows of groups of 16 responses (a toy: 4), each group with one prompt three times as long as its longest."""
+    size, prompt, longest = (4, 24, 8) if toy else (16, 600, 200)
+    rng = np.random.default_rng(0)
+    return [
+        row
+        for group in range(2 if toy else 16)
+        for row in rows_with_prompt(rng, size, prompt, longest, first=group * size)
+    ]
+
+
 def _throughput(tokens: float, seconds: float, model: Any, ceilings: dict[str, float], passes: float) -> dict[str, Any]:
     """Tokens a second, and the fraction of the measured bf16 ceiling: 2 FLOP per parameter, token and forward pass."""
     speed = tokens / seconds
@@ -123,11 +136,11 @@ def _sft(model: Any, device: Any, ceilings: dict[str, float], toy: bool) -> dict
     return _training(step, rows, model, device, ceilings, toy)
 
 
-def _update(model: Any, device: Any, ceilings: dict[str, float], toy: bool, packing: Any) -> dict[str, Any]:
-    rows = _random_rows(toy)
-    # a packed micro-batch has a dense mask, quadratic in its length
-    budget = 2048 if toy else 8192 if packing == "packed" else 131_072
-    config = UpdateConfig(batch_tokens=budget, packing=packing, logits_chunk=8192)
+def _update(
+    model: Any, device: Any, ceilings: dict[str, float], toy: bool, packing: Any, rows: list[Row]
+) -> dict[str, Any]:
+    """Tokens are those of rows, so that shared prompts show in the throughput, also against the ceiling."""
+    config = UpdateConfig(batch_tokens=2048 if toy else 131_072, packing=packing, logits_chunk=8192)
     optimizer = make_optimizer(model, OptimizerConfig(lr=1e-6))
     step = partial(
         update_policy, model, optimizer, rows, OldLogprobs(None), config, aggregation="token_mean", temperature=1.0, lr=1e-6,

@@ -1,6 +1,7 @@
-"""Micro-batches by token budget: rows sorted by length and padded, or packed into one sequence each.
+"""Micro-batches by token budget: rows sorted by length and padded, or packed into one forest of their distinct prefixes.
 
-Both give the same numbers; which is faster depends on the variation of lengths and on the attention kernel.
+Both give the same numbers to rounding. Packed rows have no padding, and what rows share is computed once: the prompt of a group,
+the earlier turns of an append-only episode in rows per turn.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ import torch
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.train.policy.packing.attention import PackedForest
+from creditflow.train.policy.packing.forest import Forest
+from creditflow.train.policy.packing.planning import plan_packed
 from creditflow.train.policy.samples import Row
 
-__all__ = ["MicroBatch", "Packing", "batches_of", "plan", "split_by_row", "to_batch"]
+__all__ = ["MicroBatch", "Packing", "batches_of", "plan", "plan_rows", "split_by_row", "to_batch"]
 
 Packing = Literal["padded", "packed"]
 
@@ -25,100 +29,116 @@ Packing = Literal["padded", "packed"]
 class MicroBatch:
     """The tensors of one forward pass.
 
+    What a target token's loss needs depends on the hidden state before it and on its id alone: on its *prediction*. Packed rows
+    that share both have one prediction together.
+
     Attributes:
-        rows: indices into the list of rows, in the order of their tokens below.
-        ids, positions: int64 (B, L); positions (1, L) when padded.
-        mask: bool (1, 1, L, L) block-diagonal and causal when packed; None when right-padded (padding comes after
-            every real token, so a causal model does not attend to it).
-        target_row, target_position: int64 (N,), row and column of each target token in ``ids``.
+        rows: indices into the list of rows, in the order of their target tokens.
+        ids: int64 (B, L), right-padded, or (1, T) packed.
+        positions: int64 (1, L) or (1, T).
+        forest: the segments of packed rows; None when padded (padding comes after every real token, so a causal model
+            does not attend to it).
+        before: int64 (P,), place in the flattened ``ids`` of the token before each prediction's.
+        target: int64 (P,), the predicted token.
+        prediction: int64 (N,), the prediction of every target token of the rows; None if each has its own, in order.
+        first: int64 (P,), NumPy: the first target token with each prediction; None as above.
     """
 
     rows: list[int]
     ids: Any
     positions: Any
-    mask: Any
-    target_row: Any
-    target_position: Any
+    forest: PackedForest | None
+    before: Any
+    target: Any
+    prediction: Any = None
+    first: NDArray[np.int64] | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens that the forward pass computes, padding included."""
+        return int(self.ids.numel())
+
+    def by_target(self, values: Any) -> Any:
+        """(P,) numbers of predictions as (N,) numbers of target tokens."""
+        return values if self.prediction is None else values.index_select(0, self.prediction)
 
 
-def plan(lengths: Sequence[int], budget: int, packing: Packing = "padded") -> list[list[int]]:
-    """Indices of the rows of every micro-batch, each of at most ``budget`` tokens, padding included.
+def plan_rows(rows: Sequence[Row], budget: int, packing: Packing) -> list[list[int]]:
+    """Indices of the rows of every micro-batch, each of at most ``budget`` tokens that are computed.
 
-    A row longer than the budget gets a micro-batch of its own. Rows are sorted by length, longest first, so that a
-    budget too large for the memory fails at once.
+    A longer row gets a micro-batch of its own, or when packed one with rows that are its prefixes. The largest micro-batch comes
+    first, so that a budget too large for the memory fails at once.
 
     Raises:
         ConfigError: the budget is not positive.
     """
+    if packing == "padded":
+        return plan([len(row) for row in rows], budget)
+    return plan_packed([row.ids for row in rows], _positive(budget))
+
+
+def _positive(budget: int) -> int:
     if budget < 1:
         raise ConfigError(f"a token budget must be positive, got {short_repr(budget)}")
-    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
-    if packing == "packed":
-        return _first_fit(order, lengths, budget)
+    return budget
+
+
+def plan(lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Indices of the sequences of every padded micro-batch, each of at most ``budget`` tokens with padding, longest first.
+
+    A longer sequence gets a micro-batch of its own.
+
+    Raises:
+        ConfigError: the budget is not positive.
+    """
+    _positive(budget)
     batches: list[list[int]] = []
-    for i in order:
+    for i in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
         if not batches or (len(batches[-1]) + 1) * lengths[batches[-1][0]] > budget:
             batches.append([])
         batches[-1].append(i)
     return batches
 
 
-def _first_fit(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
-    batches: list[list[int]] = []
-    room: list[int] = []
-    for i in order:
-        place = next((b for b, left in enumerate(room) if left >= lengths[i]), None)
-        if place is None:
-            batches.append([])
-            room.append(budget)
-            place = len(room) - 1
-        batches[place].append(i)
-        room[place] -= lengths[i]
-    return batches
-
-
 def to_batch(rows: Sequence[Row], chosen: Sequence[int], device: Any, packing: Packing = "padded") -> MicroBatch:
     """The tensors of one micro-batch."""
     members = [rows[i] for i in chosen]
+    target = np.concatenate([row.ids[row.target] for row in members])
     if packing == "packed":
-        return _packed(members, list(chosen), device)
+        return _packed(members, list(chosen), target, device)
     length = max(map(len, members))
     ids = np.zeros((len(members), length), np.int64)
     for r, row in enumerate(members):
         ids[r, : len(row)] = row.ids
-    target_position = np.concatenate([row.target for row in members])
-    target_row = np.repeat(np.arange(len(members)), [len(row.target) for row in members])
+    before = np.concatenate([r * length + row.target - 1 for r, row in enumerate(members)])
     positions = torch.arange(length, device=device)[None, :]
-    return MicroBatch(
-        list(chosen), _move(ids, device), positions, None, _move(target_row, device), _move(target_position, device)
-    )
+    return MicroBatch(list(chosen), _move(ids, device), positions, None, _move(before, device), _move(target, device))
 
 
-def _packed(members: Sequence[Row], chosen: list[int], device: Any) -> MicroBatch:
-    starts = np.cumsum([0, *map(len, members)])
-    ids = np.concatenate([row.ids for row in members]).astype(np.int64)
-    owner = np.repeat(np.arange(len(members)), [len(row) for row in members])
-    positions = np.arange(len(ids)) - starts[owner]
-    places = np.concatenate([row.target + start for row, start in zip(members, starts[:-1], strict=True)])
-    seq, at = _move(owner, device), torch.arange(len(ids), device=device)
-    mask = (seq[:, None] == seq[None, :]) & (at[None, :] <= at[:, None])
+def _packed(members: Sequence[Row], chosen: list[int], target: NDArray[Any], device: Any) -> MicroBatch:
+    forest = Forest.of([row.ids for row in members])
+    before = np.concatenate([places[row.target - 1] for row, places in zip(members, forest.places, strict=True)])
+    both = before << 32 | target.astype(np.int64)
+    _, first, prediction = np.unique(both, return_index=True, return_inverse=True)
     return MicroBatch(
         chosen,
-        _move(ids, device)[None],
-        _move(positions, device)[None],
-        mask[None, None],
-        torch.zeros(len(places), dtype=torch.long, device=device),
-        _move(places, device),
+        _move(forest.ids, device)[None],
+        _move(forest.positions, device)[None],
+        PackedForest(forest, device),
+        _move(before[first], device),
+        _move(target[first], device),
+        _move(prediction, device),
+        first,
     )
 
 
 def _move(array: NDArray[Any], device: Any) -> Any:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+    return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(device)
 
 
 def batches_of(rows: Sequence[Row], budget: int, device: Any, packing: Packing = "padded") -> Iterator[MicroBatch]:
     """All rows, micro-batch by micro-batch."""
-    for chosen in plan([len(row) for row in rows], budget, packing):
+    for chosen in plan_rows(rows, budget, packing):
         yield to_batch(rows, chosen, device, packing)
 
 

@@ -83,7 +83,7 @@ class Critic(torch.nn.Module):
         """
         states = hidden_before(self.decoder, batch) if before is None else before
         read = states.detach() if self.shared and self.config.detach else states
-        return self.head(read.float())[:, 0].clone()  # FSDP wants no view
+        return batch.by_target(self.head(read.float())[:, 0].clone())  # FSDP wants no view
 
     def loss(self, batch: MicroBatch, rows: Sequence[Row], count: int, before: Any | None = None) -> dict[str, Any]:
         """The summed value loss of one micro-batch, divided by ``count``, the number of value targets of the minibatch.

@@ -16,6 +16,7 @@ from creditflow.agents.backends.base import Sampling
 from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.batching import MicroBatch
 from creditflow.train.policy.nucleus import Nuclei, allowed_tokens, nuclei_of
+from creditflow.train.policy.packing.attention import packed_hidden
 
 __all__ = ["TokenLogprobs", "check_model", "hidden_before", "token_logprobs"]
 
@@ -32,16 +33,20 @@ class TokenLogprobs(NamedTuple):
 
 
 def hidden_before(decoder: Any, batch: MicroBatch) -> Any:
-    """(N, hidden): the last hidden state at the token before every target token, which does not depend on the target.
+    """(P, hidden): the last hidden state at the token before every prediction's, which does not depend on its target.
 
     Args:
         decoder: a model of ``transformers`` without output layer.
         batch: the micro-batch.
+
+    Raises:
+        ConfigError: the batch is packed, and the model has an attention that packed micro-batches lack.
     """
-    hidden = decoder(
-        input_ids=batch.ids, attention_mask=batch.mask, position_ids=batch.positions, use_cache=False
-    ).last_hidden_state
-    return hidden[batch.target_row, batch.target_position - 1]
+    if batch.forest is None:
+        hidden = decoder(input_ids=batch.ids, position_ids=batch.positions, use_cache=False).last_hidden_state
+    else:
+        hidden = packed_hidden(decoder, batch.ids, batch.positions, batch.forest)
+    return hidden.flatten(0, 1)[batch.before]
 
 
 def token_logprobs(
@@ -60,13 +65,15 @@ def token_logprobs(
         model: a causal language model of ``transformers``.
         batch: the micro-batch.
         temperature: sampling temperature, which divides the logits.
-        logits_chunk: number of target tokens whose logits are computed at once.
+        logits_chunk: number of predictions whose logits are computed at once.
         before: ``hidden_before`` of the model's decoder, if it was computed already.
         truncation: top_p and top_k of the sampler, if it truncates: probabilities are then over each token's nucleus.
         nuclei: nuclei of the batch's target tokens; None computes them from the model's own logits.
     """
     before = hidden_before(model.get_decoder(), batch) if before is None else before
-    target = batch.ids[batch.target_row, batch.target_position]
+    target = batch.target
+    if nuclei is not None and batch.first is not None:
+        nuclei = nuclei.select(batch.first)
     head = model.get_output_embeddings()
     parts = []
     for start in range(0, len(target), logits_chunk):
@@ -78,11 +85,11 @@ def token_logprobs(
         else:
             parts.append(_logprob_entropy(*arguments))
     computed = [part[2] for part in parts if part[2] is not None]
-    return TokenLogprobs(
-        torch.cat([part[0] for part in parts]),
-        torch.cat([part[1] for part in parts]),
-        Nuclei.concatenate(computed) if computed else None,
-    )
+    own = Nuclei.concatenate(computed) if computed else None
+    if own is not None and batch.prediction is not None:
+        own = own.select(batch.prediction.cpu().numpy())
+    logprob, entropy = (batch.by_target(torch.cat([part[i] for part in parts])) for i in (0, 1))
+    return TokenLogprobs(logprob, entropy, own)
 
 
 def _logprob_entropy(

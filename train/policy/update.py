@@ -69,7 +69,8 @@ def update_policy(
         grad_norm (before clipping); with truncated importance sampling importance_truncated, the fraction of tokens whose weight
         was truncated; with KL in the loss kl_reference (nats); with a critic value_loss, value_clip_fraction,
         value_grad_norm. Maxima of the first step: first_step_ratio_deviation |ratio − 1|, sampler_mismatch_max (nats).
-        Sums: steps, tokens. Rows without gradient count in the weights of the loss only.
+        Sums: steps, tokens (of rows), tokens_computed (that passed the policy: padding counts, a prefix that packed rows share
+        counts once). Rows without gradient count in the weights of the loss only.
 
     Raises:
         DivergedError: a loss or gradient is not finite; the weights are those before that step.
@@ -215,6 +216,7 @@ class _Learner:
         with torch.no_grad():
             metrics = {
                 "loss": float(loss),
+                "tokens_computed": float(batch.tokens),
                 "clip_fraction": float((weight * losses["clipped"]).sum()),
                 "approx_kl": float((weight * kl_estimate(old, policy.logprob.detach(), "k3")).sum()),
                 "entropy": float((weight * policy.entropy).sum()),

@@ -40,7 +40,7 @@ class UpdateSummary:
         self._policy = _Means((*POLICY_MEANS, *(name for name, present in more if present)))
         self._critic = _Means(CRITIC_MEANS if has_critic else ())
         self._first_step = dict.fromkeys(FIRST_STEP_MAXIMA, 0.0)
-        self._tokens = 0
+        self._tokens = self._computed = 0.0
 
     @property
     def steps(self) -> int:
@@ -48,11 +48,12 @@ class UpdateSummary:
         return self._policy.steps
 
     def add_policy_step(self, metrics: Mapping[str, float], tokens: int) -> None:
-        """Count one step of the policy over a number of tokens."""
+        """Count one step of the policy over a number of tokens of rows."""
         if not self.steps:
             self._first_step = {name: max(0.0, metrics[name]) for name in FIRST_STEP_MAXIMA}
         self._policy.add(metrics)
         self._tokens += tokens
+        self._computed += metrics["tokens_computed"]
 
     def add_critic_step(self, metrics: Mapping[str, float]) -> None:
         """Count one step of the critic."""
@@ -61,4 +62,5 @@ class UpdateSummary:
     def metrics(self) -> dict[str, float]:
         """Means over steps, maxima of the first step, and sums."""
         means = self._policy.means() | self._critic.means()
-        return means | self._first_step | {"steps": float(self.steps), "tokens": float(self._tokens)}
+        sums = {"steps": float(self.steps), "tokens": float(self._tokens), "tokens_computed": self._computed}
+        return means | self._first_step | sums

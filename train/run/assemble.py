@@ -27,6 +27,7 @@ from creditflow.train.policy.network.adapter import add_adapter
 from creditflow.train.policy.network.device import pick_device
 from creditflow.train.policy.network.recomputation import recompute_activations
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
+from creditflow.train.policy.packing.check import check_packing
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.settings.schema import EnvConfig, RolloutConfig, TaskConfig, TrainConfig
@@ -167,6 +168,8 @@ def make_policy(settings: TrainConfig, tokenizer: Any | None, tasks: list[Task])
         tokenizer = tokenizer or scratch_tokenizer(settings, tasks)
         model = build_model(scratch, tokenizer, seed=settings.seed, device=device)
     check_model(model)
+    if settings.update.packing == "packed":
+        check_packing(model, settings.model.autocast)
     if settings.model.lora.rank:
         add_adapter(model, settings.model.lora, settings.seed)
     if settings.model.gradient_checkpointing:

@@ -191,8 +191,9 @@ class UpdateConfig:
             small batch takes fewer steps, not smaller ones. Rows are shuffled one by one, with the unit "trajectory" those
             of one trajectory stay together.
         row_layout: "trajectory" (one row per trajectory) or "turn" (one row per turn).
-        packing: "padded" or "packed" micro-batches.
-        batch_tokens: tokens per micro-batch.
+        packing: micro-batches as one sequence of the rows' distinct prefixes ("packed": no padding, and what rows share is
+            computed once), or as rows padded to equal length ("padded": for models whose attention packing lacks).
+        batch_tokens: tokens per micro-batch that are computed.
         logits_chunk: number of target tokens whose logits are in memory at once.
         old_logprobs: "trainer" computes the importance ratio against the trainer's log-probabilities before the update
             (it is exactly 1 at first), "sampler" against those of the sampler, which leaves ``importance_cap`` nothing to do.
@@ -205,7 +206,7 @@ class UpdateConfig:
     minibatch_size: int = 0
     minibatch_unit: Literal["trajectory", "turn", "token"] = "turn"
     row_layout: Literal["trajectory", "turn"] = "trajectory"
-    packing: Literal["padded", "packed"] = "padded"
+    packing: Literal["padded", "packed"] = "packed"
     batch_tokens: int = 16384
     logits_chunk: int = 1024
     old_logprobs: Literal["trainer", "sampler"] = "trainer"

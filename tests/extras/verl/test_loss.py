@@ -112,7 +112,7 @@ def test_verls_policy_loss_gives_our_loss_and_our_gradient(
         torch.tensor(np.concatenate(parts), dtype=torch.float32)
         for parts in ([row.advantage for row in order], [weights[i] for i in batch.rows])
     )
-    target = batch.ids[batch.target_row, batch.target_position].float()
+    target = batch.target.float()
     before = found.logprob.detach() + 0.3 * torch.sin(target)
     ours = token_losses(found.logprob, found.entropy, before, advantage, LossConfig(importance_cap=0.0))["loss"]
     (weight * ours).sum().backward()

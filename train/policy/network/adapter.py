@@ -74,14 +74,24 @@ class BasePolicy:
         """Do nothing: there is no dropout."""
         return self
 
-    def get_decoder(self) -> Any:
+    @property
+    def config(self) -> Any:
+        """The policy's configuration."""
+        return self._model.config
+
+    def set_attn_implementation(self, name: str) -> None:
+        """Replace the policy's attention."""
+        self._model.set_attn_implementation(name)
+
+    def get_decoder(self) -> BasePolicy:
         """The decoder, run without adapter."""
-        return self._decode
+        return self
 
     def get_output_embeddings(self) -> Any:
         """The output layer, which has no adapter."""
         return self._model.get_output_embeddings()
 
-    def _decode(self, **inputs: Any) -> Any:
+    def __call__(self, **inputs: Any) -> Any:
+        """Run the decoder."""
         with adapter_disabled(self._model):
             return self._model.get_decoder()(**inputs)

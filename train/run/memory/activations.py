@@ -48,12 +48,19 @@ def block_bytes(sizes: ModelSizes, types: NumberBytes) -> int:
     return norms + head_norms + attention + feed_forward + adapter
 
 
-def update_bytes(sizes: ModelSizes, types: NumberBytes, tokens: int, *, checkpointing: bool) -> int:
+def update_bytes(sizes: ModelSizes, types: NumberBytes, tokens: int, *, checkpointing: bool, gathered: int = 0) -> int:
     """Bytes of the activations of a forward and backward pass over ``tokens`` tokens, without the logits.
 
     With gradient checkpointing every block stores its input, and one block at a time stores all activations, with their gradients.
+
+    Args:
+        sizes: sizes of the model.
+        types: bytes per number.
+        tokens: tokens of the micro-batch that are computed.
+        checkpointing: whether activations are recomputed.
+        gathered: keys and values per token that packed rows with common prefixes gather for the kernels of CUDA, at most.
     """
-    block = block_bytes(sizes, types)
+    block = block_bytes(sizes, types) + gathered * 2 * sizes.kv_heads * sizes.head_dim * types.product
     ends = 2 * sizes.hidden * (types.residual + FLOAT)
     stored = sizes.layers * sizes.hidden * types.residual + 2 * block if checkpointing else (sizes.layers + 1) * block
     return tokens * (stored + ends)

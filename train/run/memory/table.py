@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from creditflow.envs.errors import unknown_name_error
+from creditflow.train.policy.packing.planning import KEYS_PER_TOKEN
 from creditflow.train.run.memory.activations import (
     NumberBytes,
     logits_bytes,
@@ -119,6 +120,7 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
     per_token = 2 * sizes.layers * sizes.kv_heads * sizes.head_dim * sampled
     truncated = settings.truncation is not None
     tokens = max(settings.update.batch_tokens, context)
+    gathered = KEYS_PER_TOKEN if settings.update.packing == "packed" else 0
     sampler_bytes = NumberBytes(sampled, sampled, sampled, 4 if lora.rank and sampled < 4 else 0)
     return Memory(
         weights=weights // parts,
@@ -128,8 +130,8 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
         critic=critic // parts,
         sampler=copies * (sizes.parameters + adapter) * sampled,
         casts=2 * sizes.parameters if cast and base > BYTES["bfloat16"] else 0,
-        checkpointed=update_bytes(sizes, types, tokens, checkpointing=True),
-        stored=update_bytes(sizes, types, tokens, checkpointing=False),
+        checkpointed=update_bytes(sizes, types, tokens, checkpointing=True, gathered=gathered),
+        stored=update_bytes(sizes, types, tokens, checkpointing=False, gathered=gathered),
         logits=logits_bytes(sizes, types, min(settings.update.logits_chunk, tokens), truncated=truncated),
         cache=0 if vllm else rows * int(context * CACHE_ROOM) * per_token,
         prefill=0

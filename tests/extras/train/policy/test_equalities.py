@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from creditflow.train.policy.batching import batches_of, plan
+from creditflow.train.policy.batching import Packing, batches_of, plan_rows, to_batch
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.losses import LossConfig
 from creditflow.train.policy.network.recomputation import recompute_activations
@@ -20,6 +20,7 @@ from creditflow.train.policy.samples import Row, token_weights
 from creditflow.train.policy.update import update_policy
 from creditflow.train.settings.schema import UpdateConfig
 
+PACKINGS: tuple[Packing, ...] = ("padded", "packed")
 TEXTS = ["Pa1 Oa2 Xa3", "up down left right"] * 4
 
 
@@ -67,29 +68,31 @@ def gradient(model: Any, rows: list[Row], **settings: Any) -> tuple[dict[str, fl
 @pytest.mark.parametrize(
     "settings",
     [
-        {"batch_tokens": 30},
-        {"batch_tokens": 64},
+        {"packing": "padded", "batch_tokens": 30},
+        {"packing": "padded", "batch_tokens": 64},
         {"packing": "packed", "batch_tokens": 4096},
         {"packing": "packed", "batch_tokens": 40},
-        {"logits_chunk": 3},
+        {"packing": "packed", "logits_chunk": 3},
+        {"packing": "padded", "logits_chunk": 3},
     ],
     ids=str,
 )
 def test_splits_packing_and_chunks_do_not_change_the_gradient(
     model: Any, rows: list[Row], settings: dict[str, Any]
 ) -> None:
-    plain, expected = gradient(model, rows)
+    plain, expected = gradient(model, rows, packing="padded")
     stats, found = gradient(model, rows, **settings)
     assert stats["loss"] == pytest.approx(plain["loss"], rel=1e-5, abs=1e-7)
     assert stats["entropy"] == pytest.approx(plain["entropy"], rel=1e-5)
     torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-6)
 
 
-def test_gradient_checkpointing_does_not_change_the_gradient(model: Any, rows: list[Row]) -> None:
-    _, expected = gradient(model, rows)
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_gradient_checkpointing_does_not_change_the_gradient(model: Any, rows: list[Row], packing: Packing) -> None:
+    _, expected = gradient(model, rows, packing=packing)
     recompute_activations(model)
     assert any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
-    _, found = gradient(model, rows)
+    _, found = gradient(model, rows, packing=packing)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
 
 
@@ -166,9 +169,10 @@ def test_chunked_logprobs_are_those_of_whole_logits(model: Any, rows: list[Row])
         torch.testing.assert_close(scores.entropy, -(whole.exp() * whole).sum(-1)[at - 1], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("packing", PACKINGS)
 @pytest.mark.parametrize("minibatches", [1, 3])
-def test_the_first_ratio_is_exactly_one(model: Any, rows: list[Row], minibatches: int) -> None:
-    config = UpdateConfig(iterations=1, epochs=2, minibatches=minibatches, batch_tokens=40)
+def test_the_first_ratio_is_exactly_one(model: Any, rows: list[Row], minibatches: int, packing: Packing) -> None:
+    config = UpdateConfig(iterations=1, epochs=2, minibatches=minibatches, batch_tokens=40, packing=packing)
     old = compute_logprobs(model, rows, config, temperature=1.0)
     stats = update_policy(
         model, make_optimizer(model, config.optimizer), rows, OldLogprobs(old), config, aggregation="token_mean",
@@ -182,18 +186,12 @@ def test_the_first_ratio_is_exactly_one(model: Any, rows: list[Row], minibatches
 
 
 def test_budgets_hold_and_every_row_is_in_one_batch(rows: list[Row]) -> None:
-    lengths = [len(row) for row in rows]
-    for packing in ("padded", "packed"):
+    for packing in PACKINGS:
         for budget in (1, 30, 47, 1000):
-            batches = plan(lengths, budget, packing)
+            batches = plan_rows(rows, budget, packing)
             assert sorted(i for batch in batches for i in batch) == list(range(len(rows)))
             for batch in batches:
-                size = (
-                    sum(lengths[i] for i in batch)
-                    if packing == "packed"
-                    else len(batch) * max(lengths[i] for i in batch)
-                )
-                assert size <= budget or len(batch) == 1
+                assert to_batch(rows, batch, torch.device("cpu"), packing).tokens <= budget or len(batch) == 1
 
 
 def test_weights_of_an_update_sum_to_one(rows: list[Row]) -> None:

@@ -15,6 +15,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from creditflow.agents.backends.growing_cache import growing_cache
 from creditflow.train.policy.network.precision import autocast
 from creditflow.train.policy.network.recomputation import recompute_activations
+from creditflow.train.policy.packing.attention import PackedForest, packed_hidden
+from creditflow.train.policy.packing.forest import Forest
 from creditflow.train.run.memory.activations import NumberBytes, update_bytes
 from creditflow.train.run.memory.sizes import ModelSizes
 from creditflow.train.run.memory.table import Layout, memory_of
@@ -89,8 +91,11 @@ def test_the_cache_with_its_room_is_exact(trainer_of: Make, config: dict[str, An
     assert found.cache == sum(storage.nbytes() for storage in storages)
 
 
-def stored_bytes(model: Any, precision: str) -> int:
-    """Bytes that autograd stores in a forward pass of the decoder, without parameters, shared storages once."""
+def stored_bytes(model: Any, precision: str, *, packed: bool = False) -> int:
+    """Bytes that autograd stores in a forward pass of the decoder, without parameters, shared storages once.
+
+    Packed rows share prompts, as many of them as fit the number of tokens.
+    """
     own = {p.untyped_storage().data_ptr() for p in model.parameters()}
     storages: dict[int, int] = {}
 
@@ -101,12 +106,19 @@ def stored_bytes(model: Any, precision: str) -> int:
         return tensor
 
     ids = torch.from_numpy(np.random.default_rng(0).integers(5, 270, (4, TOKENS // 4)))
+    prompt, responses = ids[0], torch.arange(9 * TOKENS // 12).view(9, -1) % 270
+    forest = Forest.of([torch.cat([prompt, one]).numpy() for one in responses])
+    assert len(forest) == TOKENS
     model.train()
     with (
         torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
         autocast(precision, torch.device("cpu")),
     ):
-        hidden = model.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
+        if packed:
+            one, positions = (torch.from_numpy(values)[None] for values in (forest.ids, forest.positions))
+            hidden = packed_hidden(model.get_decoder(), one, positions, PackedForest(forest, ids.device))
+        else:
+            hidden = model.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
     assert hidden.requires_grad
     return sum(storages.values())
 
@@ -114,8 +126,9 @@ def stored_bytes(model: Any, precision: str) -> int:
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
 @pytest.mark.parametrize("precision", ["float32", "autocast", "bfloat16"])
 @pytest.mark.parametrize("checkpointing", [False, True], ids=["stored", "checkpointed"])
+@pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
 def test_activations_are_estimated_from_above_and_by_less_than_twice(
-    tmp_path: Path, *, lora: bool, precision: str, checkpointing: bool
+    tmp_path: Path, *, lora: bool, precision: str, checkpointing: bool, packed: bool
 ) -> None:
     folder = pretrained_folder(tmp_path / "base", hidden=128, intermediate=448, heads=4, kv_heads=2, layers=6)
     base = torch.bfloat16 if precision == "bfloat16" else torch.float32
@@ -137,7 +150,7 @@ def test_activations_are_estimated_from_above_and_by_less_than_twice(
     }
     estimate = update_bytes(sizes, types[precision], TOKENS, checkpointing=checkpointing)
     casts = 2 * sizes.parameters if precision == "autocast" else 0
-    measured = stored_bytes(model, "bfloat16" if precision == "autocast" else "none")
+    measured = stored_bytes(model, "bfloat16" if precision == "autocast" else "none", packed=packed)
     assert measured <= estimate + casts
     if not checkpointing:  # with it, the block that is computed again is not stored in the forward pass
         assert estimate + casts < 2 * measured

@@ -1,0 +1,168 @@
+"""Attention over a forest against one dense masked product: results and gradients, without anything quadratic."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from helpers.models.largest_tensor import LargestTensor
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from creditflow.train.policy.packing.forest import Forest
+from creditflow.train.policy.packing.fused import KERNELS, Paths, fused_attention
+from creditflow.train.policy.packing.kernels import attend, attend_backward
+from creditflow.train.policy.packing.portable import Layout, portable_attention
+
+LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=10)
+CPU = torch.device("cpu")
+
+
+def forest_of(lengths: list[int], seed: int) -> Forest:
+    """Sequences of two ids, which share prefixes."""
+    rng = np.random.default_rng(seed)
+    return Forest.of([rng.integers(0, 2, n) if rng.random() < 0.7 else np.zeros(n, np.int64) for n in lengths])
+
+
+def inputs_of(tokens: int, heads: int, kv_heads: int, dtype: Any, seed: int) -> tuple[Any, Any, Any]:
+    generator = torch.Generator().manual_seed(seed)
+
+    def random(count: int) -> Any:
+        return (2 * torch.randn(tokens, count, 8, dtype=dtype, generator=generator)).requires_grad_()
+
+    return random(heads), random(kv_heads), random(kv_heads)
+
+
+def dense(forest: Forest, q: Any, k: Any, v: Any, scale: float) -> Any:
+    """One softmax over all tokens, masked."""
+    seen = torch.zeros(len(forest), len(forest), dtype=torch.bool)
+    for segment in range(len(forest.starts)):
+        path = forest.path(segment)
+        for token in range(forest.starts[segment], forest.stops[segment]):
+            seen[token, path[: forest.positions[token] + 1]] = True
+    keys, values = (one.repeat_interleave(q.shape[1] // one.shape[1], 1).transpose(0, 1) for one in (k, v))
+    scores = (q.transpose(0, 1) @ keys.transpose(1, 2) * scale).masked_fill(~seen, -torch.inf)
+    return (scores.softmax(-1) @ values).transpose(0, 1)
+
+
+@pytest.mark.parametrize("own_kernel", [True, False])
+@settings(max_examples=40, deadline=None)
+@given(lengths=LENGTHS, kv_heads=st.sampled_from([1, 2, 4]), seed=st.integers(0, 10**6))
+def test_results_and_gradients_are_those_of_a_dense_mask(
+    own_kernel: bool, lengths: list[int], kv_heads: int, seed: int
+) -> None:
+    forest = forest_of(lengths, seed)
+    inputs = inputs_of(len(forest), 4, kv_heads, torch.float64, seed)
+    wanted = torch.randn(len(forest), 4, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(seed + 1))
+    out = portable_attention(*inputs, Layout.of(forest, CPU), 0.5, own_kernel)
+    expected = dense(forest, *inputs, 0.5)
+    torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-9)
+    found, reference = (torch.autograd.grad(one, inputs, wanted) for one in (out, expected))
+    torch.testing.assert_close(found, reference, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("own_kernel", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_narrow_numbers_are_close(own_kernel: bool, dtype: Any) -> None:
+    forest = forest_of([40] * 10, 1)
+    inputs = inputs_of(len(forest), 4, 2, torch.float64, 1)
+    q, k, v = narrow = [one.detach().to(dtype).requires_grad_() for one in inputs]
+    out = portable_attention(q, k, v, Layout.of(forest, CPU), 0.5, own_kernel)
+    expected = dense(forest, *inputs, 0.5)
+    assert out.dtype == dtype
+    limit = {torch.float32: 1e-5, torch.bfloat16: 0.1}[dtype]
+    torch.testing.assert_close(out.double(), expected, rtol=limit, atol=limit)
+    gradients = torch.autograd.grad(out.float().sum(), narrow), torch.autograd.grad(expected.sum(), inputs)
+    for found, reference in zip(*gradients, strict=True):
+        assert found.dtype == dtype
+        gap = (found.double() - reference).abs().max() / reference.abs().max()
+        assert gap < limit
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_blocks_of_queries_equal_the_kernel_of_torch(monkeypatch: pytest.MonkeyPatch, causal: bool) -> None:
+    monkeypatch.setattr("creditflow.train.policy.packing.kernels.SCORES", 2 * 3 * 30 * 7)  # seven queries a block
+    generator = torch.Generator().manual_seed(0)
+    q, k, v, grad = (torch.randn(2, 3, 30, 8, dtype=torch.float64, generator=generator) for _ in range(4))
+    results = []
+    for own_kernel in (True, False):
+        out, sums = attend(q, k, v, causal=causal, scale=0.3, own_kernel=own_kernel)
+        found = attend_backward(grad, q, k, v, out, sums, causal=causal, scale=0.3, own_kernel=own_kernel)
+        results.append((out, sums, *found))
+    torch.testing.assert_close(results[0], results[1])
+
+
+@given(lengths=LENGTHS, seed=st.integers(0, 10**6))
+def test_the_paths_for_cuda_kernels_end_with_their_queries(lengths: list[int], seed: int) -> None:
+    """A causal mask aligned at the last query and the last key then shows every query the path to itself."""
+    forest = forest_of(lengths, seed)
+    paths = Paths.of(forest, CPU)
+    tokens = np.arange(len(forest)) if paths.index is None else paths.index.numpy()
+    queries, keys = paths.queries.numpy(), paths.keys.numpy()
+    assert queries[-1] == len(forest)
+    assert keys[-1] == len(tokens)
+    assert paths.longest_query == np.diff(queries).max()
+    assert paths.longest_key == np.diff(keys).max()
+    for segment in range(len(forest.starts)):
+        path = tokens[keys[segment] : keys[segment + 1]]
+        own = np.arange(queries[segment], queries[segment + 1])
+        assert path.tolist() == forest.path(segment).tolist()
+        assert path[len(path) - len(own) :].tolist() == own.tolist()
+    assert (paths.index is None) == (forest.parents < 0).all()
+
+
+def by_segment(q: Any, k: Any, v: Any, paths: Paths, scale: float) -> Any:
+    """What the kernels of CUDA compute: sequences one by one, the causal mask aligned at their ends."""
+    k, v = (one.repeat_interleave(q.shape[1] // k.shape[1], 1) for one in (k, v))
+    queries, keys = paths.queries.tolist(), paths.keys.tolist()
+    parts = []
+    for own, path in zip(pairwise(queries), pairwise(keys), strict=True):
+        inputs = (q[slice(*own)], k[slice(*path)], v[slice(*path)])
+        sizes = own[1] - own[0], path[1] - path[0]
+        mask = torch.ones(sizes, dtype=torch.bool).tril(sizes[1] - sizes[0])
+        batch = (one.transpose(0, 1)[None] for one in inputs)
+        out = torch.nn.functional.scaled_dot_product_attention(*batch, attn_mask=mask, scale=scale)
+        parts.append(out[0].transpose(0, 1))
+    return torch.cat(parts)
+
+
+@settings(max_examples=40, deadline=None)
+@given(lengths=LENGTHS, seed=st.integers(0, 10**6))
+def test_gathered_paths_give_the_results_and_gradients_of_the_portable_attention(lengths: list[int], seed: int) -> None:
+    forest = forest_of(lengths, seed)
+    q, k, v = inputs = inputs_of(len(forest), 4, 2, torch.float64, seed)
+    with patch.dict(KERNELS, {"by segment": by_segment}):
+        found = fused_attention(q, k, v, Paths.of(forest, CPU), 0.5, "by segment")
+    expected = portable_attention(q, k, v, Layout.of(forest, CPU), 0.5)
+    torch.testing.assert_close(found, expected)
+    gradients = (torch.autograd.grad(one.square().sum(), inputs) for one in (found, expected))
+    torch.testing.assert_close(*gradients)
+
+
+def test_torchs_own_kernel_takes_the_arguments_and_has_a_gradient() -> None:
+    """On tensors without numbers: the kernel itself needs CUDA."""
+    forest = forest_of([30] * 6, 0)
+    q, k, v = (
+        one.detach().to("meta", torch.bfloat16).requires_grad_()
+        for one in inputs_of(len(forest), 4, 2, torch.float32, 0)
+    )
+    out = fused_attention(q, k, v, Paths.of(forest, "meta"), 0.5, "torch")
+    out.sum().backward()
+    assert out.shape == q.shape
+    assert [one.grad.shape for one in (q, k, v)] == [one.shape for one in (q, k, v)]
+
+
+@pytest.mark.parametrize("own_kernel", [True, False])
+def test_nothing_has_as_many_numbers_as_pairs_of_tokens(own_kernel: bool) -> None:
+    rng = np.random.default_rng(0)
+    prompt = rng.integers(0, 1000, 1500)
+    forest = Forest.of([np.concatenate([prompt, rng.integers(0, 1000, 500)]) for _ in range(12)])
+    inputs = inputs_of(len(forest), 2, 1, torch.float32, 0)
+    with LargestTensor() as largest:
+        portable_attention(*inputs, Layout.of(forest, CPU), 0.5, own_kernel).sum().backward()
+    assert largest.numbers <= max(2**24, 3 * len(forest) * 2 * 8)
+    assert own_kernel is False or largest.numbers < 3 * len(forest) * 2 * 8

@@ -1,0 +1,104 @@
+"""The attention of packed micro-batches, registered with ``transformers`` under a name of its own.
+
+A model that has it computes as with ``sdpa`` (``torch``'s scaled dot-product attention) unless a forward pass names a forest, so
+sampling and padded micro-batches do not change. The forest is an argument of the pass, not a state of the model: gradient
+checkpointing, which repeats layers in the backward pass, repeats them with the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any, Final
+
+import torch
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.policy.packing.forest import Forest
+from creditflow.train.policy.packing.fused import Paths, fused_attention, fused_kernel
+from creditflow.train.policy.packing.portable import Layout, portable_attention
+
+__all__ = ["NAME", "REMEDY", "PackedForest", "attend_by_forest", "packed_hidden"]
+
+NAME: Final = "creditflow_forest"
+UNKNOWN: Final = ("sliding_window", "softcap", "s_aux", "position_bias")  # arguments of other models' attention
+REMEDY: Final = "use update.packing=padded"
+
+
+class PackedForest:
+    """A forest with its indices on a device, made when the first layer needs them and kept for the others.
+
+    Args:
+        forest: the tokens of a micro-batch.
+        device: where its forward pass runs.
+    """
+
+    def __init__(self, forest: Forest, device: Any) -> None:
+        self.forest, self.device = forest, device
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Segments as ``portable_attention`` runs them."""
+        return Layout.of(self.forest, self.device)
+
+    @cached_property
+    def paths(self) -> Paths:
+        """Segments as ``fused_attention`` runs them."""
+        return Paths.of(self.forest, self.device)
+
+
+def attend_by_forest(model: Any) -> None:
+    """Give a model of ``transformers`` the attention of packed micro-batches, in place; nothing else changes.
+
+    Raises:
+        ConfigError: a family of models whose attention cannot be replaced.
+    """
+    if model.config._attn_implementation == NAME:
+        return
+    from transformers import AttentionInterface
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+    AttentionInterface.register(NAME, partial(_attention, sdpa_attention_forward))
+    AttentionMaskInterface.register(NAME, sdpa_mask)
+    model.set_attn_implementation(NAME)
+    if model.config._attn_implementation != NAME:
+        raise ConfigError(f"{type(model).__name__} has an attention that cannot be replaced: {REMEDY}")
+
+
+def packed_hidden(decoder: Any, ids: Any, positions: Any, packed: PackedForest) -> Any:
+    """The last hidden states (1, T, hidden) of a forest's tokens; ids and positions int64 (1, T)."""
+    attend_by_forest(decoder)
+    # a mask with four dimensions is passed on as it is; without one the library makes its own, T × T
+    no_mask = torch.ones((1, 1, 1, 1), dtype=torch.bool, device=ids.device)
+    return decoder(
+        input_ids=ids, attention_mask=no_mask, position_ids=positions, use_cache=False, forest=packed
+    ).last_hidden_state
+
+
+def _attention(
+    sdpa: Callable[..., tuple[Any, None]],
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Any,
+    *,
+    forest: PackedForest | None = None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[Any, None]:
+    """Attention of one layer, as ``transformers`` calls it: query (1, H, T, D), key and value (1, H_kv, T, D); (1, T, H, D)."""
+    if forest is None:
+        return sdpa(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options)
+    unknown = [name for name in UNKNOWN if options.get(name) is not None] + (["dropout"] if dropout else [])
+    if unknown:
+        raise ConfigError(f"packed micro-batches have no attention with {unknown[0]}, which this model has: {REMEDY}")
+    kind = query.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else value.dtype
+    q, k, v = (one[0].transpose(0, 1).to(dtype) for one in (query, key, value))
+    scale = q.shape[-1] ** -0.5 if scaling is None else scaling
+    if kernel := fused_kernel(q):
+        return fused_attention(q, k, v, forest.paths, scale, kernel)[None], None
+    return portable_attention(q, k, v, forest.layout, scale)[None], None
