@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from creditflow.train.policy.packing.planning import KEYS_PER_TOKEN
 from creditflow.train.run.memory.activations import (
     NumberBytes,
     block_bytes,
@@ -50,18 +51,19 @@ def memory(*overrides: str, layout: Layout | None = None) -> Memory:
 def test_types_follow_autocast_and_the_type_of_the_base(
     overrides: tuple[str, ...], types: NumberBytes, casts: bool
 ) -> None:
-    found = memory(*overrides)
-    assert found.stored == update_bytes(SIZES, types, 16384, checkpointing=False)
-    assert found.checkpointed == update_bytes(SIZES, types, 16384, checkpointing=True)
+    for packing, gathered in (("padded", 0), ("packed", KEYS_PER_TOKEN)):
+        found = memory(*overrides, f"update.packing={packing}")
+        assert found.stored == update_bytes(SIZES, types, 16384, checkpointing=False, gathered=gathered)
+        assert found.checkpointed == update_bytes(SIZES, types, 16384, checkpointing=True, gathered=gathered)
     assert found.logits == logits_bytes(SIZES, types, 1024)
     assert found.casts == (2 * SIZES.parameters if casts else 0)
 
 
 def test_micro_batches_hold_at_least_one_row_and_chunks_of_logits_at_most_a_micro_batch() -> None:
-    types = NumberBytes(4, 4, 2, 0)
-    assert memory("update.batch_tokens=100").stored == update_bytes(SIZES, types, 2560, checkpointing=False)
+    types, padded = NumberBytes(4, 4, 2, 0), "update.packing=padded"
+    assert memory("update.batch_tokens=100", padded).stored == update_bytes(SIZES, types, 2560, checkpointing=False)
     assert memory("update.logits_chunk=3000", "update.batch_tokens=100").logits == logits_bytes(SIZES, types, 2560)
-    assert memory("prompting.max_context=0", "update.batch_tokens=100").stored == update_bytes(
+    assert memory("prompting.max_context=0", "update.batch_tokens=100", padded).stored == update_bytes(
         SIZES, types, SIZES.positions, checkpointing=False
     )
 
@@ -114,6 +116,8 @@ def test_what_is_stored_per_token_counted_on_paper() -> None:
     ends = 2 * 8 * (2 + 4)
     assert update_bytes(tiny, half, 5, checkpointing=False) == 5 * (4 * 336 + ends)
     assert update_bytes(tiny, half, 5, checkpointing=True) == 5 * (3 * 8 * 2 + 2 * 336 + ends)
+    # packed rows with common prefixes gather keys and values of 4 numbers, here three times, in 16 bits
+    assert update_bytes(tiny, half, 5, checkpointing=False, gathered=3) == 5 * (4 * (336 + 3 * 2 * 4 * 2) + ends)
     # truncation sorts: two arrays of float32, one of int64, three masks
     assert logits_bytes(tiny, half, 7) == 7 * 100 * (2 + 8 * 4)
     assert logits_bytes(tiny, half, 7, truncated=True) == 7 * 100 * (2 + 8 * 4 + 19)
