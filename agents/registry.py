@@ -13,8 +13,11 @@ from creditflow.agents.language_model.search_baselines import SearchBaseline
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert, RandomAgent
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
+from creditflow.envs.plugins.code import Code
+from creditflow.envs.plugins.installed import installed_names, load_installed
+from creditflow.envs.plugins.loaded import loaded_name, remember, require_no_code, same_code
 
-__all__ = ["AGENTS", "PROMPTED", "check_agent", "make_agent"]
+__all__ = ["AGENTS", "PROMPTED", "check_agent", "load_agent", "make_agent"]
 
 # language models: module and function that open the name's argument; imported only then
 MODELS: dict[str, tuple[str, str]] = {
@@ -47,15 +50,71 @@ PROMPTED: dict[str, Callable[[LanguageModelAgent], Agent]] = {
 }
 
 
+_PLUGGED: dict[str, Callable[..., Agent]] = {}  # agents of others, by name
+
+
+def load_agent(spec: str, *, digest: str = "") -> str:
+    """Load an agent by where its code is, and return its spec for ``make_agent``. This runs the code.
+
+    Args:
+        spec: ``path/to/file.py:NAME`` or ``package.module:NAME``, after which ``:ARGUMENT`` may follow; NAME is a class or a
+            function that makes an agent, without an argument or from the argument as text.
+        digest: the expected digest of the code; "" for any.
+
+    Raises:
+        ConfigError: it cannot be imported, makes no agents, has a name that is taken, or another digest.
+    """
+    code = same_code(spec, digest)
+    name = _add(code)
+    return f"{name}:{code.rest}" if code.rest else name
+
+
+def _add(code: Code, name: str = "") -> str:
+    """Register what was loaded, under the given name if there is one; returns its name."""
+    target = code.target
+    if not callable(target) or (isinstance(target, type) and not callable(getattr(target, "act", None))):
+        raise ConfigError(
+            f"{code.spec} is no agent: expected a class with act(views) and name, or a function that makes one, got {short_repr(target)}"
+        )
+    own = getattr(target, "name", None)
+    own = own if isinstance(own, str) else target.__name__
+    if name and own != name:
+        raise ConfigError(f"{code.spec}: its entry point is called {name!r}, but the agent is called {own!r}")
+    if not own.replace("-", "_").isidentifier():
+        raise ConfigError(f"{code.spec}: the name of an agent is one word of letters, digits, _ and -, got {own!r}")
+    taken = _PLUGGED.get(own, AGENTS.get(own, PROMPTED.get(own)))
+    if taken is not None and taken is not target:
+        where = f"{taken.__module__}.{taken.__qualname__}" if own in _PLUGGED else f"creditflow's own agent {own!r}"
+        raise ConfigError(f"{code.spec}: an agent named {own!r} exists already: {where}")
+    _PLUGGED[own] = target
+    remember("agent", own, code)
+    return own
+
+
+def _plugged(spec: str) -> tuple[Callable[..., Agent], str] | None:
+    """What makes the agent of a spec, and its argument, if the agent is one of others."""
+    name, _, argument = spec.partition(":")
+    if (loaded := loaded_name("agent", spec)) is not None and name not in _PLUGGED:
+        name, argument = loaded, ":".join(spec.split(":")[2:])
+    if name not in _PLUGGED and name not in AGENTS and name not in PROMPTED:
+        if (code := load_installed("agent", name)) is None:
+            return None
+        _add(code, name)
+    return (_PLUGGED[name], argument) if name in _PLUGGED else None
+
+
 def check_agent(spec: str) -> None:
     """Check the names and the URL in a spec, without opening anything.
 
     Raises:
         ConfigError: an unknown name, a way to prompt without a language model, or a malformed URL.
     """
+    if _plugged(spec) is not None:
+        return
     name, _, argument = spec.partition(":")
     if name not in AGENTS and name not in PROMPTED:
-        raise unknown_name_error("agent", name, [*AGENTS, *PROMPTED])
+        require_no_code("agent", spec)
+        raise unknown_name_error("agent", name, [*AGENTS, *PROMPTED, *_PLUGGED, *installed_names("agent")])
     if name in PROMPTED:
         inner = argument.partition(":")[0]
         if inner in PROMPTED or not inner:
@@ -78,6 +137,8 @@ def make_agent(spec: str, *, device: str = "auto") -> Agent:
     """
     check_agent(spec)
     name, _, argument = spec.partition(":")
+    if (plugged := _plugged(spec)) is not None:
+        return _made(*plugged, spec)
     if name in PROMPTED:
         model = make_agent(argument, device=device)
         if not isinstance(model, LanguageModelAgent):
@@ -88,6 +149,13 @@ def make_agent(spec: str, *, device: str = "auto") -> Agent:
     if name in MODELS:
         return _model(name, argument, device)
     return AGENTS[name](argument)
+
+
+def _made(make: Callable[..., Agent], argument: str, spec: str) -> Agent:
+    agent = make(argument) if argument else make()
+    if not callable(getattr(agent, "act", None)) or not isinstance(getattr(agent, "name", None), str):
+        raise ConfigError(f"agent {spec!r}: expected an object with act(views) and a name, got {short_repr(agent)}")
+    return agent
 
 
 def _without_argument(kind: Callable[[], Agent], name: str, argument: str) -> Agent:

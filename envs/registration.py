@@ -12,8 +12,20 @@ import gymnasium as gym
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
+from creditflow.envs.plugins.code import Code
+from creditflow.envs.plugins.installed import installed_names, load_installed
+from creditflow.envs.plugins.loaded import loaded_name, remember, require_no_code, same_code
 
-__all__ = ["ENVIRONMENTS", "Entry", "env_id", "make", "make_vec", "register_envs", "register_unlisted"]
+__all__ = [
+    "ENVIRONMENTS",
+    "Entry",
+    "env_id",
+    "load_environment",
+    "make",
+    "make_vec",
+    "register_envs",
+    "register_unlisted",
+]
 
 
 class Entry(NamedTuple):
@@ -66,18 +78,78 @@ def _register(entry: Entry, *, nondeterministic: bool) -> None:
         )  # fmt: skip
 
 
+def load_environment(spec: str, *, digest: str = "") -> str:
+    """Load an environment by where its code is, register it, and return its name. This runs the code.
+
+    Args:
+        spec: ``path/to/file.py:NAME`` or ``package.module:NAME``; NAME is a class, an ``AgentEnv`` (its name is then its
+            ``env_name``) or any other environment of Gymnasium, which needs ``success`` (see ``ForeignEnv``).
+        digest: the expected digest of the code; "" for any.
+
+    Raises:
+        ConfigError: it cannot be imported, is no environment, has a name that is taken, or another digest.
+    """
+    return _add(same_code(spec, digest))
+
+
+def _add(code: Code, name: str = "") -> str:
+    """Register what was loaded, under the given name if there is one; returns its name."""
+    from creditflow.envs.core import AgentEnv
+
+    kind: Any = code.target
+    if not (isinstance(kind, type) and issubclass(kind, gym.Env)):
+        raise ConfigError(
+            f"{code.spec} is no environment: expected a class derived from AgentEnv or gymnasium.Env, got {short_repr(kind)}"
+        )
+    own = kind.env_name if issubclass(kind, AgentEnv) else kind.__name__
+    if name and own != name:
+        raise ConfigError(f"{code.spec}: its entry point is called {name!r}, but the environment is called {own!r}")
+    if not own.isidentifier():
+        raise ConfigError(f"{code.spec}: the name of an environment is one word of letters, digits and _, got {own!r}")
+    taken = ENVIRONMENTS.get(own) or UNLISTED.get(own)
+    gym_id = f"plugins/{own}-v0"
+    before: Any = gym.registry[gym_id].entry_point if gym_id in gym.registry else None
+    if before is kind:
+        return own
+    if taken is not None or before is not None:
+        other = taken.entry_point if taken is not None else f"{before.__module__}:{before.__qualname__}"
+        raise ConfigError(f"{code.spec}: an environment named {own!r} exists already: {other}")
+    strict = not issubclass(kind, AgentEnv)  # see _register
+    maker: Any = kind
+    gym.register(id=gym_id, entry_point=maker, order_enforce=strict, disable_env_checker=not strict)
+    remember("environment", own, code)
+    return own
+
+
+def _plugged_id(name: str) -> str | None:
+    """The Gymnasium id of an environment of others: loaded, or an entry point of an installed package."""
+    own = loaded_name("environment", name) or name
+    if f"plugins/{own}-v0" not in gym.registry:
+        if (code := load_installed("environment", own)) is None:
+            return None
+        _add(code, own)
+    return f"plugins/{own}-v0"
+
+
 def env_id(name: str) -> str:
     """Return the Gymnasium id of a short name ("sokoban"), or the id itself.
 
     Raises:
-        ConfigError: unknown name; suggests the nearest one.
+        ConfigError: unknown name (suggests the nearest one), or code that was not loaded.
     """
     entry = ENVIRONMENTS.get(name) or UNLISTED.get(name)
     if entry is not None:
         return entry.gym_id
     if name in gym.registry:
         return name
-    raise unknown_name_error("environment", name, [*ENVIRONMENTS, *(entry.gym_id for entry in ENVIRONMENTS.values())])
+    if (plugged := _plugged_id(name)) is not None:
+        return plugged
+    require_no_code("environment", name)
+    raise unknown_name_error(
+        "environment",
+        name,
+        [*ENVIRONMENTS, *installed_names("environment"), *(entry.gym_id for entry in ENVIRONMENTS.values())],
+    )
 
 
 def make(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
@@ -97,6 +169,7 @@ def make(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
 
 
 def _is_own(gym_id: str) -> bool:
+    """Whether an environment is creditflow's, so that it takes all arguments itself."""
     return any(gym_id == entry.gym_id for entry in (*ENVIRONMENTS.values(), *UNLISTED.values()))
 
 

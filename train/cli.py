@@ -15,6 +15,7 @@ from importlib import import_module
 
 from creditflow.envs.errors import unknown_name_error
 from creditflow.train.commands.arguments.parser import CommandParser
+from creditflow.train.commands.arguments.plugins import add_load, load_named
 from creditflow.train.commands.arguments.programs import reported, run_module
 
 __all__ = ["COMMANDS", "main"]
@@ -36,6 +37,7 @@ COMMANDS = {
     "play": "play an environment yourself, in the terminal; webshop on a local web page",
     "serve-search": "serve a search index over HTTP, with the request formats of search agents",
     "serve-reward": "serve a success model over HTTP, with the interface of PiCA's released reward service",
+    "new": "write the beginnings of a credit scheme, environment or agent of your own, with tests",
     "data": "list, import, build, verify and label data",
 }
 
@@ -71,6 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         module = import_module(f"creditflow.train.commands.{top.command.replace('-', '.')}")
         sub = CommandParser(prog=f"creditflow {top.command}", description=module.__doc__)
         module.add_arguments(sub)
-        return run_module(module, sub.parse_args(arguments[at + 1 :]))
+        add_load(sub)
+        args = sub.parse_args(arguments[at + 1 :])
+        load_named(args)
+        return run_module(module, args)
 
     return reported(run, show_traceback=top.traceback, again=f"creditflow --traceback {' '.join(arguments)}")

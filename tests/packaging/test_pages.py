@@ -14,6 +14,7 @@ PAGES = [
     *sorted(ROOT.glob("envs/**/*.md")),
     *sorted(ROOT.glob("train/**/*.md")),
     *sorted(ROOT.glob("tests/**/*.md")),
+    *sorted(ROOT.glob("wrappers/*.md")),
 ]
 
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.progress import progress
+from creditflow.train.run.plugins import Carried, carried, load_carried
 
 __all__ = ["Job", "JobRunner", "begin_worker", "fingerprint"]
 
@@ -86,7 +87,7 @@ class JobRunner:
             for job in missing:
                 yield job.name, self._keep(job, job.function(*job.arguments))
             return
-        pool = ProcessPoolExecutor(self._workers, initializer=begin_worker)
+        pool = ProcessPoolExecutor(self._workers, initializer=begin_worker, initargs=(carried(),))
         try:
             futures = {pool.submit(job.function, *job.arguments): job for job in missing}
             for future in as_completed(futures):
@@ -106,8 +107,9 @@ class JobRunner:
         return self._folder / f"{fingerprint(job.name)}.json"
 
 
-def begin_worker() -> None:
-    """Leave interrupts to the parent process, and end when it is gone, even if it was killed."""
+def begin_worker(plugins: Carried = ()) -> None:
+    """Leave interrupts to the parent process, end when it is gone, even if it was killed, and load its plug-ins."""
+    load_carried(plugins)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -27,7 +27,7 @@ from creditflow.train.bench.controls import (
 )
 from creditflow.train.bench.stateless import position_baseline, stateless_discount
 from creditflow.wrappers import credit
-from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.credit.registry import known, lookup
 from creditflow.wrappers.credit.states.variants import VARIANTS
 from creditflow.wrappers.records.group import Group
 
@@ -196,8 +196,10 @@ def scheme_entry(name: str) -> SchemeEntry:
             )
         return replace(scheme_entry(base), annotation_source=source)
     if name in NAMED:
+        if name in credit.names() and NAMED[name].scheme != name:
+            raise ConfigError(f"{name!r} is a method of the benchmark, with settings of its own: rename your scheme")
         return NAMED[name]
-    if name in credit.names():
+    if known(name):
         return SchemeEntry(name)
     raise unknown_name_error("credit scheme", name, {*NAMED, *credit.names()})
 

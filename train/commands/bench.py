@@ -51,9 +51,9 @@ from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.results import read_results
 from creditflow.train.bench.run import run_bench
 from creditflow.train.bench.suites import SUITES, suite_name
+from creditflow.train.commands.arguments.credit_set import SCORES, add_score_arguments, score
 from creditflow.train.commands.arguments.options import positive
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
-from creditflow.train.commands.credit_set import SCORES, add_score_arguments, score
 from creditflow.train.run.identity import RUN_FILE
 from creditflow.wrappers import credit
 

@@ -18,10 +18,10 @@ from creditflow.envs.errors import unknown_name_error
 from creditflow.envs.files.checksummed_folder import belongs_to_checksummed_folder
 from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.tasks import load_panel, panel_names
+from creditflow.train.commands.arguments.credit_set import add_build_arguments
+from creditflow.train.commands.arguments.credit_set import build as build_credit_set
 from creditflow.train.commands.arguments.options import positive
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
-from creditflow.train.commands.credit_set import add_build_arguments
-from creditflow.train.commands.credit_set import build as build_credit_set
 from creditflow.train.progress import note
 
 __all__ = ["add_arguments", "run"]

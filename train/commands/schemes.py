@@ -4,6 +4,7 @@ creditflow schemes
 creditflow schemes gigpo
 creditflow schemes rtmc --json
 creditflow schemes --all --out cards
+creditflow schemes path/to/file.py:NAME
 
 A card is generated: the scheme is checked on random groups when the command runs, and figures come from stored runs of the
 benchmark, which the package ships with their commands and commits. --all takes about half a minute.
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure-cost", action="store_true", help="measure the cost on this machine instead of showing the stored one"
     )
+    parser.set_defaults(code_arguments={"name": "scheme"})
     add_output(parser, "--out", Output(kind="folder"), metavar="DIR", help=f"with --all, write DIR/{PAGE}")
 
 
@@ -41,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.cards.card import make_card
     from creditflow.train.cards.figures import shipped
     from creditflow.train.cards.page import card_text, cards_page, overview
+    from creditflow.train.run.plugins import plugin_rows, plugins_text
     from creditflow.train.text_table import text_table
 
     if bool(args.name) and args.all:
@@ -53,9 +56,10 @@ def run(args: argparse.Namespace) -> int:
     names = [args.name] if args.name else list(credit.names()) if args.all else []
     cards = [make_card(name, figures, measure_cost=args.measure_cost) for name in names]
     if not names:
-        rows = overview(figures)
-        table = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
-        print(json.dumps(table, indent=1, ensure_ascii=False) if args.json else text_table(rows))
+        others = plugin_rows("scheme")
+        rows = overview(figures, [name for name in credit.names() if name not in {row["name"] for row in others}])
+        table = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]] + others
+        print(json.dumps(table, indent=1, ensure_ascii=False) if args.json else text_table(rows) + plugins_text(others))
     elif args.json:
         data = [card.to_json() for card in cards]
         print(json.dumps(data if args.all else data[0], indent=1, ensure_ascii=False, allow_nan=False))

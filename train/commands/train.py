@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.registration import env_id
 from creditflow.train.commands.arguments.outputs import Output, Target, add_input, claimed, named
 from creditflow.train.distributed.world import World
 from creditflow.train.run.named_paths import paths_named
@@ -70,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.settings.reading import load_mapping
     from creditflow.train.settings.schema import load_settings
     from creditflow.train.trainer import Trainer
+    from creditflow.wrappers.credit.registry import lookup
 
     if (args.config is None) == (args.resume is None):
         raise ConfigError("give either a CONFIG to start a run, or --resume DIR to continue one")
@@ -80,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
     if load_mapping(source).get("kind", "policy") != "policy":
         return _success_model(source, overrides, args)
     settings = load_settings(source, tuple(overrides))
+    lookup(settings.credit.scheme)  # an installed plug-in is part of the run's identity as soon as it is known
+    env_id(settings.env.name)
     with joined(settings.distributed) as world:
         require_same_settings(settings, world)
         if args.dry_run:

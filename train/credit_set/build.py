@@ -33,6 +33,7 @@ from creditflow.train.progress import progress
 from creditflow.train.rollout.play import episode_rng
 from creditflow.train.run.identity import require_same
 from creditflow.train.run.interrupted import partial_of
+from creditflow.train.run.plugins import carried
 
 __all__ = ["build_credit_set", "records_of_task"]
 
@@ -222,7 +223,7 @@ def _open_pool(workers: int) -> Iterator[_Pool | None]:
     if workers == 1:
         yield None
         return
-    processes = ProcessPoolExecutor(workers, initializer=begin_worker)
+    processes = ProcessPoolExecutor(workers, initializer=begin_worker, initargs=(carried(),))
     try:
         yield _Pool(processes, workers)
     finally:

@@ -19,6 +19,7 @@ from creditflow.agents.prompts.library import PROMPTS
 from creditflow.agents.registry import MODELS, PROMPTED
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.plugins.loaded import loaded
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.annotate.digest import content_digest, file_digest
 from creditflow.train.run.named_paths import paths_named
@@ -55,12 +56,14 @@ class OtherRunError(DataError):
 
 
 def versions() -> dict[str, Any]:
-    """Versions of the package and the log format, and a digest of all prompts."""
+    """Versions of the package and the log format, a digest of all prompts, and those of the plug-ins that were loaded."""
+    plugins = {f"{one.kind} {one.name}": one.code.digest for one in loaded()}
     texts = json.dumps({name: asdict(prompt) for name, prompt in PROMPTS.items()}, sort_keys=True)
     return {
         "creditflow": creditflow.__version__,
         "log_format": FORMAT_VERSION,
         "prompts": blake2b(texts.encode("ascii"), digest_size=8).hexdigest(),
+        **({"plugins": plugins} if plugins else {}),
     }
 
 

@@ -32,7 +32,7 @@ from creditflow.wrappers.credit.filter import filter_groups
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcomes.grpo import GRPO
 from creditflow.wrappers.credit.outcomes.rloo import RLOO
-from creditflow.wrappers.credit.registry import explain, make, names, register
+from creditflow.wrappers.credit.registry import explain, load, make, names, register
 from creditflow.wrappers.credit.states.ecpo import ECPO
 from creditflow.wrappers.credit.states.gagpo import GAGPO
 from creditflow.wrappers.credit.states.gigpo import GiGPO
@@ -79,6 +79,7 @@ __all__ = [
     "explain",
     "filter_groups",
     "gae",
+    "load",
     "make",
     "names",
     "normalize",

@@ -1,13 +1,17 @@
-"""The registry of schemes: ``make``, ``names``, ``explain``, and ``register`` for custom schemes."""
+"""The registry of schemes: ``make``, ``names``, ``explain``; ``register`` and ``load`` for schemes of others."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Collection
 from dataclasses import MISSING, fields
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
+from creditflow.envs.plugins.code import Code
+from creditflow.envs.plugins.installed import installed_names, load_installed
+from creditflow.envs.plugins.loaded import loaded_name, remember, require_no_code, same_code
 from creditflow.wrappers.credit.annotations.actor_critic import MTPPO, PPOGAE
 from creditflow.wrappers.credit.annotations.agent_opsd import AgentOPSD
 from creditflow.wrappers.credit.annotations.draco import DRACO
@@ -34,9 +38,12 @@ from creditflow.wrappers.credit.states.hgpo import HGPO
 from creditflow.wrappers.credit.states.rewardflow import RewardFlow
 from creditflow.wrappers.credit.states.rtmc import RTMC
 
-__all__ = ["explain", "make", "names", "register"]
+__all__ = ["explain", "known", "load", "lookup", "make", "names", "register"]
 
 S = TypeVar("S", bound=type[Scheme])
+_NAME = re.compile(
+    r"[A-Za-z_][\w-]*"
+)  # commands separate names by commas, and put what is done to a scheme in brackets
 _SCHEMES: dict[str, type[Scheme]] = {
     scheme.name: scheme
     for scheme in (
@@ -78,8 +85,43 @@ def register(scheme: S) -> S:
     _check_class(scheme)
     taken = _SCHEMES.setdefault(scheme.name, scheme)
     if taken is not scheme:
-        raise ConfigError(f"a scheme named {scheme.name!r} exists already: {taken.__module__}.{taken.__qualname__}")
+        raise ConfigError(
+            f"{scheme.__module__}.{scheme.__qualname__}: a scheme named {scheme.name!r} exists already: "
+            f"{taken.__module__}.{taken.__qualname__}"
+        )
     return scheme
+
+
+def load(spec: str, *, digest: str = "") -> str:
+    """Load a scheme by where its code is, register it, and return its name. This runs the code.
+
+    Args:
+        spec: ``path/to/file.py:NAME`` or ``package.module:NAME``.
+        digest: the expected digest of the code; "" for any.
+
+    Raises:
+        ConfigError: it cannot be imported, is no scheme, has a name that is taken, or another digest.
+    """
+    return _add(same_code(spec, digest))
+
+
+def _add(code: Code, name: str = "") -> str:
+    """Register what was loaded, under the given name if there is one; returns its name."""
+    scheme = code.target
+    if not (isinstance(scheme, type) and issubclass(scheme, Scheme)) or inspect.isabstract(scheme):
+        missing = sorted(getattr(scheme, "__abstractmethods__", ()))
+        raise ConfigError(
+            f"{code.spec} is no credit scheme: expected a class derived from creditflow.wrappers.credit.Scheme with assign(group), "
+            + (f"but it lacks {', '.join(missing)}" if missing else f"got {short_repr(scheme)}")
+        )
+    if name and scheme.name != name:
+        raise ConfigError(f"{code.spec}: its entry point is called {name!r}, but the scheme is called {scheme.name!r}")
+    try:
+        register(scheme)
+    except ConfigError as error:
+        raise ConfigError(f"{code.spec}: {error}") from error
+    remember("scheme", scheme.name, code)
+    return scheme.name
 
 
 def _check_class(scheme: type[Scheme]) -> None:
@@ -87,6 +129,8 @@ def _check_class(scheme: type[Scheme]) -> None:
     kind = scheme.__qualname__
     if not isinstance(getattr(scheme, "name", None), str) or not scheme.name:
         raise ConfigError(f"{kind}: a scheme needs a class attribute name, the string that make() takes")
+    if not _NAME.fullmatch(scheme.name):
+        raise ConfigError(f"{kind}: the name of a scheme is one word of letters, digits, _ and -, got {scheme.name!r}")
     parameters = {f.name: f for f in fields(scheme)}
     for name, hint in inspect.get_annotations(scheme).items():
         if name not in parameters and "ClassVar" not in str(hint):
@@ -117,14 +161,27 @@ def names(*, given: Collection[str] | None = None) -> tuple[str, ...]:
     )
 
 
+def known(name: str) -> bool:
+    """Whether a scheme has this name: built in, registered, or an entry point of an installed package, which is imported.
+
+    Raises:
+        ConfigError: the entry point is broken, or the name is that of code which was not loaded.
+    """
+    require_no_code("scheme", name)
+    if name not in _SCHEMES and (code := load_installed("scheme", name)) is not None:
+        _add(code, name)
+    return name in _SCHEMES
+
+
 def lookup(name: str) -> type[Scheme]:
     """Return the class registered under a name.
 
     Raises:
-        ConfigError: the name is unknown; the message suggests the nearest one.
+        ConfigError: the name is unknown (the message suggests the nearest one), or names code that was not loaded.
     """
-    if name not in _SCHEMES:
-        raise unknown_name_error("credit scheme", name, _SCHEMES)
+    name = loaded_name("scheme", name) or name
+    if not known(name):
+        raise unknown_name_error("credit scheme", name, {*_SCHEMES, *installed_names("scheme")})
     return _SCHEMES[name]
 
 

@@ -47,6 +47,7 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("eval", "--out"): ["eval", "--agent", "react:hf:IN", "--panel", "small-v1:valid"],
     ("merge", "--out"): ["merge", "IN"],
     ("merge", "--write"): ["merge", "--by", "hash@0.9", "IN"],
+    ("new", "--out"): ["new", "scheme", "demonstration"],  # reads nothing
     ("rollout", "--out"): ["rollout", "--env-set", "levels=IN"],
     ("schemes", "--out"): ["schemes", "--all"],  # reads nothing
     ("serve-search", "--index"): ["serve-search", "--corpus", "IN", "--build-only"],

@@ -77,6 +77,11 @@ def reported(work: Callable[[], int], *, show_traceback: bool, again: str) -> in
     except Exception as error:  # noqa: BLE001 - any other error is a defect; the message explains how to report it
         if show_traceback:
             traceback.print_exc()
+        from creditflow.train.run.plugins import failed_in  # imported late: only a defect needs it
+
+        if place := failed_in(error):
+            print(f"creditflow: {place} failed: {type(error).__name__}: {error}", file=sys.stderr)
+            return 1
         print(
             f"creditflow: a defect in creditflow: {type(error).__name__}: {error}\n"
             f"Please report it with the output of: {again}",

@@ -16,6 +16,7 @@ from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import named_reward
 from creditflow.train.rollout import play_group
 from creditflow.train.run.identity import marked
+from creditflow.train.run.plugins import Carried, carried, load_carried
 from creditflow.wrappers.episode_rewards import with_reward_values
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.invalid_actions import Policy
@@ -37,6 +38,7 @@ class RolloutSpec:
         rewards: names of transcript rewards written into the trajectories.
         seed: seed of the episodes.
         run: identity of the run as text, written into every trajectory; "" for none.
+        plugins: what a worker loads before it begins.
     """
 
     env: str
@@ -48,6 +50,7 @@ class RolloutSpec:
     rewards: tuple[str, ...] = ()
     seed: int = 0
     run: str = ""
+    plugins: Carried = field(default_factory=carried)
 
     def to_text(self) -> str:
         """Serialise to one line of JSON."""
@@ -57,7 +60,8 @@ class RolloutSpec:
     def from_text(text: str) -> RolloutSpec:
         """Read what ``to_text`` wrote."""
         data = json.loads(text)
-        return RolloutSpec(**{**data, "rewards": tuple(data["rewards"])})
+        plugins = tuple((kind, spec, digest) for kind, spec, digest in data["plugins"])
+        return RolloutSpec(**{**data, "rewards": tuple(data["rewards"]), "plugins": plugins})
 
 
 def write_task(task: Task) -> str:
@@ -76,6 +80,7 @@ class RolloutWorker:
 
     def __init__(self, spec: RolloutSpec) -> None:
         self.spec = spec
+        load_carried(spec.plugins)
         self._agent = make_agent(spec.agent)
         self._rewards = {name: named_reward(name) for name in spec.rewards}
         self._env = GroupEnv(

@@ -1,0 +1,144 @@
+"""Objects by where their code is: ``path/to/file.py:NAME`` or ``package.module:NAME``."""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from creditflow.envs.errors import ConfigError, CreditflowError, short_repr, unknown_name_error
+from creditflow.envs.files.paths import checked_path
+
+__all__ = ["Code", "imported", "load_code", "names_code"]
+
+_SPEC: Final = re.compile(r"(?P<place>.+?\.py|[A-Za-z_]\w*(?:\.\w+)*):(?P<name>[A-Za-z_]\w*)(?P<rest>:.*)?", re.DOTALL)
+_URL: Final = re.compile(r"[A-Za-z]\w*://")
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """An object and where it is from.
+
+    Attributes:
+        spec: what named it.
+        target: the object.
+        digest: "blake2b:" and 32 hexadecimal digits over its module's file, without what that imports.
+        rest: what followed the name after another colon.
+    """
+
+    spec: str
+    target: Any
+    digest: str
+    rest: str = ""
+
+    @property
+    def file(self) -> Path | None:
+        """The file of a spec that names a path."""
+        place = self.spec.rpartition(":")[0]
+        return Path(place) if place.endswith(".py") else None
+
+
+def names_code(text: str) -> bool:
+    """Whether a text names code by its place; a module without a dot could be another name with an argument.
+
+    >>> [names_code(text) for text in ("my.py:Mine", "pkg.mod:Mine", "grpo", "noisy:0.3", "hf:runs/model", "C:/my.py:Mine")]
+    [True, True, False, False, False, True]
+    """
+    found = _SPEC.fullmatch(text)
+    if found is None or _URL.match(text):
+        return False
+    return found["place"].endswith(".py") or "." in found["place"]
+
+
+def load_code(spec: str) -> Code:
+    """Import an object. This runs code: call it only with what the user of this process named.
+
+    A file is imported alone, under a name made of its content: modules beside it are not importable from it, and equal
+    content is one module.
+
+    Args:
+        spec: ``path/to/file.py:NAME`` or ``package.module:NAME``, after which ``:ARGUMENT`` may follow.
+
+    Raises:
+        ConfigError: another form, no such file, module or name, or the import fails; the message says where.
+    """
+    found = None if _URL.match(spec) else _SPEC.fullmatch(spec)
+    if found is None:
+        raise ConfigError(f"code is named path/to/file.py:NAME or package.module:NAME, got {short_repr(spec, 200)}")
+    place, name = found["place"], found["name"]
+    module, digest = _from_file(place, spec) if place.endswith(".py") else _from_module(place, spec)
+    if not hasattr(module, name):
+        own = [known for known, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+        public = own or [known for known in vars(module) if not known.startswith("_")]
+        raise unknown_name_error(f"name in {place}", name, public)
+    return Code(f"{place}:{name}", getattr(module, name), digest, (found["rest"] or "")[1:])
+
+
+def imported(work: Callable[[], Any], what: str, file: str = "") -> Any:
+    """Return what an import of others' code returns, with any failure as one error.
+
+    Args:
+        work: imports it.
+        what: name of the code, for the message.
+        file: path of the code, to find the line that failed.
+
+    Raises:
+        ConfigError: the import failed; the message names the error, and the line in ``file``.
+    """
+    try:
+        return work()
+    except CreditflowError as error:
+        raise ConfigError(f"{what} cannot be loaded: {error}") from error
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == file]
+        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+        where = f" (line {line})" if line else ""
+        raise ConfigError(f"{what} cannot be loaded{where}: {type(error).__name__}: {error}") from error
+
+
+def _from_file(place: str, spec: str) -> tuple[ModuleType, str]:
+    path = checked_path("the file of a plug-in", place)
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{spec}: the file cannot be read: {error.strerror or error}") from error
+    digest = blake2b(source, digest_size=16).hexdigest()
+    name = f"creditflow_plugin_{re.sub(r'[^0-9A-Za-z]', '_', path.stem)}_{digest[:16]}"
+    if name not in sys.modules:
+        made = spec_from_file_location(name, path)
+        if made is None or made.loader is None:
+            raise ConfigError(f"{spec}: not a Python file")
+        module = module_from_spec(made)
+        sys.modules[name] = module  # dataclasses look their module up while it is imported
+
+        def execute() -> None:
+            exec(compile(source, str(module.__file__), "exec"), vars(module))  # noqa: S102 - the user named this file; these bytes were digested
+
+        try:
+            imported(execute, spec, str(module.__file__))
+        except ConfigError:
+            del sys.modules[name]
+            raise
+    return sys.modules[name], f"blake2b:{digest}"
+
+
+def _from_module(place: str, spec: str) -> tuple[ModuleType, str]:
+    module = imported(lambda: import_module(place), spec)
+    return module, module_digest(module)
+
+
+def module_digest(module: ModuleType) -> str:
+    """Return the digest of a module's file; of one without a file, "unknown"."""
+    file = getattr(module, "__file__", None)
+    if not file or not Path(file).is_file():
+        return "unknown"
+    return f"blake2b:{blake2b(Path(file).read_bytes(), digest_size=16).hexdigest()}"

@@ -1,0 +1,120 @@
+"""``creditflow new``: what it writes passes its own tests as written, works in the commands, and overwrites nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from helpers.plugins import forgotten  # noqa: F401 - a fixture is used by its name
+from helpers.shared_data import ROOT
+
+from creditflow.train.cli import main
+
+pytestmark = pytest.mark.usefixtures("forgotten")
+
+GROUPS = {"scheme": "creditflow.schemes", "env": "creditflow.environments", "agent": "creditflow.agents"}
+
+
+@pytest.fixture(autouse=True)
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_what_is_written_passes_its_own_tests_and_the_linter(kind):
+    assert main(["new", kind, "my_first"]) == 0
+    assert sorted(path.name for path in Path("my_first").iterdir()) == [
+        "my_first.py",
+        "pyproject.toml",
+        "test_my_first.py",
+    ]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "my_first"],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
+    settings = ["--isolated", "--line-length", "120"]
+    for arguments in (["check", "--select", "E,F,UP,B,SIM", *settings], ["format", "--check", *settings]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *arguments, "my_first"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(("kind", "group"), GROUPS.items())
+def test_the_project_names_the_entry_point(kind, group):
+    assert main(["new", kind, "my_first", "--out", "there"]) == 0
+    project = tomllib.loads(Path("there/pyproject.toml").read_text())
+    assert project["project"]["entry-points"] == {group: {"my_first": "my_first:MyFirst"}}
+    assert project["tool"]["setuptools"]["py-modules"] == ["my_first"]
+
+
+def test_what_is_written_works_in_the_commands(capsys):
+    for kind, name in (("scheme", "plain"), ("env", "hall"), ("agent", "curious")):
+        assert main(["new", kind, name]) == 0
+    printed = capsys.readouterr().out.split()
+    assert printed == ["plain/plain.py:Plain", "hall/hall.py:Hall", "curious/curious.py:Curious"]
+    scheme, env, agent = printed
+    assert (
+        main(
+            ["rollout", "--env", env, "--agent", f"{agent}:0.2", "--group-size", "4", "--oracle", "--out", "log.jsonl"]
+        )
+        == 0
+    )
+    assert main(["credit", "--scheme", scheme, "log.jsonl", "--out", "credit.jsonl"]) == 0
+    assert (
+        main(
+            [
+                "bench",
+                "--preset",
+                "smoke",
+                "--envs",
+                "grids",
+                "--schemes",
+                f"grpo,{scheme}",
+                "--workers",
+                "1",
+                "--out",
+                "run",
+            ]
+        )
+        == 0
+    )
+
+
+def test_existing_files_are_kept(capsys):
+    assert main(["new", "scheme", "mine"]) == 0
+    Path("mine/mine.py").write_text("my own")
+    assert main(["new", "scheme", "mine"]) == 2
+    assert "exists and is not empty" in capsys.readouterr().err
+    assert Path("mine/mine.py").read_text() == "my own"
+    project = Path("there/pyproject.toml")
+    project.parent.mkdir()
+    project.write_text("[project]\n")
+    assert main(["new", "agent", "mine", "--out", "there", "--force"]) == 0
+    assert project.read_text() == "[project]\n", "a project is not replaced"
+    assert '[project.entry-points."creditflow.agents"]\nmine = "mine:Mine"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "message"),
+    [
+        ("scheme", "MyScheme", "did you mean 'my_scheme'?"), ("scheme", "my-scheme", "did you mean 'my_scheme'?"),
+        ("scheme", "", "got ''"), ("scheme", "../x", "did you mean 'x'?"), ("scheme", "class", "got 'class'"),
+        ("scheme", "a" * 41, "at most 40"), ("env", "é", "small letters"), ("scheme", "1st", "begins with a small letter"),
+        ("scheme", "grpo", "has scheme 'grpo' already"), ("scheme", "oracle_adv", "has scheme 'oracle_adv' already"),
+        ("env", "sokoban", "has environment 'sokoban' already"), ("agent", "react", "has agent 'react' already"),
+        ("scheme", "json", "a module named 'json'"), ("agent", "numpy", "a module named 'numpy'"),
+    ],
+)  # fmt: skip
+def test_names_that_cannot_be_used_are_refused(kind, name, message, tmp_path, capsys):
+    assert main(["new", kind, name]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,207 @@
+"""Schemes, agents and environments of a user in every command: by a path, with --load, on workers, resumed, and when they fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from helpers.plugins import AGENT, ENVIRONMENT, SCHEME, forgotten  # noqa: F401 - a fixture is used by its name
+
+from creditflow.envs.plugins import loaded
+from creditflow.train.bench.methods import NAMED
+from creditflow.train.cli import main
+from creditflow.wrappers.records.jsonl import read_groups
+
+pytestmark = pytest.mark.usefixtures("forgotten")
+
+LADDER = ["--env-set", "success=positive_reward", "--env-set", "max_episode_steps=9"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three files of a user, in the working directory."""
+    for name, source in (("mine", SCHEME), ("nth", AGENT), ("ladder", ENVIRONMENT)):
+        (tmp_path / f"{name}.py").write_text(source, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rollout(out: str, *more: str, agent: str = "nth.py:Nth:1") -> list[str]:
+    return ["rollout", "--env", "ladder.py:Ladder", *LADDER, "--agent", agent, "--limit", "2", "--group-size", "2",
+            "--out", out, *more]  # fmt: skip
+
+
+def forget() -> None:
+    """What the start of another process does to the registries."""
+    import gymnasium as gym
+
+    from creditflow.agents import registry as agents
+    from creditflow.wrappers.credit import registry as schemes
+
+    for kind, name in list(loaded._LOADED):
+        if kind == "scheme":
+            schemes._SCHEMES.pop(name)
+        elif kind == "agent":
+            agents._PLUGGED.pop(name)
+        gym.registry.pop(f"plugins/{name}-v0", None)
+    loaded._LOADED.clear()
+
+
+def test_an_environment_and_an_agent_by_path_play_the_same_on_workers(folder):
+    assert main(rollout("here.jsonl")) == 0
+    [first, second] = read_groups("here.jsonl")
+    assert [turn.action for turn in first.turns] == ["1"] * 6
+    assert first.trajectories[0].policy == "nth:1"
+    assert json.loads(second.trajectories[0].provenance["run"])["versions"]["plugins"].keys() == {
+        "agent nth",
+        "environment Ladder",
+    }
+    assert main(rollout("there.jsonl", "--workers", "2")) == 0
+    assert Path("there.jsonl").read_bytes() == Path("here.jsonl").read_bytes()
+
+
+def test_a_run_resumes_only_with_the_code_that_it_was_started_with(folder, capsys):
+    assert main(rollout("log.jsonl")) == 0
+    whole = Path("log.jsonl").read_bytes()
+    begun = whole.splitlines(keepends=True)[:2]
+    Path("log.jsonl").unlink()
+    Path("log.jsonl.partial").write_bytes(b"".join(begun))
+    forget()
+    (folder / "nth.py").write_text(AGENT + "# another version\n", "utf-8")
+    assert main(rollout("log.jsonl", "--resume")) == 3
+    assert 'versions.plugins.agent nth: stored "blake2b:' in capsys.readouterr().err
+    forget()
+    (folder / "nth.py").write_text(AGENT, "utf-8")
+    assert main(rollout("log.jsonl", "--resume")) == 0
+    assert Path("log.jsonl").read_bytes() == whole
+
+
+def test_a_scheme_by_path_or_loaded_is_taken_by_every_command_that_names_schemes(folder, capsys):
+    assert (
+        main(
+            [
+                "rollout",
+                "--panel",
+                "small-v1:valid",
+                "--limit",
+                "2",
+                "--group-size",
+                "4",
+                "--agent",
+                "noisy:0.5",
+                "--out",
+                "log.jsonl",
+            ]
+        )
+        == 0
+    )
+    assert main(["credit", "--scheme", "mine.py:Mine", "--set", "weight=3.0", "log.jsonl", "--out", "a.jsonl"]) == 0
+    forget()
+    assert (
+        main(
+            [
+                "credit",
+                "--scheme",
+                "mine",
+                "--load",
+                "mine.py:Mine",
+                "--set",
+                "weight=3.0",
+                "log.jsonl",
+                "--out",
+                "b.jsonl",
+            ]
+        )
+        == 0
+    )
+    assert Path("a.jsonl").read_bytes() == Path("b.jsonl").read_bytes()
+    assert json.loads(Path("a.jsonl").read_text().splitlines()[0])["scheme"] == "mine"
+    forget()
+    assert main(["view", "--schemes", "grpo,mine.py:Mine", "log.jsonl", "--out", "page.html"]) == 0
+    assert "mine" in Path("page.html").read_text()
+    forget()
+    capsys.readouterr()
+    assert main(["audit", "--load", "mine.py:Mine", "log.jsonl"]) == 0
+    assert "mine" in capsys.readouterr().out
+    assert main(["schemes", "mine.py:Mine"]) == 0
+    assert capsys.readouterr().out.startswith("mine: A_i = w (R_i - mean R)")
+    forget()
+    assert main(["credit", "--scheme", "mine", "log.jsonl"]) == 2
+    assert "unknown credit scheme 'mine'" in capsys.readouterr().err
+
+
+def test_the_benchmark_measures_a_scheme_by_path_and_resumes_only_with_its_code(folder, capsys):
+    command = [
+        "bench",
+        "--preset",
+        "smoke",
+        "--envs",
+        "grids",
+        "--schemes",
+        "grpo,mine.py:Mine",
+        "--workers",
+        "1",
+        "--out",
+        "run",
+    ]
+    assert main(command) == 0
+    stored = json.loads(Path("run/run.json").read_text())
+    assert stored["methods"] == ["grpo", "mine"]
+    assert stored["versions"]["plugins"].keys() == {"scheme mine"}
+    forget()
+    capsys.readouterr()
+    assert main(["bench", "--show", "run/results.json"]) == 0, "results are shown without the code"
+    assert "mine" in capsys.readouterr().out
+    (folder / "mine.py").write_text(SCHEME + "# another version\n", "utf-8")
+    assert main([*command, "--resume"]) == 3
+    assert 'versions.plugins.scheme mine: stored "blake2b:' in capsys.readouterr().err
+
+
+def test_the_files_of_plug_ins_are_inputs(folder, capsys):
+    Path("log.jsonl").write_text("")
+    for arguments in (
+        ["credit", "--scheme", "mine.py:Mine", "log.jsonl"],
+        ["audit", "--load", "mine.py:Mine", "log.jsonl"],
+        rollout("x")[:-2],
+    ):
+        target = "ladder.py" if arguments[0] == "rollout" else "mine.py"
+        assert main([*arguments, "--out", target, "--force"]) == 2
+        assert f"--out {target} is the input" in capsys.readouterr().err
+    assert Path("mine.py").read_text() == SCHEME
+
+
+def test_an_error_in_a_plug_in_is_not_reported_as_a_defect_of_the_package(folder, capsys):
+    (folder / "mine.py").write_text(SCHEME.replace("        returns =", "        1 / 0\n        returns ="), "utf-8")
+    assert (
+        main(["rollout", "--panel", "small-v1:valid", "--limit", "1", "--group-size", "2", "--out", "log.jsonl"]) == 0
+    )
+    assert main(["credit", "--scheme", "mine.py:Mine", "log.jsonl"]) == 1
+    error = capsys.readouterr().err
+    assert "scheme 'mine' (" in error
+    assert "mine.py, line 13) failed: ZeroDivisionError" in error
+    assert "defect" not in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["credit", "--scheme", "mine.py:Min", "x"], "did you mean 'Mine'"),
+        (["credit", "--scheme", "nth.py:Nth", "x"], "nth.py:Nth is no credit scheme"),
+        (["audit", "--load", "ladder.py:gym", "x"], "ladder.py:gym is no plug-in"),
+        (["audit", "--load", "mine.py", "x"], "code is named path/to/file.py:NAME"),
+        (["rollout", "--env", "mine.py:Mine", "--out", "x"], "mine.py:Mine is no environment"),
+        (["rollout", "--agent", "mine.py:Mine", "--out", "x"], "mine.py:Mine is no agent"),
+        (["rollout", "--env", "ladder.py:Ladder", "--limit", "1", "--out", "x"], "say what success is"),
+    ],
+)
+def test_wrong_specs_are_wrong_use(arguments, message, folder, capsys):
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_scheme_with_the_name_of_a_method_of_the_benchmark_is_refused_there(folder, capsys):
+    name = next(one for one in NAMED if NAMED[one].scheme != one)
+    (folder / "mine.py").write_text(SCHEME.replace('"mine"', repr(name)), "utf-8")
+    assert main(["bench", "--preset", "smoke", "--envs", "grids", "--schemes", "mine.py:Mine", "--out", "run"]) == 2
+    assert f"{name!r} is a method of the benchmark" in capsys.readouterr().err

@@ -1,0 +1,112 @@
+"""Write the beginnings of a credit scheme, an environment or an agent of your own: a module, its tests, a pyproject.toml.
+
+creditflow new scheme mine
+creditflow new env maze --out work/maze
+creditflow new agent greedy --out work/greedy
+
+Everything works as written: the tests pass (pytest DIR), and DIR/NAME.py:CLASS is taken wherever a command names a scheme, an
+environment or an agent. After `pip install -e DIR` its name is enough.
+"""
+
+from __future__ import annotations
+
+import argparse
+import keyword
+import re
+import sys
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from string import Template
+from typing import Final
+
+from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.plugins.installed import GROUPS, Kind
+from creditflow.train.commands.arguments.outputs import Output, Target, add_output, claimed
+
+__all__ = ["add_arguments", "run"]
+
+KINDS: Final[dict[str, Kind]] = {"scheme": "scheme", "env": "environment", "agent": "agent"}
+FOLDER: Final = Output(kind="folder")
+MAX_NAME: Final = 40
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("kind", choices=list(KINDS), help="what to begin: scheme, env or agent")
+    parser.add_argument("name", metavar="NAME", help="its name: small letters, digits and _, also that of the module")
+    add_output(
+        parser, "--out", FOLDER, default="", metavar="DIR", help="folder to write into (default: a new folder NAME)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command."""
+    name, kind = args.name, KINDS[args.kind]
+    _check_name(kind, name)
+    if args.out:
+        _write(Path(args.out), args.kind, name)
+        return 0
+    with claimed([Target(Path(name), FOLDER, "the folder")], [], force=args.force, resumes=False):
+        _write(Path(name), args.kind, name)
+    return 0
+
+
+def _write(folder: Path, kind: str, name: str) -> None:
+    words = name.strip("_").split("_")
+    values = {
+        "name": name,
+        "Class": "".join(word.capitalize() for word in words if word),
+        "kind": KINDS[kind],
+        "group": GROUPS[KINDS[kind]],
+        "dashed": "-".join(word for word in words if word),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    project = folder / "pyproject.toml"
+    parts = {f"{name}.py": kind, f"test_{name}.py": f"{kind}_test", "pyproject.toml": "pyproject"}
+    for file, template in parts.items():
+        text = Template((files("creditflow.assets") / "templates" / f"{template}.txt").read_text("utf-8")).substitute(
+            values
+        )
+        if file == project.name and project.exists():
+            print(f"{project} exists: to make {name} known by its name, add\n\n" + _entry(values), file=sys.stderr)
+            continue
+        with atomic_writer(folder / file, encoding="utf-8") as stream:
+            stream.write(text)
+    print(f"{folder / f'{name}.py'}:{values['Class']}")
+
+
+def _entry(values: dict[str, str]) -> str:
+    return Template('[project.entry-points."$group"]\n$name = "$name:$Class"').substitute(values)
+
+
+def _check_name(kind: Kind, name: str) -> None:
+    """Raise ConfigError unless a module, a test and a plug-in can have this name."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or len(name) > MAX_NAME or keyword.iskeyword(name):
+        near = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).strip("_").lower()
+        ok = re.fullmatch(r"[a-z][a-z0-9_]*", near) and not keyword.iskeyword(near) and len(near) <= MAX_NAME
+        raise ConfigError(
+            f"a name begins with a small letter and has at most {MAX_NAME} small letters, digits and _, got {short_repr(name)}"
+            + (f"; did you mean {near!r}?" if ok else "")
+        )
+    if name in sys.stdlib_module_names or find_spec(name) is not None:
+        raise ConfigError(f"there is a module named {name!r} already, which this one would hide; choose another name")
+    if name in _taken(kind):
+        raise ConfigError(f"creditflow has {kind} {name!r} already; choose another name")
+
+
+def _taken(kind: Kind) -> set[str]:
+    """Names of this kind that the package uses itself."""
+    if kind == "environment":
+        from creditflow.envs.registration import ENVIRONMENTS
+
+        return set(ENVIRONMENTS)
+    if kind == "agent":
+        from creditflow.agents.registry import AGENTS, PROMPTED
+
+        return {*AGENTS, *PROMPTED}
+    from creditflow.train.bench.methods import NAMED, ORACLES, STATELESS
+    from creditflow.wrappers import credit
+
+    return {*credit.names(), *NAMED, *ORACLES, *STATELESS}
