@@ -1,6 +1,6 @@
 """The ``creditflow`` command: one entry point, lazy imports, errors without tracebacks.
 
-Exit codes: 0 success, 1 failure, 2 wrong usage, 3 data or an extra is missing, 130 interrupted.
+Exit codes are an interface: scripts may rely on them (``EXIT_CODES``).
 
 Why argparse: ``creditflow --help`` must import nothing heavy and start at once; typer and cyclopts import rich (and
 pydantic), tyro imports every annotated module. Most of the remaining start-up time is the import of Gymnasium and NumPy: importing
@@ -18,7 +18,15 @@ from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.commands.arguments.plugins import add_load, load_named
 from creditflow.train.commands.arguments.programs import reported, run_module
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "EXIT_CODES", "main"]
+
+EXIT_CODES = {
+    0: "success",
+    1: "failure: a check failed, or an error while working",
+    2: "wrong use: an unknown name, option or value, an output that exists",
+    3: "data that is missing, damaged or of another run, or a missing extra",
+    130: "interrupted",
+}
 
 # name -> line in `creditflow --help`; creditflow.train.commands.<name> (serve-search: serve.search) is imported when called
 COMMANDS = {
@@ -49,9 +57,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="creditflow",
         description="Credit assignment for language-model agents.",
         epilog="See creditflow COMMAND --help for a command. Errors are shown without a traceback; --traceback before the "
-        "command shows it.",
+        "command shows it. Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + ".",
     )
     parser.add_argument("--traceback", action="store_true", help="show the traceback of an error")
+    parser.add_argument(
+        "--completion",
+        choices=("bash", "zsh"),
+        help="print a shell's completion script; eval it in the shell's start-up file",
+    )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of: " + ", ".join(COMMANDS))
     at = next((i for i, argument in enumerate(arguments) if not argument.startswith("-")), len(arguments))
@@ -60,6 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         from creditflow import __version__
 
         print(__version__)
+        return 0
+    if top.completion:
+        from creditflow.train.commands.arguments.completion import completion_script
+
+        print(completion_script(top.completion, tuple(COMMANDS)), end="")
         return 0
     if top.command is None:
         parser.print_help()

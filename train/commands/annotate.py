@@ -11,6 +11,7 @@ command with --resume continues where it stopped and gives the same file. Every 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace annotations of the same names")
     parser.add_argument("--resume", action="store_true", help="continue an interrupted command from its partial output")
     parser.add_argument("--list", action="store_true", help="list the annotators")
+    parser.add_argument("--json", action="store_true", help="with --list: print the list as JSON")
     add_output(
         parser, "--out", Output(grows=True), metavar="OUT.jsonl", help="annotated log to write, .jsonl or .jsonl.gz"
     )
@@ -55,9 +57,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
+    if args.json and not args.list:
+        raise ConfigError("--json is for --list: annotations are written to --out as a log")
     if args.list:
-        for name, entry in ANNOTATORS.items():
-            print(f"{spelled(name):24} {', '.join(entry.values)}: {entry.meaning}")
+        rows: list[dict[str, Any]] = [
+            {"name": name, "spec": spelled(name), "values": list(entry.values), "meaning": entry.meaning}
+            for name, entry in ANNOTATORS.items()
+        ]
+        lines = (f"{row['spec']:24} {', '.join(row['values'])}: {row['meaning']}" for row in rows)
+        print(json.dumps(rows, indent=1) if args.json else "\n".join(lines))
         return 0
     if not args.annotator or not args.input or not args.out:
         raise ConfigError(

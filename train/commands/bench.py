@@ -31,6 +31,7 @@ meaningless.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -100,14 +101,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    if args.predictions or args.credit_set or args.json:
+    if args.predictions or args.credit_set:
         if not args.predictions or args.show:
-            raise ConfigError("--credit-set and --json need --predictions FILE, which cannot be combined with --show")
+            raise ConfigError("--credit-set needs --predictions FILE, which cannot be combined with --show")
         return score(args)
     if args.show:
         document = read_results(Path(args.show))
         with loading(f"{args.show}: its parts contradict each other"):
-            return _present(document, Path(args.out) if args.out else None)
+            return _present(document, Path(args.out) if args.out else None, args.json)
     if not args.out or args.seed < 0:
         raise ConfigError(
             f"creditflow bench needs --out DIR (or --show FILE) and a --seed of at least 0, got --seed {args.seed}"
@@ -127,9 +128,9 @@ def run(args: argparse.Namespace) -> int:
     out = Path(args.out)
     options = RunOptions(out, args.workers, tuple(sys.argv[1:]), args.resume)
     if args.preset in LM_PRESETS:
-        return _present(_language_models(args, schemes, options), out)
+        return _present(_language_models(args, schemes, options), out, args.json)
     require_plots()
-    return _present(run_bench(suites, schemes, args.preset, options, seed=args.seed), out)
+    return _present(run_bench(suites, schemes, args.preset, options, seed=args.seed), out, args.json)
 
 
 def _check_preset_options(args: argparse.Namespace) -> None:
@@ -160,11 +161,11 @@ def _language_models(args: argparse.Namespace, schemes: Sequence[str], options: 
     return run_language_models(args.preset, options, seed=args.seed, methods=schemes, device=args.device)
 
 
-def _present(document: Mapping[str, Any], out: Path | None) -> int:
-    print(document_text(document))
+def _present(document: Mapping[str, Any], out: Path | None, as_json: bool) -> int:
+    print(json.dumps(document, indent=1, allow_nan=False) if as_json else document_text(document))
     if out is not None:
         plots = plot_document(document, out) if document["suites"] else []
         write_report(document, plots, out / "report.html")
-        print(f"\n{out / 'report.html'}")
+        print(f"\n{out / 'report.html'}", file=sys.stderr if as_json else sys.stdout)
     require_sane(document)
     return 0

@@ -12,7 +12,9 @@ creditflow data label LOG.jsonl --out LABELS.jsonl      pivots of search rollout
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
+from typing import Any
 
 from creditflow.envs.errors import unknown_name_error
 from creditflow.envs.files.checksummed_folder import belongs_to_checksummed_folder
@@ -34,7 +36,8 @@ WIKI = named("passages.jsonl.gz", "index", "train.jsonl", "valid.jsonl", "test.j
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|import|build|verify|label")
-    actions.add_parser("list", help="list embedded panels, and the argument that takes your own files")
+    listing = actions.add_parser("list", help="list embedded panels, and the argument that takes your own files")
+    listing.add_argument("--json", action="store_true", help="print the list as JSON")
     importing = actions.add_parser("import", help="build a store from released files")
     importing.add_argument("name", help=f"data set, one of: {', '.join(IMPORTABLE)}")
     add_input(importing, "path", help="folder with the released files; searchr1: the released file")
@@ -87,13 +90,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _list(as_json: bool) -> None:
+    """Print the embedded panels with their sizes, and the argument for files of one's own."""
+    rows: list[dict[str, Any]] = [
+        {"name": name, "files": entry.files, "panels": {p: len(load_panel(name, p).rows) for p in panel_names(name)}}
+        for name, entry in ENVIRONMENTS.items()
+    ]
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        print(f"{row['name']:12} your own: --env-set {row['files']}=PATH" if row["files"] else row["name"])
+        for panel, size in row["panels"].items():
+            print(f"{'':12} embedded: {panel}, {size} tasks")
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the command. A folder that it creates replaces an empty one; any other only with ``--force``."""
     if args.action == "list":
-        for name, entry in ENVIRONMENTS.items():
-            print(f"{name:12} your own: --env-set {entry.files}=PATH" if entry.files else name)
-            for panel in panel_names(name):
-                print(f"{'':12} embedded: {panel}, {len(load_panel(name, panel).rows)} tasks")
+        _list(args.json)
         return 0
     if args.action == "build":
         return build_credit_set(args) if args.name == "credit-set" else _build(args)

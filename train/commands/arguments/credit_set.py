@@ -86,7 +86,11 @@ def add_score_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="credit set that --predictions rates (default: the embedded sample)",
     )
-    parser.add_argument("--json", action="store_true", help="with --predictions: print the scores as JSON")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print JSON instead of tables: the document of results.json, or with --predictions the scores",
+    )
 
 
 def score(args: argparse.Namespace) -> int:

@@ -1,0 +1,159 @@
+"""What scripts rely on: JSON from every command that prints a table, exit codes, shell completion."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from creditflow.train.cli import COMMANDS, EXIT_CODES, main
+from creditflow.train.commands import envs
+from creditflow.train.commands.arguments.completion import SHELLS, completion_script
+
+# every command that prints a table, with arguments under which it does
+TABLES = {
+    "annotate": ["annotate", "--list"],
+    "audit": ["audit", "LOG"],
+    "analyse": ["analyse", "LOG"],
+    "bench": ["bench", "--show", "RUN/results.json"],
+    "data": ["data", "list"],
+    "envs": ["envs"],
+    "merge": ["merge", "--by", "state", "LOG"],
+    "schemes": ["schemes"],
+    "card": ["schemes", "grpo"],
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log and a run of the benchmark."""
+    folder: Path = tmp_path_factory.mktemp("made")
+    log, run = str(folder / "log.jsonl"), str(folder / "run")
+    assert (
+        main(
+            [
+                "rollout",
+                "--panel",
+                "small-v1:valid",
+                "--limit",
+                "2",
+                "--group-size",
+                "4",
+                "--agent",
+                "noisy:0.5",
+                "--out",
+                log,
+            ]
+        )
+        == 0
+    )
+    assert (
+        main(["bench", "--preset", "smoke", "--envs", "grids", "--schemes", "grpo", "--workers", "1", "--out", run])
+        == 0
+    )
+    return folder
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_is_printed_as_json_on_request_and_nothing_else_is(name, made, capsys):
+    arguments = [
+        word.replace("LOG", str(made / "log.jsonl")).replace("RUN", str(made / "run")) for word in TABLES[name]
+    ]
+    assert main(arguments) == 0
+    text = capsys.readouterr().out
+    with pytest.raises(ValueError, match=r"Expecting|Extra"):
+        json.loads(text)
+    assert main([*arguments, "--json"]) == 0
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    assert json.loads(capsys.readouterr().out, parse_constant=refuse)
+
+
+def test_the_document_of_a_run_is_what_it_stored(made, capsys):
+    assert main(["bench", "--show", str(made / "run/results.json"), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == json.loads((made / "run/results.json").read_text())
+
+
+def raising(error: type[BaseException]) -> Callable[[object], int]:
+    def run(_args: object) -> int:
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["envs"], 0), (["--version"], 0), ([], 0),
+        (["credit", "--scheme", "grpp", "LOG"], 2), (["nothing"], 2), (["audit", "LOG", "--out", "LOG", "--force"], 2),
+        (["audit", "missing.jsonl"], 3), (["audit", "damaged.jsonl"], 3),
+    ],
+)  # fmt: skip
+def test_exit_codes_mean_what_the_help_says(arguments, code, made, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    arguments = [word.replace("LOG", str(made / "log.jsonl")) for word in arguments]
+    (tmp_path / "damaged.jsonl").write_text("{")
+    assert main(arguments) == code
+    assert code in EXIT_CODES
+
+
+def test_wrong_options_defects_and_interruptions_have_their_codes(monkeypatch, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["audit", "--no-such-option"])
+    assert stopped.value.code == 2
+    for error, code in ((RuntimeError, 1), (KeyboardInterrupt, 130)):
+        monkeypatch.setattr(envs, "run", raising(error))
+        assert main(["envs"]) == code
+    assert main([]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert all(f"{code} {meaning}" in shown for code, meaning in EXIT_CODES.items())
+
+
+@pytest.fixture(scope="module")
+def script() -> str:
+    return completion_script("bash", tuple(COMMANDS))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("creditflow sch", {"schemes"}),
+        ("creditflow --completion z", {"zsh"}),
+        ("creditflow credit --scheme gig", {"gigpo"}),
+        ("creditflow bench --preset qu", {"quick"}),
+        ("creditflow rollout --env sok", {"sokoban"}),
+        ("creditflow data bui", {"build"}),
+        ("creditflow data build cr", {"credit-set"}),
+        ("creditflow data build wiki --art", {"--articles"}),
+        ("creditflow new ag", {"agent"}),
+        ("creditflow schemes graph", {"graphgpo"}),
+        ("creditflow view --lo", {"--load"}),
+        ("creditflow merge --text obs", {"observation"}),
+        ("creditflow credit rollouts.js", set()),
+    ],
+)
+def test_bash_completes_commands_actions_options_choices_and_names(line, expected, script):
+    words = line.split(" ")
+    setting = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _creditflow; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    done = subprocess.run(["bash", "-c", f"{script}\n{setting}"], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == expected
+    assert not done.stderr
+
+
+def test_every_command_completes_its_own_options(script):
+    for name in COMMANDS:
+        setting = f"COMP_WORDS=(creditflow {name} --); COMP_CWORD=2; _creditflow; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        done = subprocess.run(["bash", "-c", f"{script}\n{setting}"], capture_output=True, text=True, check=True)
+        assert {"--help", "--load"} <= set(done.stdout.split()), name
+
+
+def test_the_script_of_every_shell_is_printed(capsys):
+    for shell in SHELLS:
+        assert main(["--completion", shell]) == 0
+        assert "complete -o default -F _creditflow creditflow" in capsys.readouterr().out

@@ -1,0 +1,115 @@
+"""Shell completion: a script for bash and zsh, made from the commands' own parsers, so that no option can be missing.
+
+eval "$(creditflow --completion bash)"      in ~/.bashrc
+eval "$(creditflow --completion zsh)"       in ~/.zshrc, after compinit
+
+It completes commands, their actions, options, choices and names; everything else is a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Final
+
+from creditflow.train.commands.arguments.plugins import add_load
+
+__all__ = ["SHELLS", "completion_script"]
+
+SHELLS: Final = ("bash", "zsh")
+
+_SCRIPT: Final = """\
+_creditflow() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} place="" i words=""
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case "${place:+$place }${COMP_WORDS[i]}" in
+@places@) place="${place:+$place }${COMP_WORDS[i]}" ;;
+        esac
+    done
+    case "$place $before" in
+@values@
+        *) case "$place" in
+@words@
+        esac ;;
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+}
+complete -o default -F _creditflow creditflow
+"""
+
+
+def completion_script(shell: str, commands: Sequence[str]) -> str:
+    """Return the script of a shell.
+
+    Args:
+        shell: one of ``SHELLS``.
+        commands: names of all commands.
+    """
+    parsers = {name: _parser(name) for name in commands}
+    words: dict[str, list[str]] = {"": [*commands, "--help", "--version", "--traceback", "--completion"]}
+    values: dict[str, list[str]] = {" --completion": list(SHELLS)}
+    for name, parser in parsers.items():
+        for place, one in _with_actions(name, parser):
+            words[place], values_here = _words(one)
+            values |= {f"{place} {option}": found for option, found in values_here.items()}
+    places = "|".join(shlex.quote(place) for place in words if place)
+    script = _SCRIPT.replace("@places@", f"            {places}")
+    script = script.replace("@values@", _cases(values, 8)).replace("@words@", _cases(words, 12))
+    return script if shell == "bash" else f"autoload -U bashcompinit && bashcompinit\n{script}"
+
+
+def _cases(words: Mapping[str, Sequence[str]], indent: int) -> str:
+    return "\n".join(
+        f"{'':{indent}}{shlex.quote(at)}) words={shlex.quote(' '.join(given))} ;;" for at, given in words.items()
+    )
+
+
+def _parser(name: str) -> argparse.ArgumentParser:
+    from creditflow.train.commands.arguments.parser import CommandParser
+
+    parser = CommandParser(prog=f"creditflow {name}")
+    import_module(f"creditflow.train.commands.{name.replace('-', '.')}").add_arguments(parser)
+    add_load(parser)
+    return parser
+
+
+def _with_actions(place: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    yield place, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, below in action.choices.items():
+                yield from _with_actions(f"{place} {word}", below)
+
+
+def _words(parser: argparse.ArgumentParser) -> tuple[list[str], dict[str, list[str]]]:
+    """The words that may follow a command, and by option those that may be its value."""
+    names = _names()
+    words: list[str] = []
+    values: dict[str, list[str]] = {}
+    for action in parser._actions:
+        choices = list(map(str, action.choices)) if action.choices is not None else names.get(action.dest, [])
+        if not action.option_strings:
+            words += choices if action.choices is not None or parser.prog == "creditflow schemes" else []
+        for option in action.option_strings:
+            words.append(option)
+            if choices and action.nargs != 0:
+                values[option] = choices
+    return words, values
+
+
+def _names() -> dict[str, list[str]]:
+    """Names that are no choices, as code and arguments may follow them, by the argument that takes them."""
+    from creditflow.agents.registry import AGENTS, PROMPTED
+    from creditflow.envs.registration import ENVIRONMENTS
+    from creditflow.wrappers import credit
+
+    schemes = list(credit.names())
+    return {
+        "scheme": schemes,
+        "schemes": schemes,
+        "name": schemes,
+        "env": list(ENVIRONMENTS),
+        "agent": [*AGENTS, *PROMPTED],
+    }
