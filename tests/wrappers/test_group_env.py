@@ -42,6 +42,22 @@ def test_only_running_members_may_be_stepped():
     assert [len(t.turns) for t in group.trajectories] == [2, 3]
 
 
+def test_nothing_runs_after_a_member_could_not_start(monkeypatch):
+    group = GroupEnv("sokoban", size=2, level="#####\n#@$.#\n#####")
+    group.reset(seed=0)
+    assert len(group.active) == 2
+
+    def failing(**_options):
+        raise OSError("no task files")
+
+    monkeypatch.setattr(group.members[1], "reset", failing)
+    with pytest.raises(OSError, match="no task files"):
+        group.reset(seed=0)
+    assert not group.active
+    with pytest.raises(EpisodeError, match="not running"):
+        group.step({0: "right"})
+
+
 def test_group_ids_name_the_trajectories():
     env = GroupEnv("sokoban", size=2, level=LEVEL, max_steps=1)
     env.reset(seed=0, group_id="it7")

@@ -6,7 +6,7 @@ backend or agent that only takes batches gets whatever waits as its next batch.
 
 Groups are those of ``RolloutEngine``, whatever takes how long: an episode has its own environment and generator, and with
 branching, where the number of a branch depends on the order of turns, the episodes of a group move in step. Errors are
-reported in the order of lock step.
+reported in the order of lock step. Only rounding inside a model depends on the batch, and with it on timing.
 """
 
 from __future__ import annotations

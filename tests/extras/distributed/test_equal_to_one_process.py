@@ -38,6 +38,7 @@ RECIPES: dict[str, tuple[str, ...]] = {
     "released propagation, by the longest episode": ("credit.scheme=rewardflow", "credit.semantics=release"),
     "dead groups sampled again": ("rollout.dynamic_sampling=true", "rollout.group_size=3"),
     "branches": ("rollout.branching.max_trajectories=6", "rollout.branching.threshold=0.1"),
+    "episodes on their own": ("rollout.asynchronous=true", "rollout.env_threads=2"),
     "nuclei": ("rollout.top_p=0.9", "update.minibatches=2", *KL[:1]),
     "one group: a rank without rows": ("rollout.tasks=1",),
 }  # fmt: skip

@@ -13,8 +13,10 @@ from creditflow.agents.backends.base import GenerationError, Sampling
 from creditflow.agents.language_model.models.agent_file import write_agent_file
 from creditflow.agents.language_model.models.pretrained import AGENT_FILE, PromptingConfig
 from creditflow.agents.language_model.openai_agent import KEY_VARIABLE, make_openai_agent
+from creditflow.agents.registry import make_agent
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.policy.network.scratch import ScratchConfig, build_tokenizer
+from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.run.assemble import group_env_factory, panel_tasks
 from creditflow.train.settings.schema import EnvConfig
@@ -84,6 +86,31 @@ def test_episodes_carry_the_servers_ids(folder: str) -> None:
         assert one.tokens.ids[one.tokens.mask].tolist() == ids * 3
         assert one.tokens.ids[: len(first["prompt"][0])].tolist() == first["prompt"][0]
         assert np.allclose(one.tokens.logprobs[one.tokens.mask], -0.5)
+
+
+@pytest.mark.parametrize("prompting", ["", "react:"])
+def test_episodes_that_are_asked_about_one_by_one_are_those_of_lock_step(folder: str, prompting: str) -> None:
+    complete, _ = down(folder)
+    with openai_server(complete, roomy(root=folder)) as served:
+        agent = make_agent(f"{prompting}openai:{served.url}#toy")
+        tasks = panel_tasks(ENV, "small-v1:valid", 3)
+        in_step = RolloutEngine(group_env_factory(ENV, 2)).play(agent, tasks, seed=0)
+        before = len(served.bodies)
+        alone = AsynchronousEngine(group_env_factory(ENV, 2), threads=2).play(agent, tasks, seed=0)
+        assert all(len(body["prompt"]) == body["n"] == 1 for body in served.bodies[before:])
+        assert len(served.bodies) - before == 3 * 2 * 3
+    assert alone == in_step
+
+
+def test_an_episode_without_room_for_a_completion_stops_without_a_request(folder: str) -> None:
+    complete, _ = down(folder)
+    with openai_server(complete, roomy(root=folder, max_model_len=8)) as served:
+        agent = make_agent(f"openai:{served.url}#toy")
+        [group] = AsynchronousEngine(group_env_factory(ENV, 2)).play(
+            agent, panel_tasks(ENV, "small-v1:valid", 1), seed=0
+        )
+        assert not served.bodies
+    assert {(t.stop_reason, len(t.turns)) for t in group.trajectories} == {("token_limit", 0)}
 
 
 def test_episodes_of_a_server_without_ids_are_played_but_carry_no_tokens(folder: str) -> None:

@@ -185,6 +185,7 @@ def test_disabling_an_adapter_leaves_it_as_it_was(trainer_of: Make, data: dict[s
         ("credit.scheme=ppo_gae", "critic.kind=separate"),
         ("credit.scheme=mt_ppo", "critic.kind=shared", "update.epochs=2"),
         ("model.lora.target_modules=[q_proj, v_proj]",),
+        ("rollout.max_staleness=1", "update.loss.kl_weight=0.1"),
     ],
     ids=",".join,
 )

@@ -133,14 +133,33 @@ class InjectedError(RuntimeError):
     """Injected."""
 
 
-@pytest.mark.parametrize(("lag", "call"), [(1, 2), (1, 4), (2, 3)])
+PARTS = {
+    "alone": (),
+    "critic, reference": ("credit.scheme=mt_ppo", "critic.kind=separate", "update.loss.kl_weight=0.1"),
+    "sampled again, branches": (
+        "rollout.dynamic_sampling=true", "rollout.branching.max_trajectories=8", "rollout.branching.threshold=0.1",
+    ),
+    "ratios to the sampler": ("update.old_logprobs=sampler", "update.minibatches=2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lag", "call", "parts"),
+    [(1, 2, "alone"), (1, 4, "critic, reference"), (2, 3, "sampled again, branches"), (2, 4, "ratios to the sampler")],
+)
 def test_a_resumed_run_is_bit_equal_to_an_uninterrupted_one(
-    trainer_of: Make, config: dict[str, Any], tmp_path: Path, lag: int, call: int, monkeypatch: pytest.MonkeyPatch
+    trainer_of: Make,
+    config: dict[str, Any],
+    tmp_path: Path,
+    lag: int,
+    call: int,
+    parts: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config["evaluation"] = {"panel": "small-v1:valid", "limit": 2, "samples": 1, "every": 2}
     config["prompting"] = {"prompt": "places-v1", "dialect": "bare", "history": "window", "window": 0}
     config["rollout"]["max_staleness"] = lag
-    whole = trainer_of(config, *AHEAD, f"out={tmp_path}/whole")
+    whole = trainer_of(config, *AHEAD, *PARTS[parts], f"out={tmp_path}/whole")
     whole.run()
     real, calls = update_policy, 0
 
@@ -153,9 +172,9 @@ def test_a_resumed_run_is_bit_equal_to_an_uninterrupted_one(
 
     monkeypatch.setattr(trainer_module, "update_policy", failing)
     with pytest.raises(InjectedError):
-        trainer_of(config, *AHEAD, f"out={tmp_path}/cut").run()
+        trainer_of(config, *AHEAD, *PARTS[parts], f"out={tmp_path}/cut").run()
     assert not alive()
-    resumed = trainer_of(config, *AHEAD, f"out={tmp_path}/cut", resume=True)
+    resumed = trainer_of(config, *AHEAD, *PARTS[parts], f"out={tmp_path}/cut", resume=True)
     resumed.run()
     assert same(weights(resumed), weights(whole))
     assert numbers(resumed) == numbers(whole)
