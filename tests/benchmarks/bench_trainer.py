@@ -1,4 +1,4 @@
-"""Effect of the trainer's design choices, as ratios within one run.
+"""Effect of the trainer's design choices, as ratios within one run; with ``--peer trl`` its speed beside TRL's.
 
 * one row per trajectory compared with one row per turn (the same gradient, append-only history), padded and packed;
 * packed compared with padded micro-batches, for rows that share nothing, and for groups that share a long prompt;
@@ -7,10 +7,17 @@
 * the fraction of an iteration's time spent on credit, and the largest sampler mismatch (fp32).
 
   python tests/benchmarks/bench_trainer.py [--episodes 32] [--turns 10] [--repeats 3]
+
+``--peer trl``: this trainer and TRL 1.16's ``GRPOTrainer`` on its own path (``environment_factory``) start from one model and do the
+same work, token by token: episodes of equal length, one optimiser step of one loss, fp32, one thread. The ratio is of CPU seconds
+per iteration, TRL's over ours; its 95 % interval is over pairs of iterations.
+
+  python tests/benchmarks/bench_trainer.py --peer trl [--rows "3 M, 8 turns"] [--out tests/evidence/peer/trl.json]
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 import sys
@@ -22,6 +29,10 @@ from typing import Any
 
 import numpy as np
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from benchmarks.peer.compare import compare, run_part
+from benchmarks.peer.work import WORKS
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
@@ -164,7 +175,19 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=10, help="turns of an episode (default 10)")
     parser.add_argument("--repeats", type=int, default=3, help="measured repetitions (default 3)")
     parser.add_argument("--config", default="train/configs/quickstart.yaml", help="settings of the short run")
+    parser.add_argument("--peer", choices=["trl"], help="the speed beside another trainer, which must be installed")
+    parser.add_argument("--rows", nargs="+", choices=list(WORKS), default=list(WORKS), help="rows of --peer")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/peer.json"), help="JSON file of --peer, which is continued if it exists"
+    )
+    parser.add_argument("--part", help=argparse.SUPPRESS)  # one run of --peer, in its own process
     args = parser.parse_args()
+    if args.part:
+        print(json.dumps(run_part(json.loads(args.part))))
+        return 0
+    if args.peer:
+        compare(args.rows, args.repeats, args.out, " ".join(sys.argv))
+        return 0
     torch.set_num_threads(1)
     sizes = ScratchConfig(hidden=128, layers=3, heads=4, kv_heads=2, intermediate=256, vocabulary=320, positions=4096)
     model = build_model(sizes, build_tokenizer(["up down left right"] * 4, sizes), seed=0)

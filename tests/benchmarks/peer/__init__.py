@@ -1,0 +1,1 @@
+"""Our trainer beside another one that does the same work."""
