@@ -4,7 +4,8 @@
 #   make check   lint, types, layering
 #   make bench   speed of hot paths, relative to other implementations
 #   make pica-proof  trains PiCA's success model from random weights; fails unless it finds pivots on held-out questions
-#   make gpu     on a GPU: equality tests, speed, learning curves (ARGS=--dry-run: toy size, CPU; ARGS=--resume: continue)
+#   make gpu     on a GPU, half an hour: equality tests, speed, the benchmark lm at 20 M parameters (ARGS=--dry-run: toy size,
+#                CPU, two minutes; ARGS=--resume: continue; ARGS='--resume --minutes 9': as far as nine minutes go)
 #   make fuzz    damaged and hostile input for everything that is read; for hours: make fuzz SECONDS=7200 SEED=7
 #   make slow    the tests that take minutes
 #   make ci      what continuous integration runs (TIERS="browser alfworld": only these)

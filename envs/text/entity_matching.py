@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 import numpy as np
-from ahocorasick_rs import BytesAhoCorasick
 
 from creditflow.envs.errors import unknown_name_error
 
@@ -137,6 +136,9 @@ class EntityMatcher:
                 unmatchable.append(number)
         self.unmatchable = tuple(unmatchable)
         self._owners = [tuple(numbers) for numbers in owners.values()]
+        if owners:
+            # compiled, and needed by entity graphs alone: offline machines without it run everything else (train/gpu)
+            from ahocorasick_rs import BytesAhoCorasick
         self._automaton = BytesAhoCorasick(list(owners)) if owners else None
 
     def __len__(self) -> int:

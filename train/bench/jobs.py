@@ -58,6 +58,11 @@ class JobRunner:
     def __init__(self, folder: Path, cache_key: str, workers: int) -> None:
         self._folder, self._workers = folder / cache_key, workers
 
+    @property
+    def folder(self) -> Path:
+        """Folder of the stored results, deleted at the end; jobs may keep files there that later ones read."""
+        return self._folder
+
     def run(self, jobs: Sequence[Job], what: str) -> dict[str, Any]:
         """Run the jobs; returns results by name, in the order of ``jobs``. Progress is shown on standard error.
 

@@ -76,9 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preset", choices=[*PRESETS, *LM_PRESETS], default="quick", help="amount of work (default quick)"
     )
-    parser.add_argument(
-        "--device", default="cpu", help="device of the language models (presets lm and lm-smoke only; default cpu)"
-    )
+    parser.add_argument("--device", default="cpu", help="device of the language models (presets lm… only; default cpu)")
     parser.add_argument("--seed", type=int, default=0, help="random seed for tasks and rollouts (default 0)")
     parser.add_argument(
         "--workers", type=positive, default=min(2, os.cpu_count() or 1), help="number of processes (default 2)"

@@ -22,9 +22,9 @@ from creditflow.train.commands.arguments.programs import run_program
 __all__ = ["BUNDLED", "MAX_BYTES", "add_arguments", "build_bundle", "main", "run"]
 
 # imported by the core and the trainer, and not dependencies of torch and transformers; all pure Python
-BUNDLED: Final = ("gymnasium", "farama-notifications", "cloudpickle", "networkx", "typing-extensions", "tqdm")
-# expected on the machine: dependencies of torch and transformers, not pure Python
-EXPECTED: Final = ("numpy", "pillow", "pyyaml", "safetensors", "tokenizers", "jinja2")
+BUNDLED: Final = ("gymnasium", "farama-notifications", "cloudpickle")
+# expected on the machine: dependencies of torch and transformers
+EXPECTED: Final = ("numpy", "pyyaml", "safetensors", "tokenizers", "jinja2", "networkx", "typing-extensions", "tqdm")
 MAX_BYTES: Final = 60 * 2**20
 UNPACKED: Final = (*(name.replace("-", "_") + "*" for name in BUNDLED), "*.dist-info")  # entries of the folder
 
@@ -60,7 +60,9 @@ def build_bundle(folder: Path) -> int:
     if size > MAX_BYTES:
         raise DataError(f"{folder} has {size / 2**20:.1f} MiB, more than {MAX_BYTES // 2**20} MiB")
     print(f"{folder}: {', '.join(wheel.name for wheel in wheels)}; {size / 2**20:.1f} MiB unpacked")
-    print(f"expected on the machine: {', '.join(EXPECTED)} (dependencies of torch and transformers)")
+    print(
+        f"expected on the machine: {', '.join(EXPECTED)} (needed by torch and transformers); peft for the piece with LoRA"
+    )
     print(f"on the machine: PYTHONPATH=src:{folder} python -m creditflow.train.gpu")
     return 0
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,7 @@ from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["CONTROLS", "FIRST", "ShuffledGiGPO", "curves"]
+__all__ = ["CONTROLS", "FIRST", "ShuffledGiGPO", "curves", "trainer_iterations"]
 
 FIRST = ("grpo", "gigpo", "graphgpo", "rewardflow", "grouptd")  # trained first, in case the time limit is reached
 CONTROLS = ("gigpo_shuffled", "more_sft")
@@ -82,6 +83,40 @@ def curves(
         for scheme in wanted:
             runs[f"{scheme}/{seed}"] = partial(_run_scheme, folder, scheme, seed, overrides, toy)
     return runs
+
+
+def trainer_iterations(folder: Path, toy: bool, results: Mapping[str, Any]) -> dict[str, Any]:
+    """Some iterations of the trainer after a short SFT: median seconds of their parts, tokens per second, fraction of the limit.
+
+    The first iteration, in which libraries are loaded and memory is taken, is not counted. Boxes on targets are rewarded, so that
+    groups have a signal early. A token is read once in the rollout, and forward and backward in the update.
+
+    Args:
+        folder: folder of the run.
+        toy: whether to use toy sizes.
+        results: the contents of the results file, with the device's limits if they are measured.
+    """
+    count = 2 if toy else 4
+    shutil.rmtree(folder / "speed-0", ignore_errors=True)
+    sizes = ("sft.steps=30",) if toy else ("sft.steps=150", "sft.episodes=1000")
+    few = (*sizes, f"update.iterations={count}", "evaluation.panel=", "evaluation.final_panel=")
+    records = _run(_settings(folder, "speed", 0, (), toy, "env.options.reward=gym_sokoban", *few))["train"][1:]
+
+    def median(name: str) -> float:
+        return float(np.median([record[name] or 0.0 for record in records]))
+
+    parts = {name: median(name) for name in records[0] if name.startswith("seconds")}
+    tokens = median("prompt_tokens") + median("completion_tokens")
+    found = {f"iteration_{name}": value for name, value in parts.items()}
+    found |= {
+        "tokens_per_second": tokens / parts["seconds"],
+        "episodes_per_second": median("episodes") / parts["seconds"],
+    }
+    limit = results.get("checks", {}).get("speed/ceilings", {}).get("flops_bfloat16")
+    parameters = results.get("checks", {}).get("speed/sft", {}).get("parameters")
+    if limit and parameters:  # of nearly the same network, which has a smaller vocabulary
+        found["matmul_ceiling_fraction"] = 8.0 * parameters * found["tokens_per_second"] / limit
+    return found
 
 
 def _settings(folder: Path, name: str, seed: int, overrides: Sequence[str], toy: bool, *more: str) -> TrainConfig:
@@ -149,6 +184,9 @@ def _run(settings: TrainConfig) -> dict[str, Any]:
         "seconds_rollout",
         "seconds_credit",
         "seconds_update",
+        "episodes",
+        "prompt_tokens",
+        "completion_tokens",
         "sampler_mismatch_max",
     )
     return {

@@ -1,92 +1,64 @@
-"""GPU acceptance script: equality tests, throughput, learning curves. Needs torch ≥ 2.13, transformers ≥ 5.4; no network.
+"""GPU acceptance script: equality tests, throughput, the benchmark lm with 20 million parameters. Needs no network.
 
   python -m creditflow.train.gpu.bundle --out build/wheels  # on a machine with network: collect the wheels
   PYTHONPATH=src:build/wheels python -m creditflow.train.gpu
-  python -m creditflow.train.gpu --dry-run                  # the same script on a CPU, at toy size
+  python -m creditflow.train.gpu --dry-run                  # every piece at toy size on a CPU, and the plan
 
-Three parts: equality tests on the device; throughput, memory, and their fraction of the device's measured limits; learning
-curves of every scheme and of controls from one SFT policy per seed. Writes gpu.json and the folder runs. gpu.json is rewritten
-after every check, and with --resume the checks that it contains are skipped, so an interrupted run can be continued.
+Parts, in this order: ``equality`` (the sampler, layouts and precisions against plain fp32), ``speed`` (sampler, SFT, update in every
+layout and with LoRA, the trainer; with memory and the fraction of the device's measured limits), ``lm`` (the benchmark of language
+models, seed by seed, as many as fit, pooled), and only if it is named ``curves`` (learning curves of every scheme on sampled
+episodes). Every piece is written to gpu.json when it is done, and within a seed every training run is stored; --resume continues
+after an interruption or the time limit, so a machine that can be held for some minutes at a time suffices. gpu.json, lm.json (for
+``creditflow bench --show``) and lm.txt are the results, together below a megabyte.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from creditflow.agents.language_model.models.pretrained import require_torch
-from creditflow.envs.errors import ConfigError, CreditflowError
-from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.reading.json_text import read_json
+from creditflow.train.commands.arguments.options import non_negative, positive
 from creditflow.train.commands.arguments.outputs import Output, add_output, named
 from creditflow.train.commands.arguments.programs import run_program
+from creditflow.train.gpu.language_models import FOLDER, pool, seed_pieces
+from creditflow.train.gpu.pieces import Piece, ResultsFile, plan
 
-__all__ = ["ResultsFile", "add_arguments", "main", "run"]
+__all__ = ["add_arguments", "main", "run"]
 
 RESULTS: Final = "gpu.json"
 RUNS: Final = "runs"
-
-
-@dataclass
-class ResultsFile:
-    """The results file.
-
-    Attributes:
-        path: path of the file.
-        deadline: ``time.monotonic()`` after which no new check is started.
-        data: its contents.
-    """
-
-    path: Path
-    deadline: float
-    data: dict[str, Any]
-
-    def run_check(self, name: str, work: Callable[[], Any]) -> None:
-        """Run one check unless its result is in the file; an expected failure is a result too."""
-        kept = self.data.setdefault("checks", {})
-        if name in kept and "error" not in kept[name]:
-            print(f"{name}: done already", flush=True)
-            return
-        if time.monotonic() > self.deadline:
-            print(f"{name}: skipped: time limit reached", flush=True)
-            return
-        began = time.monotonic()
-        try:
-            result = work()
-        except (CreditflowError, ArithmeticError, RuntimeError) as error:
-            result = {"error": f"{type(error).__name__}: {error}"[:500]}
-        kept[name] = {"seconds": round(time.monotonic() - began, 2), **result}
-        with atomic_writer(self.path) as stream:
-            stream.write(json.dumps(self.data, indent=1) + "\n")
-        shown = {k: v for k, v in kept[name].items() if not isinstance(v, list | dict)}
-        print(f"{name}: {json.dumps(shown)}", flush=True)
-
-    @property
-    def failed(self) -> list[str]:
-        """Names of the checks that ended in an error."""
-        return [name for name, result in self.data.get("checks", {}).items() if "error" in result]
+POOLED: Final = ("lm.json", "lm.txt")
+PARTS: Final = ("equality", "speed", "lm", "curves")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the program's arguments."""
     parser.add_argument("--dry-run", action="store_true", help="toy sizes on a CPU, to test the script itself")
     add_output(
-        parser, "--out", Output(kind="folder", owned=named(RESULTS, RUNS), cleared=True), default="runs/gpu",
-        metavar="DIR", help="folder for gpu.json and the training runs (default runs/gpu)",
+        parser, "--out", Output(kind="folder", owned=named(RESULTS, RUNS, *POOLED, FOLDER), cleared=True),
+        default="runs/gpu", metavar="DIR", help="folder for the results and the training runs (default runs/gpu)",
     )  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run in the same folder")
     parser.add_argument(
-        "--minutes", type=float, default=25.0, help="start no new check after this many minutes (default 25)"
+        "--parts", nargs="+", choices=PARTS, default=list(PARTS[:3]), help="parts (default: all but curves)"
     )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="random seeds (default 0 1 2)")
+    parser.add_argument(
+        "--minutes", type=float, default=27.0, help="stop after this many minutes, to be continued (default 27)"
+    )
+    parser.add_argument("--workers", type=positive, default=6, help="processes of the part lm (default 6)")
+    parser.add_argument(
+        "--seeds", type=non_negative, nargs="+", default=list(range(8)), help="seeds of lm and curves (default 0 to 7)"
+    )
     parser.add_argument(
         "--schemes",
         nargs="+",
@@ -97,16 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the script; returns 1 if a check failed."""
+    """Run the script; returns 1 if a piece failed."""
     require_torch()
     import torch
 
-    from creditflow.train.gpu import checks as gpu_checks
-    from creditflow.train.gpu import curves as gpu_curves
-    from creditflow.train.gpu import speed as gpu_speed
-
     if not args.dry_run and not torch.cuda.is_available():
         raise ConfigError(f"torch {torch.__version__} finds no GPU; --dry-run runs everything on a CPU")
+    deadline = time.monotonic() + 60 * args.minutes
     device = torch.device("cpu" if args.dry_run else "cuda")
     if args.dry_run:
         torch.set_num_threads(1)
@@ -114,18 +83,50 @@ def run(args: argparse.Namespace) -> int:
     path = folder / RESULTS
     data = read_json(path) if path.is_file() else {}  # without --resume the folder is empty
     data["about"] = _about(device, args.dry_run)
-    results = ResultsFile(path, time.monotonic() + 60 * args.minutes, data)
-    for name, check in gpu_checks.checks(device).items():
-        results.run_check(f"equality/{name}", check)
-    for name, measure in gpu_speed.measurements(device, toy=args.dry_run).items():
-        results.run_check(f"speed/{name}", measure)
-    curves = gpu_curves.curves(
-        folder / RUNS, seeds=args.seeds, schemes=args.schemes, overrides=args.set, toy=args.dry_run
-    )
-    for name, curve in curves.items():
-        results.run_check(f"curves/{name}", curve)
-    print(f"{len(data['checks'])} checks in {path}; failed: {', '.join(results.failed) or 'none'}")
+    results = ResultsFile(path, deadline, data)
+    seeds = args.seeds[:2] if args.dry_run else args.seeds  # two: the fewest that are pooled with an interval
+    pieces = _pieces(args, folder, device, seeds, data)
+    print(f"plan; seconds are estimates for an H200, where this has not run yet\n{plan(pieces, results)}", flush=True)
+    for piece in pieces:
+        results.run(piece)
+        if piece.name.startswith("lm/") and (pooled := pool(folder / FOLDER, seeds)) is not None:
+            data["lm"] = pooled
+    data["not_reached"] = results.not_reached
+    results.write()
+    print(f"{len(data.get('checks', {}))} pieces in {path}; failed: {', '.join(results.failed) or 'none'}")
+    if results.not_reached:
+        print(f"not reached (continue with --resume): {', '.join(results.not_reached)}")
     return 1 if results.failed else 0
+
+
+def _pieces(
+    args: argparse.Namespace, folder: Path, device: Any, seeds: Sequence[int], data: Mapping[str, Any]
+) -> list[Piece]:
+    """The pieces of the chosen parts, in the order of the parts; ``data`` has the stored results."""
+    from creditflow.train.gpu import checks, curves, speed
+
+    toy, pieces = args.dry_run, list[Piece]()
+
+    def add(part: str, estimate: float, works: Mapping[str, Callable[[], dict[str, Any]]]) -> None:
+        pieces.extend(Piece(f"{part}/{name}", estimate, partial(_untimed, work)) for name, work in works.items())
+
+    if "equality" in args.parts:
+        add("equality", 4.0, checks.checks(device))
+    if "speed" in args.parts:
+        add("speed", 12.0, speed.measurements(device, toy=toy, known=data.get("checks", {}).get("speed/ceilings", {})))
+        add("speed", 60.0, {"trainer": partial(curves.trainer_iterations, folder / RUNS, toy, data)})
+    if "lm" in args.parts:
+        workers = 1 if toy else args.workers
+        pieces += seed_pieces(folder / FOLDER, seeds, device=device.type, workers=workers, toy=toy)
+    if "curves" in args.parts:
+        runs = curves.curves(folder / RUNS, seeds=seeds, schemes=args.schemes, overrides=args.set, toy=toy)
+        add("curves", 120.0, runs)
+    return pieces
+
+
+def _untimed(work: Callable[[], dict[str, Any]], _seconds: float) -> dict[str, Any]:
+    """A piece too short to be stopped."""
+    return work()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

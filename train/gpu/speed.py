@@ -1,10 +1,15 @@
-"""Throughput on a device, next to its measured ceilings: matrix products and memory traffic."""
+"""Throughput on a device, next to its measured ceilings: matrix products and memory traffic.
+
+The sampler with a growing, a fixed and a compiled cache; the update in every layout of micro-batches, whole and with LoRA; and
+iterations of the trainer itself, with the time of their parts.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,12 +18,14 @@ import torch
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.train.gpu.rows import random_row, rows_with_prompt
+from creditflow.train.policy.network.adapter import add_adapter
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer, parameter_count
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import OptimizerConfig, make_optimizer
 from creditflow.train.policy.samples import Row
 from creditflow.train.policy.sft import sft_step
 from creditflow.train.policy.update import update_policy
+from creditflow.train.settings.model import LoraSettings
 from creditflow.train.settings.schema import UpdateConfig
 
 __all__ = ["measurements", "sizes_of"]
@@ -33,9 +40,17 @@ def sizes_of(toy: bool) -> ScratchConfig:
     )
 
 
-def measurements(device: Any, *, toy: bool) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Named measurements."""
-    ceilings: dict[str, float] = {}
+def measurements(
+    device: Any, *, toy: bool, known: Mapping[str, float] = MappingProxyType({})
+) -> dict[str, Callable[[], dict[str, Any]]]:
+    """Named measurements.
+
+    Args:
+        device: where to measure.
+        toy: whether to use toy sizes.
+        known: the device's limits, the result of "ceilings", if they were measured before.
+    """
+    ceilings = dict(known)
     sizes = sizes_of(toy)
     model = build_model(sizes, build_tokenizer(["up down left right"] * 4, sizes), seed=1, device=device)
     return {
@@ -52,6 +67,7 @@ def measurements(device: Any, *, toy: bool) -> dict[str, Callable[[], dict[str, 
         "update-packed": partial(_update, model, device, ceilings, toy, "packed", _random_rows(toy)),
         "update-groups-padded": partial(_update, model, device, ceilings, toy, "padded", _groups(toy)),
         "update-groups-packed": partial(_update, model, device, ceilings, toy, "packed", _groups(toy)),
+        "update-lora": partial(_lora, device, ceilings, toy),
     }
 
 
@@ -73,7 +89,12 @@ def _wait(device: Any) -> None:
 
 
 def _peak(device: Any) -> float:
-    return torch.cuda.max_memory_allocated(device) / 2**30 if device.type == "cuda" else 0.0
+    """Largest memory in use since the last call, in GiB."""
+    if device.type != "cuda":
+        return 0.0
+    peak = float(torch.cuda.max_memory_allocated(device)) / 2**30
+    torch.cuda.reset_peak_memory_stats(device)
+    return peak
 
 
 def _ceilings(device: Any, ceilings: dict[str, float], toy: bool) -> dict[str, Any]:
@@ -147,6 +168,15 @@ def _update(
         rng=np.random.default_rng(0), precision="bfloat16",
     )  # fmt: skip
     return _training(step, rows, model, device, ceilings, toy)
+
+
+def _lora(device: Any, ceilings: dict[str, float], toy: bool) -> dict[str, Any]:
+    """The padded update of an adapter of rank 16; without peft the piece is skipped with its reason."""
+    sizes = sizes_of(toy)
+    model = build_model(sizes, build_tokenizer(["up down left right"] * 4, sizes), seed=1, device=device)
+    add_adapter(model, LoraSettings(rank=16), seed=1)
+    trained = sum(one.numel() for one in model.parameters() if one.requires_grad)
+    return _update(model, device, ceilings, toy, "padded", _random_rows(toy)) | {"trained_parameters": trained}
 
 
 def _rollout(model: Any, device: Any, ceilings: dict[str, float], toy: bool, options: dict[str, Any]) -> dict[str, Any]:

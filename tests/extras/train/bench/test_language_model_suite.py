@@ -23,7 +23,7 @@ from creditflow.train.bench.language_model.suite.setting import (
 )
 from creditflow.train.bench.language_model.suite.updates import merged_weights, turn_weights
 from creditflow.train.bench.language_model.suite.warmup import demonstrated_states, imitate
-from creditflow.train.bench.language_model.suite.work import LM_PRESETS
+from creditflow.train.bench.language_model.suite.work import LM_PRESETS, WarmUpWork
 from creditflow.train.bench.shared.credits import batch_credit
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import token_logprobs
@@ -170,3 +170,24 @@ def test_the_whole_suite_runs_and_a_resumed_run_gives_the_same(tmp_path):
     for family in document["language_models"]["families"].values():
         starts = {json.dumps(curve[0]["held_out"]) for curves in family["runs"].values() for curve in curves[:1]}
         assert len(starts) == 1  # all methods of a seed start from one model
+
+
+def test_a_warm_up_stops_when_it_is_enough():
+    setting = open_setting("pits", WORK, 3, "cpu")
+    work, asked = WarmUpWork(4, 0.5, 35, batch=2), []
+
+    def tokens(enough):
+        policy = setting.policy
+        visited = demonstrated_states(setting.pool, work.episodes, work.noise, np.random.default_rng(0))
+        imitate(policy, visited, work, work.steps, np.random.default_rng(1), enough=enough)
+        return policy.tokens
+
+    whole = tokens(None)
+
+    def never():
+        asked.append(1)
+        return False
+
+    assert tokens(never) == whole
+    assert len(asked) == 3  # at steps 10, 20 and 30
+    assert tokens(lambda: True) < whole / 2

@@ -32,7 +32,8 @@ def language_model_tables(part: Mapping[str, Any]) -> list[Table]:
     families, baseline = part["families"], part["baseline"]
     tables = []
     for name, family in families.items():
-        tables += [_learning(name, family), _floors(name, family), _one_step(name, family)]
+        tables += [_learning(name, family), _floors(name, family)]
+        tables += [_one_step(name, family)] if family["one_step"] else []
     for endpoint in PRIMARY:
         tables += [
             _contrasts(f"{name}: {endpoint}", family_contrasts(family, endpoint, baseline), baseline)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from creditflow.envs.files.atomic import atomic_path
+from creditflow.envs.reading.failures import loading
 from creditflow.train.bench.language_model.suite.families import Split, open_family
 from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy, load_parameters, parameter_vector
 from creditflow.train.bench.language_model.suite.prompted_tasks import (
@@ -21,7 +24,9 @@ from creditflow.train.bench.language_model.suite.work import LanguageModelWork
 from creditflow.train.bench.language_model.tables import PromptTable
 from creditflow.train.policy.network.scratch import build_model
 
-__all__ = ["Setting", "open_setting", "parameters_of", "parameters_text"]
+__all__ = ["FILE", "Setting", "open_setting", "parameters_of", "parameters_text", "save_parameters"]
+
+FILE: Final = ".npy"  # how the name of a file of parameters ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,22 +59,39 @@ class Setting:
 
 
 def open_setting(family: str, work: LanguageModelWork, seed: int, device: str, parameters: str = "") -> Setting:
-    """A family with a new model of this seed, or with the given parameters. Limits torch to one CPU thread.
+    """A family with a new model of this seed, or with the given parameters.
+
+    Limits torch to one CPU thread, and lets products of matrices on a GPU round their factors to TF32.
 
     Args:
         family: name of the family.
         work: sizes.
         seed: seed of the random weights.
         device: device of the model.
-        parameters: parameters as ``parameters_text`` encodes them; "" for random weights.
+        parameters: parameters as ``parameters_text`` encodes them, or the path of a file of ``save_parameters``; "" for
+            random weights.
     """
     torch.set_num_threads(1)
-    model = build_model(open_family(family).network, family_tokenizer(family), seed=seed, device=device)
-    if parameters:
+    if torch.device(device).type == "cuda":
+        torch.set_float32_matmul_precision("high")
+    network = open_family(family).network
+    if work.size is not None:
+        network = replace(network, **asdict(work.size))
+    model = build_model(network, family_tokenizer(family), seed=seed, device=device)
+    if parameters.endswith(FILE):
+        with loading(f"cannot read the parameters of the warm-up, {parameters}"):
+            load_parameters(model, np.load(parameters, allow_pickle=False))
+    elif parameters:
         load_parameters(model, parameters_of(parameters))
     pool = prompted_tasks(family, "train", work.pool)
     held_out = prompted_tasks(family, cast("Split", work.split), work.evaluated)
     return Setting(model, pool, held_out, action_tokens(family, pool[0].mdp.actions[:-1]), work.evaluated)
+
+
+def save_parameters(model: Any, path: Path) -> None:
+    """Write all parameters to a file, whole or not at all; its name ends with ".npy"."""
+    with atomic_path(path) as temporary, temporary.open("wb") as stream:
+        np.save(stream, parameter_vector(model))
 
 
 def parameters_text(model: Any) -> str:

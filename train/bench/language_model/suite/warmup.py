@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 import torch
@@ -18,6 +19,8 @@ from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make
 from creditflow.train.settings.update import OptimizerConfig
 
 __all__ = ["demonstrated_states", "expert_table", "imitate"]
+
+LOOK: Final = 10  # steps between two questions whether the warm-up is enough
 
 
 def demonstrated_states(
@@ -49,7 +52,13 @@ def expert_table(mdp: FiniteMDP, noise: float) -> NDArray[np.float64]:
 
 
 def imitate(
-    policy: ModelPolicy, visited: Sequence[tuple[int, int]], work: WarmUpWork, steps: int, rng: np.random.Generator
+    policy: ModelPolicy,
+    visited: Sequence[tuple[int, int]],
+    work: WarmUpWork,
+    steps: int,
+    rng: np.random.Generator,
+    *,
+    enough: Callable[[], bool] | None = None,
 ) -> float:
     """Train the policy's model in place by cross-entropy to the noisy expert.
 
@@ -61,6 +70,7 @@ def imitate(
         work: noise of the expert, batch size and learning rate.
         steps: optimiser steps; every epoch is shuffled.
         rng: source of randomness.
+        enough: asked at every tenth step whether to stop; the learning rate is that of all steps.
 
     Returns:
         The mean loss of the last tenth of the steps.
@@ -87,4 +97,6 @@ def imitate(
         clip_gradient(policy.model, config.grad_clip)
         optimizer.step()
         losses.append(float(loss.detach()))
-    return float(np.mean(losses[-max(1, steps // 10) :]))
+        if enough is not None and (step + 1) % LOOK == 0 and enough():
+            break
+    return float(np.mean(losses[-max(1, len(losses) // 10) :]))

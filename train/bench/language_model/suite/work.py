@@ -9,7 +9,24 @@ from typing import Any, Final
 
 from creditflow.wrappers.credit.base import Aggregation
 
-__all__ = ["LM_PRESETS", "LanguageModelWork", "LearningWork", "OneStepWork", "WarmUpWork"]
+__all__ = ["LM_PRESETS", "LanguageModelWork", "LearningWork", "NetworkSize", "OneStepWork", "WarmUpWork"]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSize:
+    """The size of a network, instead of its family's.
+
+    Attributes:
+        hidden, layers, heads, kv_heads, intermediate: as in ``ScratchConfig``.
+        init: standard deviation of the initial weights.
+    """
+
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    intermediate: int
+    init: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +39,7 @@ class WarmUpWork:
         steps: optimiser steps.
         batch: prompts per step.
         lr: peak learning rate.
+        until: success on the evaluated training tasks at which the warm-up stops, looked at every tenth step; 0 takes all steps.
     """
 
     episodes: int
@@ -29,6 +47,7 @@ class WarmUpWork:
     steps: int
     batch: int = 64
     lr: float = 3e-3
+    until: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +104,7 @@ class LanguageModelWork:
         learning, one_step: sizes of the parts.
         methods: schemes and controls that train a model.
         controls: further controls in the one-step metrics.
+        size: size of the network; None for the family's.
     """
 
     families: tuple[str, ...]
@@ -97,6 +117,7 @@ class LanguageModelWork:
     one_step: OneStepWork
     methods: tuple[str, ...]
     controls: tuple[str, ...] = ("flipped(oracle_adv)", "shuffled(oracle_adv)")
+    size: NetworkSize | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The sizes as result files store them, where ``evaluated`` has the key "judged"."""
@@ -123,6 +144,11 @@ METHODS: Final = (
     "oracle_adv",
 )
 
+# the baseline, the ceiling, a control without states, and the schemes that led with the small models
+FEW_METHODS: Final = (
+    "grpo", "gigpo", "graphgpo", "rewardflow", "grouptd_base", "grouptd_relative", "stateless", "oracle_adv",
+)  # fmt: skip
+
 LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
     {
         "lm": LanguageModelWork(
@@ -146,6 +172,31 @@ LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
             learning=LearningWork(iterations=4, tasks=2, size=4, lr=1e-3, points=2),
             one_step=OneStepWork(seeds=1, tasks=2, batches=3, steps=1),
             methods=("grpo", "grouptd", "grouptd_relative_pooled", "oracle_adv"),
+        ),
+        # for a GPU: 20 million parameters, one seed at a time (train/gpu); learning rates are assumptions, not tuned
+        "lm-20m": LanguageModelWork(
+            families=("sokoban", "pits"),
+            seeds=1,
+            pool=256,
+            evaluated=48,
+            split="test",
+            warm_up={family: WarmUpWork(1000, 0.5, 400, 64, 3e-4, until=0.3) for family in ("sokoban", "pits")},
+            learning=LearningWork(iterations=80, tasks=8, size=4, lr=1e-4, points=5),
+            one_step=OneStepWork(seeds=0, tasks=16, batches=16, steps=4),
+            methods=FEW_METHODS,
+            size=NetworkSize(hidden=448, layers=8, heads=7, kv_heads=7, intermediate=1216, init=0.03),
+        ),
+        "lm-20m-smoke": LanguageModelWork(
+            families=("pits",),
+            seeds=1,
+            pool=8,
+            evaluated=4,
+            split="valid",
+            warm_up={"pits": WarmUpWork(16, 0.5, 20, 64, 3e-3, until=0.05)},
+            learning=LearningWork(iterations=2, tasks=2, size=4, lr=1e-3, points=1),
+            one_step=OneStepWork(seeds=0, tasks=2, batches=3, steps=1),
+            methods=("grpo", "grouptd_relative", "oracle_adv"),
+            size=NetworkSize(hidden=64, layers=2, heads=4, kv_heads=4, intermediate=128, init=0.1),
         ),
     }
 )

@@ -1,0 +1,92 @@
+"""The GPU script on a CPU at toy size: killed at several moments, continued, and its seeds pooled."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from creditflow.train.bench.language_model.suite.summary import endpoint
+from creditflow.train.bench.results import read_results
+from creditflow.train.gpu.language_models import FOLDER, pool, seed_pieces
+from creditflow.train.gpu.pieces import OutOfTimeError
+
+NAMES = {"sampler-dynamic", "sampler-static", "sampler-bfloat16", "packed-padded", "split", "chunks", "autocast",
+         "nucleus", "turn-ratio", "first-ratio"}  # fmt: skip
+
+
+def started(out: Path, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "creditflow.train.gpu", "--dry-run", "--out", str(out), "--resume", *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+
+def test_a_script_killed_at_several_moments_is_continued_to_the_end(tmp_path: Path) -> None:
+    seen: list[str] = []
+    for lines in (1, 4):  # lines about pieces before the kill
+        script = started(tmp_path, "--parts", "equality")
+        assert script.stdout is not None
+        left = lines
+        for line in script.stdout:
+            if line.startswith("equality/") and "done already" not in line:
+                seen.append(line.partition(":")[0])
+                left -= 1
+            if not left:
+                break
+        script.send_signal(signal.SIGKILL)
+        script.wait()
+        script.stdout.close()
+    stored = json.loads((tmp_path / "gpu.json").read_text(encoding="ascii"))["checks"]
+    assert set(seen) <= set(stored)  # what was printed is stored
+    last = started(tmp_path, "--parts", "equality")
+    out, _ = last.communicate()
+    assert last.returncode == 0, out
+    after = json.loads((tmp_path / "gpu.json").read_text(encoding="ascii"))
+    assert {name.removeprefix("equality/") for name in after["checks"]} >= NAMES
+    assert {name: after["checks"][name] for name in stored} == stored  # and is not done again
+    assert after["not_reached"] == []
+
+
+@pytest.fixture(scope="module")
+def two_seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seeds of the toy; the first is stopped once, and continued."""
+    folder = tmp_path_factory.mktemp("gpu") / FOLDER
+    first, second = seed_pieces(folder, [0, 1], device="cpu", workers=1, toy=True)
+    with pytest.raises(OutOfTimeError, match="--resume"):
+        first.work(0.5)
+    assert pool(folder, [0, 1]) is None
+    first.work(600.0)
+    assert pool(folder, [0, 1]) == {"seeds": [0], "failed_sanity_checks": []}
+    second.work(600.0)
+    return folder
+
+
+def test_finished_seeds_are_pooled_as_seeds_of_one_run(two_seeds: Path) -> None:
+    found = pool(two_seeds, [0, 1, 2])
+    assert found is not None
+    assert found["seeds"] == [0, 1]
+    assert found["conclusions"]
+    pooled = read_results(two_seeds.parent / "lm.json")["language_models"]["families"]["pits"]
+    apart = [
+        read_results(two_seeds / f"seed-{s}" / "results.json")["language_models"]["families"]["pits"] for s in (0, 1)
+    ]
+    for method, curves in pooled["runs"].items():
+        each: list[Any] = [endpoint(one["runs"][method], "held-out final") for one in apart]
+        np.testing.assert_array_equal(endpoint(curves, "held-out final"), np.concatenate(each))
+    text = (two_seeds.parent / "lm.txt").read_text(encoding="utf-8")
+    assert "2 seeds" in text
+    assert "grouptd_relative" in text
+
+
+def test_all_methods_of_a_seed_start_from_the_warm_up_in_the_file_and_the_file_is_deleted(two_seeds: Path) -> None:
+    for seed in (0, 1):
+        family = read_results(two_seeds / f"seed-{seed}" / "results.json")["language_models"]["families"]["pits"]
+        starts = {json.dumps(curves[0][0]["held_out"]) for curves in family["runs"].values()}
+        assert starts == {json.dumps(family["start"][0]["held_out"])}
+    assert not list(two_seeds.rglob("*.npy"))

@@ -1,0 +1,114 @@
+"""The results file of the GPU script: every piece is stored when it is done, and only what is missing is done again."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+
+import pytest
+
+from creditflow.envs.errors import DataError, MissingExtraError
+from creditflow.train.gpu.pieces import OutOfTimeError, Piece, ResultsFile, plan
+
+
+def opened(path, seconds=60.0):
+    data = json.loads(path.read_text(encoding="ascii")) if path.is_file() else {}
+    return ResultsFile(path, time.monotonic() + seconds, data)
+
+
+class Counted:
+    """Pieces that count their runs; one may fail."""
+
+    def __init__(self):
+        self.runs: list[str] = []
+
+    def pieces(self, failing=None, error=None):
+        error = error or DataError("no")
+
+        def work(name, _seconds):
+            self.runs.append(name)
+            if name == failing:
+                raise error
+            return {"value": len(name)}
+
+        return [Piece(name, 10.0, partial(work, name)) for name in ("a/1", "a/2", "b/1")]
+
+
+@pytest.mark.parametrize("stop", [0, 1, 2, 3])
+def test_a_run_killed_after_any_piece_goes_on_with_the_next(tmp_path, stop):
+    path, counted = tmp_path / "gpu.json", Counted()
+    first = opened(path)
+    for piece in counted.pieces()[:stop]:
+        first.run(piece)
+    again = opened(path)  # nothing but the file is left
+    for piece in counted.pieces():
+        again.run(piece)
+    assert counted.runs == ["a/1", "a/2", "b/1"]
+    stored = json.loads(path.read_text(encoding="ascii"))["checks"]
+    assert [(name, one["value"]) for name, one in stored.items()] == [("a/1", 3), ("a/2", 3), ("b/1", 3)]
+
+
+def test_a_kill_between_two_writes_leaves_the_former_file(tmp_path):
+    path = tmp_path / "gpu.json"
+    results = opened(path)
+    results.run(Piece("a", 1.0, lambda _: {"value": 1}))
+    before = path.read_bytes()
+
+    def killed(_seconds):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        results.run(Piece("b", 1.0, killed))
+    assert path.read_bytes() == before
+
+
+def test_a_failed_piece_is_a_result_and_is_tried_again(tmp_path):
+    path, counted = tmp_path / "gpu.json", Counted()
+    results = opened(path)
+    for piece in counted.pieces(failing="a/2"):
+        results.run(piece)
+    assert results.failed == ["a/2"]
+    assert "DataError: no" in results.data["checks"]["a/2"]["error"]
+    again = opened(path)
+    for piece in counted.pieces():
+        again.run(piece)
+    assert counted.runs == ["a/1", "a/2", "b/1", "a/2"]
+    assert again.failed == []
+
+
+def test_a_missing_extra_is_a_reason_and_no_failure(tmp_path):
+    results = opened(tmp_path / "gpu.json")
+    (piece, *_) = Counted().pieces(failing="a/1", error=MissingExtraError("peft", "lora"))
+    results.run(piece)
+    assert results.failed == []
+    assert "peft" in results.data["checks"]["a/1"]["skipped"]
+    assert results.done(piece)
+
+
+def test_beyond_the_time_limit_nothing_starts_and_a_stopped_piece_can_be_continued(tmp_path):
+    path, counted = tmp_path / "gpu.json", Counted()
+    late = opened(path, seconds=-1.0)
+    for piece in counted.pieces():
+        late.run(piece)
+    assert (counted.runs, late.not_reached) == ([], ["a/1", "a/2", "b/1"])
+    results = opened(path)
+    for piece in counted.pieces(failing="b/1", error=OutOfTimeError("time")):
+        results.run(piece)
+    assert results.not_reached == ["b/1"]
+    assert results.failed == []
+    assert not results.done(counted.pieces()[2])
+
+
+def test_a_piece_is_told_how_long_it_may_take(tmp_path):
+    results = opened(tmp_path / "gpu.json", 5.0)
+    results.run(Piece("a", 1.0, lambda seconds: {"told": seconds}))
+    assert 0.0 < results.data["checks"]["a"]["told"] <= 5.0
+
+
+def test_the_plan_counts_what_is_left(tmp_path):
+    results = opened(tmp_path / "gpu.json")
+    pieces = Counted().pieces()
+    results.run(pieces[0])
+    lines = [line.split() for line in plan(pieces, results).splitlines()]
+    assert lines[2:] == [["a", "1", "1", "10", "10"], ["b", "1", "0", "10", "20"]]
