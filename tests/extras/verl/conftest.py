@@ -213,7 +213,9 @@ def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def played(queue: Any, config_of: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
     """Groups played by verl's queue worker; returns the batch that its sampler would pass to the trainer."""
 
-    def run(config: Any, names: list[str], *, lose: int = 0, moved: float = 0.0) -> Any:
+    def run(
+        config: Any, names: list[str], *, lose: int = 0, moved: float = 0.0, env: Any = None, server: Any = None
+    ) -> Any:
         from tensordict import TensorDict
         from transfer_queue import KVBatchMeta
         from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
@@ -223,13 +225,14 @@ def played(queue: Any, config_of: Callable[..., Any], options: dict[str, Any]) -
         from creditflow.train.run.assemble import training_tasks
         from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
-        tasks = training_tasks(EnvConfig(name="sokoban", options=options), TaskConfig(), seed=0)
+        env = env or EnvConfig(name="sokoban", options=options)
+        tasks = training_tasks(env, TaskConfig(), seed=0)
         tokenizer = open_tokenizer(config.actor_rollout_ref.model.path)
         worker_class = AgentLoopWorkerTQ.__ray_metadata__.modified_class
-        worker = worker_class(config, random_server(tokenizer))
+        worker = worker_class(config, server or random_server(tokenizer))
 
         async def groups() -> None:
-            for uid, row in zip(names, rows_of("sokoban", tasks), strict=False):
+            for uid, row in zip(names, rows_of(env.name, tasks), strict=False):
                 prompt = {
                     "uid": uid, "raw_prompt": row["prompt"], "extra_info": row["extra_info"], "global_steps": 1,
                     "agent_name": row["agent_name"],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.episodes.verl_batches import columns, trainer
-from helpers.servers.verl_parts import Server
+from helpers.servers.verl_parts import Server, listed_server
 
 from creditflow import credit
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
@@ -16,6 +17,7 @@ from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl.record import FIELD
 from creditflow.train.adapters.verl.rows import TurnRow, decode_row
+from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.records.group import Group
 
 pytestmark = pytest.mark.verl
@@ -76,53 +78,31 @@ class Replay:
         return out
 
 
-def ours(episodes: Episodes, names: Sequence[str], options: dict[str, Any], tokenizer: Any) -> list[Group]:
+def ours(episodes: Episodes, names: Sequence[str], env: Any, prompting: dict[str, Any], tokenizer: Any) -> list[Group]:
     """The same episodes played by our own engine and agent."""
     from creditflow.train.rollout.engine import RolloutEngine
     from creditflow.train.run.assemble import group_env_factory, training_tasks
-    from creditflow.train.settings.schema import EnvConfig, TaskConfig
+    from creditflow.train.settings.schema import TaskConfig
 
-    env = EnvConfig(name="sokoban", options=options)
     backend, factory = Replay(episodes, names), group_env_factory(env, SIZE, texts=True)
 
     def make() -> Any:
         backend.groups.append(factory())
         return backend.groups[-1]
 
-    agent = PromptingConfig(**WINDOW).agent(backend, tokenizer, Sampling(max_new_tokens=6), end_ids=())
+    agent = PromptingConfig(**prompting).agent(backend, tokenizer, Sampling(max_new_tokens=64), end_ids=())
     tasks = training_tasks(env, TaskConfig(), seed=0)[: len(names)]
     groups = RolloutEngine(make).play(agent, tasks, seed=0)
     assert not any(backend.left.values())
     return groups
 
 
-@pytest.mark.parametrize("scheme", ["grpo", "gigpo", "graphgpo", "grouptd"])
-def test_rows_and_advantages_are_those_of_our_own_trainer(
-    scheme: str, played: Callable[..., Any], queue: Any, config: Callable[..., Any], options: dict[str, Any],
-    model_folder: Any,
-) -> None:  # fmt: skip
-    from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
-    from verl.utils import hf_tokenizer
-
+def assert_same_rows(queue: Any, batch: Any, names: Sequence[str], groups: list[Group], scheme: Scheme) -> None:
+    """The batch's rows, masks and advantages are those that our own trainer makes of the groups."""
     from creditflow.train.policy.samples import make_rows
 
-    settings = config(f"+algorithm.creditflow.scheme={scheme}", "+algorithm.creditflow.averaging=verl")
-    names = [f"w{scheme}A", f"w{scheme}B", f"w{scheme}C"]
-    batch = played(settings, names)
-    episodes = sampled(queue, batch)
-    assert len(episodes) == 12 < sum(map(len, episodes.values())) == len(batch.keys)
-    assert {len(turns) for turns in episodes.values()} > {5}
-
-    batch = upsample_batch_to_divisible_size(batch, 32, eos_token_id=1)
-    assert len(batch.keys) % 32 == 0 < sum(bool(tag.get("is_padding")) for tag in batch.tags)
-    batch.reorder(np.random.default_rng(0).permutation(len(batch.keys)).tolist())
-    metrics: dict[str, float] = {}
-    trainer(settings)._compute_advantage(batch, metrics)
-
-    groups = ours(episodes, names, options, hf_tokenizer(str(model_folder)))
-    credits_ = credit.make(scheme).assign_batch(groups)
     wanted = {}
-    for row in make_rows(groups, credits_):
+    for row in make_rows(groups, scheme.assign_batch(groups)):
         group, replica = divmod(row.trajectory, SIZE)
         wanted[f"{names[group]}_{replica}_{row.turn_index}"] = row
     got = columns(queue, batch, "prompts", "responses", "advantages", "returns", "response_mask", "loss_mask")
@@ -138,7 +118,64 @@ def test_rows_and_advantages_are_those_of_our_own_trainer(
         assert got["loss_mask"][i].tolist() == got["response_mask"][i].tolist()
     assert not wanted
     assert any(advantages.any() for advantages in got["advantages"])
+
+
+@pytest.mark.parametrize("scheme", ["grpo", "gigpo", "graphgpo", "grouptd"])
+def test_rows_and_advantages_are_those_of_our_own_trainer(
+    scheme: str, played: Callable[..., Any], queue: Any, config: Callable[..., Any], options: dict[str, Any],
+    model_folder: Any,
+) -> None:  # fmt: skip
+    from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
+    from verl.utils import hf_tokenizer
+
+    from creditflow.train.settings.schema import EnvConfig
+
+    settings = config(f"+algorithm.creditflow.scheme={scheme}", "+algorithm.creditflow.averaging=verl")
+    names = [f"w{scheme}A", f"w{scheme}B", f"w{scheme}C"]
+    batch = played(settings, names)
+    episodes = sampled(queue, batch)
+    assert len(episodes) == 12 < sum(map(len, episodes.values())) == len(batch.keys)
+    assert {len(turns) for turns in episodes.values()} > {5}
+
+    batch = upsample_batch_to_divisible_size(batch, 32, eos_token_id=1)
+    assert len(batch.keys) % 32 == 0 < sum(bool(tag.get("is_padding")) for tag in batch.tags)
+    batch.reorder(np.random.default_rng(0).permutation(len(batch.keys)).tolist())
+    metrics: dict[str, float] = {}
+    trainer(settings)._compute_advantage(batch, metrics)
+    env = EnvConfig(name="sokoban", options=options)
+    groups = ours(episodes, names, env, WINDOW, hf_tokenizer(str(model_folder)))
+    assert_same_rows(queue, batch, names, groups, credit.make(scheme))
     assert metrics["creditflow/turns"] == np.mean([len(turns) for turns in episodes.values()])
+
+
+def test_the_recipe_of_gigpo_on_alfworld_has_the_rows_of_our_own_trainer(
+    played: Callable[..., Any], queue: Any, config: Callable[..., Any], model_folder: Any
+) -> None:
+    from verl.utils import hf_tokenizer
+
+    import creditflow.train.configs
+    from creditflow.agents.language_model.parsing import make_dialect
+    from creditflow.train.settings.reading import load_mapping
+    from creditflow.train.settings.schema import EnvConfig
+
+    recipe = load_mapping(Path(creditflow.train.configs.__file__).parent / "gigpo_alfworld.yaml")
+    env = EnvConfig(name="alfworld", options={**recipe["env"]["options"], "max_steps": 5})
+    prompting = {name: recipe["prompting"][name] for name in ("prompt", "dialect", "history", "window")}
+    parameters = recipe["credit"]["parameters"]
+    settings = config(
+        "+algorithm.creditflow.scheme=gigpo", f"+algorithm.creditflow.parameters={parameters}".replace("'", ""),
+        "actor_rollout_ref.rollout.response_length=64", max_new_tokens=64, prompting=prompting,
+        env={"name": "alfworld", "options": dict(env.options)},
+    )  # fmt: skip
+    tokenizer, dialect = hf_tokenizer(str(model_folder)), make_dialect(prompting["dialect"])
+    server = listed_server(tokenizer, lambda action: dialect.write(action, "so"))
+    batch = played(settings, names := ["alfA", "alfB"], env=env, server=server)
+    trainer(settings)._compute_advantage(batch, {})
+    episodes = sampled(queue, batch)
+    assert sum(map(len, episodes.values())) == len(batch.keys) == 2 * SIZE * 5
+    groups = ours(episodes, names, env, prompting, tokenizer)
+    assert 0 < sum(not turn.parsed for group in groups for turn in group.turns) < len(batch.keys)
+    assert_same_rows(queue, batch, names, groups, credit.make("gigpo", **parameters))
 
 
 def test_the_last_row_of_an_episode_alone_carries_its_record_and_no_prompt_texts(

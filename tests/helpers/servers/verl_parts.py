@@ -43,3 +43,17 @@ def random_server(tokenizer: Any, seed: int = 0) -> Server:
         return ids, [-0.25 * (i + 1) for i in range(len(ids))] if sampling.get("logprobs") else None
 
     return Server(answer)
+
+
+def listed_server(tokenizer: Any, write: Callable[[str], str], seed: int = 0) -> Server:
+    """A server that samples one of the actions listed in the prompt and writes it; every fifth completion has no action."""
+    rng = np.random.default_rng(seed)
+    [end] = tokenizer.encode("<|end|>", add_special_tokens=False)
+
+    def answer(prompt: list[int], sampling: dict[str, Any]) -> tuple[list[int], list[float] | None]:
+        actions = tokenizer.decode(prompt).rsplit("Possible actions:\n", 1)[1].split("\n\n")[0].split("\n")
+        text = write(actions[int(rng.integers(len(actions)))]) if rng.random() < 0.8 else "I wait"
+        ids = [*tokenizer.encode(text, add_special_tokens=False), end][: sampling["max_tokens"]]
+        return ids, rng.uniform(-2.0, 0.0, len(ids)).tolist()
+
+    return Server(answer)

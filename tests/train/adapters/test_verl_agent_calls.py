@@ -101,14 +101,15 @@ def test_wrong_calls_are_rejected_with_the_reason() -> None:
     with pytest.raises(EpisodeError, match="reset"):
         manager.step(["up"])
     manager.reset()
-    for wrong, message in (
+    calls: list[tuple[Any, str]] = [
         (["up"], "for each of the 12 episodes, got 1"),
         ("up" * 6, "for each of the 12 episodes, got 'upup"),
         ([None] * 12, "completion 0 must be a text, got None"),
         ([*["up"] * 11, b"up"], "completion 11 must be a text"),
-    ):
+    ]
+    for wrong, message in calls:
         with pytest.raises(ConfigError, match=message):
-            manager.step(wrong)  # type: ignore[arg-type]
+            manager.step(wrong)
 
 
 def test_an_overlong_completion_is_an_invalid_action() -> None:

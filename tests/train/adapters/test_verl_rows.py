@@ -94,8 +94,10 @@ def test_rows_that_contradict_each_other_are_rejected() -> None:
     with pytest.raises(TrajectoryError, match="two rows of turn 0"):
         group_rows(uids, [*rows, rows[0]])
     last = next(row for row in rows if isinstance(row, TurnRow) and row.record is not None)
+    assert isinstance(last, TurnRow)
+    assert last.record is not None
     with pytest.raises(TrajectoryError, match="two rows with a record"):
-        group_rows(uids, [*rows, TurnRow(last.trajectory_id, 99, EpisodeRecord.decode(last.record.encode()))])  # type: ignore[union-attr]
+        group_rows(uids, [*rows, TurnRow(last.trajectory_id, 99, EpisodeRecord.decode(last.record.encode()))])
     with pytest.raises(TrajectoryError, match="has a row of turn 99, its record is of"):
         group_rows(uids, [*rows, TurnRow(last.trajectory_id, 99)])
 

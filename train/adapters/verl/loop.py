@@ -125,15 +125,7 @@ class CreditAgentLoop(AgentLoopBase):
                 recorder.stop("token_limit")
                 break
             began = time.perf_counter()
-            output = await self.server_manager.generate(
-                request_id=request,
-                prompt_ids=pending.ids.tolist(),
-                sampling_params={
-                    **sampling_params,
-                    "max_tokens": min(remaining, self.play.max_new_tokens),
-                    "stop_token_ids": sorted(self.conversations.chat.end_ids),
-                },
-            )
+            output = await self._generate(request, pending.ids, remaining, sampling_params)
             seconds["generate_sequences"] += time.perf_counter() - began
             versions = [*(versions if turns else ()), dict(output.extra_fields)]
             decision = decide(self.conversations, self.dialect, pending, _sampled(output))
@@ -200,6 +192,18 @@ class CreditAgentLoop(AgentLoopBase):
             recorder.stop("token_limit")
         elif not recorder.finished and budget.turns and len(turns) >= budget.turns:
             recorder.stop("env_limit")
+
+    async def _generate(self, request: str, ids: Any, remaining: int, sampling_params: dict[str, Any]) -> Any:
+        """verl's completion of a prompt, within the tokens that remain."""
+        return await self.server_manager.generate(
+            request_id=request,
+            prompt_ids=ids.tolist(),
+            sampling_params={
+                **sampling_params,
+                "max_tokens": min(remaining, self.play.max_new_tokens),
+                "stop_token_ids": sorted(self.conversations.chat.end_ids),
+            },
+        )
 
     async def _step(self, recorder: Recorder, action: str) -> Any:
         return await asyncio.to_thread(recorder.step, action) if self.threads else recorder.step(action)

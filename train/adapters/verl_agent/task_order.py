@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ import numpy as np
 from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.tasks import Task, TaskSource
+from creditflow.train.adapters.verl_agent.settings import plain
 
 __all__ = ["TaskOrder", "given_tasks"]
 
@@ -110,4 +110,4 @@ def _entry(i: int, item: Any) -> dict[str, Any]:
             f"env_kwargs {i} names no task: it needs 'task' (content, as JSON text) or 'task_id', got {keys}; without the "
             "column env_kwargs the manager draws tasks itself"
         )
-    return json.loads(json.dumps(dict(item), default=str))  # type: ignore[no-any-return]
+    return {str(name): plain(value) for name, value in item.items()}
