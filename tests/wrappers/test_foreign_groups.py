@@ -5,6 +5,7 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import pytest
+from helpers.toy_text import CLIFF, NOISY, TAXI
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError
@@ -23,10 +24,9 @@ from creditflow.wrappers import (
 )
 
 RULES = {
-    "CliffWalking-v1": "terminated",
-    "CliffWalkingSlippery-v1": "terminated",
-    "FrozenLake-v1": "positive_reward",
-    "Taxi-v4": "positive_reward",
+    CLIFF: "terminated",
+    NOISY: "positive_reward",
+    TAXI: "positive_reward",
     "Blackjack-v1": "positive_reward",
 }
 
@@ -55,13 +55,13 @@ def test_members_start_equally_and_a_group_is_repeated_by_its_seeds(name):
 
 
 def test_noise_is_each_members_own_and_the_first_is_the_plain_episode():
-    group = GroupEnv(lambda: gym.make("CliffWalkingSlippery-v1"), size=4, success="terminated")
+    group = GroupEnv(lambda: gym.make(NOISY), size=4, success="positive_reward")
     group.reset(seed=3)
     for _ in range(12):
         group.step(dict.fromkeys(group.active, 1))
     paths = [tuple(turn.next_state_key for turn in member.turns) for member in group.members]
     assert len(set(paths)) == 4, "equal actions, and yet equal noise"
-    bare = gym.make("CliffWalkingSlippery-v1")
+    bare = gym.make(NOISY)
     bare.reset(seed=3)
     assert [f"int:{bare.step(1)[0]}" for _ in range(12)] == list(paths[0])
 
@@ -78,7 +78,7 @@ def test_every_scheme_without_needs_scores_the_group_and_its_log(name, tmp_path)
 
 
 def test_the_state_graph_merges_equal_keys_across_trajectories():
-    group = played("CliffWalking-v1", size=6)
+    group = played(CLIFF, size=6)
     graph = StateGraph.from_group(group)
     visited = {turn.state_key for turn in group.turns} | {t.final_state_key for t in group.trajectories}
     assert sorted(graph.keys) == sorted(visited), "each cell of the grid is one node, whoever visits it"
@@ -90,7 +90,7 @@ def test_the_state_graph_merges_equal_keys_across_trajectories():
 
 @pytest.mark.parametrize("policy", ["keep", "penalise", "retry", "terminate"])
 def test_invalid_actions_of_an_environment_of_others(policy):
-    env = Recorder(InvalidActions(gym.make("CliffWalking-v1"), policy, success="terminated", retries=1))
+    env = Recorder(InvalidActions(gym.make(CLIFF), policy, success="terminated", retries=1))
     env.reset(seed=0)
     *_, reward, terminated, _, info = env.step(7)
     assert env.turns[0].action == "7"
@@ -119,21 +119,21 @@ def test_stop_reasons_are_those_of_the_environment():
 
 def test_who_names_states_and_success_is_asked_once():
     with pytest.raises(ConfigError, match="what success is"):
-        Recorder(gym.make("CliffWalking-v1"))
+        Recorder(gym.make(CLIFF))
     with pytest.raises(ConfigError, match="SokobanEnv defines both"):
         GroupEnv("sokoban", size=2, success="terminated")
     with pytest.raises(ConfigError, match="innermost wrapper"):
-        Recorder(InvalidActions(gym.make("CliffWalking-v1"), success="terminated"), success="terminated")
-    inner = ForeignEnv(gym.make("CliffWalking-v1"), success="terminated", max_steps=5)
+        Recorder(InvalidActions(gym.make(CLIFF), success="terminated"), success="terminated")
+    inner = ForeignEnv(gym.make(CLIFF), success="terminated", max_steps=5)
     assert Recorder(InvalidActions(inner)).base is inner
     assert isinstance(Recorder(inner).unwrapped, AgentEnv)
 
 
 def test_what_needs_an_oracle_or_a_snapshot_says_that_there_is_none():
-    env = Recorder(gym.make("CliffWalking-v1"), success="terminated", oracle=True)
+    env = Recorder(gym.make(CLIFF), success="terminated", oracle=True)
     with pytest.raises(ConfigError, match=r"has no (snapshots|oracle)"):
         env.reset(seed=0)
-    env = Recorder(gym.make("CliffWalking-v1"), success="terminated")
+    env = Recorder(gym.make(CLIFF), success="terminated")
     env.reset(seed=0)
     with pytest.raises(ConfigError, match="has no snapshots"):
         env.branch("{}")

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from helpers.toy_text import CLIFF, NOISY, TAXI
 
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, UnknownTaskError
 from creditflow.envs.foreign.env import ForeignEnv
@@ -15,7 +16,7 @@ from creditflow.envs.foreign.tasks import problem_name
 from creditflow.envs.info import INFO_TYPES
 from creditflow.envs.registration import make
 
-TOY = ("CliffWalking-v1", "CliffWalkingSlippery-v1", "FrozenLake-v1", "FrozenLake8x8-v1", "Taxi-v4", "Blackjack-v1")
+TOY = (CLIFF, TAXI, NOISY, "FrozenLake-v1", "Blackjack-v1")
 
 
 class Room(gym.Env):
@@ -86,7 +87,7 @@ def test_a_task_is_a_seed_by_id_by_content_and_by_sampling(name):
 
 def test_noise_after_a_named_start_is_that_of_the_seed_beside_the_task():
     def states(seed: int | None) -> list[str]:
-        env = ForeignEnv(gym.make("CliffWalkingSlippery-v1"), success="terminated", max_steps=40)
+        env = ForeignEnv(gym.make(NOISY), success="terminated", max_steps=40)
         _, info = env.reset(seed=seed, options={"task": {"seed": 1}})
         keys = [info["state_key"]]
         while info["admissible_actions"]:
@@ -118,7 +119,7 @@ def test_observations_of_dictionaries_are_compared_by_content_and_options_of_res
 
 
 def test_an_action_that_is_no_element_costs_a_turn_but_no_step():
-    env = ForeignEnv(limited("CliffWalking-v1"), success="terminated", max_steps=3)
+    env = ForeignEnv(limited(CLIFF), success="terminated", max_steps=3)
     before = env.reset(seed=0)[1]["state_key"]
     for action in (4, "north"):
         _, reward, terminated, truncated, info = env.step(action)
@@ -154,23 +155,23 @@ def test_a_limit_of_the_environment_is_a_truncation_and_success_is_judged_on_the
 )
 def test_wrong_rules_are_refused_at_once(arguments, message):
     with pytest.raises(ConfigError, match=message):
-        ForeignEnv(limited("CliffWalking-v1"), **arguments)
+        ForeignEnv(limited(CLIFF), **arguments)
 
 
 def test_what_is_no_environment_of_others_is_refused():
     with pytest.raises(ConfigError, match="a vector of environments"):
-        ForeignEnv(gym.make_vec("CliffWalking-v1", 2, vectorization_mode="sync"), success="terminated")  # type: ignore[arg-type] # wrong on purpose
+        ForeignEnv(gym.make_vec(CLIFF, 2, vectorization_mode="sync"), success="terminated")  # type: ignore[arg-type] # wrong on purpose
     with pytest.raises(ConfigError, match="needs no ForeignEnv"):
         ForeignEnv(make("sokoban"), success="terminated")
     with pytest.raises(ConfigError, match="got str"):
-        ForeignEnv("CliffWalking-v1", success="terminated")  # type: ignore[arg-type] # wrong on purpose
+        ForeignEnv(CLIFF, success="terminated")  # type: ignore[arg-type] # wrong on purpose
 
 
 def test_snapshots_and_oracle_are_missing_by_name():
-    env = ForeignEnv(limited("CliffWalking-v1"), success="terminated")
+    env = ForeignEnv(limited(CLIFF), success="terminated")
     env.reset(seed=0)
     for use in (env.get_state, lambda: env.set_state("{}"), lambda: env.oracle):
-        with pytest.raises(ConfigError, match=r"CliffWalking-v1 has no (snapshots|oracle)"):
+        with pytest.raises(ConfigError, match=rf"{CLIFF} has no (snapshots|oracle)"):
             use()
 
 
@@ -195,21 +196,19 @@ def test_results_that_no_record_can_hold_are_refused():
 
 
 @pytest.mark.parametrize(
-    "task", [{}, {"seed": -1}, {"seed": True}, {"seed": 1.0}, {"seed": 2**63}, {"seed": 1, "level": 2}, [1], {"env": "Taxi-v4", "seed": 1},
+    "task", [{}, {"seed": -1}, {"seed": True}, {"seed": 1.0}, {"seed": 2**63}, {"seed": 1, "level": 2}, [1], {"env": TAXI, "seed": 1},
              {"seed": 1, "options": [1]}, {"seed": 1, "options": {"a": {1}}}]
 )  # fmt: skip
 def test_malformed_tasks_are_refused(task):
-    env = ForeignEnv(limited("CliffWalking-v1"), success="terminated")
+    env = ForeignEnv(limited(CLIFF), success="terminated")
     with pytest.raises(DataError):
         env.reset(options={"task": task})
 
 
-@pytest.mark.parametrize(
-    "task_id", ["CliffWalking-v1", "CliffWalking-v1:seed=01", "Taxi-v4:seed=1", "CliffWalking-v1:seed=-1", "7"]
-)
+@pytest.mark.parametrize("task_id", [CLIFF, f"{CLIFF}:seed=01", f"{TAXI}:seed=1", f"{CLIFF}:seed=-1", "7"])
 def test_unknown_ids_are_refused(task_id):
-    env = ForeignEnv(limited("CliffWalking-v1"), success="terminated")
-    with pytest.raises(UnknownTaskError, match="an id is CliffWalking-v1:seed=7"):
+    env = ForeignEnv(limited(CLIFF), success="terminated")
+    with pytest.raises(UnknownTaskError, match=f"an id is {CLIFF}:seed=7"):
         env.reset(options={"task_id": task_id})
 
 

@@ -18,7 +18,7 @@ TABLES = {
     "annotate": ["annotate", "--list"],
     "audit": ["audit", "LOG"],
     "analyse": ["analyse", "LOG"],
-    "bench": ["bench", "--show", "RUN/results.json"],
+    "bench": ["bench", "--show", "RESULTS"],
     "data": ["data", "list"],
     "envs": ["envs"],
     "merge": ["merge", "--by", "state", "LOG"],
@@ -28,40 +28,29 @@ TABLES = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log and a run of the benchmark."""
-    folder: Path = tmp_path_factory.mktemp("made")
-    log, run = str(folder / "log.jsonl"), str(folder / "run")
-    assert (
-        main(
-            [
-                "rollout",
-                "--panel",
-                "small-v1:valid",
-                "--limit",
-                "2",
-                "--group-size",
-                "4",
-                "--agent",
-                "noisy:0.5",
-                "--out",
-                log,
-            ]
-        )
-        == 0
-    )
-    assert (
-        main(["bench", "--preset", "smoke", "--envs", "grids", "--schemes", "grpo", "--workers", "1", "--out", run])
-        == 0
-    )
-    return folder
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small log."""
+    path = str(tmp_path_factory.mktemp("made") / "log.jsonl")
+    played = ["--panel", "small-v1:valid", "--limit", "2", "--group-size", "4", "--agent", "noisy:0.5"]
+    assert main(["rollout", *played, "--out", path]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of a small run of the benchmark."""
+    pytest.importorskip("matplotlib", reason="plots need the 'bench' extra")
+    folder: Path = tmp_path_factory.mktemp("run")
+    run = ["--preset", "smoke", "--envs", "grids", "--schemes", "grpo", "--workers", "1", "--out", str(folder)]
+    assert main(["bench", *run]) == 0
+    return folder / "results.json"
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_table_is_printed_as_json_on_request_and_nothing_else_is(name, made, capsys):
-    arguments = [
-        word.replace("LOG", str(made / "log.jsonl")).replace("RUN", str(made / "run")) for word in TABLES[name]
-    ]
+def test_every_table_is_printed_as_json_on_request_and_nothing_else_is(name, log, request, capsys):
+    run = str(request.getfixturevalue("results")) if name == "bench" else ""
+    arguments = [word.replace("LOG", log).replace("RESULTS", run) for word in TABLES[name]]
+    capsys.readouterr()
     assert main(arguments) == 0
     text = capsys.readouterr().out
     with pytest.raises(ValueError, match=r"Expecting|Extra"):
@@ -74,10 +63,10 @@ def test_every_table_is_printed_as_json_on_request_and_nothing_else_is(name, mad
     assert json.loads(capsys.readouterr().out, parse_constant=refuse)
 
 
-def test_the_document_of_a_run_is_what_it_stored(made, capsys):
-    assert main(["bench", "--show", str(made / "run/results.json"), "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown == json.loads((made / "run/results.json").read_text())
+def test_the_document_of_a_run_is_what_it_stored(results, capsys):
+    capsys.readouterr()
+    assert main(["bench", "--show", str(results), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(results.read_text())
 
 
 def raising(error: type[BaseException]) -> Callable[[object], int]:
@@ -95,9 +84,9 @@ def raising(error: type[BaseException]) -> Callable[[object], int]:
         (["audit", "missing.jsonl"], 3), (["audit", "damaged.jsonl"], 3),
     ],
 )  # fmt: skip
-def test_exit_codes_mean_what_the_help_says(arguments, code, made, tmp_path, monkeypatch, capsys):
+def test_exit_codes_mean_what_the_help_says(arguments, code, log, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    arguments = [word.replace("LOG", str(made / "log.jsonl")) for word in arguments]
+    arguments = [word.replace("LOG", log) for word in arguments]
     (tmp_path / "damaged.jsonl").write_text("{")
     assert main(arguments) == code
     assert code in EXIT_CODES

@@ -26,7 +26,7 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", GROUPS)
-def test_what_is_written_passes_its_own_tests_and_the_linter(kind):
+def test_what_is_written_passes_its_own_tests(kind):
     assert main(["new", kind, "my_first"]) == 0
     assert sorted(path.name for path in Path("my_first").iterdir()) == [
         "my_first.py",
@@ -40,6 +40,12 @@ def test_what_is_written_passes_its_own_tests_and_the_linter(kind):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_what_is_written_passes_the_linter(kind):
+    pytest.importorskip("ruff", reason="the linter is part of the 'dev' extra")
+    assert main(["new", kind, "my_first"]) == 0
     settings = ["--isolated", "--line-length", "120"]
     for arguments in (["check", "--select", "E,F,UP,B,SIM", *settings], ["format", "--check", *settings]):
         done = subprocess.run(
@@ -57,6 +63,7 @@ def test_the_project_names_the_entry_point(kind, group):
 
 
 def test_what_is_written_works_in_the_commands(capsys):
+    pytest.importorskip("matplotlib", reason="plots need the 'bench' extra")
     for kind, name in (("scheme", "plain"), ("env", "hall"), ("agent", "curious")):
         assert main(["new", kind, name]) == 0
     printed = capsys.readouterr().out.split()

@@ -132,6 +132,7 @@ def test_a_scheme_by_path_or_loaded_is_taken_by_every_command_that_names_schemes
 
 
 def test_the_benchmark_measures_a_scheme_by_path_and_resumes_only_with_its_code(folder, capsys):
+    pytest.importorskip("matplotlib", reason="plots need the 'bench' extra")
     command = [
         "bench",
         "--preset",
