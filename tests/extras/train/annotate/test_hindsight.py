@@ -17,6 +17,7 @@ from creditflow.train.annotate import AnnotationError, Context, annotate, make_a
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.tokens import Tokens
+from creditflow.wrappers.records.trajectory import Trajectory
 
 SIZES = ScratchConfig(hidden=64, layers=2, heads=2, kv_heads=1, intermediate=96, vocabulary=300, init=0.2, positions=96)
 
@@ -99,6 +100,11 @@ def test_logs_that_cannot_be_scored_in_hindsight_are_rejected(folder: Path) -> N
     bare = group(walk("s a g"))
     with pytest.raises(AnnotationError, match="without its observation"):
         annotate([bare], annotator(folder, "hindsight"))
+    silent = Group(
+        tuple(replace(m, turns=tuple(replace(t, action=" ") for t in m.turns)) for m in played().trajectories)
+    )
+    with pytest.raises(AnnotationError, match="or its action"):
+        annotate([silent], annotator(folder, "hindsight"))
     textless = Group(tuple(replace(m, final_text_key="") for m in played().trajectories))
     with pytest.raises(AnnotationError, match="no final text; use --set final=key"):
         annotate([textless], annotator(folder, "hindsight"))
@@ -153,6 +159,16 @@ def test_an_empty_skill_and_a_log_without_tokens_are_rejected(folder: Path) -> N
         annotate([played(skill="look")], annotator(folder, "teacher"))
     with pytest.raises(ConfigError, match="'text' or 'tokens'"):
         annotator(folder, "teacher", history="words")
+
+
+def test_a_trajectory_without_turns_has_no_values_and_shifts_no_others(folder: Path) -> None:
+    [one, other] = played().trajectories
+    empty = Trajectory("empty", one.group_id, one.task_id, (), False, 0.0, "env_error", "s")
+    for name, settings in (("hindsight", {}), ("teacher", {"skill": "say", "history": "text"})):
+        [done] = annotate([Group((one, empty, other))], annotator(folder, name, **settings))
+        [without] = annotate([played()], annotator(folder, name, **settings))
+        for a, b in zip(done.turns, without.turns, strict=True):
+            assert dict(a.values) == pytest.approx(dict(b.values), abs=1e-5)
 
 
 def test_values_do_not_depend_on_the_batch_size(folder: Path) -> None:
