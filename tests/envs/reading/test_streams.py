@@ -162,6 +162,43 @@ def test_skipped_members_count_towards_the_limits(tmp_path: Path, monkeypatch: p
         list(iter_members(path, lambda _: None))
 
 
+@pytest.mark.parametrize(
+    ("name", "limit", "message"),
+    [
+        ("MAX_MEMBER_BYTES", 3499, "has 3,500 bytes, more than 3,499"),
+        ("MAX_ARCHIVE_MEMBERS", 5, "contains more than 5 members"),
+    ],
+)
+def test_members_are_bounded_in_number_and_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, limit: int, message: str
+) -> None:
+    path = tmp_path / "archive"
+    path.write_bytes(archive())
+    monkeypatch.setattr(archives, name, limit + 1)
+    assert dict(iter_members(path, everything)) == FILES  # the limit itself is allowed
+    monkeypatch.setattr(archives, name, limit)
+    with pytest.raises(DataError, match=message):
+        list(iter_members(path, everything))
+
+
+def test_several_xz_streams_with_padding_at_the_end_are_one_archive(tmp_path: Path) -> None:
+    path, data = tmp_path / "archive.tar.xz", archive()
+    for padding in (b"", bytes(4), bytes(2**17)):
+        path.write_bytes(lzma.compress(data[:3000]) + lzma.compress(data[3000:]) + padding)
+        assert dict(iter_members(path, everything)) == FILES
+    path.write_bytes(lzma.compress(data[:3000]) + b"junk" + lzma.compress(data[3000:]))
+    with pytest.raises(DataError, match="damaged or truncated xz data"):
+        list(iter_members(path, everything))
+
+
+def test_an_xz_stream_that_asks_for_gigabytes_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "archive.tar.xz"
+    path.write_bytes(lzma.compress(archive(), preset=6))  # a dictionary of 8 MB
+    monkeypatch.setattr(archives, "_XZ_MEMORY", 2**20)
+    with pytest.raises(DataError, match=r"damaged or truncated xz data .*[Mm]emory"):
+        list(iter_members(path, everything))
+
+
 def test_sparse_members_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "archive"
     path.write_bytes(header(tarfile.GNUTYPE_SPARSE, 0) + bytes(1024))
