@@ -89,6 +89,14 @@ def test_an_action_is_scored_after_its_state_and_the_final_state(folder: Path) -
     assert scored_group.diagnostics["ratio"][:2] == pytest.approx(ratio / ratio.mean())
 
 
+def test_the_comparison_adds_values_and_changes_none(folder: Path) -> None:
+    [alone] = annotate([played()], annotator(folder, "hindsight"))
+    [both] = annotate([played()], annotator(folder, "hindsight", compare=True))
+    assert all(turn.values.keys() == {"logp.hindsight"} for turn in alone.turns)
+    assert values(alone, "logp.hindsight") == pytest.approx(values(both, "logp.hindsight"), abs=1e-5)
+    assert len(set(values(alone, "logp.hindsight"))) == 3
+
+
 def test_the_final_state_can_be_a_key_and_the_response_can_be_scored(folder: Path) -> None:
     [done] = annotate([played()], annotator(folder, "hindsight", final="key", scored="response"))
     scored = ids(folder, "<look>")
