@@ -61,11 +61,16 @@ class IGPO(Scheme):
         require_range(self, "std_eps", 0.0, np.inf)
 
     def assign(self, group: Group) -> Credit:
-        """Score one group."""
+        """Score one group.
+
+        Raises:
+            CreditError: an annotation is missing, or too large for float64.
+        """
         arrays = group.arrays
         before = turn_values(group, "logp.answer.mean", scheme=self.name)
         after = turn_values(group, "logp.answer.mean.next", scheme=self.name)
-        gains = after - before if self.gain == "logarithm" else np.exp(after) - np.exp(before)
+        with np.errstate(over="ignore", invalid="ignore"):  # rejected below, by name
+            gains = after - before if self.gain == "logarithm" else np.exp(after) - np.exp(before)
         gains = np.where(arrays.last, 0.0, gains)
         outcomes = outcome_scores(group, self.outcome)
         normalized_gains, normalized_outcomes = self._normalized(gains[~arrays.last], outcomes)

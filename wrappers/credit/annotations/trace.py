@@ -75,7 +75,8 @@ class TRACE(OutcomeScheme):
             )
         answer = arrays.last & answered(group)[arrays.trajectory]
         left = arrays.offsets[1:][arrays.trajectory] - answered(group)[arrays.trajectory] - np.arange(len(before))
-        delta = np.where(answer, 0.0, np.log(before / after))
+        with np.errstate(over="ignore", divide="ignore"):  # rejected below, by name
+            delta = np.where(answer, 0.0, np.log(before / after))
         total, weights, n = np.zeros(len(delta)), np.zeros(len(delta)), len(delta)
         for j in range(min(self.window, int(left.max(initial=0)))):
             inside = left > j

@@ -103,6 +103,18 @@ def test_an_annotation_of_any_type_is_read_or_reported(name, data):
     only_named_errors(scheme, Group((member, *group.trajectories[1:]), group.task))
 
 
+@pytest.mark.parametrize("name", [name for name in credit.names() if credit.make(name).needs])
+@pytest.mark.parametrize("number", [710, -710, 1e300, -1e300, 1.7e308, -1.7e308])  # e^710 is more than float64 holds
+def test_an_annotation_of_any_size_is_read_or_reported(name, number):
+    scheme = credit.make(name)
+    group = random_group(np.random.default_rng(1), values=scheme.needs, token_values=scheme.requires_tokens)
+    first = group.trajectories[0]
+    for key in first.turns[0].values:
+        turn = replace(first.turns[0], values={**first.turns[0].values, key: number})
+        member = replace(first, turns=(turn, *first.turns[1:]))
+        only_named_errors(scheme, Group((member, *group.trajectories[1:]), group.task))
+
+
 @given(JUNK)
 def test_a_reward_cost_or_score_is_a_finite_number_or_rejected(junk):
     group = random_group(np.random.default_rng(2))
