@@ -86,7 +86,8 @@ def test_a_separate_critic_with_an_adapter_trains_the_adapter_alone() -> None:
 
 
 def test_a_rollout_holds_the_rows_of_a_gpu_and_the_tokens_that_are_new() -> None:
-    per_row = 2560 * 2 * 24 * 2 * 64 * 2  # context, keys and values, layers, heads, size, bytes
+    # slots for the context and a quarter more, keys and values, layers, heads, size, bytes
+    per_row = 3200 * 2 * 24 * 2 * 64 * 2
     types, appended = NumberBytes(2, 2, 2, 0), ("prompting.history=append", "update.row_layout=trajectory")
     for overrides, gpus, rows, new in (
         ((), 1, 128, 2048),
