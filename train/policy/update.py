@@ -77,9 +77,7 @@ def update_policy(
     """
     rows, logprobs = gather_rows(rows, logprobs, world)
     learner = _Learner(model, config, temperature, precision, truncation, critic, world)
-    kl_in_loss = bool(config.loss.kl_weight) and config.loss.kl_in == "loss" and logprobs.reference is not None
-    weighted = bool(config.loss.importance_cap) and config.old_logprobs == "trainer"
-    summary = UpdateSummary(kl_in_loss=kl_in_loss, has_critic=critic is not None, weighted=weighted)
+    summary = UpdateSummary(config, has_reference=logprobs.reference is not None, has_critic=critic is not None)
     model.train()
     set_learning_rate(optimizer, lr)
     for _ in range(config.epochs):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from creditflow.train.settings.update import UpdateConfig
+
 __all__ = ["FIRST_STEP_MAXIMA", "TOKEN_MEANS", "UpdateSummary"]
 
 POLICY_MEANS: Final = ("loss", "clip_fraction", "approx_kl", "entropy", "grad_norm")
@@ -33,10 +35,19 @@ class _Means:
 
 
 class UpdateSummary:
-    """What ``update_policy`` returns, from the metrics of its optimiser steps."""
+    """What ``update_policy`` returns, from the metrics of its optimiser steps.
 
-    def __init__(self, *, kl_in_loss: bool, has_critic: bool, weighted: bool) -> None:
-        more = (("kl_reference", kl_in_loss), ("importance_truncated", weighted))
+    Args:
+        config: settings of the update.
+        has_reference, has_critic: whether there is a reference policy, a critic.
+    """
+
+    def __init__(self, config: UpdateConfig, *, has_reference: bool, has_critic: bool) -> None:
+        loss = config.loss
+        more = (
+            ("kl_reference", has_reference and bool(loss.kl_weight) and loss.kl_in == "loss"),
+            ("importance_truncated", bool(loss.importance_cap) and config.old_logprobs == "trainer"),
+        )
         self._policy = _Means((*POLICY_MEANS, *(name for name, present in more if present)))
         self._critic = _Means(CRITIC_MEANS if has_critic else ())
         self._first_step = dict.fromkeys(FIRST_STEP_MAXIMA, 0.0)

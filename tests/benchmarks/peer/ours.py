@@ -11,7 +11,6 @@ from benchmarks.peer.clock import Clock
 from benchmarks.peer.work import Work
 
 from creditflow.train.policy.samples import Row
-from creditflow.train.rollout.task_sampling import SampledGroups
 from creditflow.train.trainer import Trainer
 
 __all__ = ["run_ours"]
@@ -26,10 +25,6 @@ class TimedTrainer(Trainer):
     def _train_iteration(self, iteration: int) -> None:
         super()._train_iteration(iteration)
         self.clock.finish()
-
-    def _rollout(self, iteration: int) -> SampledGroups:
-        with self.clock.part("environment, text, credit"):
-            return super()._rollout(iteration)
 
     def _update(self, rows: Sequence[Row], *others: Any) -> dict[str, float]:
         self.counts.append(
@@ -48,6 +43,7 @@ def run_ours(work: Work, start: Path, folder: Path) -> tuple[Clock, list[dict[st
     trainer = TimedTrainer(work.settings(start, folder / "run"), stream=io.StringIO())
     trainer.clock, trainer.counts = Clock(), []
     trainer.backend.generate = trainer.clock.timed("generation", trainer.backend.generate)  # type: ignore[method-assign] # to time it
+    trainer.rollouts.take = trainer.clock.timed("environment, text, credit", trainer.rollouts.take)  # type: ignore[method-assign] # to time it
     trainer.clock.start()
     trainer.run()
     return trainer.clock, trainer.counts

@@ -2,108 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from helpers.episodes.schedules import Schedule
+from helpers.episodes.wandering import LEVELS, AskedAgent, WanderingAgent, alive, makers, tasks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creditflow.agents.backends.base import GenerationError, GenerationRequest, Sampling
-from creditflow.agents.backends.openai_backend import OpenAIBackend
-from creditflow.agents.base import Decision, Question, TurnTokens, View
 from creditflow.agents.scripted import NoisyExpert
-from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError, EpisodeError
-from creditflow.envs.http.client import JsonClient
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.env import SokobanEnv
-from creditflow.envs.tasks import Task
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.branching import BranchConfig
 from creditflow.train.rollout.engine import Budget, RolloutEngine, RolloutReport
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl_lines import encode_line
-
-LEVELS = ("########\n#@ $  .#\n#      #\n########", "#######\n#@ $ .#\n#     #\n#######", "#####\n#@$.#\n#####")
-
-
-class WanderingAgent:
-    """Moves at random, with a random number of tokens; sometimes uncertain, unparsable, or out of context."""
-
-    name = "wanderer"
-
-    def __init__(self) -> None:
-        self.forks: list[tuple[str, int]] = []
-        self.batches: list[int] = []
-
-    def act(self, views: Sequence[View]) -> list[Decision]:
-        self.batches.append(len(views))
-        return [self.decide(view) for view in views]
-
-    def decide(self, view: View) -> Decision:
-        draw = view.rng.integers(1000, size=4)
-        if draw[0] < 40:
-            return Decision("", stop="token_limit")
-        count = 1 + int(draw[1]) % 4
-        tokens = TurnTokens(
-            np.full(3, len(view.turns), np.int32), np.arange(count, dtype=np.int32), -np.ones(count, np.float32),
-            entropies=np.full(count, 0.5 + draw[2] / 500, np.float32),
-        )  # fmt: skip
-        reason = "no tags" if draw[3] < 100 else ""
-        return Decision(("right", "down", "left", "up")[int(draw[3]) % 4], invalid_reason=reason, tokens=tokens)
-
-    def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:
-        assert parent.get_state() == child.get_state()
-        self.forks.append((parent.get_state(), turns))
-
-
-class AskedAgent(WanderingAgent):
-    """The same, asked about single episodes; answers come when the schedule says so."""
-
-    def __init__(self, schedule: Any) -> None:
-        super().__init__()
-        self._schedule = schedule
-
-    @contextmanager
-    def questions(self) -> Iterator[Callable[[View], Question | Decision]]:
-        def ask(view: View) -> Question | Decision:
-            decision = self.decide(view)
-            if decision.stop is not None:
-                return decision
-            return Question(self._schedule.submit(lambda: decision), lambda answer: answer)
-
-        yield ask
-
-
-class Fragile(SokobanEnv):
-    """Fails at random moments that its own random stream decides, and sometimes cannot start from a snapshot."""
-
-    def _apply(self, action: int) -> Any:
-        if action == 0 and self.elapsed_steps % 3 == 2:
-            raise OSError(f"step {self.elapsed_steps} of {self.get_state()[:40]}")
-        return super()._apply(action)
-
-
-def tasks(count: int) -> list[Task]:
-    return [SokobanEnv(level=level).tasks.sample(np.random.default_rng(0)) for level in LEVELS[:count]]
-
-
-def makers(size: int) -> tuple[Callable[[], GroupEnv], Callable[[], GroupEnv]]:
-    def make(members: int) -> GroupEnv:
-        return GroupEnv(lambda: Fragile(level=LEVELS[0], max_steps=7), size=members)
-
-    return lambda: make(size), lambda: make(1)
 
 
 def text(groups: Sequence[Group]) -> list[str]:
@@ -151,10 +70,6 @@ def test_groups_and_reports_are_those_of_lock_step_whatever_takes_how_long(
     assert sorted(agent.forks) == sorted(lock_step.forks)
 
 
-def alive() -> set[str]:
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("creditflow")}
-
-
 class Waiting(SokobanEnv):
     """The first episode's first step waits until another episode has taken three."""
 
@@ -197,112 +112,6 @@ def test_views_that_wait_together_are_one_batch() -> None:
     make, _ = makers(4)
     AsynchronousEngine(make, Budget(turns=1), threads=2).play(agent, tasks(2), seed=4)
     assert agent.batches == [8]
-
-
-class Dying:
-    """A sampler that answers some requests, and fails the next."""
-
-    def __init__(self, answers: int) -> None:
-        self._left = answers
-
-    def submit(self, function: Callable[[], Any]) -> Future[Any]:
-        future: Future[Any] = Future()
-        self._left -= 1
-        if self._left < 0:
-            future.set_exception(GenerationError("the engine was killed by signal 9"))
-        else:
-            future.set_result(function())
-        return future
-
-
-@pytest.mark.parametrize("answers", [0, 1, 7])
-def test_an_engine_that_dies_in_an_episode_is_an_error_and_leaves_no_thread(answers: int) -> None:
-    make, _ = makers(3)
-    with pytest.raises(GenerationError, match="killed by signal 9"):
-        AsynchronousEngine(make, threads=2).play(AskedAgent(Dying(answers)), tasks(2), seed=4)
-    assert not alive()
-
-
-SERVER = """
-import os, signal, sys
-from helpers.servers.openai_server import openai_server, toy
-answered = 0
-def complete(body):
-    global answered
-    answered += 1
-    if answered == 9:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return toy(body)
-with openai_server(complete) as served:
-    print(served.url, flush=True)
-    sys.stdin.read()
-"""
-
-
-class Served:
-    """Walks left, whatever the server answers."""
-
-    name = "served"
-
-    def __init__(self, backend: OpenAIBackend) -> None:
-        self.backend = backend
-
-    def act(self, views: Sequence[View]) -> list[Decision]:
-        raise AssertionError("the engine asks one by one")
-
-    @contextmanager
-    def questions(self) -> Iterator[Callable[[View], Question | Decision]]:
-        with self.backend.answering(Sampling(max_new_tokens=4), frozenset({1})) as submit:
-
-            def ask(view: View) -> Question:
-                request = GenerationRequest(
-                    view.env, np.arange(3, 4 + len(view.turns), dtype=np.int32), view.rng.random(4)
-                )
-                return Question(submit(request), lambda completion: Decision("left", response=str(completion.ids)))
-
-            yield ask
-
-
-def test_a_server_that_is_killed_in_an_episode_is_an_error_and_leaves_no_thread() -> None:
-    root = Path(__file__).resolve().parents[3]
-    environment = os.environ | {"PYTHONPATH": f"{root / 'src'}:{root / 'tests'}", "PYTHONSAFEPATH": "1"}
-    make, _ = makers(3)
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVER], env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as server:
-        assert server.stdout is not None
-        client = JsonClient([server.stdout.readline().strip()], timeout=30.0, max_attempts=2, backoff=0.0)
-        agent = Served(OpenAIBackend(client, "toy", lambda _text: np.zeros(1, np.int32)))
-        with pytest.raises(GenerationError, match="no valid response from the server"):
-            AsynchronousEngine(make, threads=2).play(agent, tasks(2), seed=4)
-        assert server.wait(60) == -signal.SIGKILL
-    assert not alive()
-
-
-def test_a_bug_in_a_step_is_raised_and_leaves_no_thread() -> None:
-    class Wrong(SokobanEnv):
-        def _apply(self, action: int) -> Any:
-            raise EpisodeError("no such state")
-
-    engine = AsynchronousEngine(lambda: GroupEnv(lambda: Wrong(level=LEVELS[0]), size=2), threads=2)
-    with pytest.raises(EpisodeError, match="no such state"):
-        engine.play(WanderingAgent(), tasks(1), seed=4)
-    assert not alive()
-
-
-def test_what_on_turn_raises_ends_the_call() -> None:
-    seen: list[tuple[int, int]] = []
-
-    def on_turn(running: int, total: int) -> None:
-        seen.append((running, total))
-        if len(seen) == 3:
-            raise KeyboardInterrupt
-
-    make, _ = makers(3)
-    with pytest.raises(KeyboardInterrupt):
-        AsynchronousEngine(make, threads=2).play(WanderingAgent(), tasks(2), seed=4, on_turn=on_turn)
-    assert [total for _, total in seen] == [6] * 3
-    assert not alive()
 
 
 def test_an_engine_needs_a_thread() -> None:

@@ -13,12 +13,10 @@ from helpers.models.training_runs import Make, metrics, same, weights
 
 from creditflow.agents.backends.base import GenerationError
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import DataError
 from creditflow.train import trainer as trainer_module
-from creditflow.train.distributed.world import World
 from creditflow.train.policy.checkpoint import latest_checkpoint
 from creditflow.train.policy.update import update_policy
-from creditflow.train.run import assemble
 from creditflow.train.run.folder import require_same_run
 from creditflow.train.run.identity import OtherRunError
 from creditflow.train.run.rollouts import Rollouts
@@ -265,35 +263,6 @@ def test_a_finished_run_with_lag_is_not_continued_by_a_longer_one(
     run.run()
     with pytest.raises(OtherRunError, match="iterations"):
         require_same_run(run.folder, settings_of(config, "update.iterations=9"))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"generation": {"backend": "vllm"}}, "asynchronous: true"),
-        ({"generation": {"backend": "vllm"}, "rollout": {"asynchronous": True, "max_staleness": 2}}, "one version"),
-        ({"generation": {"backend": "vllm", "vllm": {"sleep": True}}, "rollout": {"asynchronous": True}}, "sleep"),
-        ({"rollout": {"cache": "static", "compile": True}}, "main thread"),
-        ({"rollout": {"top_p": 0.9}}, "top_p=1"),
-        ({"update": {"loss": {"importance_cap": 0.0}}}, "importance_cap"),
-        ({"rollout": {"max_staleness": -1}}, "max_staleness must be at least 0"),
-        ({"rollout": {"env_threads": 0}}, "env_threads must be at least 1"),
-    ],
-)
-def test_what_cannot_work_is_refused(
-    config: dict[str, Any], settings_of: Callable[..., Any], change: dict[str, Any], message: str
-) -> None:
-    config["rollout"]["max_staleness"] = 1
-    for section, values in change.items():
-        config[section] = config.get(section, {}) | values
-    with pytest.raises(ConfigError, match=message):
-        settings_of(config)
-
-
-def test_several_ranks_are_refused(config: dict[str, Any], settings_of: Callable[..., Any]) -> None:
-    settings = settings_of(config, "rollout.max_staleness=1")
-    with pytest.raises(ConfigError, match=r"rollout\.max_staleness=0"):
-        assemble.make_lagging_samplers(None, settings, None, World(rank=0, size=2))  # type: ignore[arg-type]  # not reached
 
 
 @pytest.mark.slow
