@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 from gymnasium import Space, spaces
 
+from creditflow.envs.spaces import TextSpace
+
 __all__ = ["MAX_LISTED", "action_text", "listed_actions", "read_action"]
 
 MAX_LISTED: Final = 256  # of a larger space no actions are listed
@@ -46,7 +48,9 @@ def read_action(space: Space[Any], action: Any) -> Any:
 
 
 def listed_actions(space: Space[Any]) -> tuple[str, ...]:
-    """Return the texts of all actions in a fixed order; () if the space has infinitely many, or over ``MAX_LISTED``."""
+    """Return the texts of all actions in a fixed order, of a ``TextSpace`` its samples; () for any other large or infinite space."""
+    if isinstance(space, TextSpace):
+        return tuple(text for text in space.samples if text)[:MAX_LISTED]
     found = _elements(space)
     return () if found is None else tuple(action_text(action) for action in found)
 

@@ -29,6 +29,7 @@ from creditflow.envs.foreign.keys import StateKey, content_key
 from creditflow.envs.foreign.rules import Success, judged, state_rule, success_rule
 from creditflow.envs.foreign.tasks import SeedTasks, problem_name
 from creditflow.envs.info import INFO_TYPES
+from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
 
 __all__ = ["ForeignEnv"]
@@ -60,7 +61,8 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         max_steps: the episode is truncated after this many steps, rejected actions included. Default: the environment's
             own limit, which does not count rejected actions; none if it has none.
 
-    ``info`` has the environment's own keys too, except those that have a meaning here.
+    ``info`` has the environment's own keys too, except those that have a meaning here. ``info["admissible_actions"]`` lists a small
+    finite action space, the samples of a ``TextSpace``, or what the environment itself lists under this key in each step.
 
     Raises:
         ConfigError: no rule of success, an unknown name, or no Gymnasium environment.
@@ -94,7 +96,7 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.metadata, self.render_mode = env.metadata, env.render_mode
         self._listed = listed_actions(env.action_space)
-        self.lists_all_actions = bool(self._listed)  # type: ignore[misc] # a class variable of our own environments, here of the instance
+        self.lists_all_actions = bool(self._listed) and not isinstance(env.action_space, TextSpace)  # type: ignore[misc] # a class variable of our own environments, here of the instance
         self._observation: Any = None
         self._inner_info: dict[str, Any] = {}
         self._key, self._succeeded, self._own_noise = "", False, False
@@ -157,7 +159,13 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         return self._key, self._observation if isinstance(self._observation, str) else self._key
 
     def _admissible(self) -> tuple[str, ...]:
-        return self._listed
+        own = self._inner_info.get("admissible_actions")
+        if not isinstance(own, list | tuple):
+            return self._listed
+        try:
+            return tuple(action_text(read_action(self.action_space, action)) for action in own)
+        except ValueError as error:
+            raise DataError(f"{self.name}: info['admissible_actions'] lists what is no action: {error}") from error
 
     def _progress(self) -> tuple[bool, float]:
         return self._succeeded, float(self._succeeded)

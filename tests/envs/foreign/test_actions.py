@@ -87,6 +87,8 @@ def test_small_finite_spaces_are_listed_in_order_and_nothing_else():
         '{"a":[0],"b":0}', '{"a":[0],"b":1}', '{"a":[1],"b":0}', '{"a":[1],"b":1}',
     )  # fmt: skip
     assert len(listed_actions(spaces.Discrete(MAX_LISTED))) == MAX_LISTED
+    assert listed_actions(TextSpace(("go", "look"))) == ("go", "look")
+    assert listed_actions(TextSpace()) == ()
     large: list[Any] = [spaces.Discrete(MAX_LISTED + 1), spaces.MultiBinary(9), spaces.Box(0.0, 1.0), spaces.Text(2)]
     assert [listed_actions(space) for space in large] == [()] * 4
     for space in SPACES:

@@ -15,6 +15,7 @@ from creditflow.envs.foreign.env import ForeignEnv
 from creditflow.envs.foreign.tasks import problem_name
 from creditflow.envs.info import INFO_TYPES
 from creditflow.envs.registration import make
+from creditflow.envs.spaces import TextSpace
 
 TOY = (CLIFF, TAXI, NOISY, "FrozenLake-v1", "Blackjack-v1")
 
@@ -25,7 +26,7 @@ class Room(gym.Env):
     observation_space = spaces.Dict(
         {"image": spaces.Box(0, 9, (3,), np.uint8), "direction": spaces.Discrete(4), "mission": spaces.Text(20)}
     )
-    action_space = spaces.Discrete(2)
+    action_space: spaces.Space = spaces.Discrete(2)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -116,6 +117,42 @@ def test_observations_of_dictionaries_are_compared_by_content_and_options_of_res
     assert (terminated, last["success"], last["score"]) == (True, True, 1.0)
     other = ForeignEnv(Room(), success="reported", state_key=lambda obs, _info: (obs["direction"], obs["mission"]))
     assert other.reset(options={"task": dict(env.task.content)})[1]["task_id"] == info["task_id"]
+
+
+class Door(Room):
+    """A text environment that lists its own actions."""
+
+    action_space = TextSpace()
+
+    def reset(self, *, seed=None, options=None):
+        obs, _ = super().reset(seed=seed, options=options)
+        return obs, {"admissible_actions": ["open door"]}
+
+    def step(self, action):
+        obs, reward, done, cut, info = super().step(action == "open door")
+        return obs, reward, done, cut, info | {"admissible_actions": ["enter", "open door"]}
+
+
+def test_actions_that_the_environment_lists_are_listed_and_others_may_be_tried():
+    env = ForeignEnv(Door(), success="reported")
+    assert env.reset(options={"task": {"seed": 0, "options": {"goal": 2}}})[1]["admissible_actions"] == ("open door",)
+    info = env.step("sing")[4]
+    assert info["admissible_actions"] == ("enter", "open door")
+    assert info["action_valid"]
+    assert not env.lists_all_actions
+    env.step("open door")
+    assert env.step("open door")[4]["admissible_actions"] == ()
+    odd = ForeignEnv(TransformAction(Door()), success="reported")
+    with pytest.raises(DataError, match=r"info\['admissible_actions'\] lists what is no action"):
+        odd.reset(seed=0)
+
+
+class TransformAction(gym.Wrapper):
+    """Another action space, which the listed texts are no elements of."""
+
+    def __init__(self, env: gym.Env) -> None:
+        super().__init__(env)
+        self.action_space = spaces.Discrete(2)
 
 
 def test_an_action_that_is_no_element_costs_a_turn_but_no_step():

@@ -30,6 +30,25 @@ def file(config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return str(tmp_path / "config.yaml")
 
 
+WALK = '''"""A text environment of Gymnasium."""
+import gymnasium as gym
+from creditflow.envs import TextSpace
+
+class Walk(gym.Env):
+    """Walk two steps to the right."""
+    observation_space, action_space = TextSpace(), TextSpace(("left", "right"))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = 0
+        return "at 0", {}
+
+    def step(self, action):
+        self.at += {"left": -1, "right": 1}.get(action, 0)
+        return f"at {self.at}", float(self.at == 2), self.at == 2, False, {}
+'''
+
+
 def forget() -> None:
     """What the start of another process does to the registry."""
     registry._SCHEMES.pop("mine", None)
@@ -67,3 +86,31 @@ def test_a_run_is_resumed_only_with_the_code_that_it_was_started_with(
     (tmp_path / "mine.py").write_text(SCHEME, "utf-8")
     assert main([*resume, "--load", "mine.py:Mine"]) == 0
     assert "iteration 2/2" in capsys.readouterr().out
+
+
+def test_a_language_model_trains_in_a_text_environment_of_others(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "walk.py").write_text(WALK, "utf-8")
+    settings = [
+        "env.name=walk.py:Walk",
+        "env.options={success: terminated, max_episode_steps: 3}",
+        "sft.episodes=0",
+        "tasks.count=2",
+    ]
+    assert main(["train", file, *(word for setting in settings for word in ("--set", setting))]) == 0
+    assert "iteration 1/1" in capsys.readouterr().out
+    assert (
+        main(
+            [
+                "train",
+                file,
+                "--set",
+                "env.name=FrozenLake-v1",
+                *(w for s in settings[1:] for w in ("--set", s)),
+                "--force",
+            ]
+        )
+        == 2
+    )
+    assert "a language model reads text" in capsys.readouterr().err
