@@ -39,6 +39,10 @@ class JsonPoster(Protocol):
         """Post a JSON body; returns the JSON response."""
         ...
 
+    def abort(self) -> None:
+        """End what is under way in other threads: it fails without another attempt."""
+        ...
+
 
 class OpenAIBackend:
     """Samples from a served model. The server samples; requests carry no seed, because seeded requests crash some engines.
@@ -108,7 +112,7 @@ class OpenAIBackend:
     def answering(self, sampling: Sampling, end_ids: frozenset[int]) -> Iterator[Submit]:
         """A function that sends one prompt and returns at once; see ``AnsweringBackend``.
 
-        At the end of the block requests that wait are dropped; those in flight end by the client's own deadline.
+        At the end of the block requests that wait are dropped; after an error, those in flight are aborted too.
 
         Raises:
             ConfigError: settings under which a server does not report the right log-probabilities.
@@ -123,6 +127,10 @@ class OpenAIBackend:
 
         try:
             yield submit
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            self._client.abort()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -78,6 +78,8 @@ class JsonClient:
         self._key = key
         self._sleep = sleep
         self._next = 0
+        self._aborts = 0
+        self._under_way: set[Callable[[], None]] = set()  # each ends one exchange
 
     def post(self, path: str, body: Any) -> Any:
         """POST a JSON body and return the JSON response, plain data with finite numbers and unique keys.
@@ -95,13 +97,22 @@ class JsonClient:
         """
         return self._request(path, None)
 
+    def abort(self) -> None:
+        """End all exchanges under way in other threads: their requests fail without another attempt. Later ones are served."""
+        self._aborts += 1
+        for end in list(self._under_way):
+            end()
+
     def _request(self, path: str, data: bytes | None) -> Any:
         reasons = []
+        aborts = self._aborts
         for attempt in range(self._max_attempts):
             url = self.urls[self._next % len(self.urls)] + path
             try:
-                return self._exchange(url, data)
+                return self._exchange(url, data, aborts)
             except _ExchangeError as failure:
+                if self._aborts != aborts:
+                    raise ServiceError(f"{url}: the request was aborted") from None
                 reasons.append(f"{url}: {failure}")
                 self._next += 1  # another URL may work
                 if failure.final:
@@ -110,7 +121,7 @@ class JsonClient:
                 self._sleep(min(self._backoff * 2**attempt, 10.0))
         raise ServiceError("no valid response from the server; " + "; ".join(reasons[-3:]))
 
-    def _exchange(self, url: str, data: bytes | None) -> Any:
+    def _exchange(self, url: str, data: bytes | None, aborts: int) -> Any:
         parts = urlsplit(url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=self._timeout)
@@ -128,6 +139,9 @@ class JsonClient:
         timer = threading.Timer(self._timeout, expire)
         timer.daemon = True
         timer.start()
+        self._under_way.add(expire)
+        if self._aborts != aborts:  # aborted before there was an exchange to end
+            expire()
         try:
             connection.connect()
             sockets.append(connection.sock)
@@ -146,6 +160,7 @@ class JsonClient:
             ) from None  # the cause may quote a key that the server echoed
         finally:
             timer.cancel()
+            self._under_way.discard(expire)
             connection.close()
         if expired.is_set():
             raise _ExchangeError(f"no response within {self._timeout:g} s")
