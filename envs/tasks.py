@@ -6,8 +6,10 @@ canonical id is the same hash taken up to the environment's symmetries, and is w
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -36,6 +38,8 @@ __all__ = [
 ]
 
 PANEL_FORMAT = 1
+SUFFIXES = (".json", ".json.gz")
+BUILT = 1024  # tasks of a source kept in memory; a released ALFWorld game takes some 100 KB
 
 
 def content_id(prefix: str, content: Any) -> str:
@@ -106,7 +110,7 @@ class PanelRow:
 
     Attributes:
         task_id: id that the task of the locator must have.
-        split: "train", "valid" or "test"; "all" in sources without splits, such as level files.
+        split: "train", "valid" or "test", or the name of a released split; "all" in sources without splits.
         locator: content of the task, or arguments of its generator.
         strata: named properties by which the panel is stratified.
     """
@@ -146,7 +150,7 @@ def panel_names(env: str) -> tuple[str, ...]:
     folder = files("creditflow.assets") / "panels" / env
     if not folder.is_dir():
         return ()
-    return tuple(sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".json")))
+    return tuple(sorted(entry.name.split(".")[0] for entry in folder.iterdir() if entry.name.endswith(SUFFIXES)))
 
 
 def load_panel(env: str, name: str) -> Panel:
@@ -158,8 +162,10 @@ def load_panel(env: str, name: str) -> Panel:
     """
     if name not in panel_names(env):
         raise unknown_name_error(f"panel of {env}", name, panel_names(env))
-    text = (files("creditflow.assets") / "panels" / env / f"{name}.json").read_text(encoding="utf-8")
-    return parse_panel(text, f"{env}/{name}")
+    folder = files("creditflow.assets") / "panels" / env
+    plain = folder / f"{name}.json"
+    data = plain.read_bytes() if plain.is_file() else gzip.decompress((folder / f"{name}.json.gz").read_bytes())
+    return parse_panel(data.decode("utf-8"), f"{env}/{name}")
 
 
 def parse_panel(text: str, name: str) -> Panel:
@@ -199,7 +205,7 @@ def write_panel(path: str | Path, rows: Iterable[PanelRow], *, spaces: bool = Fa
     """Write a panel, one row per line.
 
     Args:
-        path: path of the file.
+        path: path of the file, compressed if it ends in ``.gz``.
         rows: rows in published order.
         spaces: write spaces after commas and colons, as in the published bytes of some panels.
     """
@@ -241,7 +247,7 @@ class RowTasks:
         self.rows = tuple(rows)
         self._build = build
         self._index = {row.task_id: i for i, row in enumerate(self.rows)}
-        self._built: dict[int, Task] = {}
+        self._built: OrderedDict[int, Task] = OrderedDict()
 
     def sample(self, rng: np.random.Generator) -> Task:
         """Sample a row uniformly."""
@@ -282,4 +288,6 @@ class RowTasks:
                     "the file was changed, or written by another version"
                 )
             self._built[index] = task
+            if len(self._built) > BUILT:
+                self._built.popitem(last=False)
         return task

@@ -46,7 +46,7 @@ COMMANDS = {
     "serve-search": "serve a search index over HTTP, with the request formats of search agents",
     "serve-reward": "serve a success model over HTTP, with the interface of PiCA's released reward service",
     "new": "write the beginnings of a credit scheme, environment or agent of your own, with tests",
-    "data": "list, import, build, verify and label data",
+    "data": "list, check, import, build, verify and label data",
 }
 
 

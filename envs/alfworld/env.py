@@ -34,8 +34,8 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
     the generator.
 
     Args:
-        panel: "<panel>:<split>" of the embedded panels, such as "standard-v1:valid"; "released-v1" lists released games
-            by content and needs ``data_path`` too.
+        panel: "<panel>:<split>" of the embedded panels, such as "standard-v1:valid"; "released-v1" and "released-v2"
+            (splits "train", "valid_seen", "valid_unseen") list released games by content and need ``data_path`` too.
         data_path: instead, a folder of released games, such as "$ALFWORLD_DATA" (expanded; read only when given).
         game: instead, one game: the path of a ``.tw-pddl`` file, its fields, or a game's content.
         split: "train" (default), "valid_seen" or "valid_unseen", for the generator and ``data_path``.

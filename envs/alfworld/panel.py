@@ -6,6 +6,9 @@ layouts) and 20 for testing (held-out layouts); the rooms alternate, and no two 
 ``released-v1``: released games, whose rows name files below the folder of released games and whose ids are hashes of
 their content: all validation games of the archive ("valid" is valid_seen, "test" is valid_unseen) and 100 training games
 of each task type. It needs the games themselves; a file that was changed no longer has its id.
+
+``released-v2``: all games of the archive under the names of the release's splits, 3,547 of 3,553 for training, 134 of 140
+valid_seen, 126 of 134 valid_unseen. It is also the manifest of ``creditflow data check alfworld``.
 """
 
 from __future__ import annotations
@@ -17,17 +20,18 @@ from typing import Any, Final
 
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.archive import iter_archive
-from creditflow.envs.alfworld.game_files.identity import game_task
+from creditflow.envs.alfworld.game_files.identity import game_task, world_id
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.generator.houses import ROOMS_FOR, SPLITS
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
 from creditflow.envs.alfworld.tasks import build_task
 from creditflow.envs.alfworld.world import World
+from creditflow.envs.reading.checked import items
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.tasks import PanelRow, Task
 
-__all__ = ["released_rows", "standard_rows"]
+__all__ = ["manifest_rows", "released_rows", "standard_rows"]
 
 PER_TYPE: Final = {"train": 40, "valid_seen": 20, "valid_unseen": 20}
 PANEL_SPLITS: Final = dict(zip(SPLITS, ("train", "valid", "test"), strict=True))
@@ -75,6 +79,27 @@ def released_rows(archive: Path) -> Iterator[PanelRow]:
         seen.add(task.task_id)
         taken[kind] += split == "train"
         yield PanelRow(task.task_id, PANEL_SPLITS[split], {"path": name}, _strata(task, ""))
+
+
+def manifest_rows(archive: Path) -> Iterator[PanelRow]:
+    """Yield the rows of ``released-v2``, sorted by path.
+
+    Strata: the task type, the length of the published solution in commands, and the hash of the world.
+
+    Raises:
+        DataError: a malformed archive or game.
+    """
+    found: dict[str, PanelRow] = {}
+    for name, data in iter_archive(archive):
+        split = name.split("/", 1)[0]
+        if split not in PANEL_SPLITS or not name.endswith("game.tw-pddl"):
+            continue
+        fields = parse_json(data, where=name)
+        content = content_from_fields(fields, name)
+        steps, kind = len(items(fields.get("walkthrough"), f"{name}: walkthrough", 1_000)), content["goal"][0]
+        strata = {"task_type": kind, "steps": steps, "world": world_id(content)}
+        found[name] = PanelRow(game_task(content).task_id, split, {"path": name}, strata)
+    yield from (found[name] for name in sorted(found))
 
 
 def _strata(task: Task, room: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""List embedded data, and import, generate, verify and label data of your own.
+"""List embedded data, compare released data with manifests, and import, generate, verify and label data of your own.
 
 creditflow data list                                    embedded panels, and the argument that takes your own files
+creditflow data check alfworld "$ALFWORLD_DATA"         released games: which are there, missing, or in other words
 creditflow data import webshop FOLDER --out STORE       the original product files, verified and indexed once
 creditflow data import searchr1 FILE --out LOG.jsonl    released Search-R1 trajectories as a trajectory log
 creditflow data build wiki --articles 1000 --out WIKI   a fictional encyclopedia: passages, questions, a search index
@@ -22,6 +23,7 @@ from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.tasks import load_panel, panel_names
 from creditflow.train.commands.arguments.credit_set import add_build_arguments
 from creditflow.train.commands.arguments.credit_set import build as build_credit_set
+from creditflow.train.commands.arguments.data_check import add_check_arguments, run_check
 from creditflow.train.commands.arguments.options import positive
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
 from creditflow.train.progress import note
@@ -35,9 +37,10 @@ WIKI = named("passages.jsonl.gz", "index", "train.jsonl", "valid.jsonl", "test.j
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|import|build|verify|label")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|check|import|build|verify|label")
     listing = actions.add_parser("list", help="list embedded panels, and the argument that takes your own files")
     listing.add_argument("--json", action="store_true", help="print the list as JSON")
+    add_check_arguments(actions.add_parser("check", help="compare released data with the embedded manifest"))
     importing = actions.add_parser("import", help="build a store from released files")
     importing.add_argument("name", help=f"data set, one of: {', '.join(IMPORTABLE)}")
     add_input(importing, "path", help="folder with the released files; searchr1: the released file")
@@ -110,6 +113,8 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "list":
         _list(args.json)
         return 0
+    if args.action == "check":
+        return run_check(args)
     if args.action == "build":
         return build_credit_set(args) if args.name == "credit-set" else _build(args)
     if args.action == "label":

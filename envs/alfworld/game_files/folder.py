@@ -12,7 +12,7 @@ from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
 from creditflow.envs.errors import ConfigError, DataError, check_name, short_repr
 from creditflow.envs.reading.json_text import read_json
 
-__all__ = ["FOLDER_SPLITS", "GAME_FILE", "find_root", "game_paths", "task_type_of"]
+__all__ = ["FOLDER_SPLITS", "GAME_FILE", "expanded", "find_root", "game_paths", "list_games", "task_type_of"]
 
 GAME_FILE: Final = "game.tw-pddl"
 FOLDER_SPLITS: Final = ("train", "valid_seen", "valid_unseen", "valid_train")
@@ -33,13 +33,18 @@ def find_root(data_path: str) -> Path:
     """
     if not isinstance(data_path, str) or not data_path:
         raise ConfigError(f"data_path must be the path of a folder, got {short_repr(data_path, 80)}; {_HOW}")
-    path = Path(os.path.expandvars(data_path)).expanduser()
+    path = expanded(data_path)
     if not path.is_dir():
         raise ConfigError(f"data_path {str(path)!r} is not a folder; {_HOW}")
     for root in (path / VERSION_FOLDER, path):
         if any((root / split).is_dir() for split in FOLDER_SPLITS):
             return root
     raise ConfigError(f"data_path {str(path)!r} contains none of the folders {', '.join(FOLDER_SPLITS)}; {_HOW}")
+
+
+def expanded(path: str) -> Path:
+    """Return a path with ``~`` and variables such as ``$ALFWORLD_DATA`` expanded."""
+    return Path(os.path.expandvars(path)).expanduser()
 
 
 def game_paths(root: Path, split: str, task_types: Collection[str] = ()) -> tuple[Path, ...]:
@@ -69,13 +74,25 @@ def game_paths(root: Path, split: str, task_types: Collection[str] = ()) -> tupl
 
 @lru_cache(maxsize=16)  # shared by all environments of a process
 def _listed(folder: Path, _changed: int) -> tuple[Path, ...]:
+    return list_games(folder)
+
+
+def list_games(folder: Path) -> tuple[Path, ...]:
+    """Return the game files in the folder of a split, sorted by path.
+
+    Raises:
+        DataError: more than ``MAX_GAMES`` files, or a folder that cannot be listed.
+    """
     found: list[Path] = []
-    for task in sorted(folder.iterdir()):
-        if not task.is_dir() or any(word in task.name for word in _SKIPPED):
-            continue
-        found.extend(trial / GAME_FILE for trial in sorted(task.iterdir()) if (trial / GAME_FILE).is_file())
-        if len(found) > MAX_GAMES:
-            raise DataError(f"{folder}: more than {MAX_GAMES} games; is this the right folder? {_HOW}")
+    try:
+        for task in sorted(folder.iterdir()):
+            if not task.is_dir() or any(word in task.name for word in _SKIPPED):
+                continue
+            found.extend(trial / GAME_FILE for trial in sorted(task.iterdir()) if (trial / GAME_FILE).is_file())
+            if len(found) > MAX_GAMES:
+                raise DataError(f"{folder}: more than {MAX_GAMES} games; is this the right folder? {_HOW}")
+    except OSError as error:
+        raise DataError(f"{error.filename or folder}: cannot be listed: {error.strerror}") from error
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""Task ids of games: a hash of the content, and a canonical hash up to ids and wording."""
+"""Hashes of games: the task id, of the content; of the world, without words; a canonical one, up to ids and wording."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 from creditflow.envs.tasks import Task, content_id
 
-__all__ = ["TASK_PREFIX", "game_task"]
+__all__ = ["TASK_PREFIX", "game_task", "world_id"]
 
 TASK_PREFIX = "alfworld1"
+_WORDS = ("sentence", "dialect")  # keys of a content that are words alone
 
 
 def game_task(content: Mapping[str, Any]) -> Task:
@@ -20,6 +21,11 @@ def game_task(content: Mapping[str, Any]) -> Task:
     colour refinement, so equal games always agree; games that differ agree only if three rounds cannot distinguish them.
     """
     return Task(content_id(TASK_PREFIX, content), _canonical_id(content), content)
+
+
+def world_id(content: Mapping[str, Any]) -> str:
+    """Return 16 hex digits that hash a validated content without task sentence and wording: house, agent and goal."""
+    return content_id("", {key: value for key, value in content.items() if key not in _WORDS})[1:17]
 
 
 def _canonical_id(content: Mapping[str, Any]) -> str:

@@ -13,17 +13,23 @@ import numpy as np
 import pytest
 from helpers.shared_data import ROOT, shared_file
 
+from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.archive import iter_archive
+from creditflow.envs.alfworld.game_files.check import compare_games
+from creditflow.envs.alfworld.game_files.found import read_games
 from creditflow.envs.alfworld.game_files.identity import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
-from creditflow.envs.alfworld.panel import released_rows
+from creditflow.envs.alfworld.panel import manifest_rows, released_rows
 from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.tasks import load_panel
+from creditflow.train.cli import main
 
 ARCHIVE = shared_file("data/alfworld/alfworld_games_full.tar.xz")
+FOLDER = shared_file("data/alfworld/json_2.1.1").parent
+PANEL = load_panel("alfworld", "released-v2")
 GAMES, SAMPLE, ENOUGH = 3_807, 200, 800
 EVIDENCE = ROOT / "tests" / "evidence" / "alfworld_games.json"
 
@@ -61,6 +67,36 @@ def test_the_panel_of_released_games_names_their_content(games: dict[str, bytes]
     for row in rows[::25]:
         path = row.locator["path"]
         assert game_task(content_from_fields(json.loads(games[path]), path)).task_id == row.task_id
+
+
+def test_the_archive_is_as_the_manifest_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "check", "alfworld", str(ARCHIVE), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [(part["part"], part["counts"]["same"]) for part in report["parts"]] == [
+        ("train", 3_547), ("valid_seen", 134), ("valid_unseen", 126),
+    ]  # fmt: skip
+    assert report["differences"] == []
+    assert not any(part["published_complete"] for part in report["parts"])  # 20 games of the release are not in it
+
+
+def test_the_open_folder_holds_a_part_of_every_split() -> None:
+    report = compare_games("folder", read_games(FOLDER, ("train", "valid_seen", "valid_unseen")), PANEL.rows)
+    assert [part.counts["same"] for part in report.parts] == [18, 24, 18]
+    assert {one.kind for one in report.differences} == {"missing"}
+
+
+def test_tasks_of_the_panel_are_those_of_the_folder() -> None:
+    """The same id names the same house through the panel and through the folder's own list."""
+    of_folder = ALFWorldEnv(data_path=str(FOLDER), split="valid_unseen")
+    of_panel = ALFWorldEnv(data_path=str(FOLDER), panel="released-v2:valid_unseen")
+    for task_id in of_folder.tasks.task_ids():
+        first, second = (env.reset(options={"task_id": task_id}) for env in (of_folder, of_panel))
+        assert (first[0], first[1]["state_key"]) == (second[0], second[1]["state_key"])
+
+
+@pytest.mark.slow
+def test_the_manifest_is_reproducible() -> None:
+    assert tuple(manifest_rows(ARCHIVE)) == PANEL.rows
 
 
 @pytest.mark.slow

@@ -41,6 +41,7 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("credit", "--out"): ["credit", "--scheme", "grpo", "IN"],
     ("data build wiki", "--out"): [],  # reads nothing
     ("data build credit-set", "--out"): ["data", "build", "credit-set", "--agent", "hf:IN"],
+    ("data check", "--out"): ["data", "check", "alfworld", "IN"],
     ("data import", "--out"): ["data", "import", "searchr1", "IN"],
     ("data label", "--out"): ["data", "label", "IN"],
     ("data label", "--cache"): ["data", "label", "IN", "--out", "elsewhere.jsonl"],

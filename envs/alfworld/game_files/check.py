@@ -1,0 +1,125 @@
+"""``creditflow data check alfworld``: found games compared with the manifest of the release, the panel ``released-v2``.
+
+What is compared is a game's content (``content.py``), not its bytes: JSON's formatting, line ends, comments and the
+published solution do not matter. The manifest has two hashes of every game: the task id, of the whole content, and
+``world``, of the content without task sentence and wording. A game of the same world with another task id is the same
+house and goal in other words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from creditflow.envs.alfworld.game_files.found import FoundGame
+from creditflow.envs.data_report import DataReport, Difference, PartReport
+from creditflow.envs.errors import check_name, short_repr
+from creditflow.envs.tasks import PanelRow, load_panel
+
+__all__ = ["MANIFEST", "PUBLISHED", "compare_games", "listed_games"]
+
+MANIFEST: Final = "released-v2"
+PUBLISHED: Final = {"train": 3_553, "valid_seen": 140, "valid_unseen": 134}  # games of the release
+KINDS: Final = ("same", "reworded", "other world", "missing", "unusable", "extra")
+
+
+def listed_games(splits: Sequence[str]) -> tuple[PanelRow, ...]:
+    """Return the rows of the manifest for these splits.
+
+    Raises:
+        ConfigError: an unknown split.
+    """
+    for split in splits:
+        check_name("split", split, PUBLISHED)
+    return tuple(row for row in load_panel("alfworld", MANIFEST).rows if row.split in splits)
+
+
+def compare_games(path: str, found: Iterable[FoundGame], rows: Sequence[PanelRow]) -> DataReport:
+    """Compare games with rows of the manifest.
+
+    Args:
+        path: what was read, for the report.
+        found: the games; see ``read_games``.
+        rows: the manifest's rows; see ``listed_games``.
+    """
+    expected = {row.locator["path"]: row for row in rows}
+    paths = {row.task_id: row.locator["path"] for row in rows}
+    counts = {row.split: Counter[str]() for row in rows}
+    differences: list[Difference] = []
+    seen: set[str] = set()
+    for game in found:
+        split = game.path.split("/", 1)[0]
+        kind, detail = _compared(game, expected.get(game.path), paths)
+        seen.add(game.path)
+        counts.setdefault(split, Counter())[kind] += 1
+        if kind != "same":
+            differences.append(Difference(split, kind, _printable(game.path), detail))
+    for name, row in expected.items():
+        if name not in seen:
+            counts[row.split]["missing"] += 1
+            differences.append(Difference(row.split, "missing", name, ""))
+    listed = Counter(row.split for row in rows)
+    parts = [_part(split, listed[split], counts[split]) for split in PUBLISHED if split in counts]
+    order = sorted(differences, key=lambda one: (list(PUBLISHED).index(one.part), KINDS.index(one.kind), one.name))
+    return DataReport("alfworld", MANIFEST, path, parts, order)
+
+
+def _compared(game: FoundGame, row: PanelRow | None, paths: Mapping[str, str]) -> tuple[str, str]:
+    """Return the kind of a game, one of ``KINDS``, and the detail of its difference."""
+    if game.problem:
+        return "unusable", game.problem
+    copy = paths.get(game.task_id)
+    if row is None:
+        return "extra", f"a copy of {copy}" if copy else "not listed"
+    if game.task_id == row.task_id:
+        return "same", ""
+    if game.world != row.strata["world"]:
+        return "other world", f"it is {copy}" if copy else "another house or goal at this path"
+    if game.released_wording_id == row.task_id:
+        return "reworded", "other commands and replies"
+    words = f"another task sentence: {short_repr(game.sentence, 120)}"
+    return "reworded", words if game.released_wording_id == game.task_id else f"{words}; other commands and replies"
+
+
+def _part(split: str, listed: int, counts: Mapping[str, int]) -> PartReport:
+    unlisted = PUBLISHED[split] - listed
+    found = {kind: counts[kind] for kind in KINDS}
+    as_listed = found["same"] == listed
+    as_published = as_listed and not found["unusable"] and found["extra"] == unlisted
+    verdict = _of_listed(split, unlisted, found) if as_listed else _of_others(split, listed, found)
+    return PartReport(split, PUBLISHED[split], listed, found, as_listed, as_published, verdict)
+
+
+def _of_listed(split: str, unlisted: int, found: Mapping[str, int]) -> str:
+    """Return what a split can stand for whose listed games are all as released."""
+    panel = f"can stand for panel='{MANIFEST}:{split}': every listed game is as released"
+    more = found["extra"] + found["unusable"]
+    if not found["unusable"] and found["extra"] == unlisted:
+        others = f"; {unlisted} more, as many as the release has, are not in the manifest" if unlisted else ""
+        return f"{panel}; can stand for the released {split}{others}"
+    if more < unlisted:
+        return f"{panel}. Of the released {split} at least {unlisted - more} games are missing, which are not in the manifest"
+    return (
+        f"{panel}. Not for the released {split}: loaders that walk the folder meet {more} more files, the release has "
+        f"{unlisted}; play the panel, or move away what is unusable or extra"
+    )
+
+
+def _of_others(split: str, listed: int, found: Mapping[str, int]) -> str:
+    """Return what a split can stand for whose listed games are not all as released, and how to mend it."""
+    if found["same"] + found["reworded"] == listed:
+        return (
+            f"the released worlds, {found['reworded']:,} in other words: an agent that reads plays other tasks than in the "
+            f"released {split}; say so beside a score, or get the release by `alfworld-download`"
+        )
+    if not found["same"]:
+        return f"cannot stand for {split}; get the release by `alfworld-download`"
+    return (
+        f"cannot stand for {split}: {found['same']:,} of {listed:,} listed games are as released; get the others by "
+        f"`alfworld-download`, or say beside a score which part it is of"
+    )
+
+
+def _printable(path: str) -> str:
+    return path if path.isprintable() else short_repr(path, 200)

@@ -1,0 +1,298 @@
+"""Released games compared with a manifest: every way in which a game can differ, and input that is not a game."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.hostile_files import worse_file
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from creditflow.envs.alfworld.env import ALFWorldEnv
+from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game_files import check as check_module
+from creditflow.envs.alfworld.game_files.check import KINDS, compare_games, listed_games
+from creditflow.envs.alfworld.game_files.export import game_fields
+from creditflow.envs.alfworld.game_files.found import FoundGame, read_games
+from creditflow.envs.alfworld.generator.houses import generate
+from creditflow.envs.alfworld.panel import manifest_rows
+from creditflow.envs.data_report import DataReport
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.tasks import PanelRow, load_panel
+from creditflow.train.cli import main
+
+SPLITS = ("train", "valid_seen", "valid_unseen")
+SEEDS = (3, 5, 8, 13)
+
+
+def name_of(seed: int, split: str = "valid_seen") -> str:
+    return f"{split}/pick_and_place_simple-Mug-None-Desk-{seed}/trial_{seed}/game.tw-pddl"
+
+
+def fields_of(seed: int, **changes: Any) -> dict[str, Any]:
+    return {**game_fields(Game({**generate(seed), **changes}), ["look"]), "solvable": True}
+
+
+FIELDS = {seed: fields_of(seed) for seed in SEEDS}
+
+
+def archive_of(path: Path, members: list[tuple[str, bytes]]) -> Path:
+    with tarfile.open(path, "w") as archive:
+        for name, data in members:
+            info = tarfile.TarInfo(f"json_2.1.1/{name}")
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return path
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> tuple[PanelRow, ...]:
+    members = [(name_of(seed), json.dumps(FIELDS[seed]).encode()) for seed in SEEDS]
+    return tuple(manifest_rows(archive_of(tmp_path_factory.mktemp("manifest") / "games.tar", members)))
+
+
+@pytest.fixture(autouse=True)
+def published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The made-up release has as many games as its manifest."""
+    monkeypatch.setattr(check_module, "PUBLISHED", {"train": 0, "valid_seen": len(SEEDS), "valid_unseen": 0})
+
+
+def write_games(folder: Path, games: Mapping[str, bytes]) -> Path:
+    for name, data in games.items():
+        path = folder / "json_2.1.1" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder
+
+
+def released() -> dict[str, bytes]:
+    return {name_of(seed): json.dumps(FIELDS[seed]).encode() for seed in SEEDS}
+
+
+def check(folder: Path, rows: tuple[PanelRow, ...]) -> DataReport:
+    return compare_games(str(folder), read_games(folder, SPLITS), rows)
+
+
+def kinds(report: DataReport) -> dict[str, str]:
+    return {one.name: one.kind for one in report.differences}
+
+
+# -- what does not matter ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda fields: json.dumps(fields, indent=3),
+        lambda fields: json.dumps(dict(reversed(fields.items())), ensure_ascii=False),
+        lambda fields: json.dumps({**fields, "pddl_problem": fields["pddl_problem"].replace("\n", "\r\n")}),
+        lambda fields: json.dumps({**fields, "pddl_problem": "; a comment\n" + fields["pddl_problem"].upper()}),
+        lambda fields: json.dumps({key: value for key, value in fields.items() if key != "walkthrough"}),
+    ],
+    ids=["indented", "order of keys", "line ends", "case and comments", "no walkthrough"],
+)
+def test_formatting_does_not_matter(
+    written: Callable[[dict[str, Any]], str], rows: tuple[PanelRow, ...], tmp_path: Path
+) -> None:
+    write_games(tmp_path, {name_of(seed): written(FIELDS[seed]).encode() for seed in SEEDS})
+    report = check(tmp_path, rows)
+    assert not report.differences
+    part = next(part for part in report.parts if part.part == "valid_seen")
+    assert (part.listed_complete, part.published_complete, part.counts["same"]) == (True, True, len(SEEDS))
+    assert "can stand for the released valid_seen" in part.verdict
+
+
+def test_a_folder_and_its_archive_are_reported_alike(rows: tuple[PanelRow, ...], tmp_path: Path) -> None:
+    games = released() | {name_of(3): b"{}", name_of(99): json.dumps(FIELDS[5]).encode()}
+    archive = archive_of(tmp_path / "games.tar", list(games.items()))
+    of_folder, of_archive = check(write_games(tmp_path, games), rows), check(archive, rows)
+    assert kinds(of_folder) == kinds(of_archive) == {name_of(3): "unusable", name_of(99): "extra"}
+    assert of_folder.parts == of_archive.parts
+
+
+# -- every kind of difference --------------------------------------------------------------------------------------------
+CHANGES: dict[str, tuple[str, Callable[[int], bytes | None]]] = {
+    "same": ("same", lambda seed: json.dumps(FIELDS[seed]).encode()),
+    "absent": ("missing", lambda _: None),
+    "sentence": ("reworded", lambda seed: json.dumps(fields_of(seed, sentence="tidy up")).encode()),
+    "dialect": ("reworded", lambda seed: json.dumps(fields_of(seed, dialect="put")).encode()),
+    "both": ("reworded", lambda seed: json.dumps(fields_of(seed, dialect="put", sentence="tidy up")).encode()),
+    "house": ("other world", lambda seed: json.dumps(fields_of(seed + 1_000)).encode()),
+    "empty": ("unusable", lambda _: b""),
+    "not text": ("unusable", lambda _: b"\xff\xfe\x00" * 9),
+    "deep": ("unusable", lambda _: b"[" * 100_000),
+    "no fields": ("unusable", lambda _: b"{}"),
+    "unsolvable": ("unusable", lambda seed: json.dumps({**FIELDS[seed], "solvable": False}).encode()),
+    "too large": ("unusable", lambda _: b" " * 8_000_001),
+    "other grammar": ("unusable", lambda seed: json.dumps({**FIELDS[seed], "grammar": "grammar :: 7"}).encode()),
+}
+
+
+@settings(max_examples=40)
+@given(drawn=st.lists(st.sampled_from(sorted(CHANGES)), min_size=len(SEEDS), max_size=len(SEEDS)))
+def test_every_game_is_reported_once_with_its_kind(
+    drawn: list[str], rows: tuple[PanelRow, ...], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    games = {name_of(seed): CHANGES[change][1](seed) for seed, change in zip(SEEDS, drawn, strict=True)}
+    present = [(name, data) for name, data in games.items() if data is not None]
+    folder = write_games(tmp_path_factory.mktemp("games"), dict(present))
+    (folder / "json_2.1.1" / "valid_seen").mkdir(parents=True, exist_ok=True)
+    report = check(folder, rows)
+    expected = {name_of(seed): CHANGES[change][0] for seed, change in zip(SEEDS, drawn, strict=True)}
+    assert kinds(report) == {name: kind for name, kind in expected.items() if kind != "same"}
+    counts = report.parts[-1].counts
+    assert {kind: counts[kind] for kind in KINDS} == {kind: list(expected.values()).count(kind) for kind in KINDS}
+    assert report.complete == (set(expected.values()) == {"same"})
+    assert json.loads(json.dumps(report.to_json()))["complete"] == report.complete
+
+
+def test_details_tell_the_sentence_from_the_wording_of_replies(rows: tuple[PanelRow, ...], tmp_path: Path) -> None:
+    changes = dict(zip(SEEDS, ("sentence", "dialect", "both", "same"), strict=True))
+    write_games(tmp_path, {name_of(seed): CHANGES[change][1](seed) or b"" for seed, change in changes.items()})
+    details = {one.name: one.detail for one in check(tmp_path, rows).differences}
+    assert details[name_of(3)] == "another task sentence: 'tidy up'"
+    assert details[name_of(5)] == "other commands and replies"
+    assert details[name_of(8)] == "another task sentence: 'tidy up'; other commands and replies"
+
+
+def test_exchanged_games_and_copies_are_named(rows: tuple[PanelRow, ...], tmp_path: Path) -> None:
+    games = released()
+    games[name_of(3)], games[name_of(5)] = games[name_of(5)], games[name_of(3)]
+    games[name_of(99)] = games[name_of(8)]
+    assert {one.name: one.detail for one in check(write_games(tmp_path, games), rows).differences} == {
+        name_of(3): f"it is {name_of(5)}",
+        name_of(5): f"it is {name_of(3)}",
+        name_of(99): f"a copy of {name_of(8)}",
+    }
+
+
+def test_verdicts_say_what_the_games_can_stand_for(rows: tuple[PanelRow, ...], tmp_path: Path) -> None:
+    def verdict(name: str, games: Mapping[str, bytes]) -> str:
+        folder = write_games(tmp_path / name, games)
+        (folder / "json_2.1.1" / "valid_seen").mkdir(parents=True, exist_ok=True)
+        return check(folder, rows).parts[-1].verdict
+
+    reworded = {name_of(3): CHANGES["sentence"][1](3) or b""}
+    assert "can stand for panel='released-v2:valid_seen'" in verdict("all", released())
+    assert "Not for the released valid_seen" in verdict("more", released() | {name_of(99): b"{}"})
+    assert "the released worlds, 1 in other words" in verdict("words", released() | reworded)
+    assert "3 of 4 listed games are as released" in verdict("part", dict(list(released().items())[:3]))
+    assert "cannot stand for valid_seen; get the release by `alfworld-download`" in verdict("none", {})
+
+
+def test_listed_games_of_a_larger_release_stand_for_the_panel_only(
+    rows: tuple[PanelRow, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_module, "PUBLISHED", {"valid_seen": len(SEEDS) + 1})
+    part = check(write_games(tmp_path, released()), rows).parts[0]
+    assert (part.listed_complete, part.published_complete) == (True, False)
+    assert "at least 1 games are missing" in part.verdict
+    write_games(tmp_path, {name_of(99): json.dumps(fields_of(99)).encode()})
+    part = check(tmp_path, rows).parts[0]
+    assert (part.listed_complete, part.published_complete) == (True, True)
+
+
+@given(order=st.permutations(range(len(SEEDS))))
+def test_the_report_does_not_depend_on_the_order_of_files(order: list[int], rows: tuple[PanelRow, ...]) -> None:
+    found = [FoundGame(row.locator["path"], row.task_id, row.task_id, row.strata["world"]) for row in rows]
+    found[0], found[1] = replace(found[0], task_id="x", world="y"), replace(found[1], task_id="", problem="broken")
+    assert compare_games("games", [found[i] for i in order], rows) == compare_games("games", found, rows)
+
+
+# -- hostile input -------------------------------------------------------------------------------------------------------
+def test_damaged_files_are_reported_and_never_stop_the_check(rows: tuple[PanelRow, ...], tmp_path: Path) -> None:
+    good = released()[name_of(3)]
+    for number in range(60):
+        folder = write_games(tmp_path, released() | {name_of(3): worse_file(good, np.random.default_rng([7, number]))})
+        assert set(kinds(check(folder, rows))) <= {name_of(3)}
+
+
+def test_what_is_no_regular_file_is_not_opened(rows: tuple[PanelRow, ...], tmp_path: Path) -> None:
+    write_games(tmp_path, released())
+    path = tmp_path / "json_2.1.1" / name_of(3)
+    path.unlink()
+    os.mkfifo(path)  # opening it would wait for ever
+    loop = tmp_path / "json_2.1.1" / name_of(5)
+    loop.unlink()
+    loop.symlink_to(loop)
+    assert kinds(check(tmp_path, rows)) == {name_of(3): "missing", name_of(5): "missing"}
+
+
+def test_members_of_archives_that_escape_or_repeat_are_not_played(rows: tuple[PanelRow, ...], tmp_path: Path) -> None:
+    games = released()
+    members = [*games.items(), (name_of(3), b"{}"), (f"../../{name_of(99)}", b"{}"), (f"x/../{name_of(98)}", b"{}")]
+    report = check(archive_of(tmp_path / "games.tar", members), rows)
+    assert [(one.name, one.kind) for one in report.differences] == [(name_of(3), "unusable")]
+    assert "twice" in report.differences[0].detail
+
+
+def test_names_are_printed_without_control_characters(rows: tuple[PanelRow, ...], tmp_path: Path) -> None:
+    name = "valid_seen/pick_and_place_simple-\x1b[2J-\n/trial/game.tw-pddl"
+    report = check(write_games(tmp_path, released() | {name: released()[name_of(3)]}), rows)
+    assert "\x1b" not in report.to_text() and report.differences[0].kind == "extra"
+
+
+def test_what_is_not_a_folder_or_archive_of_games_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="alfworld-download"):
+        list(read_games(tmp_path / "nothing", SPLITS))
+    with pytest.raises(ConfigError, match="alfworld-download"):
+        list(read_games(tmp_path, SPLITS))
+    with pytest.raises(DataError, match="contains no"):
+        list(read_games(archive_of(tmp_path / "games.tar", [("readme", b"")]), SPLITS))
+    (tmp_path / "junk").write_bytes(b"junk" * 999)
+    with pytest.raises(DataError, match="not a readable tar"):
+        list(read_games(tmp_path / "junk", SPLITS))
+
+
+# -- the embedded manifest and the command -----------------------------------------------------------------------------------
+def test_only_the_named_splits_are_listed() -> None:
+    assert {row.split for row in listed_games(("valid_unseen",))} == {"valid_unseen"}
+
+
+def test_the_manifest_has_the_games_of_the_older_panel_under_the_same_ids() -> None:
+    released_v2 = load_panel("alfworld", "released-v2")
+    assert [len(released_v2.split(split)) for split in SPLITS] == [3_547, 134, 126]
+    by_id = {row.task_id: row for row in released_v2.rows}
+    names = {"train": "train", "valid": "valid_seen", "test": "valid_unseen"}
+    for row in load_panel("alfworld", "released-v1").rows:
+        same = by_id[row.task_id]
+        assert (same.split, same.locator) == (names[row.split], row.locator)
+        assert {**row.strata, "world": same.strata["world"]} == same.strata
+
+
+def test_a_panel_of_a_folder_in_other_words_is_an_error(tmp_path: Path) -> None:
+    row = load_panel("alfworld", "released-v2").split("valid_unseen")[0]
+    write_games(tmp_path, {row.locator["path"]: released()[name_of(3)]})
+    env = ALFWorldEnv(panel="released-v2:valid_unseen", data_path=str(tmp_path))
+    with pytest.raises(DataError, match="published as"):
+        env.reset(options={"task_id": row.task_id})
+
+
+def test_the_command_reports_and_its_exit_code_says_whether_all_is_there(
+    rows: tuple[PanelRow, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("creditflow.train.commands.arguments.data_check.listed_games", lambda _: rows)
+    folder = str(write_games(tmp_path / "data", released()))
+    assert main(["data", "check", "alfworld", folder]) == 0
+    assert "4 same" in capsys.readouterr().out
+    (tmp_path / "data" / "json_2.1.1" / name_of(3)).unlink()
+    out = str(tmp_path / "report.json")
+    assert main(["data", "check", "alfworld", folder, "--json", "--out", out]) == 1
+    report = json.loads(Path(out).read_text())
+    assert report["differences"] == [{"part": "valid_seen", "kind": "missing", "name": name_of(3), "detail": ""}]
+
+
+def test_the_command_refuses_wrong_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "check", "alfwrld", str(tmp_path)]) == 2
+    assert "did you mean 'alfworld'" in capsys.readouterr().err
+    assert main(["data", "check", "alfworld", str(tmp_path), "--splits", "valid_sen"]) == 2
+    assert "did you mean 'valid_seen'" in capsys.readouterr().err
+    assert main(["data", "check", "alfworld", str(tmp_path / "none")]) == 2
+    assert "alfworld-download" in capsys.readouterr().err
