@@ -96,6 +96,42 @@ def test_what_is_written_works_in_the_commands(capsys):
     )
 
 
+@pytest.mark.parametrize("kind", GROUPS)
+def test_after_an_installation_the_name_is_enough(kind, capsys):
+    pytest.importorskip("setuptools", reason="the build backend is part of the 'dev' extra")
+    assert main(["new", kind, "my_first"]) == 0
+    install = ["install", "-q", "--no-index", "--no-deps", "--no-build-isolation", "--target", "site", "./my_first"]
+    done = subprocess.run([sys.executable, "-m", "pip", *install], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{Path('site').resolve()}", "PYTHONSAFEPATH": "1"}
+    uses = {
+        "scheme": ["credit", "--scheme", "my_first", "--explain"],
+        "env": ["rollout", "--env", "my_first", "--limit", "1", "--out", "-"],
+        "agent": [
+            "rollout",
+            "--agent",
+            "my_first:0.5",
+            "--panel",
+            "small-v1:valid",
+            "--limit",
+            "1",
+            "--workers",
+            "1",
+            "--out",
+            "-",
+        ],
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "creditflow.train", *uses[kind]],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "my_first" in done.stdout
+
+
 def test_existing_files_are_kept(capsys):
     assert main(["new", "scheme", "mine"]) == 0
     Path("mine/mine.py").write_text("my own")
