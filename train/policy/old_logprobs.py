@@ -131,7 +131,7 @@ def _forward(
         for batch in batches_of(rows, budget, device, packing):
             forward = partial(
                 token_logprobs, model, batch,
-                temperature=temperature, logits_chunk=config.logits_chunk, truncation=truncation,
+                temperature=temperature, logits_chunk=config.logits_chunk, truncation=truncation, compiled=config.compile,
                 nuclei=None if nuclei is None else Nuclei.concatenate([nuclei[i] for i in batch.rows]),
             )  # fmt: skip
             policy = run_whole(model, forward)

@@ -123,6 +123,7 @@ def sft_step(
     micro_tokens: int,
     packing: Packing,
     logits_chunk: int,
+    compiled: bool = False,
     config: OptimizerConfig,
     lr: float,
     precision: str = "none",
@@ -138,6 +139,7 @@ def sft_step(
     """
     device = next(model.parameters()).device
     total = float(sum(row.advantage.sum() for row in rows))
+    logprobs = partial(token_logprobs, logits_chunk=logits_chunk, compiled=compiled)
     own, own_loss = world.own_part(rows), 0.0
     model.train()
     set_learning_rate(optimizer, lr)
@@ -146,7 +148,7 @@ def sft_step(
         for batch in batches_of(own, micro_tokens, device, packing):
             weight = np.concatenate([own[i].advantage for i in batch.rows]) / total
             with autocast(precision, device):
-                policy = run_whole(model, partial(token_logprobs, model, batch, logits_chunk=logits_chunk))
+                policy = run_whole(model, partial(logprobs, model, batch))
             loss = -(policy.logprob * torch.from_numpy(weight).to(device, torch.float32)).sum()
             loss.backward()
             own_loss += float(loss.detach())
@@ -189,6 +191,7 @@ def run_sft(
                 micro_tokens=settings.update.batch_tokens,
                 packing=settings.update.packing,
                 logits_chunk=settings.update.logits_chunk,
+                compiled=settings.update.compile,
                 config=config,
                 lr=learning_rate(config, step, len(plan)),
                 precision=settings.model.autocast,

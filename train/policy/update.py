@@ -184,7 +184,7 @@ class _Learner:
             hidden = hidden_before(self.model.get_decoder(), batch)
             policy = token_logprobs(
                 self.model, batch, temperature=self.temperature, logits_chunk=config.logits_chunk, before=hidden,
-                truncation=self.truncation,
+                truncation=self.truncation, compiled=config.compile,
                 nuclei=None if minibatch.nuclei is None else Nuclei.concatenate([minibatch.nuclei[i] for i in batch.rows]),
             )  # fmt: skip
             if critic is None or not num_value_targets:

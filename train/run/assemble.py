@@ -22,7 +22,7 @@ from creditflow.envs.tasks import Task
 from creditflow.train.distributed.sharding import layers_of, plain_copy, shard
 from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.critic import Critic
-from creditflow.train.policy.logprobs import check_model
+from creditflow.train.policy.logprobs import check_compiler, check_model
 from creditflow.train.policy.network.adapter import add_adapter
 from creditflow.train.policy.network.device import pick_device
 from creditflow.train.policy.network.recomputation import recompute_activations
@@ -168,6 +168,8 @@ def make_policy(settings: TrainConfig, tokenizer: Any | None, tasks: list[Task])
         tokenizer = tokenizer or scratch_tokenizer(settings, tasks)
         model = build_model(scratch, tokenizer, seed=settings.seed, device=device)
     check_model(model)
+    if settings.update.compile:
+        check_compiler(device)
     if settings.update.packing == "packed":
         check_packing(model, settings.model.autocast)
     if settings.model.lora.rank:

@@ -33,7 +33,10 @@ RECIPES: dict[str, tuple[str, ...]] = {
         "credit.scheme=ppo_gae", "critic.kind=separate", "critic.epochs=2", "critic.lr=1e-4",
     ),
     "KL in the loss": (*KL, "update.loss.kl_in=loss"),
-    "KL in the reward": (*KL, "update.loss.kl_in=reward"),
+    # rewards of a group that differ by a small KL alone: dividing by their deviation would enlarge rounding to the size of a reward
+    "KL in the reward": (
+        *KL, "update.loss.kl_in=reward", "credit.parameters.outcome_scale=none", "credit.parameters.step_scale=none",
+    ),
     "a prior pooled over the batch": ("credit.scheme=grouptd", "credit.parameters.prior=pooled"),
     "released propagation, by the longest episode": ("credit.scheme=rewardflow", "credit.semantics=release"),
     "dead groups sampled again": ("rollout.dynamic_sampling=true", "rollout.group_size=3"),
