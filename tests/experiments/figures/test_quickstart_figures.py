@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from experiments.quickstart import CONFIG, PLANNED, TEMPERATURES, compare
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "tests" / "evidence" / "quickstart"
 EVIDENCE = json.loads((FOLDER / "quickstart.json").read_text(encoding="ascii"))
 

@@ -17,7 +17,7 @@ from creditflow.train.bench.shared.cells import cells_of
 from creditflow.train.bench.studies import Study
 from creditflow.wrappers.credit.states.variants import VARIANTS
 
-FOLDER = Path(__file__).parents[1] / "evidence" / "confirmation"
+FOLDER = Path(__file__).parents[2] / "evidence" / "confirmation"
 MAX_LOSS = 0.02  # of the rule for the default, in confirmation.json
 
 

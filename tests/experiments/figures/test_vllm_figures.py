@@ -9,7 +9,7 @@ import pytest
 
 from creditflow.agents.backends.vllm.release import FIRST, LAST
 
-EVIDENCE = json.loads((Path(__file__).parents[1] / "evidence" / "vllm.json").read_text(encoding="utf-8"))
+EVIDENCE = json.loads((Path(__file__).parents[2] / "evidence" / "vllm.json").read_text(encoding="utf-8"))
 EXACT = 1e-4  # of a log-probability, float32
 ALLOWED = 1e-3  # difference of log-probabilities above which a push ends the run
 

@@ -14,7 +14,7 @@ from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.results import read_results
 from creditflow.train.bench.run import predictions_of
 
-FOLDER = Path(__file__).parents[1] / "evidence" / "bench"
+FOLDER = Path(__file__).parents[2] / "evidence" / "bench"
 RUNS = sorted(FOLDER.glob("*.json.gz"))
 LANGUAGE_MODELS = FOLDER.with_name("language_models")
 LANGUAGE_MODEL_RUNS = [LANGUAGE_MODELS / "lm.json.gz", LANGUAGE_MODELS / "replication.json.gz"]

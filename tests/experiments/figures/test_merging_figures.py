@@ -11,7 +11,7 @@ import pytest
 from creditflow.train.analyses.merging import Merge
 from creditflow.train.cli import COMMANDS
 
-EVIDENCE = json.loads((Path(__file__).parents[1] / "evidence" / "merging.json").read_text(encoding="utf-8"))
+EVIDENCE = json.loads((Path(__file__).parents[2] / "evidence" / "merging.json").read_text(encoding="utf-8"))
 
 
 def test_the_commit_and_the_command_are_recorded():

@@ -12,7 +12,7 @@ from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables.shared import over_seeds
 from creditflow.train.bench.studies import Study
 
-FOLDER = Path(__file__).parents[1] / "evidence" / "choice"
+FOLDER = Path(__file__).parents[2] / "evidence" / "choice"
 EVIDENCE = json.loads((FOLDER / "options.json").read_text(encoding="ascii"))
 STUDIES = {study.kind: study for study in map(Study.from_json, EVIDENCE["studies"])}
 COLUMNS = (
