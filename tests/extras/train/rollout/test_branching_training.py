@@ -22,7 +22,7 @@ def branches(group: Group) -> list[Trajectory]:
 
 
 def test_a_branch_continues_its_parents_tokens(trainer_of: Any, config: dict[str, Any]) -> None:
-    from creditflow.train.run.assemble import make_policy_agent
+    from creditflow.train.run.assemble import make_policy_agent, make_rollout_engine
 
     for history in ("append", "window"):
         run = trainer_of(
@@ -30,7 +30,7 @@ def test_a_branch_continues_its_parents_tokens(trainer_of: Any, config: dict[str
         )
         run.run()
         agent = make_policy_agent(run.settings, run.backend, run.tokenizer, temperature=1.0, entropies=2)
-        groups = run.rollout_engine.play(agent, run.tasks[:2], seed=3)
+        groups = make_rollout_engine(run.settings, run.scheme).play(agent, run.tasks[:2], seed=3)
         found = [(group, b) for group in groups for b in branches(group)]
         assert found
         for group, b in found:
