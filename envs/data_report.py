@@ -61,7 +61,7 @@ class DataReport:
         manifest: name of the manifest.
         path: folder or archive that was checked.
         parts: one report for each split or file.
-        differences: all items that are not as published.
+        differences: items that are not as published; of very many of one kind the first.
     """
 
     data: str
@@ -76,7 +76,7 @@ class DataReport:
         return all(part.listed_complete for part in self.parts)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as plain data, with all differences."""
+        """Return the report as plain data."""
         return {**asdict(self), "complete": self.complete}
 
     def to_text(self) -> str:
@@ -88,14 +88,14 @@ class DataReport:
                 f"{part.part} ({part.published:,} published, {part.listed:,} listed): {found}",
                 f"  {part.verdict}",
             ]
-            lines += self._examples(part.part)
+            lines += self._examples(part)
         return "\n".join(lines)
 
-    def _examples(self, part: str) -> list[str]:
+    def _examples(self, part: PartReport) -> list[str]:
         lines: list[str] = []
-        for kind in dict.fromkeys(one.kind for one in self.differences if one.part == part):
-            found = [one for one in self.differences if (one.part, one.kind) == (part, kind)]
+        for kind in dict.fromkeys(one.kind for one in self.differences if one.part == part.part):
+            found = [one for one in self.differences if (one.part, one.kind) == (part.part, kind)]
             lines += [f"    {kind}: {one.name}" + (f" ({one.detail})" if one.detail else "") for one in found[:SHOWN]]
-            if len(found) > SHOWN:
-                lines.append(f"    {kind}: and {len(found) - SHOWN:,} more (--json lists all)")
+            if part.counts[kind] > SHOWN:
+                lines.append(f"    {kind}: and {part.counts[kind] - SHOWN:,} more (see --json)")
         return lines

@@ -292,7 +292,7 @@ def test_the_command_reports_and_its_exit_code_says_whether_all_is_there(
 def test_the_command_refuses_wrong_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "check", "alfwrld", str(tmp_path)]) == 2
     assert "did you mean 'alfworld'" in capsys.readouterr().err
-    assert main(["data", "check", "alfworld", str(tmp_path), "--splits", "valid_sen"]) == 2
+    assert main(["data", "check", "alfworld", str(tmp_path), "--only", "valid_sen"]) == 2
     assert "did you mean 'valid_seen'" in capsys.readouterr().err
     assert main(["data", "check", "alfworld", str(tmp_path / "none")]) == 2
     assert "alfworld-download" in capsys.readouterr().err

@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from creditflow.envs.alfworld.game_files.check import PUBLISHED, compare_games, listed_games
+from creditflow.envs.alfworld.game_files.check import PUBLISHED as ALFWORLD_SPLITS
+from creditflow.envs.alfworld.game_files.check import compare_games, listed_games
 from creditflow.envs.alfworld.game_files.found import read_games
 from creditflow.envs.data_report import DataReport
-from creditflow.envs.errors import unknown_name_error
+from creditflow.envs.errors import check_name
 from creditflow.train.commands.arguments.logs import print_text
 from creditflow.train.commands.arguments.outputs import add_input, add_output
 from creditflow.train.progress import progress
 
 __all__ = ["add_check_arguments", "run_check"]
 
-CHECKABLE = ("alfworld",)
+
+@dataclass(frozen=True, slots=True)
+class _DataSet:
+    """Data that can be checked: the names of its parts, and what compares a path with its manifest."""
+
+    parts: tuple[str, ...]
+    check: Callable[[str, tuple[str, ...]], DataReport]
 
 
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the arguments of ``data check``."""
-    parser.add_argument("name", help=f"data set, one of: {', '.join(CHECKABLE)}")
-    add_input(parser, "path", help="folder of the released data, or an archive (.tar, .tar.gz, .tar.xz) of it")
+    parser.add_argument("name", help=f"data set, one of: {', '.join(_DATA_SETS)}")
+    add_input(parser, "path", help="folder of the released data; alfworld: also an archive (.tar, .tar.gz, .tar.xz)")
+    names = "; ".join(f"{name}: {', '.join(data.parts)}" for name, data in _DATA_SETS.items())
     parser.add_argument(
-        "--splits",
+        "--only",
         type=_names,
-        default=",".join(PUBLISHED),
         metavar="A,B",
-        help="splits to check (default: all); the exit code is 1 if a listed game of them is not as released",
+        help=f"check these parts only ({names}); the exit code is 1 if what the manifest lists of them is not as released",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON, with all differences")
     add_output(parser, "--out", default="-", metavar="FILE", help="file to write; - (default) is standard output")
@@ -35,9 +44,11 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_check(args: argparse.Namespace) -> int:
     """Print what is as published and what is not; return 0 if all that the manifest lists is as published, else 1."""
-    if args.name not in CHECKABLE:
-        raise unknown_name_error("data to check", args.name, CHECKABLE)
-    report = _check_alfworld(args.path, args.splits)
+    check_name("data to check", args.name, _DATA_SETS)
+    data = _DATA_SETS[args.name]
+    for part in args.only or ():
+        check_name(f"part of {args.name}", part, data.parts)
+    report = data.check(args.path, args.only or data.parts)
     print_text(json.dumps(report.to_json(), indent=1) if args.json else report.to_text(), args.out)
     return 0 if report.complete else 1
 
@@ -50,3 +61,17 @@ def _names(text: str) -> tuple[str, ...]:
 def _check_alfworld(path: str, splits: tuple[str, ...]) -> DataReport:
     rows = listed_games(splits)
     return compare_games(path, progress(read_games(path, splits), "check", len(rows)), rows)
+
+
+def _check_webshop(path: str, parts: tuple[str, ...]) -> DataReport:
+    from creditflow.envs.webshop.catalogue.check import MANIFEST, check_shop
+    from creditflow.envs.webshop.catalogue.manifest import load_manifest
+
+    manifest = load_manifest(MANIFEST)
+    return check_shop(path, manifest, parts, lambda found: progress(found, "check", len(manifest.products)))
+
+
+_DATA_SETS = {
+    "alfworld": _DataSet(tuple(ALFWORLD_SPLITS), _check_alfworld),
+    "webshop": _DataSet(("products", "synthetic", "human"), _check_webshop),
+}

@@ -1,0 +1,34 @@
+"""Write the manifest of WebShop's thousand products from a folder of its files.
+
+    python tests/experiments/webshop_manifest.py ../shared/data/webshop
+
+Of every product it stores the id and hashes of product and instructions: none of their texts. Another copy of the same
+files gives the same manifest. A few seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from creditflow.envs.webshop.catalogue.manifest import build_manifest, write_manifest
+from creditflow.envs.webshop.catalogue.stock import find_files
+
+MANIFEST = Path(__file__).resolve().parents[2] / "assets" / "manifests" / "webshop" / "small-v1.json"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="folder with items_shuffle_1000, items_ins_v2_1000, items_human_ins")
+    parser.add_argument("--out", type=Path, default=MANIFEST, help="manifest to write (default: the embedded one)")
+    args = parser.parse_args()
+    manifest = build_manifest(find_files(args.folder))
+    write_manifest(args.out, manifest)
+    human = sum(map(len, manifest.human.values()))
+    print(
+        f"{args.out}: {len(manifest.products)} products, {len(manifest.synthetic)} synthetic and {human} human instructions"
+    )
+
+
+if __name__ == "__main__":
+    main()
