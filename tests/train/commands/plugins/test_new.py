@@ -98,7 +98,7 @@ def test_what_is_written_works_in_the_commands(capsys):
 
 @pytest.mark.parametrize("kind", GROUPS)
 def test_after_an_installation_the_name_is_enough(kind, capsys):
-    pytest.importorskip("setuptools", reason="the build backend is part of the 'dev' extra")
+    pytest.importorskip("setuptools", minversion="77.0.3", reason="the build backend is part of the 'dev' extra")
     assert main(["new", kind, "my_first"]) == 0
     install = ["install", "-q", "--no-index", "--no-deps", "--no-build-isolation", "--target", "site", "./my_first"]
     done = subprocess.run([sys.executable, "-m", "pip", *install], capture_output=True, text=True, check=False)
