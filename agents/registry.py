@@ -81,7 +81,9 @@ def _add(code: Code, name: str = "") -> str:
     if name and own != name:
         raise ConfigError(f"{code.spec}: its entry point is called {name!r}, but the agent is called {own!r}")
     if not own.replace("-", "_").isidentifier():
-        raise ConfigError(f"{code.spec}: the name of an agent is one word of letters, digits, _ and -, got {own!r}")
+        raise ConfigError(
+            f"{code.spec}: the name of an agent is one word of letters, digits, _ and -, got {short_repr(own)}"
+        )
     taken = _PLUGGED.get(own, AGENTS.get(own, PROMPTED.get(own)))
     if taken is not None and taken is not target:
         where = f"{taken.__module__}.{taken.__qualname__}" if own in _PLUGGED else f"creditflow's own agent {own!r}"

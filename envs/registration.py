@@ -105,7 +105,9 @@ def _add(code: Code, name: str = "") -> str:
     if name and own != name:
         raise ConfigError(f"{code.spec}: its entry point is called {name!r}, but the environment is called {own!r}")
     if not own.isidentifier():
-        raise ConfigError(f"{code.spec}: the name of an environment is one word of letters, digits and _, got {own!r}")
+        raise ConfigError(
+            f"{code.spec}: the name of an environment is one word of letters, digits and _, got {short_repr(own)}"
+        )
     taken = ENVIRONMENTS.get(own) or UNLISTED.get(own)
     gym_id = f"plugins/{own}-v0"
     before: Any = gym.registry[gym_id].entry_point if gym_id in gym.registry else None

@@ -130,7 +130,9 @@ def _check_class(scheme: type[Scheme]) -> None:
     if not isinstance(getattr(scheme, "name", None), str) or not scheme.name:
         raise ConfigError(f"{kind}: a scheme needs a class attribute name, the string that make() takes")
     if not _NAME.fullmatch(scheme.name):
-        raise ConfigError(f"{kind}: the name of a scheme is one word of letters, digits, _ and -, got {scheme.name!r}")
+        raise ConfigError(
+            f"{kind}: the name of a scheme is one word of letters, digits, _ and -, got {short_repr(scheme.name)}"
+        )
     parameters = {f.name: f for f in fields(scheme)}
     for name, hint in inspect.get_annotations(scheme).items():
         if name not in parameters and "ClassVar" not in str(hint):
