@@ -34,7 +34,7 @@ class PartReport:
 
     Attributes:
         part: its name.
-        published: number of items in the release.
+        published: number of items in the release, or in a slice of it.
         listed: number of items in our manifest, with which the data was compared.
         counts: number of items found, by kind ("same", "missing", …).
         listed_complete: whether every listed item is as published.
@@ -84,8 +84,9 @@ class DataReport:
         lines = [f"{self.path}: {self.data}, compared with {self.manifest}"]
         for part in self.parts:
             found = ", ".join(f"{count:,} {kind}" for kind, count in part.counts.items() if count) or "nothing found"
+            published = "" if part.published == part.listed else f"{part.published:,} published, "
             lines += [
-                f"{part.part} ({part.published:,} published, {part.listed:,} listed): {found}",
+                f"{part.part} ({published}{part.listed:,} listed): {found}",
                 f"  {part.verdict}",
             ]
             lines += self._examples(part)

@@ -3,6 +3,7 @@
 creditflow data list                                    embedded panels, and the argument that takes your own files
 creditflow data check alfworld "$ALFWORLD_DATA"         released games: which are there, missing, or in other words
 creditflow data check webshop FOLDER                    the released thousand products: what differs, what it changes
+creditflow data check hotpotqa FILE --only dev          questions of a fixed slice (2wiki, musique likewise)
 creditflow data import webshop FOLDER --out STORE       the original product files, verified and indexed once
 creditflow data import searchr1 FILE --out LOG.jsonl    released Search-R1 trajectories as a trajectory log
 creditflow data build wiki --articles 1000 --out WIKI   a fictional encyclopedia: passages, questions, a search index

@@ -6,12 +6,14 @@ import argparse
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from creditflow.envs.alfworld.game_files.check import PUBLISHED as ALFWORLD_SPLITS
 from creditflow.envs.alfworld.game_files.check import compare_games, listed_games
 from creditflow.envs.alfworld.game_files.found import read_games
 from creditflow.envs.data_report import DataReport
 from creditflow.envs.errors import check_name
+from creditflow.envs.wikisearch.data_check import DATA_SETS, SPLITS, check_questions, load_slices
 from creditflow.train.commands.arguments.logs import print_text
 from creditflow.train.commands.arguments.outputs import add_input, add_output
 from creditflow.train.progress import progress
@@ -30,7 +32,11 @@ class _DataSet:
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the arguments of ``data check``."""
     parser.add_argument("name", help=f"data set, one of: {', '.join(_DATA_SETS)}")
-    add_input(parser, "path", help="folder of the released data; alfworld: also an archive (.tar, .tar.gz, .tar.xz)")
+    add_input(
+        parser,
+        "path",
+        help="folder of the released data; alfworld: or an archive (.tar, .tar.gz, .tar.xz); questions: a file",
+    )
     names = "; ".join(f"{name}: {', '.join(data.parts)}" for name, data in _DATA_SETS.items())
     parser.add_argument(
         "--only",
@@ -71,7 +77,12 @@ def _check_webshop(path: str, parts: tuple[str, ...]) -> DataReport:
     return check_shop(path, manifest, parts, lambda found: progress(found, "check", len(manifest.products)))
 
 
+def _check_questions(name: str, path: str, splits: tuple[str, ...]) -> DataReport:
+    return check_questions(name, path, load_slices()[name], splits)
+
+
 _DATA_SETS = {
     "alfworld": _DataSet(tuple(ALFWORLD_SPLITS), _check_alfworld),
     "webshop": _DataSet(("products", "synthetic", "human"), _check_webshop),
+    **{name: _DataSet(SPLITS, partial(_check_questions, name)) for name in DATA_SETS},
 }
