@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["Clock"]
+__all__ = ["GENERATION", "REST", "UPDATE", "Clock"]
+
+GENERATION: Final = "generation"
+REST: Final = "environment, text"
+UPDATE: Final = "update"  # and credit, which is a thousandth of it
 
 
 class Clock:
@@ -35,7 +39,7 @@ class Clock:
         now = time.perf_counter(), time.process_time()
         self.wall.append(now[0] - self._began[0])
         self.cpu.append(now[1] - self._began[1])
-        self._sums["update"] = self.cpu[-1] - sum(self._sums.values())
+        self._sums[UPDATE] = self.cpu[-1] - sum(self._sums.values())
         for name, seconds in self._sums.items():
             self.parts.setdefault(name, []).append(seconds)
         self._sums, self._began = {}, now

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from benchmarks.peer.clock import GENERATION, REST, UPDATE
 from benchmarks.peer.work import WARM_UP, WORKS, Work
 
 from creditflow.envs.files.atomic import atomic_writer
@@ -24,8 +25,8 @@ from creditflow.train.text_table import text_table
 
 __all__ = ["compare", "run_part", "table"]
 
-GOAL: Final = 1.5
 SIDES: Final = ("creditflow", "trl")
+PARTS: Final = (GENERATION, REST, UPDATE)
 
 
 def run_part(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,15 +137,12 @@ def summary(work: Work, about: Mapping[str, Any], runs: Mapping[str, Sequence[Ma
 def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
     """The rows as text."""
     lines = [
-        ["model, turns", "trainer", "CPU s", "episodes/s", "tokens/s", "of the limit", "generation", "env., text, credit",
-         "update", "ratio"]
+        ["model, turns", "trainer", "CPU s", "episodes/s", "tokens/s", "of the limit", *PARTS, "ratio"]
     ]  # fmt: skip
     for name, row in rows.items():
         for side, one in row["sides"].items():
             low_high = "" if row["interval"] is None else " [{:.2f}, {:.2f}]".format(*row["interval"])
-            parts = [
-                f"{one['parts'].get(part, 0.0):.0%}" for part in ("generation", "environment, text, credit", "update")
-            ]
+            parts = [f"{one['parts'].get(part, 0.0):.0%}" for part in PARTS]
             lines.append(
                 [name, side, f"{one['cpu_seconds']:.2f}", f"{one['episodes_per_second']:.2f}",
                  f"{one['trained_tokens_per_second']:,.0f}", f"{one['limit_fraction']:.0%}", *parts,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peer.clock import Clock
+from benchmarks.peer.clock import GENERATION, REST, Clock
 from benchmarks.peer.work import Work
 
 from creditflow.train.policy.samples import Row
@@ -42,8 +42,8 @@ def run_ours(work: Work, start: Path, folder: Path) -> tuple[Clock, list[dict[st
     """Train; returns the times of the iterations, and the rows, tokens and sampled tokens of each."""
     trainer = TimedTrainer(work.settings(start, folder / "run"), stream=io.StringIO())
     trainer.clock, trainer.counts = Clock(), []
-    trainer.backend.generate = trainer.clock.timed("generation", trainer.backend.generate)  # type: ignore[method-assign] # to time it
-    trainer.rollouts.take = trainer.clock.timed("environment, text, credit", trainer.rollouts.take)  # type: ignore[method-assign] # to time it
+    trainer.rollouts.take = trainer.clock.timed(REST, trainer.rollouts.take)  # type: ignore[method-assign] # to time it
+    trainer.backend.generate = trainer.clock.timed(GENERATION, trainer.backend.generate)  # type: ignore[method-assign] # to time it
     trainer.clock.start()
     trainer.run()
     return trainer.clock, trainer.counts

@@ -13,7 +13,7 @@ from typing import Any
 
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
 
-from benchmarks.peer.clock import Clock
+from benchmarks.peer.clock import GENERATION, REST, Clock
 from benchmarks.peer.work import WARM_UP, Work
 from datasets import Dataset
 from transformers import TrainerCallback
@@ -87,7 +87,7 @@ class TimedTrainer(GRPOTrainer):
     counts: list[dict[str, int]]
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
-        with self.clock.part("generation"):
+        with self.clock.part(GENERATION):
             return super()._generate_single_turn(*args, **kwargs)
 
     def _generate(self, *args: Any, **kwargs: Any) -> Any:
@@ -103,7 +103,7 @@ class TimedTrainer(GRPOTrainer):
         return out
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
-        with self.clock.part("environment, text, credit"):
+        with self.clock.part(REST):
             return super()._generate_and_score_completions(inputs)
 
 

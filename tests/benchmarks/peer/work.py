@@ -106,6 +106,7 @@ class Work:
             "rollout": {"tasks": self.tasks, "group_size": self.group_size, "max_new_tokens": self.completion},
             "update": {
                 "iterations": WARM_UP + self.iterations, "batch_tokens": self.micro_rows * self.length,
+                "packing": "padded",  # packed rows would share what episodes of a group have in common, which TRL computes
                 "optimizer": {"lr": 1e-6},
             },
             "checkpoint": {"every": 1000},
