@@ -104,34 +104,41 @@ def compare(names: Sequence[str], repeats: int, out: Path, command: str) -> dict
 
 
 def summary(work: Work, about: Mapping[str, Any], runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-    """The ratio with its interval, and by side the rates, the fraction of the limit and the fractions of time."""
+    """The ratio with its interval, and by side the rates, the fraction of the limit and the fractions of time.
+
+    Pairs of iterations in which a group of ours has equal returns are left out: our trainer skips its rows, TRL computes them.
+    """
     limit = float(np.median([run["limit"] for side in runs.values() for run in side]))
+    whole = [
+        (repeat, i)
+        for repeat, run in enumerate(runs[SIDES[0]])
+        for i, count in enumerate(run["counts"])
+        if not count["without_signal"]
+    ]
+    if not whole:
+        raise ValueError("every iteration had a group without signal")
+    cpu = {side: np.array([found[repeat]["cpu"][i] for repeat, i in whole]) for side, found in runs.items()}
     sides = {}
     for side, found in runs.items():
-        seconds = float(np.median([np.median(run["cpu"]) for run in found]))
-        counts = [count for run in found for count in run["counts"]]
+        seconds, counts = float(np.median(cpu[side])), [found[repeat]["counts"][i] for repeat, i in whole]
         sides[side] = {
             "cpu_seconds": seconds,
-            "wall_seconds": float(np.median([np.median(run["wall"]) for run in found])),
+            "wall_seconds": float(np.median([found[repeat]["wall"][i] for repeat, i in whole])),
             "episodes_per_second": work.episodes / seconds,
-            "trained_tokens_per_second": work.episodes * work.length / seconds,
+            "trained_tokens_per_second": float(np.mean([count["tokens"] for count in counts])) / seconds,
             "limit_fraction": work.operations(about["vocabulary"]) / seconds / limit,
             "parts": {
-                part: float(np.median([np.median(run["parts"][part]) for run in found])) / seconds
+                part: float(np.median([found[repeat]["parts"][part][i] for repeat, i in whole])) / seconds
                 for part in found[0]["parts"]
             },
             "tokens": [float(np.mean([count[key] for count in counts])) for key in ("tokens", "sampled")],
-            "rows_without_signal": float(np.mean([count["without_signal"] / count["rows"] for count in counts])),
         }
-    logs = [
-        float(np.log(second / first))
-        for ours, theirs in zip(runs["creditflow"], runs["trl"], strict=True)
-        for first, second in zip(ours["cpu"], theirs["cpu"], strict=True)
-    ]
-    error = t_quantile(len(logs) - 1) * float(np.std(logs, ddof=1)) / len(logs) ** 0.5 if len(logs) > 1 else np.inf
-    centre = float(np.mean(logs))
-    interval = [float(np.exp(centre - error)), float(np.exp(centre + error))] if np.isfinite(error) else None
-    return {"limit_gflops": limit / 1e9, "sides": sides, "ratio": float(np.exp(centre)), "interval": interval}
+    logs = np.log(cpu[SIDES[1]] / cpu[SIDES[0]])
+    found_ratio: dict[str, Any] = {"ratio": float(np.exp(logs.mean())), "interval": None, "pairs": len(logs)}
+    if len(logs) > 1:
+        error = t_quantile(len(logs) - 1) * float(logs.std(ddof=1)) / len(logs) ** 0.5
+        found_ratio["interval"] = [float(np.exp(logs.mean() - error)), float(np.exp(logs.mean() + error))]
+    return {"limit_gflops": limit / 1e9, "sides": sides, **found_ratio}
 
 
 def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
@@ -140,7 +147,7 @@ def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
         ["model, turns", "trainer", "CPU s", "episodes/s", "tokens/s", "of the limit", *PARTS, "ratio"]
     ]  # fmt: skip
     for name, row in rows.items():
-        for side, one in row["sides"].items():
+        for side, one in row.get("sides", {}).items():  # none before the first pair
             low_high = "" if row["interval"] is None else " [{:.2f}, {:.2f}]".format(*row["interval"])
             parts = [f"{one['parts'].get(part, 0.0):.0%}" for part in PARTS]
             lines.append(

@@ -122,7 +122,7 @@ class Finish(TrainerCallback):
         self.clock.finish()
 
 
-def arguments(work: Work, folder: Path, *, continuous: bool) -> GRPOConfig:
+def arguments(work: Work, folder: Path) -> GRPOConfig:
     """TRL's settings of the work; what is not named here has TRL's default."""
     return GRPOConfig(
         str(folder), use_cpu=True, bf16=False, gradient_checkpointing=False, report_to=[], save_strategy="no",
@@ -131,11 +131,10 @@ def arguments(work: Work, folder: Path, *, continuous: bool) -> GRPOConfig:
         num_generations=work.group_size, learning_rate=1e-6, lr_scheduler_type="constant", loss_type="dapo", beta=0.0,
         max_completion_length=work.length, max_tool_calling_iterations=work.turns - 1,
         generation_kwargs={"max_new_tokens": work.completion},
-        use_transformers_continuous_batching=continuous,
     )  # fmt: skip
 
 
-def run_trl(work: Work, start: Path, folder: Path, *, continuous: bool = False) -> tuple[Clock, list[dict[str, int]]]:
+def run_trl(work: Work, start: Path, folder: Path) -> tuple[Clock, list[dict[str, int]]]:
     """Train; returns the times of the iterations, and the rows, tokens and sampled tokens of each.
 
     The result of the last turn's action is not asked for: ``max_tool_calling_iterations`` counts the turns after the first.
@@ -148,7 +147,7 @@ def run_trl(work: Work, start: Path, folder: Path, *, continuous: bool = False) 
     clock = Clock()
     trainer = TimedTrainer(
         model=model,
-        args=arguments(work, folder, continuous=continuous),
+        args=arguments(work, folder),
         train_dataset=data,
         processing_class=tokenizer,
         environment_factory=partial(SokobanTool, env, tasks),
