@@ -102,7 +102,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of trials per episode (reflexion only; default 1)",
     )
     _add_exact_and_outputs(parser)
-    parser.add_argument("--json", action="store_true", help="print the results as one JSON object")
+    printed = parser.add_mutually_exclusive_group()
+    printed.add_argument("--json", action="store_true", help="print the results as one JSON object")
+    printed.add_argument("--latex", action="store_true", help="print success and score by task type as a LaTeX table")
 
 
 def _add_exact_and_outputs(parser: argparse.ArgumentParser) -> None:
@@ -133,6 +135,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.rollout.asynchronous import AsynchronousEngine
     from creditflow.train.rollout.engine import RolloutEngine
     from creditflow.train.rollout.evaluation import evaluate
+    from creditflow.train.rollout.score_table import latex_table, score_rows
     from creditflow.train.run.assemble import group_env_factory, panel_tasks
     from creditflow.train.settings.overrides import apply_overrides
     from creditflow.train.settings.schema import EnvConfig
@@ -166,7 +169,11 @@ def run(args: argparse.Namespace) -> int:
     kinds = result.by_type()
     summary: dict[str, Any] = {"agent": args.agent, "env": args.env, "panel": args.panel, **result.summary()}
     if args.json:
-        print(json.dumps(summary | ({"success_by_type": kinds} if kinds else {})))
+        rows = [row.to_json() for row in score_rows(result)]
+        print(json.dumps(summary | ({"success_by_type": kinds} if kinds else {}) | {"table": rows}))
+        return 0
+    if args.latex:
+        print(latex_table(score_rows(result), f"{args.agent}, {args.env}, {args.panel or 'all tasks'}"))
         return 0
     print(result.line())
     for kind, row in kinds.items():
@@ -204,6 +211,7 @@ def _run_exactly(args: argparse.Namespace, agent: Any, env: EnvConfig, tasks: Se
         ("--trials", args.trials > 1),
         ("--samples", args.samples != SAMPLES),
         ("--seed", args.seed != 0),
+        ("--latex", args.latex),
     ):
         if given:
             raise ConfigError(f"--exact plays no episodes, so {name} has no effect; leave it out, or leave out --exact")

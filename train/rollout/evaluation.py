@@ -74,6 +74,7 @@ class Evaluation:
         errors: number of episodes ended by an environment error.
         rewards: mean transcript reward of the sampled (else greedy) episodes, by name.
         success_rates, scores: float64 (tasks,), mean success and score of a task's sampled (else greedy) episodes.
+        task_rewards: float64 (tasks,) by name, the same of ``rewards``.
         types: task types; "" where an environment has no types.
         solved_by_trial: fraction of episodes solved in the first trial, in the first two, and so on; () without trials.
     """
@@ -88,6 +89,7 @@ class Evaluation:
     rewards: Mapping[str, float] = field(default_factory=dict)
     success_rates: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    task_rewards: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     types: tuple[str, ...] = ()
     solved_by_trial: tuple[float, ...] = ()
 
@@ -190,6 +192,10 @@ def evaluate(
     reported = rounds or [greedy_groups]
     episodes = [group for groups in reported for group in groups]
     turns = [turn for group in episodes for turn in group.turns]
+    task_rewards = {
+        name: np.mean([[reward(transcript_of(group, 0)) for group in groups] for groups in reported], axis=0)
+        for name, reward in (rewards or {}).items()
+    }
     needed = np.array((players[-1] if rounds else players[0]).trials_needed)
     return Evaluation(
         task_ids=tuple(task.task_id for task in tasks),
@@ -199,10 +205,8 @@ def evaluate(
         turns=len(turns) / len(episodes),
         invalid_fraction=float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
         errors=sum(group.trajectories[0].stop_reason == "env_error" for group in episodes),
-        rewards={
-            name: float(np.mean([reward(transcript_of(group, 0)) for group in episodes]))
-            for name, reward in (rewards or {}).items()
-        },
+        rewards={name: float(values.mean()) for name, values in task_rewards.items()},
+        task_rewards=task_rewards,
         success_rates=np.mean([[group.trajectories[0].success for group in groups] for groups in reported], axis=0),
         scores=np.mean([[group.trajectories[0].score for group in groups] for groups in reported], axis=0),
         types=tuple(map(task_type, tasks)),

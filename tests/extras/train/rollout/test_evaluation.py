@@ -58,7 +58,9 @@ def test_transcript_rewards_are_means_over_the_reported_episodes() -> None:
     source = WikiSearchEnv(world=world).tasks
     tasks = [source.get(task_id) for task_id in source.task_ids()]
     rewards = {name: REWARDS[name] for name in ("em", "search_r1_format")}
-    found = evaluate(engine, ExpertAgent(), None, tasks, samples=0, seed=0, rewards=rewards).summary()
+    result = evaluate(engine, ExpertAgent(), None, tasks, samples=0, seed=0, rewards=rewards)
+    found = result.summary()
+    assert {name: values.shape for name, values in result.task_rewards.items()} == dict.fromkeys(rewards, (len(tasks),))
     assert found["reward.em"] == found["greedy"] == 1.0
     assert found["reward.search_r1_format"] == pytest.approx(0.8)  # right, but without think tags
 

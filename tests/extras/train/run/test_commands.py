@@ -51,6 +51,10 @@ def test_train_then_resume_with_more_iterations_then_eval(
     summary = json.loads(capsys.readouterr().out)
     assert summary["tasks"] == 2
     assert {"greedy_ci_low", "sampled_ci_high", "pass@2", "invalid_fraction", "score_ci_low"} <= summary.keys()
+    assert [(row["name"], row["tasks"]) for row in summary["table"]] == [("All", 2)]
+    assert call("eval", "--agent", model, "--panel", "small-v1:valid", "--limit", "2", "--samples", "0", "--latex",
+                "--env-set", "max_steps=2", "--device", "cpu") == 0  # fmt: skip
+    assert "All & 2 & " in capsys.readouterr().out
     log = tmp_path / "log.jsonl"
     for kind, env, more in (("react", "sokoban", ()), ("reflexion", "alfworld", ("--trials", "2")),
                             ("react", "webshop", ()), ("react", "wikisearch", ()), ("direct", "wikisearch", ()), ("rag", "wikisearch", ())):  # fmt: skip

@@ -1,0 +1,83 @@
+"""Tables of success and score: rows by task type, and their LaTeX."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow.train.rollout.evaluation import Evaluation
+from creditflow.train.rollout.score_table import latex_table, score_rows
+
+KINDS = ("pick_two_obj_and_place", "pick_and_place_simple", "bridge_comparison", "")
+
+
+def evaluation(
+    types: tuple[str, ...], success: list[float], scores: list[float] | None = None, **rewards: list[float]
+) -> Evaluation:
+    n = len(success)
+    return Evaluation(
+        task_ids=tuple(map(str, range(n))), greedy=np.array(success) > 0.5, sampled=np.zeros(n, np.int64), samples=0,
+        turns=1.0, invalid_fraction=0.0, errors=0, success_rates=np.array(success),
+        scores=np.array(success if scores is None else scores), types=types,
+        task_rewards={name: np.array(values) for name, values in rewards.items()},
+    )  # fmt: skip
+
+
+@given(drawn=st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=30))
+def test_rows_of_types_and_of_all_tasks_are_means_within_their_intervals(drawn: list[tuple[str, float]]) -> None:
+    rows = score_rows(evaluation(tuple(kind for kind, _ in drawn), [rate for _, rate in drawn]))
+    assert (rows[-1].name, rows[-1].tasks) == ("All", len(drawn))
+    assert rows[-1].success.mean == pytest.approx(np.mean([rate for _, rate in drawn]))
+    typed = [rate for kind, rate in drawn if kind]
+    assert sum(row.tasks for row in rows[:-1]) == len(typed)
+    assert sum(row.tasks * row.success.mean for row in rows[:-1]) == pytest.approx(sum(typed))
+    for row in rows:
+        assert 0.0 <= row.success.low <= row.success.mean + 1e-12
+        assert row.success.mean - 1e-12 <= row.success.high <= 1.0
+    assert json.loads(json.dumps([row.to_json() for row in rows]))[-1]["success"]["mean"] == rows[-1].success.mean
+
+
+def test_types_of_alfworld_come_first_in_the_order_of_published_tables() -> None:
+    rows = score_rows(evaluation(KINDS, [1.0, 0.0, 1.0, 1.0]))
+    assert [row.name for row in rows] == ["Pick", "Pick2", "bridge_comparison", "All"]
+
+
+def test_the_score_has_a_column_only_where_it_is_not_success() -> None:
+    same = latex_table(score_rows(evaluation(("", ""), [1.0, 0.0])))
+    other = latex_table(score_rows(evaluation(("", ""), [1.0, 0.0], [1.0, 0.5])))
+    assert "Score" not in same
+    assert r"\begin{tabular}{lrrr}" in other
+    assert "All & 2 & 75.0" in other
+
+
+def test_names_are_escaped_and_captions_are_comments() -> None:
+    text = latex_table(score_rows(evaluation(("a_b&c%\\{x}~^#$",), [1.0])), "first\n\\end{document}")
+    assert text.startswith("% first\n% \\end{document}\n")
+    assert r"a\_b\&c\%\textbackslash{}\{x\}\textasciitilde{}\textasciicircum{}\#\$ & 1" in text
+
+
+def test_every_row_has_as_many_cells_as_the_head() -> None:
+    lines = latex_table(score_rows(evaluation(KINDS, [1.0, 0.0, 0.5, 0.0], [1.0, 0.2, 0.5, 0.1]))).splitlines()
+    assert {line.count(" & ") for line in lines if line.endswith(r"\\")} == {3}
+    assert lines[-1] == r"\end{tabular}"
+
+
+def test_transcript_rewards_have_columns_and_intervals_by_type() -> None:
+    rows = score_rows(evaluation(("a", "b", "a"), [1.0, 0.0, 0.0], f1=[1.0, 0.2, 0.4], signed=[-1.0, 1.0, 1.0]))
+    assert rows[0].rewards["f1"].mean == pytest.approx(0.7)
+    assert rows[0].rewards["signed"].low < -1.0  # not cut off at 0
+    assert latex_table(rows).splitlines()[3] == r"Tasks & N & Success & f1 & signed \\"
+
+
+def test_one_task_of_an_unbounded_reward_has_no_interval_but_valid_json() -> None:
+    row = score_rows(evaluation(("",), [1.0], pica=[-1.0]))[0]
+    assert json.loads(json.dumps(row.to_json(), allow_nan=False))["rewards"]["pica"] == {
+        "mean": -1.0,
+        "low": None,
+        "high": None,
+    }
+    assert str(row.rewards["pica"]) == "-100.0"
