@@ -72,9 +72,8 @@ class Evaluation:
         samples: number of sampled episodes per task.
         turns, invalid_fraction: mean turns per sampled (else greedy) episode; fraction of invalid turns.
         errors: number of episodes ended by an environment error.
-        rewards: mean transcript reward of the sampled (else greedy) episodes, by name.
         success_rates, scores: float64 (tasks,), mean success and score of a task's sampled (else greedy) episodes.
-        task_rewards: float64 (tasks,) by name, the same of ``rewards``.
+        task_rewards: float64 (tasks,) by name, mean transcript reward of a task's sampled (else greedy) episodes.
         types: task types; "" where an environment has no types.
         solved_by_trial: fraction of episodes solved in the first trial, in the first two, and so on; () without trials.
     """
@@ -86,12 +85,16 @@ class Evaluation:
     turns: float
     invalid_fraction: float
     errors: int
-    rewards: Mapping[str, float] = field(default_factory=dict)
     success_rates: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     task_rewards: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     types: tuple[str, ...] = ()
     solved_by_trial: tuple[float, ...] = ()
+
+    @property
+    def rewards(self) -> dict[str, float]:
+        """Mean transcript reward of the sampled (else greedy) episodes, by name."""
+        return {name: float(values.mean()) for name, values in self.task_rewards.items()}
 
     def by_type(self) -> dict[str, dict[str, float]]:
         """Success of the sampled (else greedy) episodes by task type, with its confidence interval over tasks."""
@@ -205,7 +208,6 @@ def evaluate(
         turns=len(turns) / len(episodes),
         invalid_fraction=float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
         errors=sum(group.trajectories[0].stop_reason == "env_error" for group in episodes),
-        rewards={name: float(values.mean()) for name, values in task_rewards.items()},
         task_rewards=task_rewards,
         success_rates=np.mean([[group.trajectories[0].success for group in groups] for groups in reported], axis=0),
         scores=np.mean([[group.trajectories[0].score for group in groups] for groups in reported], axis=0),

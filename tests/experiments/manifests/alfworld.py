@@ -1,6 +1,6 @@
 """Write the manifest of ALFWorld's released games, the panel ``released-v2``, from an archive of them.
 
-    python tests/experiments/alfworld_manifest.py ../shared/data/alfworld/alfworld_games_full.tar.xz
+    python tests/experiments/manifests/alfworld.py ../shared/data/alfworld/alfworld_games_full.tar.xz
 
 Of every game it stores path, task id, hash of the world, task type and length of the published solution: no text of the
 game. Another archive of the same games gives the same rows. About a minute on one core.
@@ -14,7 +14,7 @@ from pathlib import Path
 from creditflow.envs.alfworld.panel import manifest_rows
 from creditflow.envs.tasks import write_panel
 
-PANEL = Path(__file__).resolve().parents[2] / "assets" / "panels" / "alfworld" / "released-v2.json.gz"
+PANEL = Path(__file__).resolve().parents[3] / "assets" / "panels" / "alfworld" / "released-v2.json.gz"
 
 
 def main() -> None:
