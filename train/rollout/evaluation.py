@@ -200,6 +200,7 @@ def evaluate(
         for name, reward in (rewards or {}).items()
     }
     needed = np.array((players[-1] if rounds else players[0]).trials_needed)
+    limits = range(1, trials + 1) if trials > 1 else range(0)
     return Evaluation(
         task_ids=tuple(task.task_id for task in tasks),
         greedy=np.array([group.trajectories[0].success for group in greedy_groups], np.bool_),
@@ -212,9 +213,7 @@ def evaluate(
         success_rates=np.mean([[group.trajectories[0].success for group in groups] for groups in reported], axis=0),
         scores=np.mean([[group.trajectories[0].score for group in groups] for groups in reported], axis=0),
         types=tuple(map(task_type, tasks)),
-        solved_by_trial=tuple(float(np.mean((needed > 0) & (needed <= k))) for k in range(1, trials + 1))
-        if trials > 1
-        else (),
+        solved_by_trial=tuple(float(np.mean((needed > 0) & (needed <= k))) for k in limits),
     )
 
 
