@@ -47,6 +47,7 @@ def checks(device: Any) -> dict[str, Callable[[], dict[str, Any]]]:
     }
     if device.type == "cuda":
         named["sampler-compiled"] = partial(_sampler, model, {"cache": "static", "compile": True}, FP32)
+        named["update-compiled"] = partial(_layouts, model, {"compile": True})
     return named
 
 

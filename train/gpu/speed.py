@@ -1,7 +1,7 @@
 """Throughput on a device, next to its measured ceilings: matrix products and memory traffic.
 
-The sampler with a growing, a fixed and a compiled cache; the update in every layout of micro-batches, whole and with LoRA; and
-iterations of the trainer itself, with the time of their parts.
+The sampler with a growing, a fixed and a compiled cache; the update in every layout of micro-batches, whole, compiled and with
+LoRA; and iterations of the trainer itself, with the time of their parts.
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ def measurements(
     ceilings = dict(known)
     sizes = sizes_of(toy)
     model = build_model(sizes, build_tokenizer(["up down left right"] * 4, sizes), seed=1, device=device)
-    return {
+    named: dict[str, Callable[[], dict[str, Any]]] = {
         "ceilings": partial(_ceilings, device, ceilings, toy),
         "sft": partial(_sft, model, device, ceilings, toy),
         "rollout-dynamic": partial(_rollout, model, device, ceilings, toy, {}),
         "rollout-static": partial(_rollout, model, device, ceilings, toy, {"cache": "static"}),
-        **(
-            {"rollout-compiled": partial(_rollout, model, device, ceilings, toy, {"cache": "static", "compile": True})}
-            if device.type == "cuda"
-            else {}
-        ),
         "update-padded": partial(_update, model, device, ceilings, toy, "padded", _random_rows(toy)),
         "update-packed": partial(_update, model, device, ceilings, toy, "packed", _random_rows(toy)),
         "update-groups-padded": partial(_update, model, device, ceilings, toy, "padded", _groups(toy)),
         "update-groups-packed": partial(_update, model, device, ceilings, toy, "packed", _groups(toy)),
         "update-lora": partial(_lora, device, ceilings, toy),
     }
+    if device.type == "cuda":  # compiling takes a minute on a CPU
+        compiled = {"cache": "static", "compile": True}
+        named["rollout-compiled"] = partial(_rollout, model, device, ceilings, toy, compiled)
+        named["update-compiled"] = partial(_update, model, device, ceilings, toy, "packed", _random_rows(toy), True)
+    return named
 
 
 def _seconds(work: Callable[[], Any], device: Any, repeats: int) -> float:
@@ -158,10 +158,16 @@ def _sft(model: Any, device: Any, ceilings: dict[str, float], toy: bool) -> dict
 
 
 def _update(
-    model: Any, device: Any, ceilings: dict[str, float], toy: bool, packing: Any, rows: list[Row]
+    model: Any,
+    device: Any,
+    ceilings: dict[str, float],
+    toy: bool,
+    packing: Any,
+    rows: list[Row],
+    compiled: bool = False,
 ) -> dict[str, Any]:
     """Tokens are those of rows, so that shared prompts show in the throughput, also against the ceiling."""
-    config = UpdateConfig(batch_tokens=2048 if toy else 131_072, packing=packing, logits_chunk=8192)
+    config = UpdateConfig(batch_tokens=2048 if toy else 131_072, packing=packing, logits_chunk=8192, compile=compiled)
     optimizer = make_optimizer(model, OptimizerConfig(lr=1e-6))
     step = partial(
         update_policy, model, optimizer, rows, OldLogprobs(None), config, aggregation="token_mean", temperature=1.0, lr=1e-6,
