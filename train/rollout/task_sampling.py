@@ -67,8 +67,9 @@ def sample_groups(
             chosen += [tasks[i] for i in order.tolist()]
         distinct = _distinct(chosen)
         played = _play(
-            engine, agent, distinct, world, seed=seed, iteration=number, report=sampled.report, on_turn=on_turn
-        )
+            engine, agent, distinct, rollout.concurrent_groups, world,
+            seed=seed, iteration=number, report=sampled.report, on_turn=on_turn,
+        )  # fmt: skip
         kept = credit.filter_groups(played, keep_all=attempt == attempts - 1)
         index_of = {task.task_id: i for i, task in enumerate(distinct)}
         sampled.discarded += len(played) - len(kept)
@@ -80,16 +81,19 @@ def sample_groups(
     return sampled
 
 
-def _play(engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], world: World, **options: Any) -> list[Group]:
-    """Play this rank's part of the tasks; a rank may be without a group as long as another has one."""
-    if world.alone:
-        return engine.play(agent, tasks, **options)
+def _play(
+    engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], concurrent: int, world: World, **options: Any
+) -> list[Group]:
+    """Play this rank's part of the tasks, some at a time (0: all); one group that starts suffices, in any rank."""
+    own = world.own_part(tasks)
     error: NoGroupError | None = None
     played: list[Group] = []
-    try:
-        played = engine.play(agent, world.own_part(tasks), **options)
-    except NoGroupError as own:
-        error = own
+    size = concurrent or len(tasks)
+    for start in range(0, len(own), size):
+        try:
+            played += engine.play(agent, own[start : start + size], **options)
+        except NoGroupError as none_started:
+            error = error or none_started
     if not world.count(len(played)):
         raise error or NoGroupError("no group could start in any rank")
     return played

@@ -21,6 +21,8 @@ class RolloutConfig:
     Attributes:
         tasks: groups per iteration.
         group_size: episodes per group.
+        concurrent_groups: groups that a rank plays at the same time, each such batch to its end (0: all); bounds the memory of a
+            rollout by "transformers" (vLLM bounds its own). Groups are the same, but for rounding.
         temperature: sampling temperature.
         top_p, top_k: truncation of the distribution (1 and 0: none); the update then renormalises every policy over the
             tokens that were kept, see ``policy/nucleus.py``.
@@ -43,6 +45,7 @@ class RolloutConfig:
 
     tasks: int = 16
     group_size: int = 8
+    concurrent_groups: int = 0
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
@@ -69,7 +72,7 @@ class RolloutConfig:
                 "rollout.tasks, rollout.group_size and rollout.attempts must be at least 1, got "
                 f"{self.tasks}, {self.group_size} and {self.attempts}"
             )
-        require_at_least(self, 0, "max_turns", "max_tokens", "max_staleness")
+        require_at_least(self, 0, "concurrent_groups", "max_turns", "max_tokens", "max_staleness")
         require_at_least(self, 1, "env_threads")
         if not self.temperature > 0.0:
             raise ConfigError(f"temperature must be positive: a policy is trained by sampling; got {self.temperature}")

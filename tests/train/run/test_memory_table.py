@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -42,13 +43,15 @@ def test_known_sizes_have_the_published_number_of_parameters(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in RECIPES if path.stem != "quickstart"], ids=lambda path: path.stem)
-def test_every_recipe_has_a_table(path: Path) -> None:
+def test_every_recipe_has_a_table_and_fits_eight_gpus(path: Path) -> None:
     settings = load_settings(path)
     sizes = known_sizes(settings.model.path)
     assert sizes is not None
     table = memory_table(sizes, settings)
     assert "8 GPUs" in table
     assert "fits a GPU of" in table
+    eight = memory_of(sizes, settings, Layout(8, sharded=not settings.model.lora.rank))
+    assert eight.peak < 0.9 * 141e9
 
 
 def test_the_7b_recipe_with_lora_fits_one_gpu_of_80_gb_and_its_full_training_does_not() -> None:
@@ -71,8 +74,8 @@ def test_full_training_holds_four_numbers_per_weight_and_lora_per_weight_of_the_
 
 
 def test_sharding_divides_what_stays_and_more_gpus_the_rollout() -> None:
-    one = memory("search_r1_ppo_wikisearch")
-    copies, parts = (memory("search_r1_ppo_wikisearch", layout=Layout(8, shard)) for shard in (False, True))
+    ppo = partial(memory, "search_r1_ppo_wikisearch", "rollout.concurrent_groups=0")
+    one, copies, parts = ppo(), *(ppo(layout=Layout(8, shard)) for shard in (False, True))
     assert copies.permanent == one.permanent
     assert copies.cache * 8 == one.cache
     assert parts.permanent == (one.permanent - one.sampler) // 8 + one.sampler

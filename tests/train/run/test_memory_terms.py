@@ -91,7 +91,9 @@ def test_a_rollout_holds_the_rows_of_a_gpu_and_the_tokens_that_are_new() -> None
     types, appended = NumberBytes(2, 2, 2, 0), ("prompting.history=append", "update.row_layout=trajectory")
     for overrides, gpus, rows, new in (
         ((), 1, 128, 2048),
-        ((), 3, 43, 2048),  # rounded up
+        ((), 3, 48, 2048),  # six groups of eight: a GPU plays whole ones
+        (("rollout.concurrent_groups=5",), 1, 40, 2048),
+        (("rollout.concurrent_groups=5",), 8, 16, 2048),
         (("rollout.branching.max_trajectories=9", "rollout.branching.threshold=0.5"), 1, 144, 2048),
         (appended, 1, 128, 41),  # ⌈2048 / 50⌉ in each turn
         ((*appended, "rollout.max_turns=7"), 1, 128, 293),

@@ -114,9 +114,9 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
         of_critic = sizes.adapter(lora.rank, lora.target_modules) if lora.rank else sizes.decoder
         critic = sizes.decoder * base + (of_critic * 4 if lora.rank else 0) + of_critic * 12
     context = settings.prompting.max_context or sizes.positions
-    rows = -(
-        -max(rollout.tasks * rollout.group_size, rollout.tasks * rollout.branching.max_trajectories) // layout.gpus
-    )
+    groups = -(-rollout.tasks // layout.gpus)
+    groups = min(groups, rollout.concurrent_groups or groups)
+    rows = groups * max(rollout.group_size, rollout.branching.max_trajectories)
     per_token = 2 * sizes.layers * sizes.kv_heads * sizes.head_dim * sampled
     truncated = settings.truncation is not None
     tokens = max(settings.update.batch_tokens, context)
