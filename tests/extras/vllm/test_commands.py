@@ -85,6 +85,18 @@ def test_a_run_samples_with_vllm_from_the_trainers_distribution(run: Path) -> No
     assert all(row["completion_tokens"] > 0 for row in rows)
 
 
+@pytest.mark.lora
+def test_a_lora_run_samples_with_vllm_from_the_merged_weights(run: Path, tmp_path: Path) -> None:
+    train(
+        tmp_path / "lora", f"model.path={run / 'model'}", "sft.steps=0", "generation.backend=vllm", "model.lora.rank=4",
+        "update.optimizer.lr=0.01", "update.iterations=2",
+    )  # fmt: skip
+    rows = iterations(tmp_path / "lora")
+    assert len(rows) == 2
+    assert all(row["push_difference"] < 1e-4 and row["sampler_mismatch_max"] < 1e-4 for row in rows)
+    assert rows[0]["grad_norm"] > 0.0  # so the second iteration samples from an adapter that is not zero
+
+
 def test_a_run_resumes_from_its_checkpoint(run: Path, tmp_path: Path) -> None:
     interrupted = tmp_path / "run"
     shutil.copytree(run, interrupted)
