@@ -96,7 +96,9 @@ def computed(model: Any, rows: list[Row], packing: Packing, budget: int = WHOLE,
     hook = (
         model.get_decoder()
         .layers[0]
-        .register_forward_pre_hook(lambda _, inputs: counted.append(int(inputs[0].shape[0] * inputs[0].shape[1])))
+        .input_layernorm.register_forward_pre_hook(  # a hook of the layer itself may stand outside of its recomputation
+            lambda _, inputs: counted.append(int(inputs[0].shape[0] * inputs[0].shape[1]))
+        )
     )
     model.zero_grad()
     out: dict[int, Any] = {}
