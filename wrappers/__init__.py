@@ -1,7 +1,7 @@
 """From episodes to credit: trajectories, state graphs, wrappers for recording and shaping, and credit schemes."""
 
 from creditflow.envs.foreign.env import ForeignEnv
-from creditflow.envs.foreign.keys import content_key, rounded
+from creditflow.envs.foreign.keys import Rounded, content_key
 from creditflow.wrappers.canonical_state import CanonicalState
 from creditflow.wrappers.dense_reward import DenseReward, require_unshaped
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
@@ -23,6 +23,7 @@ __all__ = [
     "PotentialStore",
     "Potentials",
     "Recorder",
+    "Rounded",
     "StateGraph",
     "Tokens",
     "Trajectory",
@@ -31,6 +32,5 @@ __all__ = [
     "read_groups",
     "read_jsonl",
     "require_unshaped",
-    "rounded",
     "write_jsonl",
 ]

@@ -3,7 +3,7 @@
 Accepted are the values of which observations are made: integers, booleans, texts, bytes, None, NumPy arrays of integers,
 booleans or texts, and lists, tuples, sets and mappings of these. An array's key is that of its bytes, shape and dtype. A
 NumPy scalar is its number; a list is the tuple of its items. Floats are refused: two visits of one state rarely have equal
-floats, so the keys of a group would all differ, and nothing would say so. ``rounded`` rounds them on request.
+floats, so the keys of a group would all differ, and nothing would say so. ``Rounded`` rounds them on request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, short_repr
 
-__all__ = ["StateKey", "content_key", "rounded"]
+__all__ = ["Rounded", "StateKey", "content_key"]
 
 StateKey = Callable[[Any, Mapping[str, Any]], Any]
 
@@ -113,7 +113,7 @@ def _refused(where: str, value: Any) -> ConfigError:
         return ConfigError(
             f"{where} is {what}: states are compared for equality, and floats of one state are rarely equal. Give "
             "state_key=, a function (observation, info) -> the part of the state that identifies it, or round: "
-            "state_key='rounded:2', or rounded(2) of creditflow.wrappers"
+            "state_key='rounded:2', or Rounded(2) of creditflow.wrappers"
         )
     what = f"an array of {value.dtype}" if array else f"{type(value).__name__}: {short_repr(value)}"
     return ConfigError(
@@ -123,7 +123,7 @@ def _refused(where: str, value: Any) -> ConfigError:
 
 
 @dataclass(frozen=True)
-class rounded:  # noqa: N801 - used as a function: state_key=rounded(2)
+class Rounded:
     """A state key for observations with floats: each is rounded to a number of decimals.
 
     Two floats that are nearly equal may still be rounded apart, and states that differ by less may be merged.
@@ -131,7 +131,7 @@ class rounded:  # noqa: N801 - used as a function: state_key=rounded(2)
     Args:
         decimals: number of decimals, from 0 to 12.
 
-    >>> rounded(1)({"x": np.array([0.26, -0.04])}, {})
+    >>> Rounded(1)({"x": np.array([0.26, -0.04])}, {})
     {'x': array([3, 0])}
     """
 
@@ -139,7 +139,7 @@ class rounded:  # noqa: N801 - used as a function: state_key=rounded(2)
 
     def __post_init__(self) -> None:
         if type(self.decimals) is not int or not 0 <= self.decimals <= 12:
-            raise ConfigError(f"rounded takes a number of decimals from 0 to 12, got {short_repr(self.decimals)}")
+            raise ConfigError(f"Rounded takes a number of decimals from 0 to 12, got {short_repr(self.decimals)}")
 
     def __call__(self, observation: Any, _info: Mapping[str, Any]) -> Any:
         """Return the observation with every float as an integer, in units of the last decimal.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
-from creditflow.envs.foreign.keys import StateKey, rounded
+from creditflow.envs.foreign.keys import Rounded, StateKey
 
 __all__ = ["SUCCESS_RULES", "Success", "state_rule", "success_rule"]
 
@@ -78,7 +78,7 @@ def state_rule(state_key: str | StateKey | None) -> StateKey:
         name, _, decimals = state_key.partition(":")
         if name != "rounded" or not (decimals.isascii() and decimals.isdigit()):
             raise unknown_name_error("state key", state_key, ("observation", "rounded:2"))
-        return rounded(int(decimals[:3]))
+        return Rounded(int(decimals[:3]))
     if not callable(state_key):
         raise ConfigError(f"state_key must be a function (observation, info) -> content, got {short_repr(state_key)}")
     return state_key

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from creditflow.agents.base import Agent, AskingAgent, Decision, Question, View
 from creditflow.envs.errors import ConfigError, short_repr
@@ -195,8 +195,7 @@ class _Play:
         """Once all decisions of a unit's turn are there: branches and counts in order, then steps in the pool."""
         steps: list[tuple[_Turn, Decision]] = []
         for turn in unit.turns:
-            decision = turn.decision
-            assert decision is not None  # noqa: S101 - for mypy: a unit acts when no decision is missing
+            decision = cast(Decision, turn.decision)  # none is missing
             if self._engine.accept(unit.group, turn.episode, decision, self._agent, self._starter):
                 steps.append((turn, decision))
             self._note_errors(unit.round, 1, unit.number, turn.number, 0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.foreign.keys import MAX_DEPTH, content_key, rounded
+from creditflow.envs.foreign.keys import MAX_DEPTH, Rounded, content_key
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 SCALARS = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
@@ -99,7 +99,7 @@ def test_content_that_contains_itself_is_refused():
     with pytest.raises(ConfigError, match=f"deeper than {MAX_DEPTH}"):
         content_key(value)
     with pytest.raises(ConfigError, match=f"deeper than {MAX_DEPTH}"):
-        rounded(1)(value, {})
+        Rounded(1)(value, {})
 
 
 def test_keys_do_not_depend_on_the_process():
@@ -113,7 +113,7 @@ def test_keys_do_not_depend_on_the_process():
 
 @given(st.floats(-1e6, 1e6), st.integers(0, 4))
 def test_rounding_gives_integers_in_units_of_the_last_decimal(number, decimals):
-    key = rounded(decimals)
+    key = Rounded(decimals)
     units = key({"x": [number, np.float64(number)], "y": 3}, {})
     assert units == {"x": (units["x"][0], units["x"][0]), "y": 3}
     assert abs(units["x"][0] - number * 10**decimals) <= 0.5
@@ -124,11 +124,11 @@ def test_rounding_gives_integers_in_units_of_the_last_decimal(number, decimals):
 
 
 def test_rounding_merges_both_zeros_and_refuses_what_is_no_number():
-    key = rounded(2)
+    key = Rounded(2)
     assert content_key(key(-0.001, {})) == content_key(key(0.001, {})) == "int:0"
     for value in (float("nan"), float("inf"), 1e300, np.array([np.nan])):
         with pytest.raises(ConfigError, match="not finite, or too large"):
             key(value, {})
     for decimals in (-1, 13, 2.0, True, "2"):
         with pytest.raises(ConfigError, match="from 0 to 12"):
-            rounded(decimals)  # type: ignore[arg-type] # wrong on purpose
+            Rounded(decimals)  # type: ignore[arg-type] # wrong on purpose
