@@ -74,7 +74,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
     # True: the list of admissible actions reveals the answer, so it is for scripted agents, never for prompts
     actions_reveal_answer: ClassVar[bool] = False
     # False: some admissible actions are free text (searches, answers), so the list of admissible actions is incomplete
-    lists_all_actions: ClassVar[bool] = True
+    lists_all_actions: bool = True
     metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(self, *, tasks: TaskSource, max_steps: int) -> None:

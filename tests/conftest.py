@@ -1,7 +1,7 @@
 """Settings of the whole test suite: Hypothesis draws the same examples every time in CI, and skips can be forbidden."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +16,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--require", action="append", default=[], metavar="MARK", help="a test with this mark that is skipped fails"
     )
+
+
+@pytest.fixture
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test loads as plug-ins is forgotten after it."""
+    from helpers.plugins import registries_restored
+
+    yield from registries_restored(monkeypatch)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,6 +16,8 @@ __all__ = ["MAX_LISTED", "action_text", "listed_actions", "read_action"]
 
 MAX_LISTED: Final = 256  # of a larger space no actions are listed
 _KINDS: Final = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}  # kinds of numbers that an array of each kind takes
+# a string is never an element of these; Box would warn that it casts it before it said so
+_NUMERIC: Final = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
 def action_text(action: Any) -> str:
@@ -39,7 +41,8 @@ def read_action(space: Space[Any], action: Any) -> Any:
     Raises:
         ValueError: it is none; the message says why.
     """
-    if isinstance(action, str) and not isinstance(space, spaces.Text) and not _contains(space, action):
+    numeric, text = isinstance(space, _NUMERIC), isinstance(space, spaces.Text)
+    if isinstance(action, str) and not text and (numeric or not _contains(space, action)):
         try:
             action = json.loads(action)
         except (ValueError, RecursionError):
@@ -96,7 +99,13 @@ def _array(space: Space[Any], value: Any, where: str) -> np.ndarray[Any, Any]:
 def _contains(space: Space[Any], value: Any) -> bool:
     try:
         return bool(space.contains(value))
-    except Exception:  # noqa: BLE001 - spaces of others raise anything for values that are none of theirs; such a value is no element
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ):  # of a space that expects a certain type
         return False
 
 

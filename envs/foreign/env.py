@@ -96,7 +96,7 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.metadata, self.render_mode = env.metadata, env.render_mode
         self._listed = listed_actions(env.action_space)
-        self.lists_all_actions = bool(self._listed) and not isinstance(env.action_space, TextSpace)  # type: ignore[misc] # a class variable of our own environments, here of the instance
+        self.lists_all_actions = bool(self._listed) and not isinstance(env.action_space, TextSpace)
         self._observation: Any = None
         self._inner_info: dict[str, Any] = {}
         self._key, self._succeeded, self._own_noise = "", False, False
@@ -132,7 +132,7 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         except ValueError as error:
             return None, str(error)
 
-    def _rejection_reason(self, action: Any) -> str:  # noqa: ARG002 - the contract's argument; every element may be tried
+    def _rejection_reason(self, _action: Any) -> str:
         return ""
 
     def _apply(self, action: Any) -> Outcome:
@@ -192,7 +192,7 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         """
         self._missing("snapshots")
 
-    def set_state(self, snapshot: str) -> tuple[Any, dict[str, Any]]:  # noqa: ARG002 - the contract's argument
+    def set_state(self, _snapshot: str) -> tuple[Any, dict[str, Any]]:
         """Snapshots are missing.
 
         Raises:

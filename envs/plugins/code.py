@@ -7,11 +7,13 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.abc import InspectLoader
+from importlib.util import decode_source, module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, CreditflowError, short_repr, unknown_name_error
@@ -105,8 +107,23 @@ def imported(work: Callable[[], Any], what: str, file: str = "") -> Any:
         raise ConfigError(f"{what} cannot be loaded{where}: {type(error).__name__}: {error}") from error
 
 
+class _ReadSource(InspectLoader):
+    """Loads a module from the bytes that were digested, not from a file that may have changed since, nor from a compiled one."""
+
+    def __init__(self, source: bytes, file: str) -> None:
+        self._source, self._file = source, file
+
+    def get_source(self, _name: str) -> str:
+        """Return the text of the module."""
+        return decode_source(self._source)
+
+    def get_code(self, _name: str) -> CodeType:
+        """Return the compiled module."""
+        return self.source_to_code(self._source, self._file)
+
+
 def _from_file(place: str, spec: str) -> tuple[ModuleType, str]:
-    path = checked_path("the file of a plug-in", place)
+    path = checked_path("the file of a plug-in", place).absolute()  # tracebacks name the file as the module does
     try:
         source = path.read_bytes()
     except OSError as error:
@@ -114,17 +131,14 @@ def _from_file(place: str, spec: str) -> tuple[ModuleType, str]:
     digest = blake2b(source, digest_size=16).hexdigest()
     name = f"creditflow_plugin_{re.sub(r'[^0-9A-Za-z]', '_', path.stem)}_{digest[:16]}"
     if name not in sys.modules:
-        made = spec_from_file_location(name, path)
-        if made is None or made.loader is None:
+        loader = _ReadSource(source, str(path))
+        made = spec_from_file_location(name, path, loader=loader)
+        if made is None:
             raise ConfigError(f"{spec}: not a Python file")
         module = module_from_spec(made)
         sys.modules[name] = module  # dataclasses look their module up while it is imported
-
-        def execute() -> None:
-            exec(compile(source, str(module.__file__), "exec"), vars(module))  # noqa: S102 - the user named this file; these bytes were digested
-
         try:
-            imported(execute, spec, str(module.__file__))
+            imported(partial(loader.exec_module, module), spec, str(module.__file__))
         except ConfigError:
             del sys.modules[name]
             raise

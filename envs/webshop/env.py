@@ -70,7 +70,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
     """
 
     env_name: ClassVar[str] = "webshop"
-    lists_all_actions: ClassVar[bool] = False
+    lists_all_actions = False
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}
 
     def __init__(

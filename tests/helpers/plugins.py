@@ -61,9 +61,8 @@ class Ladder(gym.Env):
 '''
 
 
-@pytest.fixture
-def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Registries as they are, and as they were again after the test."""
+def registries_restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The fixture ``forgotten``: registries as they are, and as they were again after the test."""
     monkeypatch.setattr(schemes, "_SCHEMES", dict(schemes._SCHEMES))
     monkeypatch.setattr(agents, "_PLUGGED", dict(agents._PLUGGED))
     monkeypatch.setattr(loaded, "_LOADED", dict(loaded._LOADED))

@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from benchmarks.peer.clock import GENERATION, REST, Clock
 from benchmarks.peer.work import Work
@@ -42,8 +43,11 @@ def run_ours(work: Work, start: Path, folder: Path) -> tuple[Clock, list[dict[st
     """Train; returns the times of the iterations, and the rows, tokens and sampled tokens of each."""
     trainer = TimedTrainer(work.settings(start, folder / "run"), stream=io.StringIO())
     trainer.clock, trainer.counts = Clock(), []
-    trainer.rollouts.take = trainer.clock.timed(REST, trainer.rollouts.take)  # type: ignore[method-assign] # to time it
-    trainer.backend.generate = trainer.clock.timed(GENERATION, trainer.backend.generate)  # type: ignore[method-assign] # to time it
-    trainer.clock.start()
-    trainer.run()
+    take, generate = trainer.rollouts.take, trainer.backend.generate
+    with (
+        patch.object(trainer.rollouts, "take", trainer.clock.timed(REST, take)),
+        patch.object(trainer.backend, "generate", trainer.clock.timed(GENERATION, generate)),
+    ):
+        trainer.clock.start()
+        trainer.run()
     return trainer.clock, trainer.counts

@@ -196,12 +196,14 @@ def test_wrong_rules_are_refused_at_once(arguments, message):
 
 
 def test_what_is_no_environment_of_others_is_refused():
+    vector: Any = gym.make_vec(CLIFF, 2, vectorization_mode="sync")
+    gym_id: Any = CLIFF
     with pytest.raises(ConfigError, match="a vector of environments"):
-        ForeignEnv(gym.make_vec(CLIFF, 2, vectorization_mode="sync"), success="terminated")  # type: ignore[arg-type] # wrong on purpose
+        ForeignEnv(vector, success="terminated")
     with pytest.raises(ConfigError, match="needs no ForeignEnv"):
         ForeignEnv(make("sokoban"), success="terminated")
     with pytest.raises(ConfigError, match="got str"):
-        ForeignEnv(CLIFF, success="terminated")  # type: ignore[arg-type] # wrong on purpose
+        ForeignEnv(gym_id, success="terminated")
 
 
 def test_snapshots_and_oracle_are_missing_by_name():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,6 +130,7 @@ def test_rounding_merges_both_zeros_and_refuses_what_is_no_number():
     for value in (float("nan"), float("inf"), 1e300, np.array([np.nan])):
         with pytest.raises(ConfigError, match="not finite, or too large"):
             key(value, {})
-    for decimals in (-1, 13, 2.0, True, "2"):
+    wrong: list[Any] = [-1, 13, 2.0, True, "2"]
+    for decimals in wrong:
         with pytest.raises(ConfigError, match="from 0 to 12"):
-            Rounded(decimals)  # type: ignore[arg-type] # wrong on purpose
+            Rounded(decimals)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from helpers.plugins import AGENT, ENVIRONMENT, SCHEME, forgotten  # noqa: F401 - a fixture is used by its name
+from helpers.plugins import AGENT, ENVIRONMENT, SCHEME
 
 from creditflow import credit
 from creditflow.agents.registry import check_agent, load_agent, make_agent

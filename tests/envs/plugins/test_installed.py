@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers.plugins import AGENT, ENVIRONMENT, SCHEME, forgotten, write_package  # noqa: F401 - a fixture is used by its name
+from helpers.plugins import AGENT, ENVIRONMENT, SCHEME, write_package
 
 from creditflow import credit
 from creditflow.agents.registry import check_agent, make_agent

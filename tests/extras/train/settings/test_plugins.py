@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.plugins import SCHEME, forgotten  # noqa: F401 - a fixture is used by its name
+from helpers.plugins import SCHEME
 
 from creditflow.envs.plugins import loaded
 from creditflow.train.cli import main

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers.plugins import AGENT, ENVIRONMENT, SCHEME, forgotten  # noqa: F401 - a fixture is used by its name
+from helpers.plugins import AGENT, ENVIRONMENT, SCHEME
 
 from creditflow.envs.plugins import loaded
 from creditflow.train.bench.methods import NAMED

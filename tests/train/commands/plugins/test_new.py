@@ -9,7 +9,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from helpers.plugins import forgotten  # noqa: F401 - a fixture is used by its name
 from helpers.shared_data import ROOT
 
 from creditflow.train.cli import main
