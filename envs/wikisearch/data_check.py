@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from creditflow.envs.data_report import DataReport, Difference, PartReport
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.reading.json_text import parse_json, read_json_rows
+from creditflow.envs.manifests import embedded_manifest
+from creditflow.envs.reading.json_text import read_json_rows
 from creditflow.envs.tasks import content_id
 from creditflow.envs.wikisearch.question_files import read_question
 from creditflow.envs.wikisearch.questions import Question
@@ -89,11 +89,8 @@ def load_slices(name: str = MANIFEST) -> dict[str, tuple[Listed, ...]]:
     Raises:
         DataError: the file violates the format.
     """
-    text = (files("creditflow.assets") / "manifests" / "wikisearch" / f"{name}.json").read_text(encoding="ascii")
-    data = parse_json(text, where=f"manifest wikisearch/{name}")
-    if not isinstance(data, dict) or data.get("format_version") != FORMAT:
-        raise DataError(f"manifest wikisearch/{name}: not in manifest format {FORMAT}")
-    return {kind: tuple(Listed(*row) for row in rows) for kind, rows in data["slices"].items()}
+    slices = embedded_manifest("wikisearch", name, FORMAT)["slices"]
+    return {kind: tuple(Listed(*row) for row in rows) for kind, rows in slices.items()}
 
 
 def check_questions(

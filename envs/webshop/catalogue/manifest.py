@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.reading.json_text import parse_json
+from creditflow.envs.manifests import embedded_manifest
 from creditflow.envs.tasks import content_id
 from creditflow.envs.webshop.catalogue.products import LoadReport, Product, read_products, wanted_attributes
 from creditflow.envs.webshop.catalogue.records import stream_items, stream_records
@@ -107,11 +105,7 @@ def load_manifest(name: str) -> Manifest:
     Raises:
         DataError: the file violates the format.
     """
-    text = (files("creditflow.assets") / "manifests" / "webshop" / f"{name}.json").read_text(encoding="ascii")
-    data = parse_json(text, where=f"manifest webshop/{name}")
-    if not isinstance(data, dict) or data.get("format_version") != FORMAT:
-        raise DataError(f"manifest webshop/{name}: not in manifest format {FORMAT}")
-    rows = data["products"]
+    rows = embedded_manifest("webshop", name, FORMAT)["products"]
     return Manifest(
         {asin: digest for asin, digest, _, _ in rows},
         {asin: digest for asin, _, digest, _ in rows if digest},

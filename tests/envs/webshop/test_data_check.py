@@ -197,7 +197,7 @@ def test_a_compressed_bomb_and_a_cut_file_are_errors(manifest: Manifest, tmp_pat
 
 def test_the_manifest_survives_its_file(manifest: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_manifest(tmp_path / "manifests" / "webshop" / "made-v1.json", manifest)
-    monkeypatch.setattr("creditflow.envs.webshop.catalogue.manifest.files", lambda _: tmp_path)
+    monkeypatch.setattr("creditflow.envs.manifests.files", lambda _: tmp_path)
     assert load_manifest("made-v1") == manifest
 
 

@@ -134,7 +134,7 @@ def test_damaged_files_are_reported_or_refused(listed: list[Listed], tmp_path: P
 
 def test_the_manifest_survives_its_file(listed: list[Listed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_slices(tmp_path / "manifests" / "wikisearch" / "made-v1.json", {"musique": listed, "2wiki": listed[:1]})
-    monkeypatch.setattr("creditflow.envs.wikisearch.data_check.files", lambda _: tmp_path)
+    monkeypatch.setattr("creditflow.envs.manifests.files", lambda _: tmp_path)
     assert load_slices("made-v1") == {"musique": tuple(listed), "2wiki": tuple(listed[:1])}
 
 

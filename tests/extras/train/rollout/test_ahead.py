@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.injected import InjectedError, failing_at
 from helpers.models.training_runs import Make, metrics, same, weights
 
 from creditflow.agents.backends.base import GenerationError
@@ -127,10 +128,6 @@ def test_a_run_does_not_depend_on_which_is_slower(
     assert numbers(run) == numbers(expected)
 
 
-class InjectedError(RuntimeError):
-    """Injected."""
-
-
 PARTS = {
     "alone": (),
     "critic, reference": ("credit.scheme=mt_ppo", "critic.kind=separate", "update.loss.kl_weight=0.1"),
@@ -159,16 +156,7 @@ def test_a_resumed_run_is_bit_equal_to_an_uninterrupted_one(
     config["rollout"]["max_staleness"] = lag
     whole = trainer_of(config, *AHEAD, *PARTS[parts], f"out={tmp_path}/whole")
     whole.run()
-    real, calls = update_policy, 0
-
-    def failing(*args: Any, **kwargs: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == call:
-            raise InjectedError
-        return real(*args, **kwargs)
-
-    monkeypatch.setattr(trainer_module, "update_policy", failing)
+    monkeypatch.setattr(trainer_module, "update_policy", failing_at(call, update_policy))
     with pytest.raises(InjectedError):
         trainer_of(config, *AHEAD, *PARTS[parts], f"out={tmp_path}/cut").run()
     assert not alive()

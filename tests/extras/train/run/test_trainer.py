@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.injected import InjectedError, failing_at
 from helpers.models.training_runs import Make, metrics, same, weights
 from safetensors.torch import save_file
 
@@ -81,10 +82,6 @@ def test_micro_batches_do_not_change_a_run(
         torch.testing.assert_close(parameter, weights(finished)[name], rtol=1e-3, atol=1e-3)
 
 
-class InjectedError(RuntimeError):
-    """Injected."""
-
-
 @pytest.mark.parametrize(
     ("place", "call"),
     [("update_policy", 2), ("evaluate", 1), ("save_checkpoint", 3), ("make_rows", 3), ("demonstrations", 1)],
@@ -96,16 +93,7 @@ def test_a_resumed_run_is_bit_equal_to_an_uninterrupted_one(
     config["env"]["options"]["max_steps"] = 3
     whole = trainer_of(config, f"out={tmp_path}/whole")
     whole.run()
-    real, calls = getattr(trainer_module, place), 0
-
-    def failing(*args: Any, **kwargs: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == call:
-            raise InjectedError
-        return real(*args, **kwargs)
-
-    monkeypatch.setattr(trainer_module, place, failing)
+    monkeypatch.setattr(trainer_module, place, failing_at(call, getattr(trainer_module, place)))
     with pytest.raises(InjectedError):
         trainer_of(config, f"out={tmp_path}/cut").run()
     monkeypatch.undo()

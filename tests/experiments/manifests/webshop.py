@@ -1,6 +1,6 @@
 """Write the manifest of WebShop's thousand products from a folder of its files.
 
-    python tests/experiments/webshop_manifest.py ../shared/data/webshop
+    python tests/experiments/manifests/webshop.py ../shared/data/webshop
 
 Of every product it stores the id and hashes of product and instructions: none of their texts. Another copy of the same
 files gives the same manifest. A few seconds.
@@ -14,7 +14,7 @@ from pathlib import Path
 from creditflow.envs.webshop.catalogue.manifest import build_manifest, write_manifest
 from creditflow.envs.webshop.catalogue.stock import find_files
 
-MANIFEST = Path(__file__).resolve().parents[2] / "assets" / "manifests" / "webshop" / "small-v1.json"
+MANIFEST = Path(__file__).resolve().parents[3] / "assets" / "manifests" / "webshop" / "small-v1.json"
 
 
 def main() -> None:

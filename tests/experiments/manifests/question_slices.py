@@ -1,6 +1,6 @@
 """Write the manifest of slices of HotpotQA, 2WikiMultiHopQA and MuSiQue from a folder of question files.
 
-    python tests/experiments/question_slices.py ../shared/data/search
+    python tests/experiments/manifests/question_slices.py ../shared/data/search
 
 Of every question it stores id, split and two hashes: no text. A second.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from creditflow.envs.wikisearch.data_check import DATA_SETS, MANIFEST, list_questions, write_slices
 
-OUT = Path(__file__).resolve().parents[2] / "assets" / "manifests" / "wikisearch" / f"{MANIFEST}.json"
+OUT = Path(__file__).resolve().parents[3] / "assets" / "manifests" / "wikisearch" / f"{MANIFEST}.json"
 
 
 def main() -> None:
