@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import gymnasium as gym
-from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.plugins.code import Code
@@ -35,15 +35,22 @@ class Entry(NamedTuple):
         gym_id: Gymnasium id.
         entry_point: a string, so that importing creditflow imports no environment.
         files: name of the argument for the path of a user's own tasks; "" if there is none.
+        vector: entry point of the native vector environment; "" if there is none.
     """
 
     gym_id: str
     entry_point: str
     files: str
+    vector: str = ""
 
 
 ENVIRONMENTS: dict[str, Entry] = {
-    "sokoban": Entry("creditflow/Sokoban-v0", "creditflow.envs.sokoban.env:SokobanEnv", "levels"),
+    "sokoban": Entry(
+        "creditflow/Sokoban-v0",
+        "creditflow.envs.sokoban.env:SokobanEnv",
+        "levels",
+        "creditflow.envs.sokoban.vector.env:SokobanVectorEnv",
+    ),
     "alfworld": Entry("creditflow/ALFWorld-v0", "creditflow.envs.alfworld.env:ALFWorldEnv", "data_path"),
     "webshop": Entry("creditflow/WebShop-v0", "creditflow.envs.webshop.env:WebShopEnv", "data"),
     "wikisearch": Entry("creditflow/WikiSearch-v0", "creditflow.envs.wikisearch.env:WikiSearchEnv", "questions"),
@@ -74,7 +81,7 @@ def _register(entry: Entry, *, nondeterministic: bool) -> None:
     if entry.gym_id not in gym.registry:
         gym.register(
             id=entry.gym_id, entry_point=entry.entry_point, nondeterministic=nondeterministic,
-            order_enforce=False, disable_env_checker=True,
+            order_enforce=False, disable_env_checker=True, vector_entry_point=entry.vector or None,
         )  # fmt: skip
 
 
@@ -175,9 +182,7 @@ def _is_own(gym_id: str) -> bool:
     return any(gym_id == entry.gym_id for entry in (*ENVIRONMENTS.values(), *UNLISTED.values()))
 
 
-def make_vec(
-    name: str, num_envs: int, *, vectorization_mode: str = "sync", **kwargs: Any
-) -> SyncVectorEnv | AsyncVectorEnv:
+def make_vec(name: str, num_envs: int, *, vectorization_mode: str = "sync", **kwargs: Any) -> VectorEnv[Any, Any, Any]:
     """Make a vector of equal environments.
 
     ``AsyncVectorEnv`` runs with ``shared_memory=False``, as text has no fixed size.
@@ -185,12 +190,19 @@ def make_vec(
     Args:
         name: short name or Gymnasium id.
         num_envs: number of environments.
-        vectorization_mode: "sync" or "async" (one process each).
+        vectorization_mode: "sync", "async" (one process each), or "vector_entry_point": the environment's own vector
+            environment, if it has one (Sokoban).
         **kwargs: arguments of the environment.
     """
-    if vectorization_mode not in ("sync", "async"):
-        raise ConfigError(f"vectorization_mode must be 'sync' or 'async', got {short_repr(vectorization_mode)}")
+    if vectorization_mode not in ("sync", "async", "vector_entry_point"):
+        raise ConfigError(
+            f"vectorization_mode must be 'sync', 'async' or 'vector_entry_point', got {short_repr(vectorization_mode)}"
+        )
     gym_id = env_id(name)
+    if vectorization_mode == "vector_entry_point":
+        if gym.spec(gym_id).vector_entry_point is None:
+            raise ConfigError(f"{name} has no vector environment of its own; use vectorization_mode='sync' or 'async'")
+        return gym.make_vec(gym_id, num_envs, vectorization_mode="vector_entry_point", **kwargs)
 
     def build() -> gym.Env[Any, Any]:
         return gym.make(f"creditflow:{gym_id}" if gym_id.startswith("creditflow/") else gym_id, **kwargs)

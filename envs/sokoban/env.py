@@ -174,6 +174,10 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
     def _observe(self) -> Any:
         return self._view(self._board, self._width)
 
+    def observe_board(self, board: bytes, width: int) -> Any:
+        """Return the observation of any board of this width (see ``rules.py``)."""
+        return self._view(board, width)
+
     def _keys(self) -> tuple[str, str]:
         key = state_key(self._board)
         return key, key
@@ -247,7 +251,12 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
             raise EpisodeError("there is nothing to render yet: call reset() first")
         if self.render_mode == "ansi":
             return self.text_view.draw(self._board)
-        return Painter(self._tile_size).paint(grid(self._board, self._width))
+        return self.painter.paint(grid(self._board, self._width))
+
+    @property
+    def painter(self) -> Painter:
+        """Paints boards with the tiles of this environment."""
+        return Painter(self._tile_size)
 
 
 def _checked_shape(shape: Any) -> tuple[int, int]:

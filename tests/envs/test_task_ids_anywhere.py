@@ -93,7 +93,7 @@ def test_a_payload_of_another_task_is_rejected(source):
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_vector_environments_accept_the_payloads_of_their_tasks(mode):
     name, options = SOURCES["alfworld-generated"]
-    envs = creditflow.envs.make_vec(name, 2, vectorization_mode=mode, **options)
+    envs: Any = creditflow.envs.make_vec(name, 2, vectorization_mode=mode, **options)
     try:
         _, infos = envs.reset(seed=3)
         tasks = envs.get_attr("task")

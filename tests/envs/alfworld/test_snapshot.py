@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,7 +102,7 @@ def test_a_thousand_environments_share_one_parsed_game() -> None:
 
 
 def test_vector_environments_run_text() -> None:
-    envs = creditflow.make_vec("alfworld", 3, split="valid_seen")
+    envs: Any = creditflow.make_vec("alfworld", 3, split="valid_seen")
     observations, infos = envs.reset(seed=[1, 1, 2])
     assert observations[0] == observations[1] != observations[2]
     assert infos["state_key"][0] == infos["state_key"][1]

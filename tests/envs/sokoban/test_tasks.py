@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ def test_a_seed_gives_the_same_task_in_another_process_under_any_hash_seed(kwarg
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_vector_environments_reset_and_step_like_single_ones(mode):
-    vector = creditflow.make_vec("sokoban", 3, vectorization_mode=mode)
+    vector: Any = creditflow.make_vec("sokoban", 3, vectorization_mode=mode)
     singles = [creditflow.make("sokoban") for _ in range(3)]
     try:
         obs, infos = vector.reset(seed=[5, 6, 7])

@@ -1,0 +1,297 @@
+"""The vector environment of Sokoban: the boards of all episodes in one array, moved at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
+from creditflow.envs.sokoban.actions import make_parser, make_vocabulary
+from creditflow.envs.sokoban.env import SokobanEnv
+from creditflow.envs.sokoban.levels.xsb import Level
+from creditflow.envs.sokoban.oracle import SokobanOracle
+from creditflow.envs.sokoban.rewards import reward_preset
+from creditflow.envs.sokoban.rules import to_position
+from creditflow.envs.sokoban.snapshot import cached_level, write_snapshot
+from creditflow.envs.sokoban.vector.arguments import Actions, checked_count, checked_mask, reset_mode
+from creditflow.envs.sokoban.vector.boards import Boards, Change, board_texts, level_start
+from creditflow.envs.sokoban.vector.infos import LazyInfos, Snapshot
+from creditflow.envs.sokoban.vector.moves import NOTHING, Moves
+from creditflow.envs.sokoban.vector.starts import Starts
+from creditflow.envs.sokoban.vector.views import BatchView
+from creditflow.envs.tasks import Task
+
+__all__ = ["SokobanVectorEnv"]
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
+    r"""N episodes of ``SokobanEnv``, move for move the same, at millions of steps per second.
+
+    >>> envs = SokobanVectorEnv(3, level="######\n#@ $.#\n######", obs_mode="grid", action_mode="discrete")
+    >>> codes, infos = envs.reset(seed=0)
+    >>> codes.shape, codes.dtype
+    ((3, 3, 6), dtype('uint8'))
+    >>> _ = envs.step([3, 3, 0])
+    >>> _, rewards, terminations, _, infos = envs.step(np.array([3, 0, 0]))
+    >>> rewards, terminations, infos["success"]
+    (array([1., 0., 0.]), array([ True, False, False]), array([ True, False, False]))
+    >>> print(envs.texts([1])[0])
+    # # # # # #
+    # _ P X O #
+    # # # # # #
+
+    Environment i is seeded with ``seed + i`` and then plays what a ``SokobanEnv`` with that seed plays. Infos are those of
+    ``SokobanEnv`` in Gymnasium's form (an array per key), computed when they are read (see ``infos.py``).
+
+    Args:
+        num_envs: number of environments, N.
+        autoreset_mode: "NextStep", "SameStep" or "Disabled", or Gymnasium's ``AutoresetMode``. With "Disabled", ended
+            episodes must be reset, by ``reset(options={"reset_mask": …})``, before the next step.
+        group_size: consecutive environments that begin alike: their n-th episodes have the same task, and seeds count
+            groups instead of environments. A reset of all, or of some by a mask, lets the members of a group that it resets
+            begin alike again.
+        copy: whether observations are the caller's own. Else a grid is a read-only view, and images are one array that
+            the next step changes in place.
+        **arguments: arguments of ``SokobanEnv``.
+
+    ``reset`` takes seeds as an integer or a list, and the options of ``SokobanEnv.reset``, ``reset_mask`` (bool (N,): the
+    environments that are reset) and ``task_ids`` (one per environment). ``np_random`` is that of environment 0.
+
+    Raises:
+        ConfigError: an invalid argument.
+        LevelError: a malformed level.
+    """
+
+    metadata: dict[str, Any] = {**SokobanEnv.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        group_size: int = 1,
+        copy: bool = True,
+        **arguments: Any,
+    ) -> None:
+        self.num_envs, self.group_size = checked_count(num_envs, group_size)
+        self.autoreset_mode = reset_mode(autoreset_mode)
+        self.metadata = {**SokobanEnv.metadata, "autoreset_mode": self.autoreset_mode}
+        self._single = single = SokobanEnv(**arguments)
+        self.render_mode, self.max_steps, self.text_view = single.render_mode, single.max_steps, single.text_view
+        self.single_action_space, self.single_observation_space = single.action_space, single.observation_space
+        self.action_space = batch_space(single.action_space, num_envs)
+        self.observation_space = batch_space(single.observation_space, num_envs)
+
+        vocabulary = make_vocabulary(arguments.get("n_actions", 4))
+        mode = arguments.get("action_mode", "text")
+        parser = make_parser(mode, vocabulary)[1]
+        self._actions = Actions(num_envs, len(vocabulary.texts), parser, as_text=mode == "text")
+        self._texts = vocabulary.texts
+        self._moves = Moves(vocabulary, reward_preset(arguments.get("reward", "sparse")))
+
+        self._starts = Starts(single.tasks, num_envs, group_size)
+        self._boards = Boards(num_envs, single.grid_shape)
+        self._view = BatchView(arguments.get("obs_mode", "text"), single, num_envs, copy=bool(copy))
+        self._tasks: list[Task | None] = [None] * num_envs
+        self._task_ids = np.full(num_envs, "", dtype=object)
+        self._elapsed = np.zeros(num_envs, dtype=np.int64)
+        self._over = np.zeros(num_envs, dtype=np.bool_)
+        self._waiting = num_envs  # environments that were never reset
+
+    # -- Gymnasium ----------------------------------------------------------------------------------------------------
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin episodes, in all environments or in those of ``options["reset_mask"]``.
+
+        Args:
+            seed: environment (group) i is seeded with ``seed + i``, or with its entry of a list.
+            options: see the class.
+
+        Returns:
+            The observations of all environments, and the infos of those that were reset.
+
+        Raises:
+            UnknownTaskError: the task source does not have an id.
+            ConfigError: an unknown option, a mask or list of the wrong type or length.
+            DataError: a malformed payload, or one of another task than the id's.
+        """
+        if options is not None and not isinstance(options, Mapping):
+            raise ConfigError(f"the options of reset are a mapping, got {type(options).__name__}")
+        which = checked_mask(options or {}, self.num_envs)
+        self._starts.seed(seed, which)
+        self._np_random, self._np_random_seed = self._starts.rngs[0], self._starts.seeds[0]
+        self._begin(which, self._starts.choose(which, options or {}))
+        none = np.zeros(self.num_envs, dtype=np.bool_)
+        infos = self._infos(which, ~none, {}, np.full(self.num_envs, NOTHING, dtype=np.uint8), none)
+        return self._view.observe(self._boards), infos
+
+    def step(self, actions: Any) -> tuple[Any, npt.NDArray[np.float64], Mask, Mask, dict[str, Any]]:
+        """Execute one action in every environment; an invalid one changes nothing but the step count.
+
+        Args:
+            actions: N integers, or N strings with ``action_mode="text"``.
+
+        Returns:
+            Observations, rewards float64 (N,), terminations and truncations bool (N,), infos.
+
+        Raises:
+            ConfigError: actions of the wrong shape or type.
+            EpisodeError: an environment was never reset, or, without autoreset, its episode has ended.
+        """
+        numbers, reasons = self._actions.read(actions)
+        self._require_running()
+        ended = np.flatnonzero(self._over)
+        if len(ended):  # only with NEXT_STEP, which ignores these actions
+            numbers[ended] = -1
+            for number in ended.tolist():
+                reasons.pop(number, None)
+        change = self._moves.make(self._boards, numbers)
+        solved = self._boards.on_target == self._boards.boxes
+        self._elapsed = self._elapsed + 1
+        truncated = ~solved & (self._elapsed >= self.max_steps)
+        rewards = self._moves.rewards(change, solved)
+        valid = numbers >= 0
+        self._view.moved(self._boards, change)
+        self._over = solved | truncated
+        if len(ended):
+            rewards[ended], valid[ended] = 0.0, True
+            solved[ended] = truncated[ended] = False
+            self._begin(ended, self._starts.sample(ended))
+        infos = self._step_infos(change, solved, valid, reasons)
+        return self._view.observe(self._boards), rewards, solved, truncated, infos
+
+    def _step_infos(self, change: Change, solved: Mask, valid: Mask, reasons: Mapping[int, str]) -> dict[str, Any]:
+        """Return the infos of a step; with SAME_STEP, first begin the next episodes."""
+        everyone = np.arange(self.num_envs)
+        if self.autoreset_mode != AutoresetMode.SAME_STEP or not self._over.any():
+            return self._infos(everyone, valid, reasons, change.events, solved.copy())
+        ended, flags = np.flatnonzero(self._over), self._over
+        final = np.full(self.num_envs, None, dtype=object)
+        for number, board in zip(ended.tolist(), self._boards_of(ended), strict=True):
+            final[number] = self._view.single(board, int(self._boards.sides[1, number]))
+        more = {
+            "final_obs": final,
+            "_final_obs": flags.copy(),
+            "final_info": self._infos(ended, valid, reasons, change.events, solved.copy()),
+            "_final_info": flags.copy(),
+        }
+        self._begin(ended, self._starts.sample(ended))
+        running = {number: reason for number, reason in reasons.items() if not flags[number]}
+        events = np.where(flags, np.uint8(NOTHING), change.events)
+        return self._infos(everyone, valid | flags, running, events, solved & ~flags, more)
+
+    def _require_running(self) -> None:
+        """Check that every environment can take a step.
+
+        Raises:
+            EpisodeError: one cannot.
+        """
+        if self._waiting:
+            raise EpisodeError(
+                f"{self._waiting} of {self.num_envs} environments have no episode yet: call reset() before step()"
+            )
+        if self.autoreset_mode == AutoresetMode.DISABLED and self._over.any():
+            raise EpisodeError(
+                f"the episodes of environments {short_repr(np.flatnonzero(self._over).tolist())} have ended: without autoreset, "
+                "call reset(options={'reset_mask': terminations | truncations}) before step()"
+            )
+
+    def _begin(self, which: Ints, tasks: Sequence[Task]) -> None:
+        """Start these tasks in the environments with these numbers."""
+        levels = [cached_level(task.content["xsb"]) for task in tasks]
+        rows, columns = max(level.height for level in levels), max(level.width for level in levels)
+        if rows > self._boards.shape[0] or columns > self._boards.shape[1]:
+            self._view.require_size(levels, self._boards.shape)
+            self._boards.grow((rows, columns))
+        self._boards.place(which, [level_start(level) for level in levels])
+        self._task_ids, self._elapsed, self._over = self._task_ids.copy(), self._elapsed.copy(), self._over.copy()
+        self._elapsed[which], self._over[which] = 0, False
+        for number, task in zip(which.tolist(), tasks, strict=True):
+            self._waiting -= self._tasks[number] is None
+            self._tasks[number], self._task_ids[number] = task, task.task_id
+        self._view.began(self._boards, which)
+
+    def _infos(
+        self, which: Ints, valid: Mask, reasons: Mapping[int, str], events: npt.NDArray[np.uint8], solved: Mask,
+        more: Mapping[str, Any] | None = None,
+    ) -> LazyInfos:  # fmt: skip
+        boards = self._boards
+        draw = partial(board_texts, boards.codes, boards.sides)
+        snapshot = Snapshot(
+            draw, self._task_ids, self._texts, self._over, valid, reasons, events, solved, self._elapsed,
+            boards.on_target, boards.boxes,
+        )  # fmt: skip
+        return LazyInfos(snapshot, which, self.num_envs, more)
+
+    def _boards_of(self, which: Ints) -> list[bytes]:
+        return board_texts(self._boards.codes, self._boards.sides, which)
+
+    # -- on demand ----------------------------------------------------------------------------------------------------
+    def texts(self, which: Sequence[int] | Ints | None = None) -> list[str]:
+        """Return the boards of these environments (all by default) as texts, whatever the observations are."""
+        numbers = np.arange(self.num_envs) if which is None else np.asarray(which, dtype=np.int64)
+        return [self.text_view.draw(board) for board in self._boards_of(numbers)]
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The present tasks.
+
+        Raises:
+            EpisodeError: before the first ``reset``.
+        """
+        if self._waiting:
+            raise EpisodeError("there is no task yet: call reset() first")
+        return tuple(task for task in self._tasks if task is not None)
+
+    @property
+    def task_ids(self) -> tuple[str, ...]:
+        """All ids of the task source, in order; () for a generator."""
+        return self._single.tasks.task_ids()
+
+    @property
+    def oracle(self) -> SokobanOracle:
+        """Exact distances, values and optimal actions of the snapshots of ``get_state``."""
+        return self._single.oracle
+
+    def get_state(self, number: int) -> str:
+        """Return a snapshot of one episode, from which a ``SokobanEnv`` continues.
+
+        Raises:
+            EpisodeError: before the first ``reset``.
+        """
+        level = self._level(number)
+        columns = self._boards.shape[1]
+        cell = int(self._boards.players[number]) - columns - number * self._boards.shape[0] * columns
+        row, column = divmod(cell, columns)
+        board = self._boards_of(np.array([number]))[0]
+        return write_snapshot(
+            level, board, to_position(row * level.width + column, level.width), int(self._elapsed[number])
+        )
+
+    def _level(self, number: int) -> Level:
+        task = self._tasks[number]
+        if task is None:
+            raise EpisodeError("there is no state yet: call reset() first")
+        return cached_level(task.content["xsb"])
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Return the frame of every environment, as ``SokobanEnv.render`` does.
+
+        Raises:
+            EpisodeError: before the first ``reset``.
+        """
+        frames = []
+        for number in range(self.num_envs):
+            self._single.set_state(self.get_state(number))
+            frames.append(self._single.render())
+        return None if self.render_mode is None else tuple(frames)
