@@ -50,7 +50,7 @@ PROMPTED: dict[str, Callable[[LanguageModelAgent], Agent]] = {
 }
 
 
-_PLUGGED: dict[str, Callable[..., Agent]] = {}  # agents of others, by name
+_PLUGGED: dict[str, Callable[..., Agent]] = {}  # plug-ins, by name
 
 
 def load_agent(spec: str, *, digest: str = "") -> str:
@@ -94,7 +94,7 @@ def _add(code: Code, name: str = "") -> str:
 
 
 def _plugged(spec: str) -> tuple[Callable[..., Agent], str] | None:
-    """What makes the agent of a spec, and its argument, if the agent is one of others."""
+    """What makes the agent of a spec, and its argument, if the agent is a plug-in."""
     name, _, argument = spec.partition(":")
     if (loaded := loaded_name("agent", spec)) is not None and name not in _PLUGGED:
         name, argument = loaded, ":".join(spec.split(":")[2:])

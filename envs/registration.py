@@ -131,7 +131,7 @@ def _add(code: Code, name: str = "") -> str:
 
 
 def _plugged_id(name: str) -> str | None:
-    """The Gymnasium id of an environment of others: loaded, or an entry point of an installed package."""
+    """The Gymnasium id of a plug-in: loaded, or an entry point of an installed package."""
     own = loaded_name("environment", name) or name
     if f"plugins/{own}-v0" not in gym.registry:
         if (code := load_installed("environment", own)) is None:
@@ -164,7 +164,7 @@ def env_id(name: str) -> str:
 def make(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
     """Make an environment by short name or Gymnasium id: ``creditflow.make("sokoban", max_steps=20)``.
 
-    An environment of others is returned as it is; with ``success`` (and ``state_key``) among the arguments as a ``ForeignEnv``:
+    A foreign environment is returned as it is; with ``success`` (and ``state_key``) among the arguments as a ``ForeignEnv``:
     ``creditflow.make("FrozenLake-v1", success="positive_reward", is_slippery=False)``.
     """
     gym_id = env_id(name)
@@ -192,20 +192,20 @@ def make_vec(name: str, num_envs: int, *, vectorization_mode: str = "sync", **kw
         num_envs: number of environments.
         vectorization_mode: "sync", "async" (one process each), or "vector_entry_point": the environment's own vector
             environment, if it has one (Sokoban).
-        **kwargs: arguments of the environment.
+        **kwargs: arguments of the environment, as ``make`` takes them.
     """
     if vectorization_mode not in ("sync", "async", "vector_entry_point"):
         raise ConfigError(
             f"vectorization_mode must be 'sync', 'async' or 'vector_entry_point', got {short_repr(vectorization_mode)}"
         )
-    gym_id = env_id(name)
+    gym_id = env_id(name)  # an unknown name is an error here, not in another process
     if vectorization_mode == "vector_entry_point":
         if gym.spec(gym_id).vector_entry_point is None:
             raise ConfigError(f"{name} has no vector environment of its own; use vectorization_mode='sync' or 'async'")
         return gym.make_vec(gym_id, num_envs, vectorization_mode="vector_entry_point", **kwargs)
 
     def build() -> gym.Env[Any, Any]:
-        return gym.make(f"creditflow:{gym_id}" if gym_id.startswith("creditflow/") else gym_id, **kwargs)
+        return make(name, **kwargs)
 
     if vectorization_mode == "sync":
         return SyncVectorEnv([build] * num_envs)

@@ -1,4 +1,4 @@
-"""The creditflow environment inside a stack of Gymnasium wrappers, or made of an environment of others."""
+"""The creditflow environment inside a stack of Gymnasium wrappers, or made of a foreign one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def recordable(
     state_key: str | StateKey | None,
     success: str | Success | None,
 ) -> gym.Env[Any, Any]:
-    """Return an environment whose episodes can be recorded: itself, or a ``ForeignEnv`` around one of others.
+    """Return an environment whose episodes can be recorded: itself, or a ``ForeignEnv`` around a foreign one.
 
     Args:
         env: any Gymnasium environment, possibly wrapped.
@@ -47,7 +47,7 @@ def recordable(
         state_key, success: see ``ForeignEnv``; None for an ``AgentEnv``, which knows both.
 
     Raises:
-        ConfigError: no rule of success for an environment of others, or rules for an ``AgentEnv``.
+        ConfigError: no rule of success for a foreign environment, or rules for an ``AgentEnv``.
     """
     if not isinstance(env, gym.Env) or not isinstance(env.unwrapped, AgentEnv):
         return ForeignEnv(env, success=success, state_key=state_key)
@@ -56,6 +56,6 @@ def recordable(
         raise ConfigError(
             f"{wrapper}: "
             + ("give state_key and success to the innermost wrapper, which meets the environment first" if of_others
-               else f"state_key and success are for environments of others; {type(env.unwrapped).__name__} defines both")
+               else f"state_key and success are for foreign environments; {type(env.unwrapped).__name__} defines both")
         )  # fmt: skip
     return env

@@ -33,7 +33,7 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             "terminate" ends the episode, with ``info["stop_reason"] = "format"``.
         penalty: penalty of an invalid action, ≥ 0.
         retries: number of retries in a row, ≥ 1.
-        state_key, success: for an environment of others: what identifies a state, and what success is; see ``ForeignEnv``.
+        state_key, success: for a foreign environment: what identifies a state, and what success is; see ``ForeignEnv``.
 
     Adds to ``info``: ``raw_reward: float``, ``retries_left: int``, ``stop_reason: str`` (the
     environment's own or ""; "format" if the policy ended the episode).

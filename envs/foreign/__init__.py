@@ -1,1 +1,1 @@
-"""Environments of others: any Gymnasium environment under the contract of this package."""
+"""Foreign environments: any Gymnasium environment under the contract of this package."""

@@ -1,4 +1,7 @@
-"""Elements of any Gymnasium space as text, and back: one text for equal actions, in every log."""
+"""Elements of Gymnasium spaces as text, and back: one text for equal actions, in every log.
+
+Graphs and stacked sequences have no such text here: an environment with such actions is refused (``check_action_space``).
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,33 @@ from typing import Any, Final
 import numpy as np
 from gymnasium import Space, spaces
 
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.spaces import TextSpace
 
-__all__ = ["MAX_LISTED", "action_text", "listed_actions", "read_action"]
+__all__ = ["MAX_LISTED", "action_text", "check_action_space", "listed_actions", "read_action"]
 
 MAX_LISTED: Final = 256  # of a larger space no actions are listed
 _KINDS: Final = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}  # kinds of numbers that an array of each kind takes
 # a string is never an element of these; Box would warn that it casts it before it said so
 _NUMERIC: Final = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+
+
+def check_action_space(space: Space[Any]) -> None:
+    """Check that the actions of a space can be written as text.
+
+    Raises:
+        ConfigError: graphs or stacked sequences are among its parts.
+    """
+    if isinstance(space, spaces.Graph) or (isinstance(space, spaces.Sequence) and space.stack):
+        raise ConfigError(
+            f"actions of {_named(space)} cannot be written as text; give the environment another action space, with "
+            "gymnasium.wrappers.TransformAction"
+        )
+    if isinstance(space, spaces.Sequence):
+        check_action_space(space.feature_space)
+    elif isinstance(space, spaces.Tuple | spaces.Dict | spaces.OneOf):
+        for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
+            check_action_space(part)
 
 
 def action_text(action: Any) -> str:
@@ -46,7 +68,7 @@ def read_action(space: Space[Any], action: Any) -> Any:
         try:
             action = json.loads(action)
         except (ValueError, RecursionError):
-            raise ValueError(f"not an element of {space}, nor its JSON") from None
+            raise ValueError(f"not an element of {_named(space)}, nor its JSON") from None
     return _element(space, action, "the action")
 
 
@@ -68,6 +90,15 @@ def _element(space: Space[Any], value: Any, where: str) -> Any:
         if not isinstance(value, Mapping) or set(value) != set(space.spaces):
             raise ValueError(f"{where} must have the keys {', '.join(map(repr, sorted(space.spaces)))}")
         return {name: _element(part, value[name], f"{where}[{name!r}]") for name, part in space.spaces.items()}
+    if isinstance(space, spaces.Sequence):
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"{where} must be a list")
+        return tuple(_element(space.feature_space, item, f"{where}[{i}]") for i, item in enumerate(value))
+    if isinstance(space, spaces.OneOf):
+        if not isinstance(value, list | tuple) or len(value) != 2:
+            raise ValueError(f"{where} must have 2 parts, the number of a space and its element")
+        number = _element(spaces.Discrete(len(space.spaces)), value[0], f"{where}[0]")
+        return number, _element(space.spaces[number], value[1], f"{where}[1]")
     if isinstance(space, spaces.Discrete):
         if isinstance(value, np.ndarray) and value.shape == ():
             value = value[()]
@@ -77,8 +108,13 @@ def _element(space: Space[Any], value: Any, where: str) -> Any:
     elif isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
         value = _array(space, value, where)
     if not _contains(space, value):
-        raise ValueError(f"{where} is not an element of {space}")
+        raise ValueError(f"{where} is not an element of {_named(space)}")
     return value
+
+
+def _named(space: Space[Any]) -> str:
+    """A space for a message; the text of one may have thousands of characters."""
+    return short_repr(space, 120)
 
 
 def _array(space: Space[Any], value: Any, where: str) -> np.ndarray[Any, Any]:

@@ -9,12 +9,12 @@ What is promised:
   all members; a deterministic one has none.
 - An action that is no element of the action space is rejected without a step of the environment: it costs a turn and 0
   reward. An element is executed, whatever the environment makes of it.
+- What the environment returns is checked (``results.py``): a reward that is not finite is an error, not a record.
 - There are no snapshots and no oracle: what needs one fails with an error that says so.
 """
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar, NoReturn
@@ -24,8 +24,9 @@ import numpy as np
 
 from creditflow.envs.core import AgentEnv, Oracle, Outcome
 from creditflow.envs.errors import ConfigError, DataError, short_repr
-from creditflow.envs.foreign.actions import action_text, listed_actions, read_action
+from creditflow.envs.foreign.actions import action_text, check_action_space, listed_actions, read_action
 from creditflow.envs.foreign.keys import StateKey, content_key
+from creditflow.envs.foreign.results import read_reset, read_step
 from creditflow.envs.foreign.rules import Success, judged, state_rule, success_rule
 from creditflow.envs.foreign.tasks import SeedTasks, problem_name
 from creditflow.envs.info import INFO_TYPES
@@ -41,7 +42,7 @@ _RESERVED = frozenset(
 
 
 class ForeignEnv(AgentEnv[Any, Any, Any]):
-    """An environment of others, with tasks, state keys, success and rejected actions.
+    """A foreign environment, with tasks, state keys, success and rejected actions.
 
     >>> import gymnasium
     >>> env = ForeignEnv(gymnasium.make("FrozenLake-v1"), success="positive_reward")
@@ -52,7 +53,8 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
     Args:
         env: any Gymnasium environment, possibly wrapped.
         success: what success is: "terminated", "positive_reward", "reported", or a function (reward, terminated, truncated,
-            info) -> bool, called with an episode's last step.
+            info) -> bool, called with an episode's last step. An episode whose last action was rejected has no such step,
+            and no success.
         state_key: the content of a state: "observation" (default), "rounded:DECIMALS", or a function (observation, info)
             -> content; ``content_key`` makes the key. Equal keys should mean an equal future: with a partial
             observation as key, states that look alike are merged.
@@ -65,7 +67,7 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
     finite action space, the samples of a ``TextSpace``, or what the environment itself lists under this key in each step.
 
     Raises:
-        ConfigError: no rule of success, an unknown name, or no Gymnasium environment.
+        ConfigError: no rule of success, an unknown name, no Gymnasium environment, or one whose actions have no text.
     """
 
     env_name: ClassVar[str] = "foreign"
@@ -87,8 +89,11 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
             )
         if isinstance(env.unwrapped, AgentEnv):
             raise ConfigError(f"{type(env.unwrapped).__name__} is an environment of creditflow: it needs no ForeignEnv")
+        check_action_space(env.action_space)
         self.inner = env
         self.name = problem_name(env) if name is None else name
+        if not isinstance(self.name, str) or not self.name or not self.name.isprintable():
+            raise ConfigError(f"the name of a problem is a printable text, the prefix of ids, got {short_repr(name)}")
         self._success_rule, self._state_rule = success_rule(success, self.name), state_rule(state_key)
         if max_steps is None:
             max_steps = (env.spec.max_episode_steps if env.spec is not None else None) or sys.maxsize
@@ -113,14 +118,12 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
 
     def _start(self, task: Task) -> None:
         options = task.content.get("options")
-        self._observation, info = self.inner.reset(
-            seed=task.content["seed"], options=dict(options) if options else None
-        )
+        started = self.inner.reset(seed=task.content["seed"], options=dict(options) if options else None)
+        self._observation, self._inner_info = read_reset(started, self.name)
         if self._own_noise:
             words = [self.np_random.bit_generator.random_raw() for _ in range(2)]
             self.inner.unwrapped.np_random = np.random.Generator(np.random.PCG64([int(word) for word in words]))
-        self._inner_info, self._succeeded = dict(info), False
-        self._key = self._state_key()
+        self._succeeded, self._key = False, self._state_key()
 
     def _state_key(self) -> str:
         function = self._state_rule
@@ -137,17 +140,15 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
 
     def _apply(self, action: Any) -> Outcome:
         before = self._key
-        observation, reward, terminated, truncated, info = self.inner.step(action)
-        number = np.asarray(reward)
-        if number.size != 1 or number.dtype.kind not in "biuf" or not math.isfinite(float(number.item())):
-            raise DataError(f"{self.name}: a reward must be a finite number, got {short_repr(reward)}")
-        self._observation, self._inner_info = observation, dict(info)
-        self._key = self._state_key()
-        value, over, cut = float(number.item()), bool(terminated), bool(truncated)
-        if over or cut or self.elapsed_steps >= self.max_steps:
-            cut = cut or not over
-            self._succeeded = judged(self._success_rule, value, over, cut, self._inner_info, self.name)
-        return Outcome(value, over, self._key != before, cut)
+        found = read_step(self.inner.step(action), self.name)
+        self._observation, self._inner_info = found.observation, found.info
+        self._key, cut = self._state_key(), found.truncated
+        if found.terminated or cut or self.elapsed_steps >= self.max_steps:
+            cut = cut or not found.terminated
+            self._succeeded = judged(
+                self._success_rule, found.reward, found.terminated, cut, self._inner_info, self.name
+            )
+        return Outcome(found.reward, found.terminated, self._key != before, cut)
 
     def _invalid_action_reward(self) -> float:
         return 0.0
@@ -211,7 +212,7 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
 
     def _missing(self, what: str) -> NoReturn:
         raise ConfigError(
-            f"{self.name} has no {what}: it is an environment of others. Experts, oracle values, branches and continuations "
+            f"{self.name} has no {what}: it is a foreign environment. Experts, oracle values, branches and continuations "
             "need an environment of creditflow: CONTRIBUTING.md says how to write one, `creditflow new env NAME` begins it"
         )
 

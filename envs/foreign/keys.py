@@ -157,7 +157,8 @@ class Rounded:
         if isinstance(value, list | tuple):
             return tuple(self._rounded(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value))
         if isinstance(value, float | np.floating) or (isinstance(value, np.ndarray) and value.dtype.kind == "f"):
-            units = np.rint(np.asarray(value, np.float64) * 10.0**self.decimals)
+            with np.errstate(over="ignore"):  # what is too large is refused below
+                units = np.rint(np.asarray(value, np.float64) * 10.0**self.decimals)
             if not (np.abs(units) < _LARGEST).all():
                 raise ConfigError(f"{where} has a float that is not finite, or too large for {self.decimals} decimals")
             whole = units.astype(np.int64)

@@ -1,4 +1,4 @@
-"""How a stranger's environment says what is a state and what is success: functions, or rules by name."""
+"""How states and success of a foreign environment are defined: functions, or rules by name."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.foreign.keys import Rounded, StateKey
+from creditflow.envs.foreign.results import truth_value
 
 __all__ = ["SUCCESS_RULES", "Success", "state_rule", "success_rule"]
 
@@ -91,8 +90,7 @@ def judged(rule: Success, reward: float, terminated: bool, truncated: bool, info
         DataError: it is not a truth value.
     """
     value = rule(reward, terminated, truncated, info)
-    if isinstance(value, np.ndarray | np.generic) and np.size(value) == 1:
-        value = value.item()
-    if value not in (True, False):
+    judgement = truth_value(value)
+    if judgement is None:
         raise DataError(f"{env}: the rule of success must return True or False, got {short_repr(value)}")
-    return bool(value)
+    return judgement

@@ -1,4 +1,4 @@
-"""The tasks of a stranger's environment: its seeds. A task is what ``reset`` is called with."""
+"""The tasks of a foreign environment: its seeds. A task is what ``reset`` is called with."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ class SeedTasks:
             raise DataError(
                 f"{self.name}: a task is {{'seed': N}}, with 'options' if needed; got {short_repr(content)}"
             )
-        seed, options = content["seed"], content.get("options", {})
+        seed, options = content["seed"], content.get("options")
         if type(seed) is not int or not 0 <= seed <= MAX_SEED:
             raise DataError(f"{self.name}: a seed is an integer from 0 to 2⁶³ − 1, got {short_repr(seed)}")
         if content.get("env", self.name) != self.name:
             raise DataError(f"{self.name}: the task is of another environment: {short_repr(content['env'])}")
         plain: dict[str, Any] = {"env": self.name, "seed": seed}
         task_id = f"{self.name}:seed={seed}"
+        if options is not None and not (isinstance(options, Mapping) and all(isinstance(key, str) for key in options)):
+            raise DataError(f"{self.name}: the options of a task are a mapping of names, got {short_repr(options)}")
         if options:
-            if not isinstance(options, Mapping):
-                raise DataError(f"{self.name}: the options of a task are a mapping, got {short_repr(options)}")
             try:
                 plain["options"] = json.loads(json.dumps(options, allow_nan=False))
             except (TypeError, ValueError, RecursionError) as error:

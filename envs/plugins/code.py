@@ -85,7 +85,7 @@ def load_code(spec: str) -> Code:
 
 
 def imported(work: Callable[[], Any], what: str, file: str = "") -> Any:
-    """Return what an import of others' code returns, with any failure as one error.
+    """Return what an import of a plug-in's code returns, with any failure as one error.
 
     Args:
         work: imports it.

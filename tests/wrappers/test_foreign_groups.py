@@ -1,4 +1,4 @@
-"""Groups of environments of others: equal starts, merged states, logs that every scheme and command reads."""
+"""Groups of foreign environments: equal starts, merged states, logs that every scheme and command reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry of schemes: ``make``, ``names``, ``explain``; ``register`` and ``load`` for schemes of others."""
+"""The registry of schemes: ``make``, ``names``, ``explain``; ``register`` and ``load`` for plug-ins."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.envs.foreign.actions import MAX_LISTED, action_text, listed_actions, read_action
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.foreign.actions import MAX_LISTED, action_text, check_action_space, listed_actions, read_action
 from creditflow.envs.spaces import TextSpace
 
 SPACES = [
@@ -24,6 +25,9 @@ SPACES = [
     spaces.Tuple((spaces.Discrete(2), spaces.Text(3))),
     spaces.Dict({"move": spaces.Discrete(4), "force": spaces.Box(0.0, 1.0, (), np.float64), "say": spaces.Text(4)}),
     spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Tuple((spaces.Discrete(2), spaces.MultiBinary(2)))}),
+    spaces.Sequence(spaces.Discrete(3)),
+    spaces.Sequence(spaces.Dict({"at": spaces.Box(0.0, 1.0, (2,)), "say": spaces.Text(2)})),
+    spaces.OneOf((spaces.Discrete(3, start=5), spaces.Sequence(spaces.Text(2)))),
     TextSpace(("go north", "look\nup")),
 ]
 
@@ -72,12 +76,52 @@ def test_equal_actions_have_one_text():
         (spaces.Discrete(4), "1.0"), (spaces.Discrete(4), "[" * 100_000), (spaces.Discrete(4), 10**30),
         (spaces.MultiDiscrete([2, 3]), [0.5, 1]), (spaces.MultiDiscrete([2, 3]), [1]), (spaces.MultiDiscrete([2, 3]), [[1], [1, 2]]),
         (spaces.Box(0, 255, (1,), np.uint8), [256]), (spaces.Box(0.0, 1.0, (1,)), [np.nan]), (spaces.Box(0.0, 1.0, (1,)), ["0.5"]),
-        (spaces.Dict({"a": spaces.Discrete(2)}), {"b": 1}), (spaces.Tuple((spaces.Discrete(2),)), [0, 1]),
+        (spaces.Dict({"a": spaces.Discrete(2)}), {"b": 1}), (spaces.Tuple((spaces.Discrete(2),)), [0, 1]), (spaces.Tuple((spaces.Discrete(2),)), 0),
+        (spaces.Discrete(4), 2**63), (spaces.Discrete(4), -(2**63) - 1),
+        (spaces.Sequence(spaces.Discrete(3)), 1), (spaces.Sequence(spaces.Discrete(3)), [3]),
+        (spaces.OneOf((spaces.Discrete(3),)), [1, 0]), (spaces.OneOf((spaces.Discrete(3),)), [-1, 0]), (spaces.OneOf((spaces.Discrete(3),)), [0]),
+        (spaces.OneOf((spaces.Discrete(3),)), "0"), (spaces.OneOf((spaces.Discrete(3),)), [0, 3]),
     ],
 )  # fmt: skip
 def test_near_misses_are_refused(space, action):
     with pytest.raises(ValueError, match=r"must|element|number|array"):
         read_action(space, action)
+
+
+class Even(spaces.Space):
+    """A space of its own kind, whose check fails on what is no number."""
+
+    def contains(self, x):
+        return x % 2 == 0
+
+
+@pytest.mark.parametrize("action", ["{", "null", None, [1], 3])
+def test_a_check_that_fails_refuses_the_action(action):
+    assert read_action(Even(), "4") == 4
+    with pytest.raises(ValueError, match="element"):
+        read_action(Even(), action)
+
+
+def test_a_reason_is_short_however_large_the_space():
+    space = spaces.Dict({str(i): spaces.Text(4, charset="".join(map(chr, range(32, 900)))) for i in range(9)})
+    with pytest.raises(ValueError, match="not an element of Dict") as error:
+        read_action(space, "{")
+    assert len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Graph(spaces.Discrete(2), None), spaces.Sequence(spaces.Discrete(2), stack=True), spaces.Dict({"a": spaces.Graph(spaces.Discrete(2), None)}),
+        spaces.Sequence(spaces.OneOf((spaces.Discrete(2), spaces.Tuple((spaces.Graph(spaces.Discrete(2), None),))))),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_spaces_without_texts_are_refused_before_anything_is_played(space):
+    with pytest.raises(ConfigError, match=r"cannot be written as text; .*TransformAction"):
+        check_action_space(space)
+    for known in SPACES:
+        check_action_space(known)
 
 
 def test_small_finite_spaces_are_listed_in_order_and_nothing_else():

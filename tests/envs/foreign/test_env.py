@@ -1,4 +1,4 @@
-"""Environments of others under the contract: their own episodes, seeds as tasks, rejected actions, no oracle."""
+"""Foreign environments under the contract: their own episodes, seeds as tasks, rejected actions, no oracle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from creditflow.envs.errors import ConfigError, DataError, EpisodeError, Unknown
 from creditflow.envs.foreign.env import ForeignEnv
 from creditflow.envs.foreign.tasks import problem_name
 from creditflow.envs.info import INFO_TYPES
-from creditflow.envs.registration import make
+from creditflow.envs.registration import make, make_vec
 from creditflow.envs.spaces import TextSpace
 
 TOY = (CLIFF, TAXI, NOISY, "FrozenLake-v1", "Blackjack-v1")
@@ -140,6 +140,8 @@ def test_actions_that_the_environment_lists_are_listed_and_others_may_be_tried()
     assert info["admissible_actions"] == ("enter", "open door")
     assert info["action_valid"]
     assert not env.lists_all_actions
+    assert ForeignEnv(Room(), success="reported").lists_all_actions
+    assert not ForeignEnv(gym.make("Pendulum-v1"), success="terminated").lists_all_actions
     env.step("open door")
     assert env.step("open door")[4]["admissible_actions"] == ()
     odd = ForeignEnv(TransformAction(Door()), success="reported")
@@ -188,6 +190,10 @@ def test_a_limit_of_the_environment_is_a_truncation_and_success_is_judged_on_the
         ({"success": "terminated", "state_key": "rounded:x"}, "rounded:2"),
         ({"success": "terminated", "state_key": 3}, "state_key must be a function"),
         ({"success": "terminated", "max_steps": 0}, "max_steps"),
+        *[
+            ({"success": "terminated", "name": name}, "name of a problem is a printable text")
+            for name in ("", "a\nb", 3)
+        ],
     ],
 )
 def test_wrong_rules_are_refused_at_once(arguments, message):
@@ -214,29 +220,119 @@ def test_snapshots_and_oracle_are_missing_by_name():
             use()
 
 
-def test_results_that_no_record_can_hold_are_refused():
-    class Odd(Room):
-        def step(self, action):
-            obs, _, *rest = super().step(action)
-            return (obs, np.nan, *rest)
+class Returns(Room):
+    """Returns what it is told."""
 
-    env = ForeignEnv(Odd(), success="reported")
+    def __init__(self, *, reset=None, step=None) -> None:
+        self.given = {"reset": reset, "step": step}
+
+    def reset(self, *, seed=None, options=None):
+        usual = super().reset(seed=seed, options=options)
+        return usual if self.given["reset"] is None else self.given["reset"]
+
+    def step(self, action):
+        return self.given["step"]
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (7, r"reset must return \(observation, info\), got int"),
+        ((1, {}, {}), "got a tuple of 3; an environment of gym before 0.26"),
+        ([1, {}], "got list"),
+        ((1, None), "info must be a mapping, got None"),
+    ],
+)
+def test_a_reset_that_returns_something_else_is_named(result, message):
+    with pytest.raises(DataError, match=rf"^Returns: .*{message}"):
+        ForeignEnv(Returns(reset=result), success="reported").reset(seed=0)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ((1, 0.0, True, {}), r"step must return \(observation, reward, terminated, truncated, info\), got a tuple of 4"),
+        (None, "got NoneType"),
+        *[((1, reward, True, False, {}), "a reward must be a finite number")
+          for reward in (np.nan, -np.inf, "1", None, [1, [2]], [1, 2], 1j, {}, 10**400)],
+        ((1, 0.0, "False", False, {}), "terminated must be True or False, got 'False'"),
+        ((1, 0.0, False, None, {}), "truncated must be True or False, got None"),
+        ((1, 0.0, np.array([True, False]), False, {}), "terminated must be"),
+        ((1, 0.0, True, False, None), "info must be a mapping"),
+    ],
+)  # fmt: skip
+def test_a_step_that_returns_something_else_is_named(result, message):
+    env = ForeignEnv(Returns(step=result), success="reported")
     env.reset(seed=0)
-    with pytest.raises(DataError, match="a reward must be a finite number"):
+    with pytest.raises(DataError, match=rf"^Returns: .*{message}"):
         env.step(0)
-    env = ForeignEnv(Room(), success=lambda *_: "yes")
+
+
+@pytest.mark.parametrize(
+    ("reward", "ended"), [(2, np.True_), (np.float32(2), np.array([True])), (np.array([2]), 1), (np.float16(2), True)]
+)
+def test_numbers_and_truth_values_of_numpy_become_plain_ones(reward, ended):
+    env = ForeignEnv(Returns(step=(1, reward, ended, np.False_, {"success": np.float64(1.0)})), success="reported")
+    env.reset(seed=0)
+    _, value, terminated, truncated, info = env.step(0)
+    assert (value, type(value), terminated, truncated, info["success"]) == (2.0, float, True, False, True)
+
+
+@pytest.mark.parametrize("judgement", ["yes", None, 2, float("nan"), [], np.array([1, 0])])
+def test_a_rule_of_success_that_gives_no_truth_value_is_refused(judgement):
+    env = ForeignEnv(Room(), success=lambda *_: judgement)
     env.reset(options={"task": {"seed": 0, "options": {"goal": 1}}})
-    with pytest.raises(DataError, match="must return True or False, got 'yes'"):
+    with pytest.raises(DataError, match="must return True or False, got"):
         env.step(1)
+
+
+def test_success_that_is_not_reported_is_an_error_with_the_keys_of_info():
     env = ForeignEnv(gym.make("FrozenLake-v1", is_slippery=False), success="reported", max_steps=1)
     env.reset(seed=0)
     with pytest.raises(DataError, match="there is neither; its keys are 'prob'"):
         env.step(0)
 
 
+def test_an_observation_that_changes_after_its_step_does_not_change_the_state():
+    class Grows(Room):
+        def step(self, action):
+            self.seen.append(int(action))
+            return self.seen, 0.0, False, False, {}
+
+        def reset(self, *, seed=None, options=None):
+            _, info = super().reset(seed=seed, options=options)
+            self.seen: list[int] = []
+            return self.seen, info
+
+    env = ForeignEnv(Grows(), success="terminated")
+    keys = [env.reset(seed=0)[1]["state_key"]]
+    effects = []
+    for _ in range(3):
+        info = env.step(0)[4]
+        keys.append(info["state_key"])
+        effects.append(info["action_effective"])
+    assert len(set(keys)) == 4
+    assert effects == [True] * 3
+
+
+def test_an_environment_that_fails_once_can_be_reset():
+    class Fails(Room):
+        def step(self, action):
+            if self.goal == 2:
+                raise RuntimeError("lost its connection")
+            return super().step(action)
+
+    env = ForeignEnv(Fails(), success="reported")
+    env.reset(options={"task": {"seed": 0, "options": {"goal": 2}}})
+    with pytest.raises(RuntimeError, match="connection"):
+        env.step(1)
+    env.reset(options={"task": {"seed": 0, "options": {"goal": 1}}})
+    assert env.step(1)[4]["success"]
+
+
 @pytest.mark.parametrize(
     "task", [{}, {"seed": -1}, {"seed": True}, {"seed": 1.0}, {"seed": 2**63}, {"seed": 1, "level": 2}, [1], {"env": TAXI, "seed": 1},
-             {"seed": 1, "options": [1]}, {"seed": 1, "options": {"a": {1}}}]
+             {"seed": 1, "options": [1]}, {"seed": 1, "options": {"a": {1}}}, {"seed": 1, "options": 0}, {"seed": 1, "options": {1: 2}}]
 )  # fmt: skip
 def test_malformed_tasks_are_refused(task):
     env = ForeignEnv(limited(CLIFF), success="terminated")
@@ -270,3 +366,15 @@ def test_make_takes_the_rules_beside_the_environments_own_arguments():
     env = make("FrozenLake-v1", success="positive_reward", is_slippery=False)
     assert isinstance(env, ForeignEnv)
     assert not isinstance(make("FrozenLake-v1").unwrapped, ForeignEnv)
+
+
+def test_a_vector_takes_what_make_takes():
+    vector = make_vec("FrozenLake-v1", 2, success="positive_reward", is_slippery=False)
+    _, infos = vector.reset(seed=3)
+    assert [str(one) for one in infos["task_id"]] == [
+        make("FrozenLake-v1", success="positive_reward", is_slippery=False).reset(seed=seed)[1]["task_id"]
+        for seed in (3, 4)
+    ]
+    vector.close()
+    with pytest.raises(ConfigError, match="unknown environment"):
+        make_vec("FrozenLake", 2)

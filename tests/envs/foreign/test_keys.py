@@ -127,7 +127,7 @@ def test_rounding_gives_integers_in_units_of_the_last_decimal(number, decimals):
 def test_rounding_merges_both_zeros_and_refuses_what_is_no_number():
     key = Rounded(2)
     assert content_key(key(-0.001, {})) == content_key(key(0.001, {})) == "int:0"
-    for value in (float("nan"), float("inf"), 1e300, np.array([np.nan])):
+    for value in (float("nan"), float("inf"), 1e300, 1e308, np.array([np.nan])):
         with pytest.raises(ConfigError, match="not finite, or too large"):
             key(value, {})
     wrong: list[Any] = [-1, 13, 2.0, True, "2"]
