@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from creditflow.envs.errors import unknown_name_error
+from creditflow.train.commands.arguments.completion import SHELLS
 from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.commands.arguments.plugins import add_load, load_named
 from creditflow.train.commands.arguments.programs import reported, run_module
@@ -50,23 +51,31 @@ COMMANDS = {
 }
 
 
+def _epilog() -> str:
+    """What ``creditflow --help`` shows below the options: commands and exit codes."""
+    lines = ["commands:", *(f"  {name:12}  {text}" for name, text in COMMANDS.items()), ""]
+    lines += [
+        "See creditflow COMMAND --help for a command. An error is one line; creditflow --traceback COMMAND shows more."
+    ]
+    return "\n".join([*lines, "", "exit codes:", *(f"  {code:3} {meaning}" for code, meaning in EXIT_CODES.items())])
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = CommandParser(
         prog="creditflow",
         description="Credit assignment for language-model agents.",
-        epilog="See creditflow COMMAND --help for a command. Errors are shown without a traceback; --traceback before the "
-        "command shows it. Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + ".",
+        epilog=_epilog(),
     )
     parser.add_argument("--traceback", action="store_true", help="show the traceback of an error")
     parser.add_argument(
         "--completion",
-        choices=("bash", "zsh"),
+        choices=SHELLS,
         help="print a shell's completion script; eval it in the shell's start-up file",
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of: " + ", ".join(COMMANDS))
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of those below")
     at = next((i for i, argument in enumerate(arguments) if not argument.startswith("-")), len(arguments))
     top = parser.parse_args(arguments[: at + 1])
     if top.version:
@@ -81,8 +90,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if top.command is None:
         parser.print_help()
-        for name, text in COMMANDS.items():
-            print(f"  {name:12} {text}")
         return 0
 
     def run() -> int:

@@ -113,8 +113,8 @@ def audit_text(a: Audit) -> str:
     def percent(x: float) -> str:
         return "–" if np.isnan(x) else f"{x:.0%}"
 
-    def number(x: float) -> str:
-        return "–" if np.isnan(x) else f"{x:.1f}"
+    def number(x: float, form: str = ".1f") -> str:
+        return "–" if np.isnan(x) else format(x, form)
 
     lines = [
         f"{a.groups} groups, {a.trajectories} rollouts, {a.turns} turns",
@@ -125,7 +125,7 @@ def audit_text(a: Audit) -> str:
         f"{percent(a.tied_groups)}",
         f"  turns per rollout: {number(a.length)} (successes {number(a.length_succeeded)}, failures "
         f"{number(a.length_failed)}); truncated {percent(a.truncated)}",
-        f"  length and score within groups: r = {a.length_correlation:+.2f}",
+        f"  length and score within groups: r = {number(a.length_correlation, '+.2f')}",
         "",
         "Actions",
         f"  not parsed {percent(a.unparsed)}, not admissible {percent(a.inadmissible)}, no effect {percent(a.ineffective)}, "

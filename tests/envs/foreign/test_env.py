@@ -180,6 +180,23 @@ def test_a_limit_of_the_environment_is_a_truncation_and_success_is_judged_on_the
     ]  # fmt: skip
 
 
+def test_the_rule_of_success_is_told_of_our_own_limit_too():
+    seen: list[tuple[bool, bool]] = []
+
+    def judge(_reward, terminated, truncated, _info):
+        seen.append((terminated, truncated))
+        return truncated
+
+    env = ForeignEnv(limited(CLIFF), success=judge, max_steps=2)
+    env.reset(seed=0)
+    env.step(0)
+    assert env.step(0)[4]["success"]
+    env.reset(seed=0)
+    env.step(0)
+    assert not env.step("north")[4]["success"]  # a rejected action is no step of the environment
+    assert seen == [(False, True)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -248,13 +265,15 @@ def test_a_reset_that_returns_something_else_is_named(result, message):
         ForeignEnv(Returns(reset=result), success="reported").reset(seed=0)
 
 
+NO_REWARDS: list[Any] = [np.nan, -np.inf, "1", None, [1, [2]], [1, 2], 1j, {}, 10**400]
+
+
 @pytest.mark.parametrize(
     ("result", "message"),
     [
         ((1, 0.0, True, {}), r"step must return \(observation, reward, terminated, truncated, info\), got a tuple of 4"),
         (None, "got NoneType"),
-        *[((1, reward, True, False, {}), "a reward must be a finite number")
-          for reward in (np.nan, -np.inf, "1", None, [1, [2]], [1, 2], 1j, {}, 10**400)],
+        *[((1, reward, True, False, {}), "a reward must be a finite number") for reward in NO_REWARDS],
         ((1, 0.0, "False", False, {}), "terminated must be True or False, got 'False'"),
         ((1, 0.0, False, None, {}), "truncated must be True or False, got None"),
         ((1, 0.0, np.array([True, False]), False, {}), "terminated must be"),

@@ -75,7 +75,9 @@ def test_a_log_without_text_keys_has_no_text_statistics():
     found = audit([Group(members)])
     assert found.text is None
     assert np.isnan(found.aliased)
+    assert np.isnan(found.length_correlation)
     assert "–" in audit_text(found)
+    assert "nan" not in audit_text(found)
 
 
 def test_conflicts_that_the_previous_state_explains():

@@ -99,9 +99,21 @@ def test_wrong_options_defects_and_interruptions_have_their_codes(monkeypatch, c
     for error, code in ((RuntimeError, 1), (KeyboardInterrupt, 130)):
         monkeypatch.setattr(envs, "run", raising(error))
         assert main(["envs"]) == code
+
+
+def test_the_help_lists_every_command_with_its_purpose_and_every_exit_code(capsys):
     assert main([]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert all(f"{code} {meaning}" in shown for code, meaning in EXIT_CODES.items())
+    without = capsys.readouterr().out
+    with pytest.raises(SystemExit) as stopped:
+        main(["--help"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == without
+    lines = without.splitlines()
+    assert max(map(len, lines)) <= 120
+    for name, text in COMMANDS.items():
+        assert f"  {name:12}  {text}" in lines
+    for code, meaning in EXIT_CODES.items():
+        assert f"{code} {meaning}" in without
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +131,7 @@ def script() -> str:
         ("creditflow rollout --env sok", {"sokoban"}),
         ("creditflow data bui", {"build"}),
         ("creditflow data build cr", {"credit-set"}),
+        ("creditflow data check alf", {"alfworld"}),
         ("creditflow data build wiki --art", {"--articles"}),
         ("creditflow new ag", {"agent"}),
         ("creditflow schemes graph", {"graphgpo"}),

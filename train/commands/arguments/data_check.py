@@ -31,11 +31,13 @@ class _DataSet:
 
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the arguments of ``data check``."""
-    parser.add_argument("name", help=f"data set, one of: {', '.join(_DATA_SETS)}")
+    parser.add_argument(
+        "name", choices=list(_DATA_SETS), metavar="NAME", help=f"data set, one of: {', '.join(_DATA_SETS)}"
+    )
     add_input(
         parser,
         "path",
-        help="folder of the released data; alfworld: or an archive (.tar, .tar.gz, .tar.xz); questions: a file",
+        help="folder of the released data; alfworld: or an archive (.tar, .tar.gz, .tar.xz); hotpotqa, 2wiki, musique: a file",
     )
     names = "; ".join(f"{name}: {', '.join(data.parts)}" for name, data in _DATA_SETS.items())
     parser.add_argument(
@@ -50,7 +52,6 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_check(args: argparse.Namespace) -> int:
     """Print what is as published and what is not; return 0 if all that the manifest lists is as published, else 1."""
-    check_name("data to check", args.name, _DATA_SETS)
     data = _DATA_SETS[args.name]
     for part in args.only or ():
         check_name(f"part of {args.name}", part, data.parts)
