@@ -13,6 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.utils.env_checker import data_equivalence
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import CreditflowError, EpisodeError, short_repr
@@ -134,7 +135,7 @@ def _check_fresh_instance(base: AgentEnv[Any, Any, Any], seed: int) -> None:
             return
         action = base.action_from_text(restored["admissible_actions"][-1 - steps % len(restored["admissible_actions"])])
         first, second = base.step(action), fresh.step(action)
-        same = all(np.array_equal(a, b) for a, b in zip(first[:4], second[:4], strict=True)) and first[4] == second[4]
+        same = data_equivalence(first[:4], second[:4]) and first[4] == second[4]
         _require(same, f"a snapshot must continue identically in a fresh environment; action {action!r} differed")
         if first[2] or first[3]:
             return
@@ -165,7 +166,7 @@ def _check_random_steps(
         base.set_state(snapshot)
         _require(base.get_state() == snapshot, "set_state then get_state must give the same snapshot")
         replay = env.step(action)
-        same = all(np.array_equal(a, b) for a, b in zip(outcome[:4], replay[:4], strict=True)) and replay[4] == info
+        same = data_equivalence(outcome[:4], replay[:4]) and replay[4] == info
         _require(same, f"a restored snapshot must replay the same step; action {action!r} differed")
         if terminated or truncated:
             _require(info["admissible_actions"] == (), "admissible_actions must be () once the episode is over")
@@ -214,7 +215,7 @@ def _check_invalid_actions(env: gym.Env[Any, Any], base: AgentEnv[Any, Any, Any]
         _require(not info["action_valid"], f"the action {short_repr(action, 40)} should be rejected")
         _require(
             info["state_key"] == before["state_key"]
-            and (base.observation_is_reply or np.array_equal(obs, after_obs))
+            and (base.observation_is_reply or data_equivalence(obs, after_obs))
             and not terminated,
             "an invalid action must change nothing",
         )

@@ -19,13 +19,19 @@ from creditflow.envs.sokoban.rewards import reward_preset
 from creditflow.envs.sokoban.rules import BOX_ON_TARGET, direction_offsets, grid, move, solved, state_key
 from creditflow.envs.sokoban.snapshot import cached_level, read_snapshot, write_snapshot
 from creditflow.envs.sokoban.tasks import open_tasks
+from creditflow.envs.sokoban.window import (
+    FRAMES_PER_SECOND,
+    RENDER_MODES,
+    Window,
+    check_render_mode,
+    missing_for_window,
+)
 from creditflow.envs.tasks import Task
 
 __all__ = ["SokobanEnv"]
 
 PANEL_STEPS: Final = 30
 OTHER_STEPS: Final = 120
-RENDER_MODES: Final = ("rgb_array", "ansi")
 
 
 class SokobanEnv(AgentEnv[Any, Any, int]):
@@ -49,7 +55,8 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         levels: instead, the path of a level file (XSB or Boxoban) or of a folder of them.
         level: instead, the XSB text of one level.
         generator: instead, options of ``GeneratorOptions``: endless levels of exactly known difficulty.
-        obs_mode: "text", "grid", "planes" or "rgb" (see ``observations/views.py``).
+        obs_mode: "text", "grid", "planes", "rgb", or "dict" of several of these (see ``observations/views.py``).
+        obs_keys: which of them with "dict", for example ["text", "rgb"]; default: all.
         action_mode: "text" or "discrete".
         n_actions: 4 (up, down, left, right) or gym-sokoban's 9 (see ``actions.py``).
         reward: "sparse" (1 when solved), "ten" (10 when solved) or "gym_sokoban".
@@ -59,8 +66,10 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
             wall, floor, target, box, box on target, player, player on target.
         separator: character between two cells in the text, or "".
         grid_shape: rows and columns of array observations; default: large enough for every level of the source.
-        tile_size: pixels per cell and axis, in "rgb" observations and rendered frames.
-        render_mode: "rgb_array" or "ansi".
+        tile_size: pixels per cell and axis, in "rgb" observations and rendered frames; 28 is one token of Qwen2.5-VL, 32 one
+            of Qwen3-VL.
+        theme: "plain", or "classic" as published visual prompts describe gym-sokoban's look.
+        render_mode: "rgb_array", "ansi", or "human", a window, which is shown after every reset and step.
         oracle_memory_mb: memory limit of the oracle's table in MiB.
 
     Info has, besides the common keys, ``boxes_on_target: int``, ``boxes: int``, ``player_moved: bool`` and
@@ -69,12 +78,12 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
     board shows the whole state.
 
     Raises:
-        ConfigError: an invalid argument.
+        ConfigError: an invalid argument; frames of more than ``render.MAX_FRAME_PIXELS``; "human" without a display.
         LevelError: a malformed level.
     """
 
     env_name: ClassVar[str] = "sokoban"
-    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 5}
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": FRAMES_PER_SECOND}
 
     def __init__(
         self,
@@ -84,6 +93,7 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         level: str | None = None,
         generator: Mapping[str, Any] | None = None,
         obs_mode: str = "text",
+        obs_keys: Sequence[str] | None = None,
         action_mode: str = "text",
         n_actions: int = 4,
         reward: str = "sparse",
@@ -92,24 +102,24 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         separator: str = " ",
         grid_shape: Sequence[int] | None = None,
         tile_size: int = 28,
+        theme: str = "plain",
         render_mode: str | None = None,
         oracle_memory_mb: int = 256,
     ) -> None:
-        if render_mode is not None and render_mode not in RENDER_MODES:
-            raise ConfigError(
-                f"render_mode must be None or one of {', '.join(RENDER_MODES)}, got {short_repr(render_mode)}"
-            )
-        if type(tile_size) is not int or not 1 <= tile_size <= 256:
-            raise ConfigError(f"tile_size must be an integer from 1 to 256, got {short_repr(tile_size)}")
+        check_render_mode(render_mode)
         tasks, shape = open_tasks(panel=panel, levels=levels, level=level, generator=generator)
         if max_steps is None:
             max_steps = PANEL_STEPS if (levels, level, generator) == (None, None, None) else OTHER_STEPS
         super().__init__(tasks=tasks, max_steps=max_steps)
         self.render_mode = render_mode
+        if missing_for_window():  # this machine's modes, which Gymnasium's checker tries one by one
+            self.metadata = {**self.metadata, "render_modes": [mode for mode in RENDER_MODES if mode != "human"]}
         self.text_view = TextView(symbols, separator)
         self.grid_shape = shape if grid_shape is None else _checked_shape(grid_shape)
-        self._array_observations = obs_mode != "text"
-        self._tile_size = tile_size
+        self.painter = painter = Painter(tile_size, theme)
+        if render_mode in ("rgb_array", "human"):
+            painter.shape(*self.grid_shape)
+        self._window = Window("Sokoban") if render_mode == "human" else None
         self._vocabulary = make_vocabulary(n_actions)
         self._oracle = SokobanOracle(self._vocabulary.named(), oracle_memory_mb)
         self._rewards = rewards = reward_preset(reward)
@@ -117,7 +127,8 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         self._pushed = {gain: Outcome(rewards.of(gain, False), False, True) for gain in (-1, 0, 1)}
         self._solving = Outcome(rewards.of(1, True), True, True)
         self.action_space, self._parser = make_parser(action_mode, self._vocabulary)
-        self.observation_space, self._view = make_view(obs_mode, self.text_view, self.grid_shape, tile_size)
+        view = make_view(obs_mode, self.text_view, self.grid_shape, painter, obs_keys)
+        self.observation_space, self._view, self._array_observations = view
         self._text_actions = action_mode == "text"
         self._level: Level | None = None
         self._width = 0
@@ -172,6 +183,8 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         return self._rewards.step
 
     def _observe(self) -> Any:
+        if self._window is not None:
+            self._window.show(self.painter.paint(grid(self._board, self._width)))
         return self._view(self._board, self._width)
 
     def observe_board(self, board: bytes, width: int) -> Any:
@@ -239,24 +252,31 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         return self._oracle
 
     def render(self) -> Any:
-        """Return the board as uint8 (rows * tile_size, columns * tile_size, 3), or as text, by ``render_mode``.
+        """Return the board as uint8 (rows * tile_size, columns * tile_size, 3), or as text, by ``render_mode``; show it with "human".
 
         Raises:
             EpisodeError: before the first ``reset``.
+            ConfigError: a level of more than ``MAX_FRAME_PIXELS``.
         """
         if self.render_mode is None:
-            gym.logger.warn("render() returns nothing: make the environment with render_mode='rgb_array' or 'ansi'")
+            gym.logger.warn(
+                f"render() returns nothing: make the environment with render_mode={' or '.join(map(repr, RENDER_MODES))}"
+            )
             return None
         if self._level is None:
             raise EpisodeError("there is nothing to render yet: call reset() first")
         if self.render_mode == "ansi":
             return self.text_view.draw(self._board)
-        return self.painter.paint(grid(self._board, self._width))
+        frame = self.painter.paint(grid(self._board, self._width))
+        if self._window is None:
+            return frame
+        self._window.show(frame)
+        return None
 
-    @property
-    def painter(self) -> Painter:
-        """Paints boards with the tiles of this environment."""
-        return Painter(self._tile_size)
+    def close(self) -> None:
+        """Close the window of "human"."""
+        if self._window is not None:
+            self._window.close()
 
 
 def _checked_shape(shape: Any) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Observations: a board as text, as a grid of codes, as binary planes, or as an image.
+"""Observations: a board as text, as a grid of codes, as binary planes, as an image, or as several of these.
 
 Each view is a space and a function from boards to observations. Array views have a fixed shape: a smaller level is in the
 upper left corner, and the rest is wall.
@@ -6,22 +6,23 @@ upper left corner, and the rest is wall.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from gymnasium.spaces import Box, Space
+from gymnasium.spaces import Box, Dict, Space
 
-from creditflow.envs.errors import unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.sokoban.observations.text import TextView
-from creditflow.envs.sokoban.render import Painter
+from creditflow.envs.sokoban.render import Film, Painter
 from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, PLAYER, PLAYER_ON_TARGET, TARGET, WALL, grid
 from creditflow.envs.spaces import TextSpace
 
-__all__ = ["OBS_MODES", "View", "make_view"]
+__all__ = ["OBS_KEYS", "OBS_MODES", "View", "make_view"]
 
-OBS_MODES: Final = ("text", "grid", "planes", "rgb")
+OBS_KEYS: Final = ("text", "grid", "planes", "rgb")
+OBS_MODES: Final = (*OBS_KEYS, "dict")
 # channel of each plane: wall, target, box, player
 _PLANES: Final = np.zeros((4, 7), dtype=np.uint8)
 _PLANES[0, [WALL]] = 1
@@ -31,26 +32,66 @@ _PLANES[3, [PLAYER, PLAYER_ON_TARGET]] = 1
 
 
 class View(NamedTuple):
-    """An observation space, and the function (board, width of the board) -> observation."""
+    """One kind of observation.
+
+    Attributes:
+        space: its space.
+        observe: function (board, width of the board) -> observation.
+        arrays: whether it has an array, so that a board must fit into its shape.
+    """
 
     space: Space[Any]
     observe: Callable[[bytes, int], Any]
+    arrays: bool = True
 
 
-def make_view(obs_mode: str, text: TextView, shape: tuple[int, int], tile_size: int) -> View:
+def make_view(
+    obs_mode: str, text: TextView, shape: tuple[int, int], painter: Painter, keys: Sequence[str] | None = None
+) -> View:
     """Make the view of an ``obs_mode``.
 
     - "text": ``text``.
     - "grid": uint8 (rows, columns), codes 0 wall, 1 floor, 2 target, 3 box on target, 4 box, 5 player, 6 player on target.
     - "planes": uint8 (4, rows, columns) of 0 and 1: walls, targets, boxes, player.
     - "rgb": uint8 (rows * tile_size, columns * tile_size, 3).
+    - "dict": a dictionary of those in ``keys``, in that order; default all four.
 
     Raises:
-        ConfigError: unknown mode; suggests the nearest one.
+        ConfigError: unknown mode or key (suggests the nearest one); keys without "dict", repeated keys, or none; images of
+            more than ``MAX_FRAME_PIXELS``.
     """
-    if obs_mode == "text":
+    if obs_mode not in OBS_MODES:
+        raise unknown_name_error("obs_mode", str(obs_mode), OBS_MODES)
+    if obs_mode != "dict":
+        if keys is not None:
+            raise ConfigError(f"obs_keys are those of obs_mode='dict', but obs_mode is {obs_mode!r}")
+        return _view(obs_mode, text, shape, painter)
+    views = {key: _view(key, text, shape, painter) for key in _checked_keys(keys)}
+
+    def observe(board: bytes, width: int) -> dict[str, Any]:
+        return {key: view.observe(board, width) for key, view in views.items()}
+
+    space = Dict({key: view.space for key, view in views.items()})
+    return View(space, observe, any(view.arrays for view in views.values()))
+
+
+def _checked_keys(keys: Any) -> tuple[str, ...]:
+    if keys is None:
+        return OBS_KEYS
+    if not isinstance(keys, Sequence) or isinstance(keys, str) or not keys:
+        raise ConfigError(f"obs_keys must be a list of at least one of {', '.join(OBS_KEYS)}, got {short_repr(keys)}")
+    for key in keys:
+        if key not in OBS_KEYS:
+            raise unknown_name_error("key of obs_keys", str(key), OBS_KEYS)
+    if len(set(keys)) != len(keys):
+        raise ConfigError(f"obs_keys has a key twice: {short_repr(list(keys))}")
+    return tuple(keys)
+
+
+def _view(name: str, text: TextView, shape: tuple[int, int], painter: Painter) -> View:
+    if name == "text":
         draw = text.draw
-        return View(TextSpace(), lambda board, _: draw(board))
+        return View(TextSpace(), lambda board, _: draw(board), False)
 
     def padded(board: bytes, width: int) -> npt.NDArray[np.uint8]:
         codes = grid(board, width)
@@ -60,12 +101,9 @@ def make_view(obs_mode: str, text: TextView, shape: tuple[int, int], tile_size: 
         full[: codes.shape[0], : codes.shape[1]] = codes
         return full
 
-    if obs_mode == "grid":
+    if name == "grid":
         return View(Box(0, 6, shape, np.uint8), padded)
-    if obs_mode == "planes":
+    if name == "planes":
         return View(Box(0, 1, (4, *shape), np.uint8), lambda board, width: _PLANES[:, padded(board, width)])
-    if obs_mode == "rgb":
-        painter = Painter(tile_size)
-        space = Box(0, 255, (shape[0] * tile_size, shape[1] * tile_size, 3), np.uint8)
-        return View(space, lambda board, width: painter.paint(padded(board, width)))
-    raise unknown_name_error("obs_mode", str(obs_mode), OBS_MODES)
+    film = Film(painter)
+    return View(Box(0, 255, painter.shape(*shape), np.uint8), lambda board, width: film.frame(padded(board, width)))

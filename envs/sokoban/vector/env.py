@@ -84,8 +84,8 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
     ) -> None:
         self.num_envs, self.group_size = checked_count(num_envs, group_size)
         self.autoreset_mode = reset_mode(autoreset_mode)
-        self.metadata = {**SokobanEnv.metadata, "autoreset_mode": self.autoreset_mode}
         self._single = single = SokobanEnv(**arguments)
+        self.metadata = {**single.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode, self.max_steps, self.text_view = single.render_mode, single.max_steps, single.text_view
         self.single_action_space, self.single_observation_space = single.action_space, single.observation_space
         self.action_space = batch_space(single.action_space, num_envs)
@@ -100,7 +100,9 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
 
         self._starts = Starts(single.tasks, num_envs, group_size)
         self._boards = Boards(num_envs, single.grid_shape)
-        self._view = BatchView(arguments.get("obs_mode", "text"), single, num_envs, copy=bool(copy))
+        self._view = BatchView(
+            arguments.get("obs_mode", "text"), single, num_envs, copy=bool(copy), keys=arguments.get("obs_keys")
+        )
         self._tasks: list[Task | None] = [None] * num_envs
         self._task_ids = np.full(num_envs, "", dtype=object)
         self._elapsed = np.zeros(num_envs, dtype=np.int64)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.sokoban.levels.xsb import Level
+from creditflow.envs.sokoban.observations.views import OBS_KEYS
 from creditflow.envs.sokoban.render import Painter
 from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, PLAYER, PLAYER_ON_TARGET, TARGET, WALL
 from creditflow.envs.sokoban.vector.boards import Boards, Change, board_texts
@@ -68,6 +69,7 @@ class BatchView:
 
     Args:
         obs_mode: the mode.
+        keys: its keys if it is "dict".
         env: the single environment with these observations.
         num_envs: number of boards, N.
         copy: whether observations are the caller's own (see ``SokobanVectorEnv``).
@@ -76,20 +78,29 @@ class BatchView:
         single: function from a board and its width to the observation of a single environment.
     """
 
-    def __init__(self, obs_mode: str, env: SokobanEnv, num_envs: int, *, copy: bool) -> None:
-        self._mode, self._copy = obs_mode, copy
+    def __init__(
+        self, obs_mode: str, env: SokobanEnv, num_envs: int, *, copy: bool, keys: Sequence[str] | None = None
+    ) -> None:
+        self._copy = copy
+        self._keys = tuple(OBS_KEYS if keys is None else keys) if obs_mode == "dict" else (obs_mode,)
+        self._nested = obs_mode == "dict"
         self.single: Callable[[bytes, int], Any] = env.observe_board
-        self._frames = Frames(env.painter, num_envs, env.grid_shape) if obs_mode == "rgb" else None
+        self._draw = env.text_view.draw
+        self._frames = Frames(env.painter, num_envs, env.grid_shape) if "rgb" in self._keys else None
 
     def observe(self, boards: Boards) -> Any:
-        """Return the observations of all boards: uint8 arrays, or a tuple of texts."""
-        if self._frames is not None:
+        """Return the observations of all boards: uint8 arrays, or a tuple of texts; with "dict" a dictionary of these."""
+        shown = {key: self._observe(key, boards) for key in self._keys}
+        return shown if self._nested else shown[self._keys[0]]
+
+    def _observe(self, key: str, boards: Boards) -> Any:
+        if key == "rgb" and self._frames is not None:
             return self._frames.pixels.copy() if self._copy else self._frames.pixels
-        if self._mode == "text":
+        if key == "text":
             return tuple(
-                [self.single(board, 0) for board in board_texts(boards.codes, boards.sides, np.arange(boards.num_envs))]
+                [self._draw(board) for board in board_texts(boards.codes, boards.sides, np.arange(boards.num_envs))]
             )
-        if self._mode == "planes":
+        if key == "planes":
             return planes(boards.codes)
         if self._copy:
             return boards.codes.copy()
@@ -113,7 +124,7 @@ class BatchView:
         Raises:
             ConfigError: observations are arrays, of this shape.
         """
-        if self._mode == "text":
+        if self._keys == ("text",):
             return
         rows, columns = shape
         level = next(level for level in levels if level.height > rows or level.width > columns)

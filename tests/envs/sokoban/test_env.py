@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.utils.env_checker import check_env
+from gymnasium.utils.env_checker import check_env, data_equivalence
 
 import creditflow
 from creditflow.envs import check_agent_env
@@ -22,6 +23,10 @@ OPTIONS = {
     "grid": {"obs_mode": "grid", "action_mode": "discrete"},
     "planes": {"obs_mode": "planes", "action_mode": "discrete", "n_actions": 9},
     "rgb": {"obs_mode": "rgb", "action_mode": "discrete", "tile_size": 7, "render_mode": "rgb_array"},
+    "rgb, classic": {"obs_mode": "rgb", "theme": "classic", "render_mode": "ansi"},
+    "everything": {"obs_mode": "dict", "action_mode": "discrete", "render_mode": "rgb_array"},
+    "text and image": {"obs_mode": "dict", "obs_keys": ["text", "rgb"], "level": ROOM},
+    "dict of a text": {"obs_mode": "dict", "obs_keys": ["text"], "symbols": "xsb"},
     "nine texts": {"n_actions": 9, "reward": "gym_sokoban", "render_mode": "ansi", "symbols": "xsb"},
     "one level": {"level": ROOM, "reward": "ten", "symbols": "ascii", "separator": ""},
     "generated": {"generator": {"height": 7, "width": 6, "boxes": 2, "min_length": 4}, "max_steps": 9},
@@ -52,7 +57,7 @@ def test_specs_round_trip_through_json(kwargs):
     again = gym.make(EnvSpec.from_json(env.spec.to_json()))
     for seed in (0, 7):
         (obs, info), (obs_again, info_again) = env.reset(seed=seed), again.reset(seed=seed)
-        assert np.array_equal(obs, obs_again)
+        assert data_equivalence(obs, obs_again)
         assert info == info_again
 
 
@@ -201,7 +206,22 @@ def test_state_keys_are_equal_exactly_for_equal_boards():
         ({"symbols": "unicod"}, "seven different"),
         ({"separator": "ab"}, "separator"),
         ({"separator": "#"}, "also a symbol"),
-        ({"tile_size": 0}, "tile_size"),
+        *(
+            ({"tile_size": size}, "tile_size must be an integer from 4")
+            for size in (0, -28, 257, 28.0, "28", None, True)
+        ),
+        ({"theme": "clasic"}, "did you mean 'classic'"),
+        ({"theme": None}, "theme"),
+        ({"obs_mode": "dict", "obs_keys": ["text", "rbg"]}, "did you mean 'rgb'"),
+        ({"obs_mode": "dict", "obs_keys": ["text", 7]}, "key of obs_keys"),
+        ({"obs_mode": "dict", "obs_keys": ["text", []]}, "key of obs_keys"),
+        ({"obs_mode": "dict", "obs_keys": ["rgb", "rgb"]}, "twice"),
+        ({"obs_mode": "dict", "obs_keys": []}, "at least one"),
+        ({"obs_mode": "dict", "obs_keys": "rgb"}, "must be a list"),
+        ({"obs_mode": "rgb", "obs_keys": ["rgb"]}, "obs_mode is 'rgb'"),
+        ({"obs_mode": "rgb", "grid_shape": [64, 64], "tile_size": 57}, "tile_size of at most 56"),
+        ({"obs_mode": "dict", "grid_shape": [64, 64], "tile_size": 256}, "more than 12,845,056"),
+        ({"render_mode": "rgb_array", "grid_shape": [64, 64], "tile_size": 57}, "tile_size of at most 56"),
         ({"grid_shape": [8]}, "grid_shape"),
     ],
 )
@@ -211,8 +231,10 @@ def test_wrong_arguments_are_rejected_with_a_reason(kwargs, message):
 
 
 def test_an_unknown_render_mode_is_rejected_with_the_known_ones():
-    with pytest.raises(ConfigError, match="rgb_array, ansi"):
-        SokobanEnv(render_mode="human")
+    modes: list[Any] = ["rgb", 7, ["ansi"]]
+    for mode in modes:
+        with pytest.raises(ConfigError, match="rgb_array, ansi, human"):
+            SokobanEnv(render_mode=mode)
 
 
 def test_a_malformed_level_is_a_level_error():

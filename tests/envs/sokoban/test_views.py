@@ -8,7 +8,6 @@ import pytest
 import creditflow
 from creditflow.envs.sokoban import parse_level
 from creditflow.envs.sokoban.observations.text import SYMBOL_SETS, TextView
-from creditflow.envs.sokoban.render import Painter
 from creditflow.envs.sokoban.rules import grid
 
 # every kind of cell once
@@ -65,27 +64,6 @@ def test_the_panel_fits_its_default_shape():
     assert env.observation_space.shape == (8, 8)
 
 
-@pytest.mark.parametrize("size", [1, 7, 16, 28, 56])
-def test_an_image_consists_of_whole_tiles(size):
-    codes = np.random.default_rng(0).permutation(np.arange(28, dtype=np.uint8) % 7).reshape(4, 7)
-    picture = Painter(size).paint(codes)
-    assert picture.shape == (codes.shape[0] * size, codes.shape[1] * size, 3)
-    assert picture.dtype == np.uint8
-    tiles = picture.reshape(codes.shape[0], size, codes.shape[1], size, 3).swapaxes(1, 2)
-    for code in range(7):
-        same = tiles[codes == code]
-        assert (same == same[0]).all()
-
-
-@pytest.mark.parametrize("size", [4, 16, 28])
-def test_every_kind_of_cell_looks_different(size):
-    row = np.arange(7, dtype=np.uint8)[None, :]
-    tiles = Painter(size).paint(row).reshape(size, 7, size, 3).swapaxes(0, 1).astype(int)
-    for one in range(7):
-        for other in range(one):
-            assert np.abs(tiles[one] - tiles[other]).mean() > 4, (one, other)
-
-
 def test_frames_and_rgb_observations_agree():
     env = creditflow.make("sokoban", level=LEVEL.xsb, obs_mode="rgb", render_mode="rgb_array")
     obs, _ = env.reset()
@@ -99,3 +77,13 @@ def test_ansi_frames_are_the_text():
     env = creditflow.make("sokoban", level=LEVEL.xsb, render_mode="ansi")
     obs, _ = env.reset()
     assert env.render() == obs
+
+
+def test_a_dict_observation_has_the_chosen_keys_in_their_order_and_the_single_observations():
+    keys = ["rgb", "planes", "text", "grid"]
+    for chosen in (keys, ["grid", "text"], ["rgb"]):
+        observed = observe("dict", obs_keys=chosen)
+        assert list(observed) == chosen
+        for key in chosen:
+            assert np.array_equal(observed[key], observe(key))
+    assert list(observe("dict")) == ["text", "grid", "planes", "rgb"]

@@ -94,5 +94,5 @@ def test_observations_are_the_callers_own_or_read_only_or_shared():
     view = SokobanVectorEnv(2, copy=False, **OPTIONS).reset(seed=0)[0]
     with pytest.raises(ValueError, match="read-only"):
         view[...] = 0
-    shared = SokobanVectorEnv(2, copy=False, **{**OPTIONS, "obs_mode": "rgb", "tile_size": 2})
+    shared = SokobanVectorEnv(2, copy=False, **{**OPTIONS, "obs_mode": "rgb", "tile_size": 4})
     assert shared.reset(seed=0)[0] is shared.step([0, 0])[0]

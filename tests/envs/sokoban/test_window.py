@@ -1,0 +1,83 @@
+"""``render_mode="human"``: a window where there is a display, and elsewhere an error that says what is missing."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import creditflow
+from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.envs.sokoban import SokobanEnv, window
+
+LEVEL = "#######\n#@ $ .#\n#######"
+needs_display = pytest.mark.skipif(bool(window.missing_for_window()), reason=f"needs {window.missing_for_window()}")
+
+
+@pytest.fixture
+def headless(monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+
+
+@pytest.mark.usefixtures("headless")
+def test_without_a_display_the_error_says_what_is_missing_and_what_to_use():
+    with pytest.raises(ConfigError, match=r"needs a display \(\$DISPLAY is not set\); use render_mode='rgb_array'"):
+        SokobanEnv(level=LEVEL, render_mode="human")
+
+
+def test_without_tk_the_error_names_its_package(monkeypatch):
+    monkeypatch.setattr(window, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="python3-tk"):
+        SokobanEnv(level=LEVEL, render_mode="human")
+
+
+@pytest.mark.usefixtures("headless")
+def test_without_a_display_the_other_modes_pass_gymnasiums_checker():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = creditflow.make("sokoban", level=LEVEL, render_mode="rgb_array").unwrapped
+        assert env.metadata["render_modes"] == ["rgb_array", "ansi"]
+        check_env(env)
+    assert SokobanEnv.metadata["render_modes"] == ["rgb_array", "ansi", "human"]
+
+
+def test_a_display_that_cannot_be_opened_is_an_error_at_the_first_frame(monkeypatch):
+    tkinter = pytest.importorskip("tkinter")
+
+    def broken():
+        raise tkinter.TclError("couldn't connect to display")
+
+    monkeypatch.setattr(tkinter, "Tk", broken)
+    monkeypatch.setattr(window, "missing_for_window", lambda: "")
+    env = SokobanEnv(level=LEVEL, render_mode="human")
+    with pytest.raises(ConfigError, match="cannot open a window"):
+        env.reset()
+
+
+@needs_display
+def test_a_window_shows_every_reset_and_step():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(creditflow.make("sokoban", level=LEVEL, render_mode="human").unwrapped)
+    env = SokobanEnv(level=LEVEL, render_mode="human", tile_size=20)
+    env.reset()
+    env.step("right")
+    assert env.render() is None
+    assert env._window is not None
+    assert (env._window._picture.width(), env._window._picture.height()) == (140, 60)
+    env.close()
+    env.close()
+
+
+@needs_display
+def test_a_window_that_somebody_closed_is_an_error():
+    env = SokobanEnv(level=LEVEL, render_mode="human")
+    env.reset()
+    assert env._window is not None
+    env._window._root.destroy()
+    with pytest.raises(EpisodeError, match="was closed"):
+        env.step("right")
+    env.close()
