@@ -77,6 +77,19 @@ def test_a_failed_piece_is_a_result_and_is_tried_again(tmp_path):
     assert again.failed == []
 
 
+@pytest.mark.parametrize("error", [TypeError("unexpected keyword"), ValueError("heads"), AttributeError("gone")])
+def test_a_piece_that_fails_as_nobody_expected_leaves_the_others(tmp_path, capsys, error):
+    """A release of torch with other arguments, on the machine that the script is for, must not cost its half hour."""
+    path, counted = tmp_path / "gpu.json", Counted()
+    results = opened(path)
+    for piece in counted.pieces(failing="a/1", error=error):
+        results.run(piece)
+    assert counted.runs == ["a/1", "a/2", "b/1"]
+    assert results.failed == ["a/1"]
+    assert json.loads(path.read_text(encoding="ascii"))["checks"]["a/1"]["error"] == f"{type(error).__name__}: {error}"
+    assert "in work" in capsys.readouterr().err  # where it was raised
+
+
 def test_a_missing_extra_is_a_reason_and_no_failure(tmp_path):
     results = opened(tmp_path / "gpu.json")
     (piece, *_) = Counted().pieces(failing="a/1", error=MissingExtraError("peft", "lora"))

@@ -139,6 +139,24 @@ def test_the_peak_is_what_stays_and_the_larger_of_update_and_rollout() -> None:
     assert found.rollout == 1024 + 2048
     assert found.peak == found.permanent + found.rollout
     assert replace(found, cache=0, prefill=1).peak == found.permanent + found.update
+    assert replace(found, overlapping=True).peak == found.permanent + found.update + found.rollout
+
+
+def test_rollouts_ahead_of_the_update_are_held_beside_it_with_weights_of_their_own() -> None:
+    waiting, ahead = memory(), memory("rollout.max_staleness=2")
+    assert ahead.sampler == 3 * waiting.sampler  # the copy for evaluation, and two that lag behind
+    assert memory("rollout.max_staleness=2", "rollout.dtype=same").sampler == 2 * 4 * SIZES.parameters
+    assert ahead.peak == ahead.permanent + ahead.update + ahead.rollout
+    assert waiting.peak == waiting.permanent + max(waiting.update, waiting.rollout)
+    lines = memory_table(SIZES, settings_of("rollout.max_staleness=2")).splitlines()
+    [peak] = [line for line in lines if line.startswith("peak")]
+    assert peak.endswith("always + update + rollout")
+
+
+@pytest.mark.parametrize("setting", ["rollout.max_staleness=1", "generation.backend=vllm"])
+def test_a_run_that_needs_one_process_has_a_table_for_one_gpu(setting: str) -> None:
+    head = memory_table(SIZES, settings_of(setting)).splitlines()[0]
+    assert head.split() == ["GB", "per", "GPU", "1", "GPU"]
 
 
 def test_the_table_shows_each_term_its_phase_and_the_smallest_gpu() -> None:

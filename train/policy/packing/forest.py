@@ -71,7 +71,7 @@ class Forest:
         ids, positions = np.concatenate(parts).astype(np.int64), np.empty(size, np.int64)
         for one in places:
             positions[one] = np.arange(len(one))
-        starts = np.array(sorted(first - {size}), np.int64)
+        starts = np.array(sorted(first), np.int64)
         stops = np.append(starts[1:], size)
         return cls(ids, positions, starts, stops, *_relations(positions[starts], starts, stops), places)
 
@@ -109,7 +109,7 @@ def sorted_prefixes(sequences: Sequence[NDArray[Any]]) -> tuple[list[int], list[
     """
     # big-endian bytes compare as the ids do
     keys = [np.asarray(one).astype(">u4").tobytes() for one in sequences]
-    order = sorted(range(len(keys)), key=lambda i: (keys[i], i))
+    order = sorted(range(len(keys)), key=keys.__getitem__)
     neighbours = [_common(sequences[before], sequences[after]) for before, after in pairwise(order)]
     return order, [0, *neighbours] if order else []
 

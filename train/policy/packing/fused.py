@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from inspect import signature
 from typing import Any, Final
 
 import numpy as np
@@ -65,9 +66,15 @@ def _flash_attn(q: Any, k: Any, v: Any, paths: Paths, scale: float) -> Any:
 def _torch(q: Any, k: Any, v: Any, paths: Paths, scale: float) -> Any:
     from torch.nn.attention.varlen import varlen_attn
 
+    grouped = {}
+    if q.shape[1] != k.shape[1]:
+        if "enable_gqa" in signature(varlen_attn).parameters:
+            grouped = {"enable_gqa": True}
+        else:  # torch 2.11 promises results for equal numbers of heads only
+            k, v = (one.repeat_interleave(q.shape[1] // one.shape[1], 1) for one in (k, v))
     return varlen_attn(
         q, k, v, paths.queries, paths.keys, paths.longest_query, paths.longest_key,
-        scale=scale, window_size=(-1, 0), enable_gqa=q.shape[1] != k.shape[1],
+        scale=scale, window_size=(-1, 0), **grouped,
     )  # fmt: skip
 
 

@@ -14,9 +14,8 @@ __all__ = ["KEYS_PER_TOKEN", "plan_packed"]
 # Kernels that attend along paths gather every segment's keys and values, also those that segments share. Beyond this many per
 # token of the budget a micro-batch is divided, though its distinct tokens would fit.
 KEYS_PER_TOKEN: Final = 8
-KEPT: Final = (
-    0.5  # fraction of the budget that a micro-batch keeps when it is cut before rows that share much with each other
-)
+# fraction of the budget that a full micro-batch keeps when it is cut earlier, so that a group stays together
+KEPT: Final = 0.5
 
 
 def plan_packed(sequences: Sequence[NDArray[Any]], budget: int) -> list[list[int]]:

@@ -1,8 +1,9 @@
 """The memory table of a dry run: what a GPU holds in a training run, on one GPU and on eight.
 
 Weights, gradients, moments and the key-value cache (with its room to grow) are exact, from the sizes of the model. Activations
-and logits are upper estimates. The peak is what is always held plus the larger of what an update and what a rollout add, which
-never overlap. It does not include evaluation, whose batch is the panel, nor the memory that CUDA and its allocator reserve.
+and logits are upper estimates. The peak is what is always held plus the larger of what an update and what a rollout add, or, with
+rollouts ahead of the update, which overlap with it, plus both. It does not include evaluation, whose batch is the panel, nor the
+memory that CUDA and its allocator reserve.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Memory:
         logits: results of the output layer in an update.
         cache, prefill: the sampler's key-value cache; its pass over prompts and its distributions.
         checkpointing: whether the run recomputes activations.
+        overlapping: whether rollouts run during updates.
     """
 
     weights: int
@@ -71,6 +73,7 @@ class Memory:
     cache: int
     prefill: int
     checkpointing: bool
+    overlapping: bool = False
 
     @property
     def permanent(self) -> int:
@@ -90,7 +93,7 @@ class Memory:
     @property
     def peak(self) -> int:
         """Largest number of bytes held at once."""
-        return self.permanent + max(self.update, self.rollout)
+        return self.permanent + (sum if self.overlapping else max)((self.update, self.rollout))
 
 
 def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memory:
@@ -139,6 +142,7 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
         else prefill_bytes(sizes, sampler_bytes, rows * _new_tokens(settings, context))
         + sampling_bytes(sizes, sampler_bytes, rows, truncated=truncated),
         checkpointing=model.gradient_checkpointing,
+        overlapping=bool(rollout.max_staleness),
     )
 
 
@@ -160,7 +164,9 @@ def _new_tokens(settings: TrainConfig, context: int) -> int:
 def memory_table(sizes: ModelSizes, settings: TrainConfig) -> str:
     """The table, in GB of 10⁹ bytes per GPU."""
     layouts = [Layout(), Layout(8), Layout(8, sharded=True)]
-    if settings.model.lora.rank:
+    if settings.generation.backend == "vllm" or settings.rollout.max_staleness:
+        layouts = layouts[:1]  # these need one process
+    elif settings.model.lora.rank:
         layouts = layouts[:2]  # the base of an adapter is whole on every GPU
     found = [memory_of(sizes, settings, layout) for layout in layouts]
     kept = {True: "activations, checkpointed", False: "activations, all stored"}
@@ -180,7 +186,8 @@ def memory_table(sizes: ModelSizes, settings: TrainConfig) -> str:
             note = _other_setting(found[0]) if name == other else phase
             rows.append([title, *(f"{value / GB:.2f}" for value in values), note])
     rule = len(rows) - 1
-    rows.append(["peak", *(f"{one.peak / GB:.2f}" for one in found), "always + the larger of update and rollout"])
+    added = "update + rollout" if found[0].overlapping else "the larger of update and rollout"
+    rows.append(["peak", *(f"{one.peak / GB:.2f}" for one in found), f"always + {added}"])
     rows.append(["fits a GPU of", *map(_smallest_gpu, found), ""])
     return text_table(rows, rule)
 

@@ -115,3 +115,29 @@ def test_a_full_micro_batch_is_cut_between_groups() -> None:
 def test_prefixes_of_a_row_longer_than_the_budget_cost_nothing() -> None:
     episode = np.arange(40, dtype=np.int32)
     assert len(plan_packed([episode[:n] for n in range(5, 41, 5)], 10)) == 1
+
+
+def test_rows_that_share_nothing_fill_micro_batches() -> None:
+    rows = [np.full(10, i, np.int32) for i in range(9)]
+    assert [len(batch) for batch in plan_packed(rows, 40)] == [4, 4, 1]
+
+
+def test_a_micro_batch_is_divided_where_kernels_would_gather_too_many_keys() -> None:
+    """A long prompt with many short responses: few tokens, but every response reads the whole prompt."""
+    prompt = np.zeros(100, np.int32)
+    rows = [np.append(prompt, [i, i]).astype(np.int32) for i in range(1, 41)]
+    budget = 180  # the 180 distinct tokens fit
+    batches = plan_packed(rows, budget)
+    gathered = []
+    for batch in batches:
+        forest = Forest.of([rows[i] for i in batch])
+        gathered.append(sum(len(forest.path(segment)) for segment in range(len(forest.starts))))
+    assert max(gathered) <= KEYS_PER_TOKEN * budget
+    assert len(batches) <= 2 * np.ceil(sum(gathered) / (KEYS_PER_TOKEN * budget))  # and not into more than it takes
+
+
+def test_a_full_micro_batch_keeps_at_least_half_of_its_budget() -> None:
+    """Rows that share more and more: the best cut, before the second row, would leave nearly nothing."""
+    chain = [np.concatenate([np.zeros(3 * i, np.int32), np.full(12, i + 1, np.int32)]) for i in range(20)]
+    for batch in plan_packed(chain, 100)[:-1]:
+        assert len(Forest.of([chain[i] for i in batch])) >= 50

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -14,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.train.policy.packing.forest import Forest
-from creditflow.train.policy.packing.fused import KERNELS, Paths, fused_attention
+from creditflow.train.policy.packing.fused import KERNELS, Paths, available_kernels, fused_attention, fused_kernel
 from creditflow.train.policy.packing.kernels import attend, attend_backward
 from creditflow.train.policy.packing.portable import Layout, portable_attention
 
@@ -141,6 +143,97 @@ def test_gathered_paths_give_the_results_and_gradients_of_the_portable_attention
     torch.testing.assert_close(found, expected)
     gradients = (torch.autograd.grad(one.square().sum(), inputs) for one in (found, expected))
     torch.testing.assert_close(*gradients)
+
+
+class Kernels:
+    """Stand-ins with the signatures of the kernels that need CUDA; they check what those would reject."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def attend(self, q: Any, k: Any, v: Any, bounds: tuple[Any, Any, int, int], scale: float) -> Any:
+        self.calls += 1
+        queries, keys, longest_query, longest_key = bounds
+        assert (queries.dtype, keys.dtype) == (torch.int32, torch.int32)
+        assert (longest_query, longest_key) == (int(queries.diff().max()), int(keys.diff().max()))
+        assert all(one.is_contiguous() for one in (q, k, v))
+        return by_segment(q, k, v, Paths(queries, keys, longest_query, longest_key, None), scale)
+
+    def torch_2_13(
+        self, query: Any, key: Any, value: Any, cu_seq_q: Any, cu_seq_k: Any, max_q: int, max_k: int, *,
+        return_aux: Any = None, scale: float = 0.0, window_size: Any = (-1, -1), enable_gqa: bool = False,
+    ) -> Any:  # fmt: skip
+        assert enable_gqa == (query.shape[1] != key.shape[1])
+        assert return_aux is None
+        assert window_size == (-1, 0)
+        return self.attend(query, key, value, (cu_seq_q, cu_seq_k, max_q, max_k), scale)
+
+    def torch_2_11(
+        self, query: Any, key: Any, value: Any, cu_seq_q: Any, cu_seq_k: Any, max_q: int, max_k: int, *,
+        return_aux: Any = None, scale: float = 0.0, window_size: Any = (-1, -1),
+    ) -> Any:  # fmt: skip
+        assert return_aux is None
+        assert query.shape[1] == key.shape[1]
+        assert window_size == (-1, 0)
+        return self.attend(query, key, value, (cu_seq_q, cu_seq_k, max_q, max_k), scale)
+
+    def flash_attn(
+        self, q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, max_seqlen_q: int, max_seqlen_k: int,
+        dropout_p: float = 0.0, softmax_scale: float = 0.0, causal: bool = False,
+    ) -> Any:  # fmt: skip
+        assert causal
+        assert not dropout_p
+        return self.attend(q, k, v, (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k), softmax_scale)
+
+
+@pytest.mark.parametrize("release", ["torch_2_13", "torch_2_11", "flash_attn"])
+@pytest.mark.parametrize("kv_heads", [2, 4])
+@pytest.mark.parametrize("shared", [True, False])
+def test_every_release_of_a_kernel_is_called_as_it_asks(
+    monkeypatch: pytest.MonkeyPatch, release: str, kv_heads: int, shared: bool
+) -> None:
+    kernels = Kernels()
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", getattr(kernels, release))
+    package = ModuleType("flash_attn")
+    package.flash_attn_varlen_func = kernels.flash_attn  # type: ignore[attr-defined]  # the package is not installed
+    monkeypatch.setitem(sys.modules, "flash_attn", package)
+    lengths = np.random.default_rng(0).integers(1, 20, 8)
+    forest = forest_of([30] * 6, 0) if shared else Forest.of([np.full(n, i) for i, n in enumerate(lengths)])
+    inputs = inputs_of(len(forest), 4, kv_heads, torch.float64, 0)
+    found = fused_attention(*inputs, Paths.of(forest, CPU), 0.4, release.partition("_2")[0])
+    assert kernels.calls == 1
+    expected = portable_attention(*inputs, Layout.of(forest, CPU), 0.4)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*(torch.autograd.grad(one.square().sum(), inputs) for one in (found, expected)))
+
+
+class Queries:
+    """What the choice of a kernel asks of a tensor, which may be on a device that this machine lacks."""
+
+    def __init__(self, device: str, dtype: Any, size: int = 64) -> None:
+        self.device, self.dtype, self.shape = torch.device(device), dtype, (5, 4, size)
+
+
+@pytest.mark.parametrize(("installed", "preferred"), [(True, "flash_attn"), (False, "torch")])
+def test_kernels_are_for_16_bits_on_cuda_from_ampere_on(
+    monkeypatch: pytest.MonkeyPatch, installed: bool, preferred: str
+) -> None:
+    capabilities = [(9, 0), (8, 0), (7, 5)]
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capabilities[device.index])
+    found = "creditflow.train.policy.packing.fused.find_spec"
+    monkeypatch.setattr(found, lambda _name: object() if installed else None)
+    available_kernels.cache_clear()
+    try:
+        for dtype in (torch.float16, torch.bfloat16):
+            kernels = [fused_kernel(Queries(f"cuda:{i}", dtype)) for i in range(3)]
+            assert kernels == [preferred, preferred, ""]
+            assert fused_kernel(Queries("cuda:0", dtype, 256)) == preferred
+            assert not fused_kernel(Queries("cuda:0", dtype, 264))
+            assert not fused_kernel(Queries("cpu", dtype))
+        assert not fused_kernel(Queries("cuda:0", torch.float32))
+        assert available_kernels(CPU) == ()
+    finally:
+        available_kernels.cache_clear()
 
 
 def test_torchs_own_kernel_takes_the_arguments_and_has_a_gradient() -> None:
