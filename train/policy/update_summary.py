@@ -11,7 +11,7 @@ __all__ = ["FIRST_STEP_MAXIMA", "TOKEN_MEANS", "UpdateSummary"]
 
 POLICY_MEANS: Final = ("loss", "clip_fraction", "approx_kl", "entropy", "grad_norm")
 # weighted means over the target tokens of a minibatch
-TOKEN_MEANS: Final = ("clip_fraction", "approx_kl", "entropy", "kl_reference")
+TOKEN_MEANS: Final = ("clip_fraction", "approx_kl", "entropy", "kl_reference", "importance_truncated")
 CRITIC_MEANS: Final = ("value_loss", "value_clip_fraction", "value_grad_norm")
 # of the first optimiser step, when the policy is still the one that sampled
 FIRST_STEP_MAXIMA: Final = ("first_step_ratio_deviation", "sampler_mismatch_max")

@@ -34,7 +34,8 @@ class Rollouts:
 
     Attributes:
         numbers: metrics of the last ``take``; with rollouts ahead ``staleness``, the number of iterations by which the
-            sampling weights were behind (equal for all its episodes), and ``sampling_seconds``.
+            sampling weights were behind (equal for all its episodes), ``sampling_seconds``, and those of the weight push
+            with which a later iteration's sampling began.
 
     Raises:
         ConfigError: rollouts ahead of the update in several ranks.
@@ -83,9 +84,9 @@ class Rollouts:
             sampled = self._sample(0, iteration, None)
             self._backend.sleep()
             return sampled
-        groups = self._ahead.take(iteration)
-        self.numbers = {"staleness": float(iteration - groups.version), "sampling_seconds": groups.seconds}
-        self.numbers |= self._samplers[iteration % len(self._samplers)].sync_numbers
+        self.numbers = {}
+        groups = self._ahead.take(iteration)  # refreshes a sampler, unless nothing more is sampled
+        self.numbers |= {"staleness": float(iteration - groups.version), "sampling_seconds": groups.seconds}
         return groups.sampled
 
     def update(self, done: int) -> dict[str, float]:
@@ -114,6 +115,7 @@ class Rollouts:
 
     def _refresh(self, slot: int) -> None:
         self._samplers[slot].sync(Progress("rl", self._done).folder)
+        self.numbers |= self._samplers[slot].sync_numbers
 
     def _sample(self, slot: int, iteration: int, on_turn: OnTurn | None) -> SampledGroups:
         rollout = self._settings.rollout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -141,8 +142,6 @@ def test_recomputation_is_enabled_by_the_method_that_the_release_of_transformers
 
 
 def test_rows_without_gradient_are_skipped_without_changing_it(model: Any, rows: list[Row]) -> None:
-    from dataclasses import replace
-
     zeroed = [replace(row, advantage=np.zeros(len(row.target))) if i % 2 else row for i, row in enumerate(rows)]
     stats, found = gradient(model, zeroed)
     assert stats["tokens"] == sum(len(row) for row in rows[::2])
@@ -154,8 +153,6 @@ def test_rows_without_gradient_are_skipped_without_changing_it(model: Any, rows:
 
 def test_means_over_tokens_are_of_the_rows_that_were_computed(model: Any, rows: list[Row]) -> None:
     """The entropy of a policy does not fall because fewer groups have a learning signal."""
-    from dataclasses import replace
-
     zeroed = [replace(row, advantage=np.zeros(len(row.target))) if i % 2 else row for i, row in enumerate(rows)]
     stats, _ = gradient(model, zeroed)
     alone, _ = gradient(model, zeroed[::2])
@@ -163,6 +160,20 @@ def test_means_over_tokens_are_of_the_rows_that_were_computed(model: Any, rows: 
     assert 2 * stats["loss"] == pytest.approx(
         alone["loss"], rel=1e-5
     )  # half of the trajectories have half of the weight
+
+
+def test_the_fraction_of_truncated_weights_is_of_the_tokens_that_were_computed(model: Any, rows: list[Row]) -> None:
+    """Of the rows with a learning signal, every second token was unlikely for the sampler: its weight is above the cap."""
+    logprobs = compute_logprobs(model, rows, UpdateConfig(), temperature=1.0)
+    live = [replace(row, sampler_logprob=one - 3.0 * (np.arange(len(one)) % 2).astype(np.float32))
+            for row, one in zip(rows, logprobs, strict=True)][::2]  # fmt: skip
+    dead = [replace(row, advantage=np.zeros(len(row.target))) for row in rows[1::2]]
+    above = np.concatenate([np.arange(len(row.target)) % 2 for row in live])
+    expected = float(np.average(above, weights=np.concatenate(token_weights(live, "trajectory_mean"))))
+    for batch in (live, live + dead):
+        stats, _ = gradient(model, batch, loss=LossConfig(importance_cap=2.0))
+        assert 0.1 < expected < 0.9
+        assert stats["importance_truncated"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_turn_rows_give_the_gradient_of_the_whole_trajectory(model: Any) -> None:
