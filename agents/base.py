@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.core import AgentEnv, Oracle
+from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["Agent", "AskingAgent", "Decision", "Forking", "Question", "TurnTokens", "View"]
+__all__ = ["Agent", "AskingAgent", "Decision", "Forking", "Question", "TurnTokens", "View", "decisions_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,24 @@ class Agent(Protocol):
     def act(self, views: Sequence[View]) -> list[Decision]:
         """Choose one action per view."""
         ...
+
+
+def decisions_for(agent: Agent, views: Sequence[View]) -> list[Decision]:
+    """Return what an agent, which may be a plug-in, decides: one decision per view.
+
+    Raises:
+        ConfigError: it returned something else.
+    """
+    decisions: Any = agent.act(views)
+    if not isinstance(decisions, list | tuple):
+        got = type(decisions).__name__
+    elif others := sorted({type(one).__name__ for one in decisions if not isinstance(one, Decision)}):
+        got = f"a list with {', '.join(others)}"
+    elif len(decisions) != len(views):
+        got = str(len(decisions))
+    else:
+        return list(decisions)
+    raise ConfigError(f"agent {agent.name!r}: act must return {len(views)} Decision in a list, one per view, got {got}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

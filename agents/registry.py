@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -77,16 +78,17 @@ def _add(code: Code, name: str = "") -> str:
             f"{code.spec} is no agent: expected a class with act(views) and name, or a function that makes one, got {short_repr(target)}"
         )
     own = getattr(target, "name", None)
-    own = own if isinstance(own, str) else target.__name__
+    own = own if isinstance(own, str) else getattr(target, "__name__", "")
     if name and own != name:
         raise ConfigError(f"{code.spec}: its entry point is called {name!r}, but the agent is called {own!r}")
     if not own.replace("-", "_").isidentifier():
         raise ConfigError(
-            f"{code.spec}: the name of an agent is one word of letters, digits, _ and -, got {short_repr(own)}"
+            f"{code.spec}: the name of an agent, its attribute name or that of the function, is one word of letters, digits, "
+            f"_ and -, got {short_repr(own)}"
         )
     taken = _PLUGGED.get(own, AGENTS.get(own, PROMPTED.get(own)))
     if taken is not None and taken is not target:
-        where = f"{taken.__module__}.{taken.__qualname__}" if own in _PLUGGED else f"creditflow's own agent {own!r}"
+        where = short_repr(taken) if own in _PLUGGED else f"creditflow's own agent {own!r}"
         raise ConfigError(f"{code.spec}: an agent named {own!r} exists already: {where}")
     _PLUGGED[own] = target
     remember("agent", own, code)
@@ -154,6 +156,13 @@ def make_agent(spec: str, *, device: str = "auto") -> Agent:
 
 
 def _made(make: Callable[..., Agent], argument: str, spec: str) -> Agent:
+    try:
+        inspect.signature(make).bind(*([argument] if argument else ()))
+    except TypeError as error:
+        given = f"the argument {argument!r}" if argument else "no argument"
+        raise ConfigError(f"agent {spec!r} is made with {given}, which it does not take: {error}") from error
+    except ValueError:  # a callable without a signature
+        pass
     agent = make(argument) if argument else make()
     if not callable(getattr(agent, "act", None)) or not isinstance(getattr(agent, "name", None), str):
         raise ConfigError(f"agent {spec!r}: expected an object with act(views) and a name, got {short_repr(agent)}")

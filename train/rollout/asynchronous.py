@@ -19,7 +19,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, cast
 
-from creditflow.agents.base import Agent, AskingAgent, Decision, Question, View
+from creditflow.agents.base import Agent, AskingAgent, Decision, Question, View, decisions_for
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.running import RolloutReport, RunningEpisode, RunningGroup
@@ -178,7 +178,7 @@ class _Play:
 
     def _decide_batch(self) -> None:
         waiting, self._waiting = self._waiting, []
-        decisions = self._agent.act([turn.episode.view for _, turn in waiting])
+        decisions = decisions_for(self._agent, [turn.episode.view for _, turn in waiting])
         for (unit, turn), decision in zip(waiting, decisions, strict=True):
             self._decided(unit, turn, decision)
 

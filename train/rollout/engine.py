@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from creditflow.agents.base import Agent, Decision
+from creditflow.agents.base import Agent, Decision, decisions_for
 from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.tasks import Task
 from creditflow.train.rollout.branching import BranchConfig, mean_entropy
@@ -113,7 +113,7 @@ class RolloutEngine:
             running = [(group, episode) for group in groups for episode in group.episodes if episode.running]
             if not running:
                 return
-            decisions = agent.act([episode.view for _, episode in running])
+            decisions = decisions_for(agent, [episode.view for _, episode in running])
             for (group, episode), decision in zip(running, decisions, strict=True):
                 if self.accept(group, episode, decision, agent, starter):
                     error = episode.step(decision, self.budget)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from creditflow.agents.base import Agent, View
+from creditflow.agents.base import Agent, View, decisions_for
 from creditflow.envs.tasks import Task
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
@@ -43,7 +43,7 @@ def play_group(
     rngs = [episode_rng(seed, iteration, task.task_id, replica) for replica in range(len(starts))]
     while env.active:
         views = [View(*latest[i], env.members[i].turns, env.members[i].base, rngs[i]) for i in env.active]
-        decisions = agent.act(views)
+        decisions = decisions_for(agent, views)
         for i, decision in zip(env.active, decisions, strict=True):
             env.members[i].record_response(thought=decision.thought, response=decision.response)
         actions = {i: decision.action for i, decision in zip(env.active, decisions, strict=True)}

@@ -45,11 +45,11 @@ def write_log(
         All groups, and the number of them that were already in the interrupted log.
 
     Raises:
-        ConfigError: an interrupted command left OUT.partial, and ``resume`` is False.
+        ConfigError: an interrupted command left groups in OUT.partial, and ``resume`` is False.
     """
     partial = partial_of(out)
     done: list[Group] = []
-    if partial.exists() and not resume:
+    if partial.exists() and partial.stat().st_size and not resume:
         raise ConfigError(
             f"{partial} is left from an interrupted run: continue it with --resume, or start over with --force"
         )

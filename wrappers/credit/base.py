@@ -240,8 +240,16 @@ class Scheme(ABC):
         """Score one group. Pure: equal groups get equal credit, and there are no side effects."""
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
-        """Score many groups; overridden only where the groups of a batch depend on each other."""
-        return [self.assign(group) for group in groups]
+        """Score many groups; overridden only where the groups of a batch depend on each other.
+
+        Raises:
+            ConfigError: ``assign``, which may be a plug-in's, returned something else.
+        """
+        credits_ = [self.assign(group) for group in groups]
+        for one in credits_:
+            if not isinstance(one, Credit):
+                raise ConfigError(f"scheme {self.name!r}: assign must return Credit, got {type(one).__name__}")
+        return credits_
 
     @classmethod
     def preset(cls, semantics: str) -> dict[str, Any]:

@@ -114,8 +114,8 @@ def _add(code: Code, name: str = "") -> str:
             f"{code.spec} is no credit scheme: expected a class derived from creditflow.wrappers.credit.Scheme with assign(group), "
             + (f"but it lacks {', '.join(missing)}" if missing else f"got {short_repr(scheme)}")
         )
-    if name and scheme.name != name:
-        raise ConfigError(f"{code.spec}: its entry point is called {name!r}, but the scheme is called {scheme.name!r}")
+    if name and (own := getattr(scheme, "name", "")) != name:
+        raise ConfigError(f"{code.spec}: its entry point is called {name!r}, but the scheme is called {own!r}")
     try:
         register(scheme)
     except ConfigError as error:

@@ -93,11 +93,34 @@ def test_what_is_no_scheme_is_refused_in_one_error_and_leaves_nothing_behind(sou
         ("Nth = 3\n", "is no agent"), ("class Nth: pass\n", "is no agent"),
         (AGENT.replace('name = "nth"', 'name = "noisy"'), "exists already: creditflow's own agent 'noisy'"),
         (AGENT.replace('name = "nth"', 'name = "n th"'), "one word"),
+        ("from functools import partial\nNth = partial(int)\n", "the name of an agent, its attribute name or that of the function"),
     ],
 )  # fmt: skip
 def test_what_is_no_agent_is_refused(source, message, tmp_path):
     with pytest.raises(ConfigError, match=message):
         load_agent(write(tmp_path, "bad.py", source) + ":Nth")
+
+
+@pytest.mark.parametrize(
+    ("source", "spec", "message"),
+    [
+        (
+            "def __init__(self): pass",
+            "Nth:3",
+            "is made with the argument '3', which it does not take: too many positional",
+        ),
+        (
+            "def __init__(self, a, b='1'): pass",
+            "Nth",
+            "is made with no argument, which it does not take: missing a required",
+        ),
+    ],
+)
+def test_an_agent_that_does_not_take_its_argument_is_wrong_use(source, spec, message, tmp_path):
+    text = f"class Nth:\n    name = 'nth'\n    {source}\n    def act(self, views): return []\n"
+    name = load_agent(f"{write(tmp_path, 'bad.py', text)}:{spec}")
+    with pytest.raises(ConfigError, match=message):
+        make_agent(name)
 
 
 def test_a_function_that_makes_something_else_is_refused_when_it_is_called(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,36 @@ def test_an_error_in_a_plug_in_is_not_reported_as_a_defect_of_the_package(folder
     assert "scheme 'mine' (" in error
     assert "mine.py, line 13) failed: ZeroDivisionError" in error
     assert "defect" not in error
+
+
+@pytest.mark.parametrize(
+    ("returned", "got"), [("[]", "got 0$"), ("None", "got NoneType"), ("[3] * len(views)", "got a list with int")]
+)
+def test_an_agent_that_does_not_decide_for_every_view_is_named(returned, got, folder, capsys):
+    source = f"class Nth:\n    name = 'nth'\n    def act(self, views): return {returned}\n"
+    (folder / "nth.py").write_text(source, "utf-8")
+    assert main(rollout("log.jsonl", agent="nth.py:Nth")) == 2
+    error = capsys.readouterr().err.strip()
+    assert re.search(rf"agent 'nth': act must return 2 Decision in a list, one per view, {got}", error)
+    (folder / "nth.py").write_text(AGENT, "utf-8")
+    forget()
+    assert main(rollout("log.jsonl")) == 0, "a command that failed before its first group leaves nothing to resume"
+
+
+def test_a_scheme_that_returns_no_credit_is_named(folder, capsys):
+    (folder / "mine.py").write_text(SCHEME.replace("return Credit.of", "return 3, Credit.of"), "utf-8")
+    assert (
+        main(["rollout", "--panel", "small-v1:valid", "--limit", "1", "--group-size", "2", "--out", "log.jsonl"]) == 0
+    )
+    for command in (
+        ["credit", "--scheme", "mine.py:Mine", "log.jsonl"],
+        ["audit", "--load", "mine.py:Mine", "log.jsonl"],
+    ):
+        capsys.readouterr()
+        main(command)
+        shown = capsys.readouterr()
+        assert "scheme 'mine': assign must return Credit, got tuple" in shown.err + shown.out
+        assert "defect" not in shown.err
 
 
 @pytest.mark.parametrize(
