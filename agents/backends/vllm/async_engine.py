@@ -140,7 +140,11 @@ class VllmAsyncEngine:
             self._wait(self._call("wake_up", tags=[part]))
 
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # when Ctrl-C ends the waiting, the engine must not go on; nothing otherwise
 
     async def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
         with self._failing(name):

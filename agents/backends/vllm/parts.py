@@ -102,7 +102,7 @@ def completion_of(output: Any) -> Completion:
 
 @contextmanager
 def starting(release: Release, **environment: str) -> Iterator[None]:
-    """Start an engine in the block: with these environment variables, leaving the host as it was.
+    """Start an engine in the block: with these environment variables, which stay set, and else an unchanged host.
 
     Raises:
         ConfigError: a model or setting that vLLM rejects.

@@ -108,11 +108,11 @@ def adapter_disabled(model: Any) -> Iterator[None]:
 def merged_weights(model: Any) -> dict[str, Any]:
     """The state of the model without adapter that computes the same: W + (alpha / rank) · B A, in the type of W.
 
-    Weights without an adapter are those of the model, not copies.
+    Weights without an adapter are those of the model, not copies. Products B A, which are float32, exist one at a time.
     """
     import torch
 
-    delta = {name: layer.get_delta_weight(NAME) for name, layer in lora_layers(model)}
+    layers = dict(lora_layers(model))
     state = {}
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
@@ -120,7 +120,7 @@ def merged_weights(model: Any) -> dict[str, Any]:
                 continue
             layer, _, rest = name.rpartition(".base_layer.")
             if layer and rest == "weight":
-                tensor = (tensor.float() + delta[layer].float()).to(tensor.dtype)
+                tensor = (tensor.float() + layers[layer].get_delta_weight(NAME).float()).to(tensor.dtype)
             state[f"{layer}.{rest}" if layer else name] = tensor
     return state
 

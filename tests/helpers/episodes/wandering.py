@@ -69,12 +69,21 @@ class AskedAgent(WanderingAgent):
 
 
 class Fragile(SokobanEnv):
-    """Fails at random moments that its own random stream decides, and sometimes cannot start from a snapshot."""
+    """Fails at moments that depend on its actions."""
 
     def _apply(self, action: int) -> Any:
         if action == 0 and self.elapsed_steps % 3 == 2:
             raise OSError(f"step {self.elapsed_steps} of {self.get_state()[:40]}")
         return super()._apply(action)
+
+
+class FragileStart(Fragile):
+    """Sometimes cannot start, as its own random stream decides."""
+
+    def _start(self, task: Task) -> None:
+        if self.np_random.random() < 0.2:
+            raise OSError("no start")
+        super()._start(task)
 
 
 def tasks(count: int) -> list[Task]:
@@ -85,10 +94,10 @@ def tasks(count: int) -> list[Task]:
 def makers(size: int) -> tuple[Callable[[], GroupEnv], Callable[[], GroupEnv]]:
     """Functions that make the environments of a group and of a branch."""
 
-    def make(members: int) -> GroupEnv:
-        return GroupEnv(lambda: Fragile(level=LEVELS[0], max_steps=7), size=members)
+    def make(env: type[SokobanEnv], members: int) -> GroupEnv:
+        return GroupEnv(lambda: env(level=LEVELS[0], max_steps=7), size=members)
 
-    return lambda: make(size), lambda: make(1)
+    return lambda: make(Fragile, size), lambda: make(FragileStart, 1)
 
 
 def alive() -> set[str]:

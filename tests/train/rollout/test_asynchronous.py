@@ -6,6 +6,8 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
+from queue import Empty
 from typing import Any
 
 import pytest
@@ -14,9 +16,11 @@ from helpers.episodes.wandering import LEVELS, AskedAgent, WanderingAgent, alive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from creditflow.agents.base import Decision, View
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.env import SokobanEnv
+from creditflow.train.rollout import asynchronous
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.branching import BranchConfig
 from creditflow.train.rollout.engine import Budget, RolloutEngine, RolloutReport
@@ -112,6 +116,69 @@ def test_views_that_wait_together_are_one_batch() -> None:
     make, _ = makers(4)
     AsynchronousEngine(make, Budget(turns=1), threads=2).play(agent, tasks(2), seed=4)
     assert agent.batches == [8]
+
+
+class Soon:
+    """Threads and queue of an engine whose steps end one by one, when it waits for one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._pending: list[Callable[[], None]] = []
+        self._events: list[Any] = []
+        self.put = self._events.append
+        monkeypatch.setattr(asynchronous, "ThreadPoolExecutor", lambda *_args, **_options: self)
+        monkeypatch.setattr(asynchronous, "SimpleQueue", lambda: self)
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._pending.append(lambda: future.set_result(function(*arguments)))
+        return future
+
+    def get(self, timeout: float | None = None) -> Any:
+        assert self._pending, "no step is under way: the engine waits for nothing"
+        self._pending.pop(0)()
+        return self._events.pop(0)
+
+    def get_nowait(self) -> Any:
+        raise Empty
+
+    def shutdown(self, **_options: Any) -> None: ...
+
+
+def test_a_batch_waits_for_steps_that_are_about_to_end_and_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    Soon(monkeypatch)
+
+    class Walker(WanderingAgent):
+        def decide(self, view: View) -> Decision:
+            return Decision("left")
+
+    agent = Walker()
+    engine = AsynchronousEngine(lambda: GroupEnv(lambda: SokobanEnv(level=LEVELS[0], max_steps=5), size=3))
+    engine.play(agent, tasks(2), seed=4)
+    assert agent.batches == [6] * 5
+
+
+@pytest.mark.parametrize("branching", [None, BranchConfig(max_trajectories=6, base=0.6, entropy_tokens=2)])
+def test_the_episodes_that_run_are_counted_after_every_turn(
+    monkeypatch: pytest.MonkeyPatch, branching: BranchConfig | None
+) -> None:
+    Soon(monkeypatch)
+    make, branch = makers(3)
+    groups: list[GroupEnv] = []
+    counts: list[tuple[int, int, int]] = []
+
+    def noted(factory: Callable[[], GroupEnv]) -> GroupEnv:
+        groups.append(factory())
+        return groups[-1]
+
+    def on_turn(running: int, total: int) -> None:
+        counts.append((running, total, sum(len(group.active) for group in groups)))
+
+    engine = AsynchronousEngine(partial(noted, make), branching=branching, make_branch=partial(noted, branch))
+    played = engine.play(WanderingAgent(), tasks(2), seed=4, on_turn=on_turn)
+    assert counts[-1][:2] == (0, sum(len(group) for group in played))
+    for running, total, active in counts:
+        assert 0 <= running <= total
+        assert branching is not None or running == active  # episodes of a group that branches are counted turn by turn
 
 
 def test_an_engine_needs_a_thread() -> None:

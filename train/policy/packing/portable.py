@@ -113,7 +113,10 @@ def portable_attention(q: Any, k: Any, v: Any, layout: Layout, scale: float, own
         own_kernel: whether torch's own kernel computes the blocks; None: where it has one.
     """
     own_kernel = has_own_kernel(q.device) if own_kernel is None else own_kernel
-    return _ForestAttention.apply(q.contiguous(), k, v, layout, scale, own_kernel)
+    with torch.autocast(
+        q.device.type, enabled=False
+    ):  # it would make scores narrow, and those of the backward pass not
+        return _ForestAttention.apply(q.contiguous(), k, v, layout, scale, own_kernel)
 
 
 class _ForestAttention(torch.autograd.Function):

@@ -85,6 +85,19 @@ def test_narrow_numbers_are_close(own_kernel: bool, dtype: Any) -> None:
         assert gap < limit
 
 
+@pytest.mark.parametrize("own_kernel", [True, False])
+def test_autocast_does_not_reach_into_the_attention(own_kernel: bool) -> None:
+    """Scores in 16 bits would differ from those that the backward pass computes, which runs outside of autocast."""
+    forest = forest_of([40] * 10, 1)
+    inputs = [one.detach().bfloat16().requires_grad_() for one in inputs_of(len(forest), 4, 2, torch.float32, 1)]
+    results = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            out = portable_attention(*inputs, Layout.of(forest, CPU), 0.5, own_kernel)
+        results.append((out.detach(), *torch.autograd.grad(out.float().square().sum(), inputs)))
+    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
+
+
 @pytest.mark.parametrize("causal", [True, False])
 def test_blocks_of_queries_equal_the_kernel_of_torch(monkeypatch: pytest.MonkeyPatch, causal: bool) -> None:
     monkeypatch.setattr("creditflow.train.policy.packing.kernels.SCORES", 2 * 3 * 30 * 7)  # seven queries a block
