@@ -9,6 +9,7 @@ from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.invalid_actions import InvalidActions
+from creditflow.wrappers.moves import MoveGroup, by_moves
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.trajectory import Group, Tokens, Trajectory, Turn, read_groups, read_jsonl, write_jsonl
 
@@ -20,6 +21,7 @@ __all__ = [
     "Group",
     "GroupEnv",
     "InvalidActions",
+    "MoveGroup",
     "PotentialStore",
     "Potentials",
     "Recorder",
@@ -28,6 +30,7 @@ __all__ = [
     "Tokens",
     "Trajectory",
     "Turn",
+    "by_moves",
     "content_key",
     "read_groups",
     "read_jsonl",

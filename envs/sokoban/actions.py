@@ -12,7 +12,7 @@ from gymnasium.spaces import Discrete, Space
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.spaces import TextSpace
 
-__all__ = ["ACTION_MODES", "Vocabulary", "make_parser", "make_vocabulary"]
+__all__ = ["ACTION_MODES", "Vocabulary", "make_parser", "make_vocabulary", "quoted_action"]
 
 ACTION_MODES: Final = ("text", "discrete")
 _DIRECTIONS: Final = ("up", "down", "left", "right")
@@ -30,11 +30,10 @@ class Vocabulary(NamedTuple):
     moves: tuple[tuple[int, bool], ...]
 
     def named(self) -> Mapping[tuple[int, str], str]:
-        """Return the texts by (direction, "push" or "move")."""
+        """Return the texts by (direction, "push" or "move"), and no operation by (-1, "none")."""
         return {
-            (direction, "push" if push else "move"): text
+            (direction, "push" if push else "move" if direction >= 0 else "none"): text
             for text, (direction, push) in zip(self.texts, self.moves, strict=True)
-            if direction >= 0
         }
 
 
@@ -53,7 +52,7 @@ def make_vocabulary(n_actions: int) -> Vocabulary:
     raise ConfigError(f"n_actions must be 4 or 9, got {short_repr(n_actions)}")
 
 
-def make_parser(action_mode: str, vocabulary: Vocabulary) -> tuple[Space[Any], Callable[[Any], tuple[int | None, str]]]:
+def make_parser(action_mode: str, vocabulary: Vocabulary) -> tuple[Space[Any], Callable[[Any], tuple[Any, str]]]:
     """Return the action space, and the strict parser: action -> (number or None, reason).
 
     A text is valid if it equals an action up to case and surrounding white space; longer texts are not searched.
@@ -74,7 +73,7 @@ def make_parser(action_mode: str, vocabulary: Vocabulary) -> tuple[Space[Any], C
             number = numbers.get(action.strip().casefold())
         if number is not None:
             return number, ""
-        return None, f"{_quoted(action)} is not an action; {expected}"
+        return None, f"{quoted_action(action)} is not an action; {expected}"
 
     def parse_number(action: Any) -> tuple[int | None, str]:
         if not isinstance(action, (bool, np.bool_)):
@@ -84,7 +83,7 @@ def make_parser(action_mode: str, vocabulary: Vocabulary) -> tuple[Space[Any], C
                 number = -1
             if 0 <= number < len(texts):
                 return number, ""
-        return None, f"expected an integer from 0 to {len(texts) - 1}, got {_quoted(action)}"
+        return None, f"expected an integer from 0 to {len(texts) - 1}, got {quoted_action(action)}"
 
     if action_mode == "text":
         return TextSpace(texts), parse_text
@@ -93,7 +92,7 @@ def make_parser(action_mode: str, vocabulary: Vocabulary) -> tuple[Space[Any], C
     raise unknown_name_error("action_mode", str(action_mode), ACTION_MODES)
 
 
-def _quoted(action: Any) -> str:
+def quoted_action(action: Any) -> str:
     """Return a short ASCII form for a message: actions come from language models, and may be huge or hostile."""
     if isinstance(action, str):
         return "an empty string" if not action[:200].strip() else ascii(action[:30])[:50] + "…" * (len(action) > 30)

@@ -10,15 +10,16 @@ import gymnasium as gym
 from creditflow.envs.core import AgentEnv, Outcome
 from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
 from creditflow.envs.sokoban.actions import make_parser, make_vocabulary
-from creditflow.envs.sokoban.levels.xsb import MAX_SIDE, Level, level_task
+from creditflow.envs.sokoban.levels.xsb import Level, level_task
 from creditflow.envs.sokoban.observations.text import TextView
-from creditflow.envs.sokoban.observations.views import make_view
+from creditflow.envs.sokoban.observations.views import checked_shape, make_view
 from creditflow.envs.sokoban.oracle import SokobanOracle
 from creditflow.envs.sokoban.render import Painter
 from creditflow.envs.sokoban.rewards import reward_preset
 from creditflow.envs.sokoban.rules import BOX_ON_TARGET, direction_offsets, grid, move, solved, state_key
 from creditflow.envs.sokoban.snapshot import cached_level, read_snapshot, write_snapshot
 from creditflow.envs.sokoban.tasks import open_tasks
+from creditflow.envs.sokoban.turns import MoveTurns
 from creditflow.envs.sokoban.window import (
     FRAMES_PER_SECOND,
     RENDER_MODES,
@@ -34,7 +35,7 @@ PANEL_STEPS: Final = 30
 OTHER_STEPS: Final = 120
 
 
-class SokobanEnv(AgentEnv[Any, Any, int]):
+class SokobanEnv(AgentEnv[Any, Any, Any]):
     r"""Push every box onto a target.
 
     >>> env = SokobanEnv(level="######\n#@ $.#\n######")
@@ -59,12 +60,16 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         obs_keys: which of them with "dict", for example ["text", "rgb"]; default: all.
         action_mode: "text" or "discrete".
         n_actions: 4 (up, down, left, right) or gym-sokoban's 9 (see ``actions.py``).
+        moves_per_turn: maximum number m of moves of one action, such as "right right up" (see ``turns.py``). A step is a turn:
+            ``max_steps``, the oracle's distances and its ``steps_left`` count turns.
+        moves_policy: with m > 1, what becomes of surplus moves and of words that are no move: "strict" or "prefix".
         reward: "sparse" (1 when solved), "ten" (10 when solved) or "gym_sokoban".
         max_steps: step limit of an episode. Default: 30 for panels, all of whose levels have solutions of at most 20
             moves; 120, gym-sokoban's limit, for any other source.
         symbols: "unicode" (``#_OX√PS``), "ascii" (``#_OX*PS``), "xsb" (``#-.$*@+``) or seven characters in that order:
-            wall, floor, target, box, box on target, player, player on target.
+            wall, floor, target, box, box on target, player, player on target; or a mapping such as {"box_on_target": "B"}.
         separator: character between two cells in the text, or "".
+        text_format: "grid" of symbols, "coordinates" (lists of cells) or "grid_coordinates" (both).
         grid_shape: rows and columns of array observations; default: large enough for every level of the source.
         tile_size: pixels per cell and axis, in "rgb" observations and rendered frames; 28 is one token of Qwen2.5-VL, 32 one
             of Qwen3-VL.
@@ -74,7 +79,8 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
 
     Info has, besides the common keys, ``boxes_on_target: int``, ``boxes: int``, ``player_moved: bool`` and
     ``moved_box: bool`` (of the last step). All actions are admissible until the episode ends; a bump is admissible and
-    not effective. ``score`` is 1.0 when solved, else 0.0. ``text_key`` equals ``state_key``, as the text of a
+    not effective. With m > 1 also, of the last turn, ``moves``, ``move_rewards`` and ``move_state_keys``, tuples with one entry
+    per executed move, and ``ignored_words: int``. ``score`` is 1.0 when solved, else 0.0. ``text_key`` equals ``state_key``, as the text of a
     board shows the whole state.
 
     Raises:
@@ -96,10 +102,13 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         obs_keys: Sequence[str] | None = None,
         action_mode: str = "text",
         n_actions: int = 4,
+        moves_per_turn: int = 1,
+        moves_policy: str = "strict",
         reward: str = "sparse",
         max_steps: int | None = None,
-        symbols: str = "unicode",
+        symbols: str | Mapping[str, str] = "unicode",
         separator: str = " ",
+        text_format: str = "grid",
         grid_shape: Sequence[int] | None = None,
         tile_size: int = 28,
         theme: str = "plain",
@@ -114,19 +123,22 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         self.render_mode = render_mode
         if missing_for_window():  # this machine's modes, which Gymnasium's checker tries one by one
             self.metadata = {**self.metadata, "render_modes": [mode for mode in RENDER_MODES if mode != "human"]}
-        self.text_view = TextView(symbols, separator)
-        self.grid_shape = shape if grid_shape is None else _checked_shape(grid_shape)
+        self.text_view = TextView(symbols, separator, text_format)
+        self.grid_shape = shape if grid_shape is None else checked_shape(grid_shape)
         self.painter = painter = Painter(tile_size, theme)
         if render_mode in ("rgb_array", "human"):
             painter.shape(*self.grid_shape)
         self._window = Window("Sokoban") if render_mode == "human" else None
         self._vocabulary = make_vocabulary(n_actions)
-        self._oracle = SokobanOracle(self._vocabulary.named(), oracle_memory_mb)
+        self._turns = turns = MoveTurns(self._vocabulary, moves_per_turn, moves_policy, action_mode)
+        self._oracle = SokobanOracle(self._vocabulary.named(), oracle_memory_mb, turns.limit)
         self._rewards = rewards = reward_preset(reward)
         self._bumped = Outcome(rewards.of(0, False), False, False)
         self._pushed = {gain: Outcome(rewards.of(gain, False), False, True) for gain in (-1, 0, 1)}
         self._solving = Outcome(rewards.of(1, True), True, True)
         self.action_space, self._parser = make_parser(action_mode, self._vocabulary)
+        if turns.several:  # an action is then parsed as a tuple of numbers
+            self.action_space, self._parser, self.lists_all_actions = turns.space, turns.parse, False
         view = make_view(obs_mode, self.text_view, self.grid_shape, painter, obs_keys)
         self.observation_space, self._view, self._array_observations = view
         self._text_actions = action_mode == "text"
@@ -151,19 +163,22 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         self._place(level.board, level.player)
 
     def _place(self, board: bytes, player: int) -> None:
+        self._turns.clear()
         self._board, self._player = board, player
         self._on_target, self._solved = board.count(BOX_ON_TARGET), solved(board)
         self._boxes = len(self._level.boxes) if self._level else 0
         self._player_moved = self._moved_box = False
 
-    def _parse(self, action: Any) -> tuple[int | None, str]:
+    def _parse(self, action: Any) -> tuple[Any, str]:
         self._player_moved = self._moved_box = False
         return self._parser(action)
 
-    def _rejection_reason(self, action: int) -> str:  # noqa: ARG002 - every action is admissible, a bump into a wall too
+    def _rejection_reason(self, action: Any) -> str:  # noqa: ARG002 - every action is admissible, a bump into a wall too
         return ""
 
-    def _apply(self, action: int) -> Outcome:
+    def _apply(self, action: Any) -> Outcome:
+        if type(action) is tuple:
+            return self._turns.play(action, self._apply, lambda: state_key(self._board))
         offset, push = self._moves[action]
         if offset:
             self._board, self._player, moved, pushed, gain = move(self._board, self._player, offset, push)
@@ -202,12 +217,13 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         return (True, 1.0) if self._solved else (False, 0.0)
 
     def _extra_info(self) -> dict[str, Any]:
-        return {
+        info = {
             "boxes_on_target": self._on_target,
             "boxes": self._boxes,
             "player_moved": self._player_moved,
             "moved_box": self._moved_box,
         }
+        return {**info, **self._turns.info()} if self._turns.several else info
 
     def action_from_text(self, text: str) -> Any:
         """Return the text itself, or its number with ``action_mode="discrete"``.
@@ -215,6 +231,8 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         Raises:
             ConfigError: not an action of this environment.
         """
+        if self._turns.several and self._turns.parse(text)[0] is not None:
+            return text
         if text not in self._vocabulary.texts:
             raise ConfigError(f"not an action: {short_repr(text)}; expected one of {', '.join(self._vocabulary.texts)}")
         return text if self._text_actions else self._vocabulary.texts.index(text)
@@ -277,12 +295,3 @@ class SokobanEnv(AgentEnv[Any, Any, int]):
         """Close the window of "human"."""
         if self._window is not None:
             self._window.close()
-
-
-def _checked_shape(shape: Any) -> tuple[int, int]:
-    sides = tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else ()
-    if len(sides) != 2 or not all(type(side) is int and 3 <= side <= MAX_SIDE for side in sides):
-        raise ConfigError(
-            f"grid_shape must be two integers from 3 to {MAX_SIDE} (rows, columns), got {short_repr(shape)}"
-        )
-    return sides[0], sides[1]

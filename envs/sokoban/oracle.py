@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Final
 
-from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.errors import ConfigError, OracleLimitError, short_repr
 from creditflow.envs.sokoban.levels.xsb import Level
 from creditflow.envs.sokoban.rules import direction_offsets, move, solved
 from creditflow.envs.sokoban.snapshot import Snapshot, box_positions, read_snapshot
@@ -22,6 +22,7 @@ __all__ = ["LevelOracle", "SokobanOracle", "dead_state_fraction", "level_oracle"
 
 DIRECTIONS: Final = ("up", "down", "left", "right")
 CACHE_BYTES: Final = 512 * 2**20
+MAX_TURNS: Final = 20_000  # optimal turns of several moves that are listed
 
 
 class LevelOracle:
@@ -134,46 +135,90 @@ def dead_state_fraction(level: Level, memory_mb: int = 256) -> float:
 class SokobanOracle:
     """The exact oracle over snapshots of ``SokobanEnv``.
 
+    A turn may have several moves; distances count turns. As every shortest way of d moves can be cut anywhere, it takes
+    ⌈d / m⌉ turns of at most m moves.
+
     Args:
-        actions: action texts by (direction, kind), where kind is "push" or "move".
+        actions: texts of the moves by (direction, kind), where kind is "push", "move", or "none" with direction −1.
         memory_mb: memory limit of one level's table in MiB.
+        moves_per_turn: m.
     """
 
     exact = True
 
-    def __init__(self, actions: Mapping[tuple[int, str], str], memory_mb: int = 256) -> None:
+    def __init__(self, actions: Mapping[tuple[int, str], str], memory_mb: int = 256, moves_per_turn: int = 1) -> None:
         if not isinstance(memory_mb, int) or isinstance(memory_mb, bool) or memory_mb < 1:
             raise ConfigError(f"oracle_memory_mb must be a positive integer, got {short_repr(memory_mb)}")
         self.memory_mb = memory_mb
         self._actions = dict(actions)
+        self._per_turn = moves_per_turn
 
     def value(self, state: str, *, steps_left: int | None = None) -> float:
-        """Return 1.0 if the state can be solved (within ``steps_left`` moves, if given), else 0.0."""
+        """Return 1.0 if the state can be solved (within ``steps_left`` turns, if given), else 0.0."""
         moves = self._moves_left(read_snapshot(state))
-        return 1.0 if moves >= 0 and (steps_left is None or moves <= steps_left) else 0.0
+        return 1.0 if moves >= 0 and (steps_left is None or moves <= steps_left * self._per_turn) else 0.0
 
     def distance(self, state: str) -> float:
-        """Return the fewest moves to the goal; inf if dead."""
+        """Return the fewest turns to the goal; inf if dead."""
         moves = self._moves_left(read_snapshot(state))
-        return float(moves) if moves >= 0 else math.inf
+        return float(-(-moves // self._per_turn)) if moves >= 0 else math.inf
 
     def optimal_actions(self, state: str) -> tuple[str, ...]:
-        """Return the sorted texts of all actions that begin a shortest solution; () if dead or solved."""
+        """Return the sorted texts of all actions that begin a shortest solution; () if dead or solved.
+
+        With several moves per turn these are all turns, every move of which is executed, after which one turn less is needed:
+        where the last turn has moves to spare, detours and bumps are among them.
+
+        Raises:
+            OracleLimitError: more than ``MAX_TURNS`` such turns.
+        """
         snapshot = read_snapshot(state)
+        if self._per_turn > 1:
+            return tuple(sorted(self._optimal_turns(snapshot)))
         names = []
         for direction, pushes in self._oracle(snapshot).optimal_directions(snapshot.board, snapshot.player):
             kinds = ("push",) if pushes else ("push", "move")
             names += [self._actions[direction, kind] for kind in kinds if (direction, kind) in self._actions]
         return tuple(sorted(names))
 
+    def _optimal_turns(self, snapshot: Snapshot) -> list[str]:
+        """Return all turns, every move of which is executed, that lower the number of turns needed."""
+        oracle = self._oracle(snapshot)
+        left = oracle.board_moves_left(snapshot.board, snapshot.player)
+        if left <= 0:
+            return []
+        afterwards = (-(-left // self._per_turn) - 1) * self._per_turn  # moves that the later turns have
+        found: list[str] = []
+        begun = [(snapshot.board, snapshot.player, "", 0)]
+        while begun:
+            board, player, text, made = begun.pop()
+            left = oracle.board_moves_left(board, player)
+            if left < 0 or left > afterwards + self._per_turn - made:
+                continue
+            if made and left <= afterwards:
+                found.append(text[1:])
+                if len(found) > MAX_TURNS:
+                    raise OracleLimitError(
+                        f"Sokoban: more than {MAX_TURNS:,} turns of up to {self._per_turn} moves are optimal here; lower "
+                        "moves_per_turn, or use distance(), value() and solution(), which have no such limit"
+                    )
+            if left and made < self._per_turn:
+                for (direction, kind), name in self._actions.items():
+                    after, place = board, player
+                    if kind != "none":
+                        after, place, *_ = move(board, player, oracle.offsets[direction], kind == "push")
+                    begun.append((after, place, f"{text} {name}", made + 1))
+        return found
+
     def solution(self, state: str) -> tuple[str, ...]:
-        """Return one shortest solution; () if dead or solved."""
+        """Return one shortest solution, by turns; () if dead or solved."""
         _, board, player, _ = snapshot = read_snapshot(state)
         oracle, texts = self._oracle(snapshot), []
         while best := oracle.optimal_directions(board, player):
             texts.append(self._actions[best[0][0], "push"])
             board, player, *_ = move(board, player, oracle.offsets[best[0][0]])
-        return tuple(texts)
+        size = self._per_turn
+        return tuple(" ".join(texts[start : start + size]) for start in range(0, len(texts), size))
 
     def _oracle(self, snapshot: Snapshot) -> LevelOracle:
         return level_oracle(snapshot.level, self.memory_mb)

@@ -90,7 +90,7 @@ def measure_without_caches() -> float:
     """Steps per second without the caches of texts and keys, as if no board ever recurred."""
     level = generate_level(np.random.default_rng(1), GeneratorOptions(6, 6, 2, 8, 15)).xsb
     env = SokobanEnv(level=level, max_steps=10**9)
-    cached, draw = rules.state_key, env.text_view._draw
+    cached, draw = rules.state_key, env.text_view._grid
     vars(env_module)["state_key"] = cached.__wrapped__
     env._view = lambda board, _: draw(board)
     actions = [MOVES[i] for i in np.random.default_rng(0).integers(0, 4, 1000)]

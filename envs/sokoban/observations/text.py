@@ -1,4 +1,4 @@
-"""Boards as text: symbols of cells, and the separator between them.
+"""Boards as text: a grid of symbols with a separator between them, lists of coordinates, or both.
 
 Each of the seven kinds of cells has a symbol of its own, so a text shows the whole state, a player on a target too.
 """
@@ -8,11 +8,14 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
+from creditflow.envs.sokoban.observations.coordinates import COORDINATES_LEGEND, coordinates
 
-__all__ = ["SYMBOL_SETS", "TextView"]
+__all__ = ["SYMBOL_SETS", "TEXT_FORMATS", "TextView"]
+
+TEXT_FORMATS: Final = ("grid", "coordinates", "grid_coordinates")
 
 # wall, floor, target, box, box on target, player, player on target
 SYMBOL_SETS: Final[Mapping[str, str]] = {
@@ -30,18 +33,24 @@ class TextView:
 
     Args:
         symbols: the name of a set in ``SYMBOL_SETS``, or seven different characters for wall, floor, target, box,
-            box on target, player and player on target.
+            box on target, player and player on target; or a mapping of some of these (``box_on_target``) to characters,
+            the others as in "unicode".
         separator: "", or one character between two cells of a row that is not a symbol.
+        text_format: "grid" (the symbols), "coordinates" (lists of cells) or "grid_coordinates" (both).
 
     Attributes:
-        draw: function from a board to its lines of symbols, without a final line break.
+        draw: function from a board to its text, without a final line break.
 
     Raises:
-        ConfigError: symbols that repeat, too few or too many symbols, an invalid separator.
+        ConfigError: symbols that repeat, too few or too many symbols, an unknown one in a mapping, an invalid separator or
+            format.
     """
 
-    def __init__(self, symbols: str = "unicode", separator: str = " ") -> None:
-        chars = SYMBOL_SETS.get(symbols, symbols) if isinstance(symbols, str) else ""
+    def __init__(
+        self, symbols: str | Mapping[str, str] = "unicode", separator: str = " ", text_format: str = "grid"
+    ) -> None:
+        chars = _mapped(symbols) if isinstance(symbols, Mapping) else symbols if isinstance(symbols, str) else ""
+        chars = SYMBOL_SETS.get(chars, chars)
         if len(chars) != 7 or len(set(chars)) != 7 or not chars.isprintable() or "\ufffe" in chars:
             raise ConfigError(
                 f"symbols must be one of {', '.join(SYMBOL_SETS)} or seven different printable characters for "
@@ -53,22 +62,45 @@ class TextView:
             )
         if separator and separator in chars:
             raise ConfigError(f"the separator {separator!r} is also a symbol; choose another")
+        if text_format not in TEXT_FORMATS:
+            raise unknown_name_error("text_format", str(text_format), TEXT_FORMATS)
+        self.text_format = text_format
         self.symbols = chars
         self.separator = separator
         wall, floor, target, box, stored, player, standing = tuple(chars)
         self._table = f"{wall}{floor}{target}{stored}{box}{player}{standing}\n{separator}"
         self._edge = f"{separator}\n{separator}"
         # Rollouts of one task visit the same boards many times.
-        self.draw: Callable[[bytes], str] = lru_cache(maxsize=CACHED_BOARDS)(self._draw)
+        draw = {"grid": self._grid, "coordinates": self._coordinates, "grid_coordinates": self._both}[text_format]
+        self.draw: Callable[[bytes], str] = lru_cache(maxsize=CACHED_BOARDS)(draw)
 
     @property
     def legend(self) -> str:
-        """The meaning of each symbol, in one line."""
-        return ", ".join(f"{char} {meaning}" for char, meaning in zip(self.symbols, _MEANINGS, strict=True))
+        """The meaning of each symbol, and of coordinates, in one line."""
+        symbols = ", ".join(f"{char} {meaning}" for char, meaning in zip(self.symbols, _MEANINGS, strict=True))
+        if self.text_format == "grid":
+            return symbols
+        return COORDINATES_LEGEND if self.text_format == "coordinates" else f"{symbols}; {COORDINATES_LEGEND}"
 
-    def _draw(self, board: bytes) -> str:
+    def _coordinates(self, board: bytes) -> str:
+        return coordinates(board, walls=True)
+
+    def _both(self, board: bytes) -> str:
+        return f"{self._grid(board)}\n\n{coordinates(board, walls=False)}"
+
+    def _grid(self, board: bytes) -> str:
         if not self.separator:
             return codecs.charmap_decode(board, "strict", self._table)[0]
         spaced = bytearray((_SEPARATOR,)) * (2 * len(board) - 1)
         spaced[::2] = board
         return codecs.charmap_decode(spaced, "strict", self._table)[0].replace(self._edge, "\n")
+
+
+def _mapped(symbols: Mapping[Any, Any]) -> str:
+    """Return the seven characters that a mapping gives, "" if one is not a single character."""
+    names = [meaning.replace(" ", "_") for meaning in _MEANINGS]
+    for name in symbols:
+        if name not in names:
+            raise unknown_name_error("kind of cell in symbols", str(name), names)
+    chars = [symbols.get(name, known) for name, known in zip(names, SYMBOL_SETS["unicode"], strict=True)]
+    return "".join(chars) if all(isinstance(char, str) and len(char) == 1 for char in chars) else ""

@@ -14,12 +14,13 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Dict, Space
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
+from creditflow.envs.sokoban.levels.xsb import MAX_SIDE
 from creditflow.envs.sokoban.observations.text import TextView
 from creditflow.envs.sokoban.render import Film, Painter
 from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, PLAYER, PLAYER_ON_TARGET, TARGET, WALL, grid
 from creditflow.envs.spaces import TextSpace
 
-__all__ = ["OBS_KEYS", "OBS_MODES", "View", "make_view"]
+__all__ = ["OBS_KEYS", "OBS_MODES", "View", "checked_shape", "make_view"]
 
 OBS_KEYS: Final = ("text", "grid", "planes", "rgb")
 OBS_MODES: Final = (*OBS_KEYS, "dict")
@@ -107,3 +108,17 @@ def _view(name: str, text: TextView, shape: tuple[int, int], painter: Painter) -
         return View(Box(0, 1, (4, *shape), np.uint8), lambda board, width: _PLANES[:, padded(board, width)])
     film = Film(painter)
     return View(Box(0, 255, painter.shape(*shape), np.uint8), lambda board, width: film.frame(padded(board, width)))
+
+
+def checked_shape(shape: Any) -> tuple[int, int]:
+    """Return ``grid_shape``, checked.
+
+    Raises:
+        ConfigError: not two integers within the limits of levels.
+    """
+    sides = tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else ()
+    if len(sides) != 2 or not all(type(side) is int and 3 <= side <= MAX_SIDE for side in sides):
+        raise ConfigError(
+            f"grid_shape must be two integers from 3 to {MAX_SIDE} (rows, columns), got {short_repr(shape)}"
+        )
+    return sides[0], sides[1]
