@@ -22,6 +22,7 @@ __all__ = ["MANIFEST", "PUBLISHED", "compare_games", "listed_games"]
 MANIFEST: Final = "released-v2"
 PUBLISHED: Final = {"train": 3_553, "valid_seen": 140, "valid_unseen": 134}  # games of the release
 KINDS: Final = ("same", "reworded", "other world", "missing", "unusable", "extra")
+TWICE: Final = "the archive contains this path twice"
 
 
 def listed_games(splits: Sequence[str]) -> tuple[PanelRow, ...]:
@@ -40,25 +41,23 @@ def compare_games(path: str, found: Iterable[FoundGame], rows: Sequence[PanelRow
 
     Args:
         path: what was read, for the report.
-        found: the games; see ``read_games``.
+        found: the games, of the splits of these rows; see ``read_games``.
         rows: the manifest's rows; see ``listed_games``.
     """
     expected = {row.locator["path"]: row for row in rows}
     paths = {row.task_id: row.locator["path"] for row in rows}
+    kinds: dict[str, tuple[str, str]] = {}
+    for game in found:
+        again = game.path in kinds  # which of the two a program reads depends on the program
+        kinds[game.path] = ("unusable", TWICE) if again else _compared(game, expected.get(game.path), paths)
+    kinds |= {name: ("missing", "") for name in expected if name not in kinds}
     counts = {row.split: Counter[str]() for row in rows}
     differences: list[Difference] = []
-    seen: set[str] = set()
-    for game in found:
-        split = game.path.split("/", 1)[0]
-        kind, detail = _compared(game, expected.get(game.path), paths)
-        seen.add(game.path)
-        counts.setdefault(split, Counter())[kind] += 1
+    for name, (kind, detail) in kinds.items():
+        split = name.split("/", 1)[0]
+        counts[split][kind] += 1
         if kind != "same":
-            differences.append(Difference(split, kind, _printable(game.path), detail))
-    for name, row in expected.items():
-        if name not in seen:
-            counts[row.split]["missing"] += 1
-            differences.append(Difference(row.split, "missing", name, ""))
+            differences.append(Difference(split, kind, _printable(name), detail))
     listed = Counter(row.split for row in rows)
     parts = [_part(split, listed[split], counts[split]) for split in PUBLISHED if split in counts]
     order = sorted(differences, key=lambda one: (list(PUBLISHED).index(one.part), KINDS.index(one.kind), one.name))

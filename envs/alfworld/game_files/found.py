@@ -46,7 +46,7 @@ class FoundGame:
 
 
 def read_games(path: str | Path, splits: Collection[str]) -> Iterator[FoundGame]:
-    """Yield the games of a folder (sorted by path) or of an archive (in its order).
+    """Yield the games of a folder (sorted by path) or of an archive (in its order, which may have a path twice).
 
     Args:
         path: a folder as ``find_root`` accepts it, or a ``.tar``, ``.tar.gz`` or ``.tar.xz`` of one.
@@ -67,16 +67,13 @@ def read_games(path: str | Path, splits: Collection[str]) -> Iterator[FoundGame]
 
 
 def _archived(path: Path, splits: Collection[str]) -> Iterator[FoundGame]:
-    seen: set[str] = set()
+    empty = True
     for name, data in iter_archive(path):
-        if not name.endswith(GAME_FILE):
-            continue
-        if name in seen:
-            yield FoundGame(name, problem="the archive contains this path twice")
-        elif name.split("/", 1)[0] in splits:
-            yield _found(name, partial(parse_json, data, where=name))
-        seen.add(name)
-    if not seen:
+        if name.endswith(GAME_FILE):
+            empty = False
+            if name.split("/", 1)[0] in splits:
+                yield _found(name, partial(parse_json, data, where=name))
+    if empty:
         raise DataError(f"{path}: contains no <split>/<task>/<trial>/{GAME_FILE} with split {', '.join(FOLDER_SPLITS)}")
 
 

@@ -231,6 +231,20 @@ def test_members_of_archives_that_escape_or_repeat_are_not_played(rows: tuple[Pa
     report = check(archive_of(tmp_path / "games.tar", members), rows)
     assert [(one.name, one.kind) for one in report.differences] == [(name_of(3), "unusable")]
     assert "twice" in report.differences[0].detail
+    assert (report.parts[0].counts["same"], report.parts[0].counts["unusable"]) == (len(games) - 1, 1)
+    assert not report.complete, "nobody knows which of the two a program reads"
+
+
+@pytest.mark.parametrize("split", ["valid_train", "valid_unseen"])
+def test_repeated_games_of_splits_that_are_not_checked_are_not_reported(
+    split: str, rows: tuple[PanelRow, ...], tmp_path: Path
+) -> None:
+    other = (name_of(3, split), b"{}")
+    archive = archive_of(tmp_path / "games.tar", [*released().items(), other, other])
+    report = compare_games("games.tar", read_games(archive, ("valid_seen",)), rows)
+    assert report.complete
+    assert [part.part for part in report.parts] == ["valid_seen"]
+    assert main(["data", "check", "alfworld", str(archive), "--only", "train"]) == 1
 
 
 def test_names_are_printed_without_control_characters(rows: tuple[PanelRow, ...], tmp_path: Path) -> None:
@@ -290,7 +304,8 @@ def test_the_command_reports_and_its_exit_code_says_whether_all_is_there(
 
 
 def test_the_command_refuses_wrong_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "check", "alfwrld", str(tmp_path)]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["data", "check", "alfwrld", str(tmp_path)])
     assert "did you mean 'alfworld'" in capsys.readouterr().err
     assert main(["data", "check", "alfworld", str(tmp_path), "--only", "valid_sen"]) == 2
     assert "did you mean 'valid_seen'" in capsys.readouterr().err

@@ -150,7 +150,8 @@ def test_the_command_refuses_wrong_names_and_says_what_differs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(write(tmp_path / "dev.jsonl", ROWS))
-    assert main(["data", "check", "musiqe", path]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["data", "check", "musiqe", path])
     assert "did you mean 'musique'" in capsys.readouterr().err
     assert main(["data", "check", "musique", path, "--only", "test"]) == 2
     assert "Known: dev, train" in capsys.readouterr().err
