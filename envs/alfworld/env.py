@@ -34,12 +34,14 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
     the generator.
 
     Args:
-        panel: "<panel>:<split>" of the embedded panels, such as "standard-v1:valid"; "released-v1" and "released-v2"
+        panel: "<panel>:<split>" of the embedded panels, such as "standard-v2:valid"; "released-v1" and "released-v2"
             (splits "train", "valid_seen", "valid_unseen") list released games by content and need ``data_path`` too.
         data_path: instead, a folder of released games, such as "$ALFWORLD_DATA" (expanded; read only when given).
         game: instead, one game: the path of a ``.tw-pddl`` file, its fields, or a game's content.
         split: "train" (default), "valid_seen" or "valid_unseen", for the generator and ``data_path``.
-        task_types: only these of the six task types, for the generator and ``data_path``.
+        task_types: only these of the six task types, for the generator and ``data_path``. The generator samples the types as
+            often as the release has them, or these equally often.
+        wording: task sentences of the generator: "released" (default; the frames of the release), "own" or "mixed".
         observation: "raw" (the engine's reply, byte for byte) or "augmented" (adds location, held object and its
             properties, moved objects; takes no step).
         text_key: "observation", "graphgpo", "rewardflow" or "rewardflow_paper": the state as that method sees it.
@@ -71,6 +73,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         game: str | Mapping[str, Any] | None = None,
         split: str | None = None,
         task_types: Sequence[str] | None = None,
+        wording: str | None = None,
         observation: str = "raw",
         text_key: str = "observation",
         syntax: str | None = None,
@@ -89,7 +92,9 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
             raise ConfigError(f"render_mode must be None or 'ansi', got {short_repr(render_mode)}")
         self._backend = make_backend(backend)
         self._uses_textworld = backend == "textworld"
-        tasks = open_tasks(panel=panel, data_path=data_path, game=game, split=split, task_types=task_types)
+        tasks = open_tasks(
+            panel=panel, data_path=data_path, game=game, split=split, task_types=task_types, wording=wording
+        )
         super().__init__(tasks=tasks, max_steps=max_steps)
         self.render_mode = render_mode
         self.observation_space = TextSpace()

@@ -1,7 +1,9 @@
 """Construction of the embedded panels.
 
-``standard-v1``: 480 generated houses, whose rows name seeds: of each task type 40 for training, 20 for validation (known
+``standard-v2``: 480 generated houses, whose rows name seeds: of each task type 40 for training, 20 for validation (known
 layouts) and 20 for testing (held-out layouts); the rooms alternate, and no two houses are equal up to renaming.
+
+``standard-v1``: the same of an earlier generator, which did not follow the release; its rows have the houses' contents.
 
 ``released-v1``: released games, whose rows name files below the folder of released games and whose ids are hashes of
 their content: all validation games of the archive ("valid" is valid_seen, "test" is valid_unseen) and 100 training games
@@ -22,7 +24,7 @@ from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.archive import iter_archive
 from creditflow.envs.alfworld.game_files.identity import game_task, world_id
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
-from creditflow.envs.alfworld.generator.houses import ROOMS_FOR, SPLITS
+from creditflow.envs.alfworld.generator.houses import SPLITS, rooms_for
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
 from creditflow.envs.alfworld.tasks import build_task
@@ -39,11 +41,11 @@ RELEASED_TRAIN: Final = 100
 
 
 def standard_rows() -> Iterator[PanelRow]:
-    """Yield the rows of ``standard-v1``."""
+    """Yield the rows of ``standard-v2``."""
     seen: set[str] = set()
     for split in SPLITS:
         for kind in TASK_TYPES:
-            rooms, seed, found = ROOMS_FOR[kind], 0, 0
+            rooms, seed, found = rooms_for(kind), 0, 0
             while found < PER_TYPE[split]:
                 locator: dict[str, Any] = {
                     "seed": seed,

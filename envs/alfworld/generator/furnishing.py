@@ -1,195 +1,136 @@
-"""Content of generated houses: tables of rooms, furniture and objects.
-
-Objects come in families with the same placement; furniture accepts families. The vocabulary is ALFWorld's, so prompts
-and parsers carry over; which objects occur where, and how often, is a simplification of our own.
-"""
+"""Furniture and objects of one room, sampled from the statistics of released games."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-__all__ = ["ACCEPTS", "FAMILIES", "OPENABLE", "ROOMS", "THINGS", "Furniture", "Room"]
+from creditflow.envs.alfworld.generator.draws import Draws
+from creditflow.envs.alfworld.generator.statistics import HouseStatistics
 
-
-class Furniture(NamedTuple):
-    """Frequency of one type of furniture: in ``percent`` of 100 rooms there are ``low`` to ``high`` pieces."""
-
-    type: str
-    percent: int
-    low: int
-    high: int
+__all__ = ["House", "fill", "furnish", "location"]
 
 
-class Room(NamedTuple):
-    """A kind of room.
+@dataclass(slots=True)
+class House:
+    """A house under construction.
 
     Attributes:
-        furniture: its possible furniture.
-        things: (family, fewest, most) objects of each family.
-        fixtures: objects that have a location and cannot be taken.
+        receptacles: rows as in the content, in any order.
+        objects: rows as in the content, in any order.
     """
 
-    furniture: tuple[Furniture, ...]
-    things: tuple[tuple[str, int, int], ...]
-    fixtures: tuple[str, ...]
+    receptacles: list[list[Any]] = field(default_factory=list)
+    objects: list[list[Any]] = field(default_factory=list)
+
+    def pieces(self) -> dict[str, list[list[Any]]]:
+        """Receptacles by their type, without the suffix "type"."""
+        rows: dict[str, list[list[Any]]] = {}
+        for row in self.receptacles:
+            rows.setdefault(row[1].removesuffix("type"), []).append(row)
+        return rows
 
 
-_DISH = ("cleanable", "coolable", "heatable", "isreceptacleobject", "pickupable")
-_PAN = ("cleanable", "coolable", "isreceptacleobject", "pickupable")
-_FOOD = ("cleanable", "coolable", "heatable", "pickupable", "sliceable")
-_WASHABLE = ("cleanable", "pickupable")
-_PLAIN = ("pickupable",)
+def location(number: int) -> str:
+    """Return the name of a location; the agent starts at location 0, which has no furniture."""
+    return f"loc_bar_{number:02d}"
 
-# family -> thing -> affordances
-FAMILIES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "food": {
-        **dict.fromkeys(("apple", "egg", "potato", "tomato"), _FOOD),
-        "bread": ("coolable", "heatable", "pickupable", "sliceable"),
-        "lettuce": ("cleanable", "coolable", "pickupable", "sliceable"),
-    },
-    "dish": {**dict.fromkeys(("cup", "mug", "plate"), _DISH), "bowl": _PAN},
-    "cookware": {**dict.fromkeys(("pan", "pot"), _PAN), "kettle": _WASHABLE},
-    "cutlery": dict.fromkeys(("butterknife", "fork", "knife", "ladle", "spatula", "spoon"), _WASHABLE),
-    "bottle": {"glassbottle": _PLAIN, "winebottle": ("coolable", "pickupable")},
-    "seasoning": dict.fromkeys(("peppershaker", "saltshaker"), _PLAIN),
-    "washing": dict.fromkeys(("cloth", "dishsponge", "soapbar"), _WASHABLE),
-    "toiletry": dict.fromkeys(("candle", "soapbottle", "spraybottle", "tissuebox", "toiletpaper"), _PLAIN),
-    "towel": {"towel": _PLAIN},
-    "handtowel": {"handtowel": _PLAIN},
-    "pocket": dict.fromkeys(("cd", "cellphone", "creditcard", "keychain", "pen", "pencil", "watch"), _PLAIN),
-    "media": dict.fromkeys(("book", "newspaper", "remotecontrol"), _PLAIN),
-    "desk": {**dict.fromkeys(("alarmclock", "laptop"), _PLAIN), "box": ("isreceptacleobject", "pickupable")},
-    "decor": dict.fromkeys(("statue", "vase", "wateringcan"), _PLAIN),
-    "pillow": {"pillow": _PLAIN},
-    "sport": dict.fromkeys(("baseballbat", "basketball", "tennisracket"), _PLAIN),
-    "desklamp": {"desklamp": ("toggleable",)},
-    "floorlamp": {"floorlamp": ("toggleable",)},
-}
-THINGS: Final[dict[str, tuple[str, ...]]] = {
-    thing: affordances for family in FAMILIES.values() for thing, affordances in family.items()
-}
 
-# furniture -> families that may be put there
-ACCEPTS: Final[dict[str, tuple[str, ...]]] = {
-    "armchair": ("media", "pillow", "pocket"),
-    "bathtubbasin": ("handtowel", "washing"),
-    "bed": ("desk", "media", "pillow", "sport"),
-    "cabinet": ("bottle", "cookware", "dish", "handtowel", "seasoning", "toiletry", "washing"),
-    "cart": ("handtowel", "toiletry", "washing"),
-    "coffeemachine": ("dish",),
-    "coffeetable": ("decor", "desk", "dish", "media", "pocket"),
-    "countertop": (
-        "bottle", "cookware", "cutlery", "decor", "dish", "food", "handtowel", "pocket", "seasoning", "toiletry",
-        "washing",
-    ),
-    "desk": ("decor", "desk", "desklamp", "dish", "media", "pocket", "sport"),
-    "diningtable": ("bottle", "cookware", "cutlery", "decor", "desk", "dish", "food", "media", "pocket", "seasoning"),
-    "drawer": ("cutlery", "handtowel", "media", "pocket", "seasoning", "toiletry", "washing"),
-    "dresser": ("decor", "desk", "desklamp", "media", "pocket", "toiletry"),
-    "fridge": ("bottle", "cookware", "dish", "food"),
-    "garbagecan": ("bottle", "food", "media", "toiletry", "washing"),
-    "handtowelholder": ("handtowel",),
-    "laundryhamper": ("washing",),
-    "microwave": ("dish", "food"),
-    "ottoman": ("media", "pillow", "pocket"),
-    "safe": ("decor", "pocket"),
-    "shelf": ("bottle", "cookware", "decor", "desk", "desklamp", "dish", "media", "pocket", "seasoning", "toiletry"),
-    "sidetable": ("decor", "desk", "desklamp", "dish", "floorlamp", "food", "media", "pocket", "toiletry"),
-    "sinkbasin": ("cookware", "cutlery", "dish", "food", "handtowel", "washing"),
-    "sofa": ("desk", "media", "pillow", "pocket"),
-    "stoveburner": ("cookware",),
-    "toaster": (),
-    "toilet": ("handtowel", "toiletry", "washing"),
-    "toiletpaperhanger": (),
-    "towelholder": ("towel",),
-    "tvstand": ("decor", "floorlamp", "media"),
-}  # fmt: skip
+def furnish(draws: Draws, statistics: HouseStatistics, room: str, needed: Collection[str]) -> House:
+    """Sample the furniture of a room that has at least one piece of each needed type."""
+    house, used = House(), 0
+    homes: dict[str, list[str]] = {}  # type -> locations of its pieces
+    for kind, histogram in statistics.rooms[room].furniture.items():
+        for number in range(1, draws.count(histogram, least=int(kind in needed)) + 1):
+            beside = draws.weighted(statistics.rooms[room].stands[kind])
+            if beside in homes:
+                home = draws.pick(homes[beside])
+            else:
+                used += 1
+                home = location(used)
+            homes.setdefault(kind, []).append(home)
+            openness = "openable" if draws.happens(statistics.openable.get(kind, (0, 1))) else ""
+            house.receptacles.append([_place_id(kind, number), f"{kind}type", home, openness])
+    return house
 
-# type of furniture that may be openable -> percentage that is
-OPENABLE: Final[dict[str, int]] = {"cabinet": 85, "drawer": 85, "fridge": 100, "microwave": 100, "safe": 90}
 
-ROOMS: Final[dict[str, Room]] = {
-    "kitchen": Room(
-        (
-            Furniture("cabinet", 100, 3, 14),
-            Furniture("coffeemachine", 90, 1, 1),
-            Furniture("countertop", 100, 1, 3),
-            Furniture("diningtable", 55, 1, 2),
-            Furniture("drawer", 95, 1, 8),
-            Furniture("fridge", 100, 1, 1),
-            Furniture("garbagecan", 100, 1, 1),
-            Furniture("microwave", 100, 1, 1),
-            Furniture("shelf", 25, 1, 3),
-            Furniture("sidetable", 15, 1, 1),
-            Furniture("sinkbasin", 100, 1, 1),
-            Furniture("stoveburner", 100, 2, 4),
-            Furniture("toaster", 90, 1, 1),
-        ),
-        (
-            ("food", 5, 12), ("dish", 4, 9), ("cookware", 2, 5), ("cutlery", 5, 10), ("bottle", 0, 3),
-            ("seasoning", 1, 4), ("washing", 1, 3), ("toiletry", 0, 2), ("pocket", 0, 2), ("decor", 0, 1),
-        ),
-        ("sink", "window", "lightswitch", "chair", "stoveknob"),
-    ),
-    "bathroom": Room(
-        (
-            Furniture("bathtubbasin", 65, 1, 1),
-            Furniture("cabinet", 60, 1, 6),
-            Furniture("cart", 15, 1, 1),
-            Furniture("countertop", 85, 1, 2),
-            Furniture("drawer", 50, 1, 6),
-            Furniture("garbagecan", 100, 1, 1),
-            Furniture("handtowelholder", 90, 1, 3),
-            Furniture("shelf", 30, 1, 3),
-            Furniture("sinkbasin", 100, 1, 2),
-            Furniture("toilet", 100, 1, 1),
-            Furniture("toiletpaperhanger", 90, 1, 1),
-            Furniture("towelholder", 90, 1, 2),
-        ),
-        (("washing", 3, 7), ("toiletry", 5, 11), ("towel", 0, 2), ("handtowel", 1, 2)),
-        ("sink", "mirror", "window", "lightswitch", "showerdoor"),
-    ),
-    "bedroom": Room(
-        (
-            Furniture("armchair", 30, 1, 2),
-            Furniture("bed", 100, 1, 2),
-            Furniture("cabinet", 15, 1, 3),
-            Furniture("desk", 70, 1, 2),
-            Furniture("drawer", 95, 2, 9),
-            Furniture("dresser", 50, 1, 1),
-            Furniture("garbagecan", 95, 1, 1),
-            Furniture("laundryhamper", 30, 1, 1),
-            Furniture("safe", 25, 1, 1),
-            Furniture("shelf", 60, 1, 6),
-            Furniture("sidetable", 65, 1, 2),
-        ),
-        (
-            ("pocket", 5, 11), ("media", 2, 4), ("desk", 2, 4), ("pillow", 1, 3), ("sport", 0, 2),
-            ("dish", 0, 2), ("decor", 0, 1), ("desklamp", 0, 2), ("washing", 0, 2),
-        ),
-        ("window", "mirror", "lightswitch", "chair", "blinds"),
-    ),
-    "living": Room(
-        (
-            Furniture("armchair", 90, 1, 3),
-            Furniture("cabinet", 20, 1, 5),
-            Furniture("coffeetable", 80, 1, 2),
-            Furniture("desk", 10, 1, 1),
-            Furniture("diningtable", 50, 1, 1),
-            Furniture("drawer", 75, 1, 7),
-            Furniture("dresser", 30, 1, 1),
-            Furniture("garbagecan", 100, 1, 1),
-            Furniture("ottoman", 20, 1, 1),
-            Furniture("safe", 10, 1, 1),
-            Furniture("shelf", 40, 1, 7),
-            Furniture("sidetable", 80, 1, 3),
-            Furniture("sofa", 100, 1, 2),
-            Furniture("tvstand", 60, 1, 1),
-        ),
-        (
-            ("pocket", 3, 7), ("media", 3, 7), ("desk", 2, 4), ("decor", 2, 5), ("pillow", 1, 3), ("dish", 0, 2),
-            ("floorlamp", 1, 1), ("desklamp", 0, 1), ("toiletry", 0, 2),
-        ),
-        ("television", "window", "painting", "houseplant", "lightswitch"),
-    ),
-}  # fmt: skip
+def _place_id(kind: str, number: int) -> str:
+    """Return a receptacle's id; basins are named after the sink or bathtub: ``sink_bar_01_bar_sinkbasin``."""
+    if kind.endswith("basin"):
+        return f"{kind.removesuffix('basin')}_bar_{number:02d}_bar_{kind}"
+    return f"{kind}_bar_{number:02d}"
+
+
+def fill(
+    draws: Draws,
+    statistics: HouseStatistics,
+    room: str,
+    house: House,
+    numbers: Mapping[str, int],
+    places: Mapping[str, Mapping[str, int]],
+) -> None:
+    """Sample the objects of a room.
+
+    Args:
+        draws: the random choices.
+        statistics: what the house follows.
+        room: the kind of room.
+        house: gets the objects.
+        numbers: type of object -> how many there are; other types follow the statistics.
+        places: type of object -> weights of places in the stead of those of the statistics.
+    """
+    pieces = house.pieces()
+    for thing, found in statistics.rooms[room].objects.items():
+        weights = {
+            place: weight for place, weight in places.get(thing, found.places).items() if place in pieces or not place
+        }
+        number = numbers[thing] if thing in numbers else draws.count(found.counts)
+        for index in range(1, number + 1 if any(weights.values()) else 1):
+            _drop(draws, statistics, house, pieces, f"{thing}_bar_{index:02d}", draws.weighted(weights))
+    _nest(draws, statistics, house)
+
+
+def _drop(
+    draws: Draws,
+    statistics: HouseStatistics,
+    house: House,
+    pieces: Mapping[str, list[list[Any]]],
+    name: str,
+    place: str,
+) -> None:
+    """Put an object into a piece of furniture of this type, or on the floor."""
+    thing = name.split("_bar_")[0]
+    properties = list(statistics.affordances[thing])
+    if not place:
+        homes = sorted({row[2] for row in house.receptacles})
+        house.objects.append([name, f"{thing}type", [draws.pick(homes)], [], [], properties])
+        return
+    spot = draws.pick(pieces[place])
+    inside = [spot[0]]
+    for other, odds in statistics.in_two.get(place, {}).items():
+        options = [
+            row for row in pieces.get(other, ()) if row[0] not in inside and thing in statistics.accepts.get(other, ())
+        ]
+        if options and draws.happens(odds):
+            inside.append(draws.pick(options)[0])
+            break
+    if place == "fridge" and "coolable" in properties and draws.happens(statistics.chilled):
+        properties.append("iscool")
+    house.objects.append([name, f"{thing}type", [spot[2]], sorted(inside), [], sorted(properties)])
+
+
+def _nest(draws: Draws, statistics: HouseStatistics, house: House) -> None:
+    """Put some objects inside an object that can hold things and lies in the same receptacle."""
+    holders: dict[tuple[str, ...], list[str]] = {}
+    for row in house.objects:
+        if "isreceptacleobject" in row[5] and row[3]:
+            holders.setdefault(tuple(row[3]), []).append(row[0])
+    held: Counter[str] = Counter()
+    for row in house.objects:
+        odds = statistics.nested.get(row[1].removesuffix("type"))
+        options = [name for name in holders.get(tuple(row[3]), ()) if name != row[0] and not held[row[0]]]
+        if odds and row[3] and options and draws.happens(odds):
+            row[4] = [draws.pick(options)]
+            held[row[4][0]] += 1

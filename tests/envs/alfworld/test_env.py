@@ -24,7 +24,7 @@ from creditflow.envs.tasks import load_panel
     "options",
     [
         {},
-        {"panel": "standard-v1:valid", "observation": "augmented", "text_key": "graphgpo"},
+        {"panel": "standard-v2:valid", "observation": "augmented", "text_key": "graphgpo"},
         {"split": "valid_unseen", "task_types": ["look_at_obj_in_light"], "text_key": "rewardflow", "syntax": "put"},
         {"data_path": DATA, "split": "valid_seen", "text_key": "rewardflow_paper", "reward": "ten"},
         {"panel": "released-v1:test", "data_path": DATA},
@@ -78,10 +78,13 @@ def test_a_missing_engine_is_an_error_that_names_the_install_command() -> None:
         ({"split": "test"}, "unknown split"),
         ({"task_types": ["pick_heat"]}, "unknown task type"),
         ({"task_types": "look_at_obj_in_light"}, "list of names"),
-        ({"panel": "standard-v1:train", "split": "train"}, "leave split"),
+        ({"panel": "standard-v2:train", "split": "train"}, "leave split"),
         ({"game": KITCHEN, "data_path": DATA}, "leave panel, data_path"),
         ({"max_steps": 0}, "max_steps"),
-        ({"panel": "standard-v2:train"}, "did you mean 'standard-v1'"),
+        ({"panel": "standard-v3:train"}, "did you mean 'standard-v2'"),
+        ({"wording": "owned"}, "did you mean 'own'"),
+        ({"wording": "own", "panel": "standard-v2:train"}, "leave split, task_types and wording out"),
+        ({"wording": "own", "data_path": DATA}, "leave wording out"),
     ],
 )
 def test_wrong_arguments_are_rejected_with_the_nearest_name(options: dict, message: str) -> None:
