@@ -118,11 +118,11 @@ def test_the_limit_truncates_and_never_terminates() -> None:
 
 def test_goal_conditions_are_counted_as_alfred_does() -> None:
     env = ALFWorldEnv(task_types=["pick_clean_then_place_in_recep"])
-    env.reset(seed=2)
+    env.reset(seed=3)
     rates = [env.step(command)[4]["goal_condition_success_rate"] for command in env.walkthrough()]
     assert sorted(set(rates)) == [0.0, 1 / 3, 1.0]
     env = ALFWorldEnv(task_types=["look_at_obj_in_light"])
-    env.reset(seed=2)
+    env.reset(seed=3)
     rates = [env.step(command)[4]["goal_condition_success_rate"] for command in env.walkthrough()]
     assert rates[-2:] == [0.5, 1.0]
 

@@ -30,7 +30,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import load_panel
 
 PANELS = {
-    "standard-v1": "296bfe9599570730a4bf25b58884ad72a924be0018b9bac2aad33f7a67be8c6c",
+    "standard-v1": "9a106e37f8656769a8edc4b98c084a3a96b2263766b417aa4fa8e949c1329d5c",
     "standard-v2": "f7aa4da9034b3be1324c546f8848360cda6c3799209ef4dd1d1a8791d002d0c2",
     "released-v1": "b91a7d7dbe9bfa900842fe8e1e4e945bb89a9607da3754cdd333521798dab241",
     "released-v2": "7ec9af1c82ae7791bbac10e1a47577d7bbfc6a7983f155482d0721b2b566b758",
