@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.core import AgentEnv, Oracle
 from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.records.pictures import EncodedPicture
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Turn
 
@@ -63,6 +64,7 @@ class TurnTokens:
         windowed: whether ``prompt`` is a whole prompt.
         in_loss: whether the completion may enter a loss.
         entropies: float32, entropy (nats) of the distributions that the first tokens were sampled from, if requested.
+        pictures: the pictures in ``prompt``, in order.
     """
 
     prompt: NDArray[np.int32]
@@ -71,6 +73,7 @@ class TurnTokens:
     windowed: bool = False
     in_loss: bool = True
     entropies: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    pictures: tuple[EncodedPicture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class Trainer:
         self.ends = generation_ends(self.model)
         if world.shard:
             assemble.shard_policy(self.model)
-        self.backend = assemble.make_backend(self.model, settings, world)
+        self.backend = assemble.make_backend(self.model, settings, world, tokenizer=self.tokenizer)
         self.eval_engine = assemble.make_eval_engine(settings)
         self.progress = Progress("sft", 0)
         self.optimizer = make_optimizer(self.model, settings.sft.optimizer)

@@ -60,7 +60,7 @@ class GroupEnv:
         state_key, success: for an environment that is not creditflow's: what identifies a state, and what success is; see
             ``ForeignEnv``. Its members start equally, from one seed; noise after the start is each member's own.
         invalid_actions: policy for invalid actions (see ``InvalidActions``).
-        oracle, texts, policy: arguments of the members' ``Recorder``.
+        oracle, texts, policy, pictures: arguments of the members' ``Recorder``.
         **kwargs: arguments of the environment, if ``env`` is a name.
 
     Raises:
@@ -78,6 +78,7 @@ class GroupEnv:
         oracle: bool = False,
         texts: bool = True,
         policy: str = "",
+        pictures: str = "",
         **kwargs: Any,
     ) -> None:
         if size < 1:
@@ -95,6 +96,7 @@ class GroupEnv:
                 oracle=oracle,
                 texts=texts,
                 policy=policy,
+                pictures=pictures,
             )
             for _ in range(size)
         )

@@ -15,6 +15,8 @@ from creditflow.envs.foreign.keys import StateKey
 from creditflow.envs.foreign.rules import Success
 from creditflow.envs.info import INFO_TYPES
 from creditflow.wrappers.base_env import base_env, recordable
+from creditflow.wrappers.records.picture_folder import PictureFolder
+from creditflow.wrappers.records.pictures import picture_in, picture_of
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import NO_VALUES, Trajectory, Turn
 
@@ -46,6 +48,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             the state after it, into the turn's values. A distance of ∞ is written as −1.
         texts: record observations, thoughts and responses; keys and actions are always recorded.
         policy: name of the policy.
+        pictures: folder where the pictures in observations are stored, each once, and named in the turns; "" stores none.
     """
 
     def __init__(
@@ -57,9 +60,10 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         oracle: bool = False,
         texts: bool = True,
         policy: str = "",
+        pictures: str = "",
     ) -> None:
         RecordConstructorArgs.__init__(
-            self, state_key=state_key, success=success, oracle=oracle, texts=texts, policy=policy
+            self, state_key=state_key, success=success, oracle=oracle, texts=texts, policy=policy, pictures=pictures
         )
         env = recordable(env, "Recorder", state_key, success)
         gym.Wrapper.__init__(self, env)
@@ -70,7 +74,9 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._beginning = 0  # number of resets and restored snapshots when the record was last in step with it
         self._turns: list[Turn] = []
         self._info: dict[str, Any] = {}
-        self._observation: Any = ""
+        self._observation = ""
+        self._images: tuple[str, ...] = ()
+        self._pictures = PictureFolder(pictures) if pictures else None
         self._oracle_values: dict[str, float] = {}
         self._pending = {"thought": "", "response": ""}
         self._stop: StopReason | None = None
@@ -111,7 +117,8 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._episodes += 1
         self._names = {}
         self._turns, self._stop = [], None
-        self._observation, self._info, self._beginning = obs, info, self._base.num_starts
+        self._info, self._beginning = info, self._base.num_starts
+        self._see(obs)
         self._oracle_values = self._query_oracle()
         return obs, info
 
@@ -127,12 +134,13 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if self._turns or not self._info or self._stop is not None:
             raise EpisodeError("only an episode without turns can continue from a snapshot: call reset() first")
         extra = {key: value for key, value in self._info.items() if key not in INFO_TYPES}
-        self._observation, info = self._base.set_state(snapshot)
+        obs, info = self._base.set_state(snapshot)
         if not info["admissible_actions"]:
             raise EpisodeError("a branch must start before the end of an episode, but this snapshot is of its end")
         self._info, self._beginning = {**extra, **info}, self._base.num_starts
+        self._see(obs)
         self._oracle_values = self._query_oracle()
-        return self._observation, self._info
+        return obs, self._info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take one step and record the turn.
@@ -160,7 +168,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 parsed=info["action_parsed"],
                 admissible=info["action_admissible"],
                 effective=info["action_effective"],
-                observation=self._observation if self._texts and isinstance(self._observation, str) else "",
+                observation=self._observation,
                 thought=full_thought(self._pending["thought"], info) if self._texts else "",
                 response=self._pending["response"] if self._texts else "",
                 text_key=before["text_key"],
@@ -168,13 +176,15 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 entities=info.get("entities", ()),
                 queries=info.get("queries", ()),
                 doc_ids=info.get("doc_ids", ()),
+                images=self._images,
                 values={**oracle_values, **{f"{k}.next": v for k, v in self._oracle_values.items()}}
                 if oracle_values
                 else NO_VALUES,
             )
         )
         self._pending = {"thought": "", "response": ""}
-        self._observation, self._info = obs, info
+        self._info = info
+        self._see(obs)
         if terminated or truncated:
             ended = info.get("stop_reason", "")
             self._stop = ended or ("success" if info["success"] else "failed" if terminated else "env_limit")
@@ -228,6 +238,17 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             final_text_key=self._info["text_key"],
             **self._identity,
         )
+
+    def _see(self, observation: Any) -> None:
+        """Keep what the next turn records of an observation: its text, and the name of its picture, which is stored."""
+        text = observation.get("text") if isinstance(observation, Mapping) else observation
+        self._observation = text if self._texts and isinstance(text, str) else ""
+        pixels = None if self._pictures is None else picture_in(observation)
+        self._images = ()
+        if self._pictures is not None and pixels is not None:
+            picture = picture_of(pixels)
+            self._pictures.write(picture)
+            self._images = (picture.name,)
 
     def _query_oracle(self) -> dict[str, float]:
         if not self._oracle:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, CreditflowError, short_repr
+from creditflow.wrappers.records.pictures import EncodedPicture
 
 __all__ = [
     "AnsweringBackend",
@@ -99,11 +100,13 @@ class GenerationRequest:
         ids: int32 (L,), the whole sequence so far, L ≥ 1.
         uniforms: float64 (max_new_tokens,), in [0, 1): the random numbers of this completion, which belong to its episode
             alone.
+        pictures: the pictures in ``ids``, in order.
     """
 
     key: Hashable
     ids: NDArray[np.int32]
     uniforms: NDArray[np.float64]
+    pictures: tuple[EncodedPicture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

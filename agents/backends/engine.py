@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling
 from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.wrappers.records.pictures import EncodedPicture
 
 __all__ = [
     "Engine",
@@ -37,10 +38,12 @@ class UniquePrompt:
     Attributes:
         ids: int32 (L,).
         places: indices of the requests that get the completions, in order.
+        pictures: the pictures in ``ids``, in order.
     """
 
     ids: NDArray[np.int32]
     places: tuple[int, ...]
+    pictures: tuple[EncodedPicture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +100,14 @@ class Engine(Protocol):
 
 
 def deduplicate_prompts(requests: Sequence[GenerationRequest]) -> list[UniquePrompt]:
-    """Merge requests with equal ids, in the order of their first occurrence."""
-    places: dict[bytes, list[int]] = {}
+    """Merge requests with equal ids and pictures, in the order of their first occurrence."""
+    places: dict[tuple[Any, ...], list[int]] = {}
     for place, request in enumerate(requests):
-        places.setdefault(np.ascontiguousarray(request.ids, np.int32).tobytes(), []).append(place)
-    return [UniquePrompt(requests[equal[0]].ids, tuple(equal)) for equal in places.values()]
+        names = tuple(picture.name for picture in request.pictures)
+        places.setdefault((np.ascontiguousarray(request.ids, np.int32).tobytes(), names), []).append(place)
+    return [
+        UniquePrompt(requests[equal[0]].ids, tuple(equal), requests[equal[0]].pictures) for equal in places.values()
+    ]
 
 
 def in_request_order(

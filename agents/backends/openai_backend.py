@@ -88,12 +88,14 @@ class OpenAIBackend:
         """Generate one completion per request; equal prompts are sent once, with ``n``.
 
         Raises:
-            ConfigError: settings under which a server does not report the right log-probabilities.
+            ConfigError: settings under which a server does not report the right log-probabilities; a prompt with pictures.
             GenerationError: the server failed or timed out, or its response is malformed.
         """
         check_sampling(sampling, "an OpenAI-compatible server")
         if not requests:
             return []
+        for request in requests:
+            _refuse_pictures(request)
         prompts = deduplicate_prompts(requests)
         self._check_logprobs(sampling.temperature, prompts[0])
         prompts.sort(key=lambda prompt: len(prompt.places))  # one HTTP request has one n
@@ -121,6 +123,7 @@ class OpenAIBackend:
         pool = ThreadPoolExecutor(self._workers * self._batch, thread_name_prefix="creditflow-request")
 
         def submit(request: GenerationRequest) -> Future[Completion]:
+            _refuse_pictures(request)
             prompt = UniquePrompt(request.ids, (0,))
             self._check_logprobs(sampling.temperature, prompt)
             return pool.submit(lambda: self._complete([prompt], sampling, end_ids)[0][0])
@@ -244,6 +247,14 @@ class OpenAIBackend:
         if text not in self._warnings:
             self._warnings.add(text)
             _log.warning("%s: %s", self._model, text)
+
+
+def _refuse_pictures(request: GenerationRequest) -> None:
+    if request.pictures:
+        raise ConfigError(
+            "an OpenAI-compatible server is sent token ids here, which carry no pictures: open the model by hf:PATH or vllm:PATH, "
+            "or choose a prompt without pictures"
+        )
 
 
 def _logprob_fields(choice: dict[str, Any]) -> dict[str, Any]:

@@ -13,8 +13,7 @@ compiled into one graph.
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -22,51 +21,20 @@ import torch
 from transformers import StaticCache
 
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
+from creditflow.agents.backends.cohort import Cohort, picture_names
 from creditflow.agents.backends.growing_cache import growing_cache
 from creditflow.agents.backends.token_sampling import entropy_of, sample_tokens
+from creditflow.agents.language_model.models.vision import (
+    completion_logits,
+    has_vision,
+    picture_tensors,
+    rope_positions,
+    text_config,
+    unseen_pictures,
+)
 from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = ["TransformersBackend"]
-
-
-@dataclass
-class _Cohort:
-    """Rows that share one cache.
-
-    Attributes:
-        keys: keys of the rows, in order; rows beyond them only pad a static shape.
-        seen: int64 (R,), number of tokens of each conversation in the cache.
-        held: for each key, ids that begin with those ``seen`` tokens.
-        mask: bool (R, S), which cache slots hold a token of the row; S grows with a dynamic cache.
-        used: number of slots in use, ≤ S.
-        cache: the model's key-value cache.
-    """
-
-    keys: list[Hashable]
-    seen: np.ndarray[Any, np.dtype[np.int64]]
-    held: list[np.ndarray[Any, np.dtype[np.int32]]]
-    mask: Any
-    used: int
-    cache: Any
-
-    def continued_by(self, requests: Sequence[GenerationRequest]) -> list[int] | None:
-        """The row of each request, if every request continues a row of its own; else None."""
-        rows = {key: row for row, key in enumerate(self.keys)}
-        places = [rows.get(request.key, -1) for request in requests]
-        if -1 in places or len(set(places)) < len(places):
-            return None
-        for place, request in zip(places, requests, strict=True):
-            seen = int(self.seen[place])
-            if seen >= len(request.ids) or not np.array_equal(self.held[place][:seen], request.ids[:seen]):
-                return None
-        return places
-
-    def keep(self, places: Sequence[int], rows: Any) -> None:
-        """Drop all rows but ``places``; ``rows`` are the same indices on the device."""
-        self.cache.batch_select_indices(rows)
-        self.mask = self.mask[rows]
-        self.seen = self.seen[list(places)]
-        self.keys, self.held = [self.keys[p] for p in places], [self.held[p] for p in places]
 
 
 class TransformersBackend:
@@ -99,6 +67,11 @@ class TransformersBackend:
             raise ConfigError(f"cache must be 'dynamic' or 'static', got {short_repr(cache)}")
         if compile and cache != "static":
             raise ConfigError("compile needs cache='static': a growing cache has no fixed shape")
+        self._vision = has_vision(model)
+        if self._vision and cache == "static":
+            raise ConfigError(
+                "vision-language models need rollout.cache: dynamic: a static cache was not tested with pictures"
+            )
         self._source = model
         first = next(model.parameters())
         converted = dtype is not None and dtype != first.dtype
@@ -110,11 +83,11 @@ class TransformersBackend:
         self.device = first.device
         self.version = version
         self._static = cache == "static"
-        config = model.config
+        config = text_config(model)
         window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
         self.context = min(filter(None, (getattr(config, "max_position_embeddings", 0), window)), default=0)
         self.sync_numbers: dict[str, float] = {}
-        self._cohort: _Cohort | None = None
+        self._cohort: Cohort | None = None
         self._step = torch.compile(self._forward, mode="reduce-overhead") if compile else self._forward
 
     def sync(self, version: str = "") -> None:
@@ -154,7 +127,8 @@ class TransformersBackend:
         cohort, places = self._place(requests, sampling.max_new_tokens)
         rows = len(cohort.seen)
         block, real, positions = self._block(cohort, requests, places)
-        logits = self._forward_new(cohort, block, real, positions, self._forward)
+        pictures = self._pictures(cohort, requests, places)
+        logits = self._forward_new(cohort, block, real, positions, self._forward, pictures)
         self._check_length(cohort)
         uniforms = np.zeros((rows, sampling.max_new_tokens))
         uniforms[places] = [request.uniforms[: sampling.max_new_tokens] for request in requests]
@@ -164,8 +138,11 @@ class TransformersBackend:
         running[torch.from_numpy(places).to(self.device)] = True
         lengths = torch.zeros(rows, dtype=torch.long, device=self.device)
         for place, request in zip(places.tolist(), requests, strict=True):
-            cohort.seen[place] = len(request.ids)
+            cohort.seen[place], cohort.shown[place] = len(request.ids), picture_names(request)
         position = torch.from_numpy(cohort.seen).to(self.device)
+        ahead = (
+            positions.amax((0, 2)) + 1 - position if self._vision else 0
+        )  # a picture takes fewer positions than tokens
         tokens, logprobs, entropies = [], [], []
         for step in range(sampling.max_new_tokens):
             if step < sampling.entropies:
@@ -177,7 +154,10 @@ class TransformersBackend:
             running = running & ~torch.isin(token, ends)
             if step + 1 == sampling.max_new_tokens or not bool(running.any()):
                 break
-            logits = self._forward_new(cohort, token[:, None], running[:, None], position[:, None], self._step)
+            following = (position + ahead)[:, None]
+            if self._vision:
+                following = following.expand(3, -1, -1)
+            logits = self._forward_new(cohort, token[:, None], running[:, None], following, self._step)
             position = position + running
         cohort.seen = position.cpu().numpy()
         ids = torch.stack(tokens, 1).to(torch.int32).cpu().numpy()
@@ -197,7 +177,7 @@ class TransformersBackend:
 
     def _place(
         self, requests: Sequence[GenerationRequest], max_new_tokens: int
-    ) -> tuple[_Cohort, np.ndarray[Any, np.dtype[np.int64]]]:
+    ) -> tuple[Cohort, np.ndarray[Any, np.dtype[np.int64]]]:
         """The cohort of these requests, and the row of each request in it, int64 (requests,)."""
         cohort = self._cohort
         places = cohort.continued_by(requests) if cohort is not None else None
@@ -213,7 +193,7 @@ class TransformersBackend:
                 return cohort, np.array(places, np.int64)
         return self._new_cohort(requests, max_new_tokens), np.arange(len(requests))
 
-    def _new_cohort(self, requests: Sequence[GenerationRequest], max_new_tokens: int) -> _Cohort:
+    def _new_cohort(self, requests: Sequence[GenerationRequest], max_new_tokens: int) -> Cohort:
         width = max(len(request.ids) for request in requests)
         rows, slots = len(requests), 0
         if self._static:
@@ -221,30 +201,41 @@ class TransformersBackend:
             cache: Any = StaticCache(config=self.model.config, max_cache_len=slots)
         else:
             cache = growing_cache(self.model.config)
-        self._cohort = _Cohort(
+        self._cohort = Cohort(
             keys=[request.key for request in requests],
             seen=np.zeros(rows, np.int64),
             held=[np.zeros(0, np.int32)] * rows,
+            shown=[()] * rows,
             mask=torch.zeros((rows, slots), dtype=torch.bool, device=self.device),
             used=0,
             cache=cache,
         )
         return self._cohort
 
-    def _block(self, cohort: _Cohort, requests: Sequence[GenerationRequest], places: Any) -> tuple[Any, Any, Any]:
-        """The new tokens, left-padded: ids, whether they are real, and positions, each (R, W)."""
+    def _block(self, cohort: Cohort, requests: Sequence[GenerationRequest], places: Any) -> tuple[Any, Any, Any]:
+        """The new tokens, left-padded: ids, whether they are real, and positions, each (R, W); with vision positions (3, R, W)."""
         new_ids = [request.ids[int(cohort.seen[place]) :] for place, request in zip(places, requests, strict=True)]
         width = max(map(len, new_ids))
         ids = np.zeros((len(cohort.seen), width), np.int64)
         real = np.zeros(ids.shape, np.bool_)
-        positions = np.zeros(ids.shape, np.int64)
-        for place, new in zip(places.tolist(), new_ids, strict=True):
+        positions = np.zeros((3, *ids.shape) if self._vision else ids.shape, np.int64)
+        for place, new, request in zip(places.tolist(), new_ids, requests, strict=True):
+            seen = int(cohort.seen[place])
             ids[place, width - len(new) :] = new
             real[place, width - len(new) :] = True
-            positions[place, width - len(new) :] = np.arange(cohort.seen[place], cohort.seen[place] + len(new))
+            of_row = rope_positions(request.ids, request.pictures) if self._vision else np.arange(seen + len(new))
+            positions[..., place, width - len(new) :] = of_row[..., seen:]
         return tuple(torch.from_numpy(a).to(self.device) for a in (ids, real, positions))
 
-    def _forward_new(self, cohort: _Cohort, ids: Any, real: Any, positions: Any, forward: Any) -> Any:
+    def _pictures(self, cohort: Cohort, requests: Sequence[GenerationRequest], places: Any) -> dict[str, Any]:
+        """The pictures whose tokens are new, in the order of the rows."""
+        order = sorted(zip(places.tolist(), requests, strict=True), key=lambda one: one[0])
+        new = [unseen_pictures(one.ids, one.pictures, int(cohort.seen[place])) for place, one in order]
+        return picture_tensors([picture for of_row in new for picture in of_row], self.device)
+
+    def _forward_new(
+        self, cohort: Cohort, ids: Any, real: Any, positions: Any, forward: Any, pictures: dict[str, Any] | None = None
+    ) -> Any:
         """Run the model on (R, W) new tokens; returns float32 logits (R, V) after the last."""
         width = ids.shape[1]
         if self._static:
@@ -257,9 +248,9 @@ class TransformersBackend:
         itself = slots[None, :] == queries[:, None]  # padding attends to itself: a softmax over nothing is undefined
         visible = (cohort.mask[:, None, :] & past) | itself
         cohort.used += width
-        return forward(ids, visible[:, None], positions, cohort.cache)
+        return forward(ids, visible[:, None], positions, cohort.cache, **(pictures or {}))
 
-    def _check_length(self, cohort: _Cohort) -> None:
+    def _check_length(self, cohort: Cohort) -> None:
         """Before 5.4, transformers counts a static cache's slots whose key is not zero: padding may have zero keys."""
         if self._static and (length := int(cohort.cache.get_seq_length())) != cohort.used:
             raise ConfigError(
@@ -267,7 +258,7 @@ class TransformersBackend:
                 "would overwrite them; install transformers 5.4 or newer, or use cache='dynamic'"
             )
 
-    def _forward(self, ids: Any, visible: Any, positions: Any, cache: Any) -> Any:
+    def _forward(self, ids: Any, visible: Any, positions: Any, cache: Any, **pictures: Any) -> Any:
         out = self.model(
             input_ids=ids,
             attention_mask=visible,
@@ -275,8 +266,9 @@ class TransformersBackend:
             past_key_values=cache,
             use_cache=True,
             logits_to_keep=1,
+            **pictures,
         )
-        return out.logits[:, -1].float()
+        return completion_logits(self.model, out.logits[:, -1].float())
 
 
 def _power_of_two(n: int) -> int:

@@ -21,9 +21,11 @@ from creditflow.agents.backends.base import AnsweringBackend, Backend, Completio
 from creditflow.agents.base import Decision, Question, TurnTokens, View
 from creditflow.agents.language_model.chat import Chat
 from creditflow.agents.language_model.parsing import Dialect, make_dialect
+from creditflow.agents.language_model.pictures import PictureEncoder
 from creditflow.agents.prompts import Prompt, make_prompt, slots_of
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.wrappers.records.pictures import EncodedPicture, picture_in
 
 __all__ = ["Conversations", "LanguageModelAgent", "PendingCompletion", "decide"]
 
@@ -35,10 +37,12 @@ class _Conversation:
     Attributes:
         ids: all ids so far.
         ends: for every turn the number of ids up to its end, and whether its completion ended with an end token.
+        pictures: for every turn the pictures in its message.
     """
 
     ids: NDArray[np.int32]
     ends: tuple[tuple[int, bool], ...] = ()
+    pictures: tuple[tuple[EncodedPicture, ...], ...] = ()
 
     @property
     def turns(self) -> int:
@@ -53,11 +57,14 @@ class PendingCompletion:
         view: the running episode.
         new: int32, the ids that this turn adds.
         ids: int32, all ids before the completion.
+        new_pictures, pictures: the pictures in ``new`` and in ``ids``, in order.
     """
 
     view: View
     new: NDArray[np.int32]
     ids: NDArray[np.int32]
+    new_pictures: tuple[EncodedPicture, ...] = ()
+    pictures: tuple[EncodedPicture, ...] = ()
 
 
 @dataclass
@@ -69,6 +76,7 @@ class Conversations:
         history: "append" or "window".
         window: number of past turns that a windowed prompt shows.
         reflections: text on earlier trials of a view's task; "" for none.
+        encoder: encodes pictures, for a model with vision.
     """
 
     prompt: Prompt
@@ -76,6 +84,7 @@ class Conversations:
     history: Literal["append", "window"] = "append"
     window: int = 2
     reflections: Callable[[View], str] = lambda _view: ""
+    encoder: PictureEncoder | None = None
     _running: WeakKeyDictionary[AgentEnv[Any, Any, Any], _Conversation] = field(default_factory=WeakKeyDictionary)
 
     def __post_init__(self) -> None:
@@ -83,18 +92,26 @@ class Conversations:
             raise ConfigError(
                 f"history must be 'append' or 'window' and window ≥ 0, got {short_repr(self.history)}, {short_repr(self.window)}"
             )
+        if self.prompt.shows_pictures and self.encoder is None:
+            raise ConfigError(
+                f"the prompt {self.prompt.name!r} shows pictures, which this model cannot read; take a vision-language model "
+                "(the families Qwen2.5-VL and Qwen3-VL), or a prompt without {image}"
+            )
 
     def build_prompt(self, view: View) -> PendingCompletion:
         """Build the prompt of the next completion.
 
         Raises:
-            ConfigError: an append-only history that was not recorded from its first turn.
+            ConfigError: an append-only history that was not recorded from its first turn; a prompt that shows pictures of an
+                environment without any.
+            DataError: a picture that is too large, or a text that contains the token for pictures.
         """
         slots = slots_of(self.prompt, view, self.window, self.reflections(view))
         if not view.turns or self.history == "window":
-            user = self.prompt.fill("windowed" if view.turns else "first", slots)
-            new = self.chat.first_prompt_ids(self.prompt.fill("system", slots), user)
-            return PendingCompletion(view, new, new)
+            part = "windowed" if view.turns else "first"
+            new = self.chat.first_prompt_ids(self.prompt.fill("system", slots), self.prompt.fill(part, slots))
+            new, pictures = self._with_pictures(part, new, view)
+            return PendingCompletion(view, new, new, pictures, pictures)
         earlier = self._running.get(view.env)
         if earlier is None or earlier.turns != len(view.turns):
             raise ConfigError(
@@ -102,7 +119,19 @@ class Conversations:
                 "start in the middle of an episode"
             )
         new = self.chat.next_prompt_ids(self.prompt.fill("later", slots), ended=earlier.ends[-1][1])
-        return PendingCompletion(view, new, np.concatenate([earlier.ids, new]))
+        new, pictures = self._with_pictures("later", new, view)
+        before = (picture for turn in earlier.pictures for picture in turn)
+        return PendingCompletion(view, new, np.concatenate([earlier.ids, new]), pictures, (*before, *pictures))
+
+    def _with_pictures(
+        self, part: str, ids: NDArray[np.int32], view: View
+    ) -> tuple[NDArray[np.int32], tuple[EncodedPicture, ...]]:
+        """Ids of a message with the image tokens of its pictures, and the pictures."""
+        if self.encoder is None:
+            return ids, ()
+        pixels = picture_in(view.observation) if self.prompt.pictures(part) else None
+        pictures = () if pixels is None else (self.encoder.encode(pixels),) * self.prompt.pictures(part)
+        return self.encoder.expand(ids, pictures), pictures
 
     def record_completion(
         self, pending: PendingCompletion, completion: Completion, *, in_loss: bool = True
@@ -111,9 +140,21 @@ class Conversations:
         ids = np.concatenate([pending.ids, completion.ids])
         earlier = self._running.get(pending.view.env) if pending.view.turns else None
         ended = bool(len(completion.ids)) and int(completion.ids[-1]) in self.chat.end_ids
-        self._running[pending.view.env] = _Conversation(ids, (*(earlier.ends if earlier else ()), (len(ids), ended)))
+        self._running[pending.view.env] = _Conversation(
+            ids,
+            (*(earlier.ends if earlier else ()), (len(ids), ended)),
+            (*(earlier.pictures if earlier else ()), pending.new_pictures),
+        )
         windowed = self.history == "window"
-        return TurnTokens(pending.new, completion.ids, completion.logprobs, windowed, in_loss, completion.entropies)
+        return TurnTokens(
+            pending.new,
+            completion.ids,
+            completion.logprobs,
+            windowed,
+            in_loss,
+            completion.entropies,
+            pending.new_pictures,
+        )
 
     def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:
         """Give ``child`` the history of ``parent`` up to its first ``turns`` turns.
@@ -129,7 +170,7 @@ class Conversations:
             known = conversation.turns if conversation else 0
             raise ConfigError(f"cannot fork after turn {turns} of a conversation with {known} turns")
         ends = conversation.ends[:turns]
-        self._running[child] = _Conversation(conversation.ids[: ends[-1][0]], ends)
+        self._running[child] = _Conversation(conversation.ids[: ends[-1][0]], ends, conversation.pictures[:turns])
 
 
 FULL: Final = Decision("", stop="token_limit")  # the context has no room for another completion
@@ -202,7 +243,7 @@ class LanguageModelAgent:
 
     def _request(self, pending: PendingCompletion) -> GenerationRequest:
         uniforms = pending.view.rng.random(self.sampling.max_new_tokens)
-        return GenerationRequest(pending.view.env, pending.ids, uniforms)
+        return GenerationRequest(pending.view.env, pending.ids, uniforms, pending.pictures)
 
     def _decide(self, pending: PendingCompletion, completion: Completion) -> Decision:
         return decide(self.conversations, self.dialect, pending, completion)
@@ -210,7 +251,7 @@ class LanguageModelAgent:
     def with_sampling(self, sampling: Sampling) -> LanguageModelAgent:
         """The same model with other sampling settings and its own conversations."""
         mine = self.conversations
-        conversations = Conversations(mine.prompt, mine.chat, mine.history, mine.window, mine.reflections)
+        conversations = Conversations(mine.prompt, mine.chat, mine.history, mine.window, mine.reflections, mine.encoder)
         return LanguageModelAgent(
             self.backend, conversations, self.dialect, sampling, name=self.name, max_context=self.max_context
         )
@@ -227,7 +268,8 @@ class LanguageModelAgent:
     ) -> LanguageModelAgent:
         """The same model with another prompt and dialect, by their names."""
         other = self.with_sampling(self.sampling)
-        conversations = Conversations(make_prompt(prompt), self.conversations.chat, history, window)
+        mine = self.conversations
+        conversations = Conversations(make_prompt(prompt), mine.chat, history, window, encoder=mine.encoder)
         other.conversations = conversations if reflections is None else replace(conversations, reflections=reflections)
         other.dialect, other.name = make_dialect(dialect), name
         return other

@@ -37,6 +37,9 @@ def join_tokens(turns: Sequence[TurnTokens], version: str = "", *, prefix: Seque
         mask.append(np.repeat([False, turn.in_loss], [prompt_length, len(turn.completion)]))
         logprobs.append(np.concatenate([np.zeros(prompt_length, np.float32), turn.logprobs]))
         offsets.append(offsets[-1] + prompt_length + len(turn.completion))
+    pictures = [turn.pictures for turn in turns]
+    if prefix and not windowed and pictures:
+        pictures[0] = (*(picture for turn in prefix for picture in turn.pictures), *pictures[0])
     return Tokens(
         ids=np.concatenate(ids) if ids else np.zeros(0, np.int32),
         mask=np.concatenate(mask) if mask else np.zeros(0, np.bool_),
@@ -44,4 +47,5 @@ def join_tokens(turns: Sequence[TurnTokens], version: str = "", *, prefix: Seque
         turn_offsets=np.array(offsets, np.int32),
         prompts=tuple(turn.prompt for turn in turns) if windowed else (),
         policy_version=version,
+        pictures=tuple(pictures) if any(pictures) else (),
     )

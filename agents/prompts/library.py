@@ -4,7 +4,7 @@
 (``search-v1`` for tags, ``tools-v1`` for JSON calls, ``react-search-v1`` for plain lines, ``direct-v1`` and ``rag-v1``
 for the two baselines) never do: WikiSearch's list is for scripted agents and contains the golden answer once all
 evidence has been seen. ``terse-v1``, ``places-v1`` and ``around-v1`` give a small model trained from scratch the observation alone, without
-instructions.
+instructions. ``look-v1`` is ``think-v1`` with a picture instead of a text, ``glance-v1`` a picture alone.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _WINDOWED: Final = (
     "Your task: {task}\n\nThis is step {step} of at most {steps}. What happened last:\n{history}\n\n"
     "{refused}What you see now:\n{observation}\n\nPossible actions:\n{actions}\n\n"
 )
+_LOOK: Final = "Your task: {task}\n\nWhat you see: {image}\n\n{refused}Possible actions:\n{actions}\n\n"
+_LOOK_LATER: Final = "{refused}What you see after that: {image}\n\nPossible actions:\n{actions}"
 _TURN: Final = "[step {step}] seen: {observation}\n[step {step}] done: {action}"
 _REFUSED: Final = "The last action was refused: {reason}\n\n"
 _REACT: Final = (
@@ -79,6 +81,8 @@ PROMPTS: Final[Mapping[str, Prompt]] = {
         Prompt("terse-v1", "", "{observation}", "{observation}", "{observation}"),
         Prompt("places-v1", "", "{cells}", "{cells}", "{cells}"),
         Prompt("around-v1", "", "{around}", "{around}", "{around}"),
+        Prompt("look-v1", "", _LOOK + _THINK, _LOOK_LATER, _LOOK + _THINK, _TURN, _REFUSED),
+        Prompt("glance-v1", "", "{image}", "{image}", "{image}"),
     )
 }
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from creditflow.agents.base import View
+from creditflow.wrappers.records.pictures import picture_in
 
-__all__ = ["CONTENT_FIELDS", "TASK_TEXTS", "task_text"]
+__all__ = ["CONTENT_FIELDS", "PICTURE_TEXTS", "TASK_TEXTS", "task_text"]
 
 # info keys under which environments state the task, in the order of the look-up
 STATED: Final = ("task_text", "goal", "instruction", "question")
@@ -24,6 +25,16 @@ TASK_TEXTS: Final[Mapping[str, str]] = {
 }
 
 
+# of environments that are seen in a picture, without a text
+PICTURE_TEXTS: Final[Mapping[str, str]] = {
+    "sokoban": TASK_TEXTS["sokoban"].replace(
+        "Symbols: {legend}.",
+        "The picture shows it from above: walls around the floor, the player, boxes, and targets marked in red; a box on a target "
+        "looks different from other boxes.",
+    ),
+}
+
+
 def task_text(view: View) -> str:
     """The task statement of one episode; "" if there is none."""
     for key in STATED:
@@ -33,5 +44,7 @@ def task_text(view: View) -> str:
     field = CONTENT_FIELDS.get(view.env.env_name)
     if field is not None:
         return str(view.env.task.content[field])
+    if not isinstance(view.observation, str | Mapping) and picture_in(view.observation) is not None:
+        return PICTURE_TEXTS.get(view.env.env_name, "")
     legend = getattr(getattr(view.env, "text_view", None), "legend", "")
     return TASK_TEXTS.get(view.env.env_name, "").replace("{legend}", legend)

@@ -6,15 +6,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from creditflow.agents.base import View
 from creditflow.agents.prompts.around import around
 from creditflow.agents.prompts.places import places
 from creditflow.agents.prompts.tasks import task_text
 from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.wrappers.records.pictures import picture_in
 
-__all__ = ["Prompt", "Slots", "slots_of"]
+__all__ = ["PICTURE", "Prompt", "Slots", "slots_of"]
+
+PICTURE: Final = "<|vision_start|><|image_pad|><|vision_end|>"  # where a picture is, in the Qwen-VL families
+_TEXTS: Final = ("{observation}", "{cells}", "{around}")  # slots that need a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class Slots:
         cells: a grid observation as a list of positions (see ``places``); the observation itself if it is not a grid.
         around: a grid observation as offsets from its player (see ``around``); the observation itself if it is not such a grid.
         actions: admissible actions, one a line.
+        image: the marker of the observation's picture, which becomes one token per patch (see ``language_model/pictures.py``).
         refused: why the last action was rejected; "" if it was not.
         lessons: reflections on earlier trials; "" in the first trial.
     """
@@ -43,6 +48,7 @@ class Slots:
     actions: str
     refused: str
     lessons: str = ""
+    image: str = ""
 
 
 _NAMES: Final = tuple(field.name for field in fields(Slots))
@@ -83,6 +89,20 @@ class Prompt:
         """Whether the prompt lists the admissible actions."""
         return any("{actions}" in part for part in (self.system, self.first, self.later, self.windowed))
 
+    def pictures(self, part: str) -> int:
+        """How often one part shows the latest observation's picture."""
+        return int(getattr(self, part).count("{image}"))
+
+    @property
+    def shows_pictures(self) -> bool:
+        """Whether any part shows a picture."""
+        return any(map(self.pictures, ("first", "later", "windowed")))
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether any part shows the observation's text."""
+        return any(slot in part for slot in _TEXTS for part in (self.first, self.later, self.windowed))
+
     def fill(self, part: str, slots: Slots) -> str:
         """Fill the slots of one part; braces inside a slot's text are left alone."""
         return _substitute(getattr(self, part), {name: getattr(slots, name) for name in _NAMES})
@@ -102,18 +122,15 @@ def slots_of(prompt: Prompt, view: View, window: int = 0, reflections: str = "")
         reflections: on earlier trials.
 
     Raises:
-        ConfigError: the observation is not a text, or the prompt would list actions that give the answer away.
+        ConfigError: the observation lacks the text or picture that the template shows, or the prompt would list actions that
+            give the answer away.
     """
     if view.env.actions_reveal_answer and prompt.lists_actions:
         raise ConfigError(
             f"the prompt {prompt.name!r} lists the admissible actions, and {view.env.env_name}'s list gives the answer "
             "away; set prompting.prompt to one that does not, such as 'search-v1', 'tools-v1' or 'react-search-v1'"
         )
-    if not isinstance(view.observation, str):
-        raise ConfigError(
-            f"a language model reads text, but this environment's observations are {type(view.observation).__name__}; "
-            "make it with a text observation mode"
-        )
+    text = _text_of(prompt, view.observation)
     turns = view.turns
     lines = [
         _substitute(
@@ -128,10 +145,33 @@ def slots_of(prompt: Prompt, view: View, window: int = 0, reflections: str = "")
         step=str(len(turns) + 1),
         steps=str(view.env.max_steps),
         history="\n".join(lines),
-        observation=view.observation,
-        cells=places(view.observation),
-        around=around(view.observation),
+        observation=text,
+        cells=places(text),
+        around=around(text),
         actions="\n".join(view.info["admissible_actions"]),
         refused=_substitute(prompt.refused, {"reason": reason}) if reason else "",
         lessons=reflections,
+        image=PICTURE if prompt.shows_pictures else "",
     )
+
+
+def _text_of(prompt: Prompt, observation: Any) -> str:
+    """The text in an observation: itself, or the entry "text" of a mapping; "" where the template needs none.
+
+    Raises:
+        ConfigError: the template shows a text or a picture that the observation does not have.
+    """
+    found = observation.get("text") if isinstance(observation, Mapping) else observation
+    text = found if isinstance(found, str) else ""
+    if prompt.shows_pictures and picture_in(observation) is None:
+        raise ConfigError(
+            f"the prompt {prompt.name!r} shows a picture, but this environment's observations are {type(observation).__name__} "
+            "without one; make it with pictures (Sokoban: obs_mode: rgb), or choose a prompt without {image}"
+        )
+    if prompt.reads_text and not isinstance(found, str):
+        raise ConfigError(
+            f"the prompt {prompt.name!r} shows a text, but this environment's observations are {type(observation).__name__}; "
+            "make it with a text observation mode, or choose a prompt that shows pictures, such as 'look-v1', and a "
+            "vision-language model"
+        )
+    return text

@@ -89,7 +89,7 @@ def main() -> int:
     policy = ExactPolicy.of_agent(agent, tokenizer, env, tables[0].actions)
     read = [0]
 
-    def counted(self: TrieSearch, ids: Any, cache: Any) -> Any:
+    def counted(self: TrieSearch, ids: Any, cache: Any, **options: Any) -> Any:
         read[0] += ids.numel()
         return reader(self, ids, cache)
 

@@ -14,6 +14,7 @@ from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.distributed.world import ALONE, World
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.pictures import EncodedPicture
 from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.records.trajectory import Trajectory
 
@@ -80,9 +81,11 @@ class CriticAnnotator:
                     f"trajectory {trajectory.trajectory_id!r} has no tokens: a critic values a language model's own "
                     "rollouts, recorded with their tokens"
                 )
-            for ids, target, position in _histories(trajectory.tokens):
-                n = len(target)
-                rows.append(Row(ids, target, np.zeros(n), np.zeros(n, np.float32), np.zeros(n, np.int32), number))
+            for ids, target, position, pictures in _histories(trajectory.tokens):
+                blank = np.zeros(len(target))
+                rows.append(
+                    Row(ids, target, blank, blank.astype(np.float32), blank.astype(np.int32), number, pictures=pictures)
+                )
                 positions.append(position)
         device = next(self._critic.head.parameters()).device
         decoder = self._critic.decoder
@@ -98,8 +101,8 @@ class CriticAnnotator:
 
 def _histories(
     tokens: Tokens | None,
-) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]]:
-    """Sequences to run: ids, the target positions whose history is valued, and their indices in ``Tokens.values``.
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], tuple[EncodedPicture, ...]]]:
+    """Sequences to run: ids, the target positions whose history is valued, their indices in ``Tokens.values``, and pictures.
 
     One id is appended, so that the history of all tokens has a target position too; a causal model does not attend to it.
     """
@@ -109,13 +112,16 @@ def _histories(
     n = len(tokens.ids)
     if not tokens.prompts:
         every = np.arange(1, n + 1)
-        yield np.concatenate([tokens.ids, end]), every, every
+        pictures = tuple(picture for turn in tokens.pictures for picture in turn)
+        yield np.concatenate([tokens.ids, end]), every, every, pictures
         return
     for t, prompt in enumerate(tokens.prompts):
         start, stop = int(tokens.turn_offsets[t]), int(tokens.turn_offsets[t + 1])
         indices = np.arange(start, stop + (stop == n))
         if len(indices):
-            yield np.concatenate([prompt, tokens.ids[start:stop], end]), indices - start + len(prompt), indices
+            ids = np.concatenate([prompt, tokens.ids[start:stop], end])
+            pictures = tokens.pictures[t] if tokens.pictures else ()
+            yield ids, indices - start + len(prompt), indices, pictures
 
 
 def _annotations(trajectory: Trajectory, values: NDArray[np.float32]) -> Annotations:

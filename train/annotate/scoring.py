@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.language_model.models.pretrained import require_torch
+from creditflow.agents.language_model.models.vision import text_config
 from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Provenance
 from creditflow.train.annotate.digest import folder_digest
@@ -40,7 +41,7 @@ class Scored(NamedTuple):
 
 def model_limit(model: Any) -> int:
     """The maximum number of tokens of the model's context; 0 if its configuration does not state one."""
-    return int(getattr(model.config, "max_position_embeddings", 0) or 0)
+    return int(getattr(text_config(model), "max_position_embeddings", 0) or 0)
 
 
 def scored_logprobs(model: Any, jobs: Sequence[Scored], batch_tokens: int) -> list[NDArray[np.float64]]:

@@ -54,6 +54,7 @@ from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
 from creditflow.wrappers.records.log_size import LogSize
+from creditflow.wrappers.records.picture_folder import pictures_beside
 
 __all__ = ["add_arguments", "identity_of", "run"]
 
@@ -98,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="continue an interrupted command from its partial output")
     add_output(
         parser, "--out", Output(grows=True), required=True, metavar="FILE",
-        help="trajectory log to write, .jsonl or .jsonl.gz; - is standard output",
+        help="trajectory log to write, .jsonl or .jsonl.gz; - is standard output; pictures of observations go to FILE.pictures",
     )  # fmt: skip
 
 
@@ -110,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
     spec = RolloutSpec(
         env=args.env, options=settings, agent=args.agent, group_size=args.group_size, seed=args.seed,
         invalid_actions=args.invalid_actions, oracle=args.oracle, rewards=tuple(rewards),
+        pictures="" if args.out == "-" else str(pictures_beside(args.out)),
     )  # fmt: skip
     play = _player(spec := replace(spec, run=identity_text(identity_of(spec))), args)
     if args.out == "-":

@@ -7,13 +7,14 @@ the earlier turns of an append-only episode in rows per turn.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from creditflow.agents.language_model.models.vision import picture_tensors, rope_positions
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.train.policy.packing.attention import PackedForest
 from creditflow.train.policy.packing.forest import Forest
@@ -35,13 +36,14 @@ class MicroBatch:
     Attributes:
         rows: indices into the list of rows, in the order of their target tokens.
         ids: int64 (B, L), right-padded, or (1, T) packed.
-        positions: int64 (1, L) or (1, T).
+        positions: int64 (1, L) or (1, T); (3, B, L) of rows with pictures.
         forest: the segments of packed rows; None when padded (padding comes after every real token, so a causal model
             does not attend to it).
         before: int64 (P,), place in the flattened ``ids`` of the token before each prediction's.
         target: int64 (P,), the predicted token.
         prediction: int64 (N,), the prediction of every target token of the rows; None if each has its own, in order.
         first: int64 (P,), NumPy: the first target token with each prediction; None as above.
+        pictures: the pictures of all rows as the model takes them; {} without any.
     """
 
     rows: list[int]
@@ -52,6 +54,7 @@ class MicroBatch:
     target: Any
     prediction: Any = None
     first: NDArray[np.int64] | None = None
+    pictures: dict[str, Any] = field(default_factory=dict)
 
     @property
     def tokens(self) -> int:
@@ -101,9 +104,17 @@ def plan(lengths: Sequence[int], budget: int) -> list[list[int]]:
 
 
 def to_batch(rows: Sequence[Row], chosen: Sequence[int], device: Any, packing: Packing = "padded") -> MicroBatch:
-    """The tensors of one micro-batch."""
+    """The tensors of one micro-batch.
+
+    Raises:
+        ConfigError: rows with pictures are to be packed.
+        DataError: a row has another number of image tokens than its pictures stand for.
+    """
     members = [rows[i] for i in chosen]
     target = np.concatenate([row.ids[row.target] for row in members])
+    pictures = [picture for row in members for picture in row.pictures]
+    if packing == "packed" and pictures:
+        raise ConfigError("rows with pictures cannot be packed: use update.packing=padded")
     if packing == "packed":
         return _packed(members, list(chosen), target, device)
     length = max(map(len, members))
@@ -112,7 +123,15 @@ def to_batch(rows: Sequence[Row], chosen: Sequence[int], device: Any, packing: P
         ids[r, : len(row)] = row.ids
     before = np.concatenate([r * length + row.target - 1 for r, row in enumerate(members)])
     positions = torch.arange(length, device=device)[None, :]
-    return MicroBatch(list(chosen), _move(ids, device), positions, None, _move(before, device), _move(target, device))
+    if pictures:
+        of_rows = np.zeros((3, len(members), length), np.int64)
+        for r, row in enumerate(members):
+            of_rows[:, r, : len(row)] = rope_positions(row.ids, row.pictures)
+        positions = _move(of_rows, device)
+    return MicroBatch(
+        list(chosen), _move(ids, device), positions, None, _move(before, device), _move(target, device),
+        pictures=picture_tensors(pictures, device),
+    )  # fmt: skip
 
 
 def _packed(members: Sequence[Row], chosen: list[int], target: NDArray[Any], device: Any) -> MicroBatch:

@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 
 from creditflow.agents.language_model.models.file_checks import check_model_files
 from creditflow.agents.language_model.models.lora import has_adapter, merged_weights
+from creditflow.agents.language_model.models.vision import decoder_of, text_config
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
@@ -56,7 +57,7 @@ class Critic(torch.nn.Module):
         self.trunk = None if self.shared else copy.deepcopy(decoder)
         # in a list: not a part of this module
         self._policy = [decoder, decoder if policy is None else policy] if self.shared else []
-        self.head = torch.nn.Linear(decoder.config.hidden_size, 1, device=first.device, dtype=torch.float32)
+        self.head = torch.nn.Linear(text_config(decoder).hidden_size, 1, device=first.device, dtype=torch.float32)
         torch.nn.init.zeros_(self.head.weight)  # every value is 0 at first, whatever the seed
         torch.nn.init.zeros_(self.head.bias)
 
@@ -129,7 +130,7 @@ def whole_modules(policy: Any, critic: Critic | None, world: World) -> tuple[Any
     whole = plain_copy(policy)
     if critic is None or not critic.shared:
         return whole, None if critic is None else plain_copy(critic)
-    copied = Critic(critic.config, whole.get_decoder())
+    copied = Critic(critic.config, decoder_of(whole))
     copied.head.load_state_dict(critic.head.state_dict())
     return whole, copied
 

@@ -6,7 +6,7 @@ pass recomputes each chunk. Memory for logits is chunk × V instead of B × T ×
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,8 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.agents.language_model.models.vision import completion_logits, decoder_of, has_vision, text_config
+from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.train.policy.batching import MicroBatch
 from creditflow.train.policy.nucleus import Nuclei, allowed_tokens, nuclei_of
 from creditflow.train.policy.packing.attention import packed_hidden
@@ -37,17 +38,33 @@ def hidden_before(decoder: Any, batch: MicroBatch) -> Any:
     """(P, hidden): the last hidden state at the token before every prediction's, which does not depend on its target.
 
     Args:
-        decoder: a model of ``transformers`` without output layer.
+        decoder: a model of ``transformers`` without output layer (``decoder_of``).
         batch: the micro-batch.
 
     Raises:
-        ConfigError: the batch is packed, and the model has an attention that packed micro-batches lack.
+        ConfigError: the batch is packed, and the model has an attention that packed micro-batches lack; or it has pictures that
+            the model cannot read.
+        DataError: image tokens without pictures.
     """
+    _check_pictures(decoder, batch)
     if batch.forest is None:
-        hidden = decoder(input_ids=batch.ids, position_ids=batch.positions, use_cache=False).last_hidden_state
+        hidden = decoder(
+            input_ids=batch.ids, position_ids=batch.positions, use_cache=False, **batch.pictures
+        ).last_hidden_state
     else:
         hidden = packed_hidden(decoder, batch.ids, batch.positions, batch.forest)
     return hidden.flatten(0, 1)[batch.before]
+
+
+def _check_pictures(decoder: Any, batch: MicroBatch) -> None:
+    if not has_vision(decoder):
+        if batch.pictures:
+            raise ConfigError(f"these rows have pictures, which {type(decoder).__name__} cannot read")
+    elif not batch.pictures and bool((batch.ids == decoder.config.image_token_id).any()):
+        raise DataError(
+            "these rows have image tokens without pictures: tokens that were read from a log carry none, so that they cannot be "
+            "trained on or scored"
+        )
 
 
 def token_logprobs(
@@ -73,11 +90,11 @@ def token_logprobs(
         nuclei: nuclei of the batch's target tokens; None computes them from the model's own logits.
         compiled: compile what follows the output layer, unless the sampler truncates; results differ by rounding.
     """
-    before = hidden_before(model.get_decoder(), batch) if before is None else before
+    before = hidden_before(decoder_of(model), batch) if before is None else before
     target = batch.target
     if nuclei is not None and batch.first is not None:
         nuclei = nuclei.select(batch.first)
-    head = model.get_output_embeddings()
+    head = partial(_completion_logits, model, model.get_output_embeddings())
     parts = []
     for start in range(0, len(target), logits_chunk):
         chunk = slice(start, start + logits_chunk)
@@ -93,6 +110,10 @@ def token_logprobs(
         own = own.select(batch.prediction.cpu().numpy())
     logprob, entropy = (batch.by_target(torch.cat([part[i] for part in parts])) for i in (0, 1))
     return TokenLogprobs(logprob, entropy, own)
+
+
+def _completion_logits(model: Any, head: Any, states: Any) -> Any:
+    return completion_logits(model, head(states))
 
 
 def _logprob_entropy(
@@ -149,13 +170,13 @@ def check_model(model: Any) -> None:
     Raises:
         ConfigError: this model's logits are not its output layer applied to its last hidden state.
     """
-    ids = torch.arange(4, device=next(model.parameters()).device)[None] % model.config.vocab_size
+    ids = torch.arange(4, device=next(model.parameters()).device)[None] % text_config(model).vocab_size
     trained = model.training
     model.eval()
     with torch.no_grad():
         own = model(input_ids=ids, use_cache=False).logits.float()
         ours = model.get_output_embeddings()(
-            model.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
+            decoder_of(model)(input_ids=ids, use_cache=False).last_hidden_state
         ).float()
     model.train(trained)
     if not torch.allclose(own, ours, rtol=1e-3, atol=1e-3):

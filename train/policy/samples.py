@@ -17,6 +17,7 @@ from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.settings.update import RatioLevel
 from creditflow.wrappers.credit.base import Aggregation, Credit
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.pictures import EncodedPicture
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["Row", "broadcast_to_tokens", "make_rows", "ratio_segments", "token_weights"]
@@ -36,6 +37,7 @@ class Row:
         turn_index: the turn, for rows of one turn; -1 for rows of a full trajectory. Identifies the row with ``trajectory``.
         value_target, value_old: float64 (n,), value target and old value of the history before each target token; nan
             where there is none (inside turns, for a critic of turns). None without critic.
+        pictures: the pictures in ``ids``, in order.
     """
 
     ids: NDArray[np.int32]
@@ -47,6 +49,7 @@ class Row:
     turn_index: int = -1
     value_target: NDArray[np.float64] | None = None
     value_old: NDArray[np.float64] | None = None
+    pictures: tuple[EncodedPicture, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -163,16 +166,23 @@ def _rows_of(
     offsets = tokens.turn_offsets
     positions = np.flatnonzero(columns.kept)
 
-    def row(ids: NDArray[np.int32], at: NDArray[np.int64], target: NDArray[np.int64], turn_index: int) -> Row:
+    def row(
+        ids: NDArray[np.int32],
+        at: NDArray[np.int64],
+        target: NDArray[np.int64],
+        turn_index: int,
+        shown: Sequence[Sequence[EncodedPicture]],
+    ) -> Row:
         value_target, value_old = columns.value_target, columns.value_old
         return Row(
             ids, target, columns.advantage[at], tokens.logprobs[at], columns.turn[at], number, turn_index,
             None if value_target is None else value_target[at], None if value_old is None else value_old[at],
+            tuple(picture for turn in shown for picture in turn),
         )  # fmt: skip
 
     if row_layout == "trajectory" and not tokens.prompts:
         if len(positions):
-            yield row(tokens.ids, positions, positions, -1)
+            yield row(tokens.ids, positions, positions, -1, tokens.pictures)
         return
     for t, (start, stop) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
         at = positions[(positions >= start) & (positions < stop)]
@@ -180,9 +190,9 @@ def _rows_of(
             continue
         if tokens.prompts:
             ids = np.concatenate([tokens.prompts[t], tokens.ids[start:stop]])
-            yield row(ids, at, at - start + len(tokens.prompts[t]), t)
+            yield row(ids, at, at - start + len(tokens.prompts[t]), t, tokens.pictures[t : t + 1])
         else:
-            yield row(tokens.ids[:stop], at, at, t)
+            yield row(tokens.ids[:stop], at, at, t, tokens.pictures[: t + 1])
 
 
 def token_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[NDArray[np.float64]]:

@@ -80,9 +80,19 @@ def sft_rows(groups: Sequence[Group], observation_weight: float) -> list[Row]:
 def _with_observations(row: Row, weight: float) -> Row:
     weights = np.full(len(row.ids), weight)
     weights[row.target] = 1.0
-    zeros = np.zeros(len(row.ids) - 1, np.float32)
+    target = np.arange(1, len(row.ids))
+    for picture in row.pictures[:1]:  # what a picture's tokens stand for is not in their ids: they are never predicted
+        target = target[row.ids[target] != picture.token]
+    zeros = np.zeros(len(target), np.float32)
     return Row(
-        row.ids, np.arange(1, len(row.ids)), weights[1:], zeros, zeros.astype(np.int32), row.trajectory, row.turn_index
+        row.ids,
+        target,
+        weights[target],
+        zeros,
+        zeros.astype(np.int32),
+        row.trajectory,
+        row.turn_index,
+        pictures=row.pictures,
     )
 
 

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Sampling
+from creditflow.agents.language_model.models.vision import decoder_of
 from creditflow.train.distributed.gradients import sum_gradients
 from creditflow.train.distributed.rows import gather_rows, own_rows
 from creditflow.train.distributed.sharding import equal_passes, run_whole
@@ -181,7 +182,7 @@ class _Learner:
             return torch.from_numpy(np.concatenate([arrays[i] for i in batch.rows]).astype(np.float32)).to(self.device)
 
         def forward() -> tuple[TokenLogprobs, dict[str, Any] | None]:
-            hidden = hidden_before(self.model.get_decoder(), batch)
+            hidden = hidden_before(decoder_of(self.model), batch)
             policy = token_logprobs(
                 self.model, batch, temperature=self.temperature, logits_chunk=config.logits_chunk, before=hidden,
                 truncation=self.truncation, compiled=config.compile,

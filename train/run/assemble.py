@@ -14,6 +14,7 @@ from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.agents.language_model.models.lora import has_adapter
 from creditflow.agents.language_model.models.pretrained import open_pretrained
+from creditflow.agents.language_model.models.vision import decoder_of
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.scripted import RandomAgent
 from creditflow.envs.core import AgentEnv
@@ -25,6 +26,7 @@ from creditflow.train.policy.critic import Critic
 from creditflow.train.policy.logprobs import check_compiler, check_model
 from creditflow.train.policy.network.adapter import add_adapter
 from creditflow.train.policy.network.device import pick_device
+from creditflow.train.policy.network.freezing import freeze_vision
 from creditflow.train.policy.network.recomputation import recompute_activations
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.packing.check import check_packing
@@ -124,6 +126,7 @@ def _base(env: EnvConfig, panel: str | None = None) -> AgentEnv[Any, Any, Any]:
 def scratch_tokenizer(settings: TrainConfig, tasks: list[Task]) -> Any:
     """A tokenizer trained on the prompts and completions of a random agent on the first tasks."""
     from creditflow.agents.prompts import make_prompt, slots_of
+    from creditflow.agents.prompts.template import PICTURE
 
     prompt, dialect = make_prompt(settings.prompting.prompt), make_dialect(settings.prompting.dialect)
     texts: list[str] = []
@@ -135,7 +138,7 @@ def scratch_tokenizer(settings: TrainConfig, tasks: list[Task]) -> Any:
             for view in views:
                 slots = slots_of(prompt, view, settings.prompting.window)
                 part = "later" if view.turns and settings.prompting.history == "append" else "first"
-                texts.append(prompt.fill(part, slots))
+                texts.append(prompt.fill(part, slots).replace(PICTURE, ""))
                 texts.extend(dialect.write(action) for action in view.info["admissible_actions"])
             return super().act(views)
 
@@ -168,6 +171,8 @@ def make_policy(settings: TrainConfig, tokenizer: Any | None, tasks: list[Task])
         tokenizer = tokenizer or scratch_tokenizer(settings, tasks)
         model = build_model(scratch, tokenizer, seed=settings.seed, device=device)
     check_model(model)
+    if settings.model.freeze_vision:
+        freeze_vision(model)
     if settings.update.compile:
         check_compiler(device)
     if settings.update.packing == "packed":
@@ -203,14 +208,14 @@ def make_critic(model: Any, settings: TrainConfig, world: World = ALONE) -> Crit
     if config.kind == "none":
         return None
     if config.kind == "shared" or not world.shard:
-        return Critic(config, model.get_decoder(), model)
-    critic = Critic(config, plain_copy(model).get_decoder())
+        return Critic(config, decoder_of(model), model)
+    critic = Critic(config, decoder_of(plain_copy(model)))
     shard(critic, layers_of(critic))
     return critic
 
 
-def make_backend(model: Any, settings: TrainConfig, world: World = ALONE) -> TrainedBackend:
-    """The sampler of a run: every rank has its own.
+def make_backend(model: Any, settings: TrainConfig, world: World = ALONE, *, tokenizer: Any = None) -> TrainedBackend:
+    """The sampler of a run: every rank has its own. vLLM needs the tokenizer of a vision-language model.
 
     Raises:
         MissingExtraError, ConfigError: vLLM is requested but not installed, its release is not supported, or there are
@@ -224,8 +229,9 @@ def make_backend(model: Any, settings: TrainConfig, world: World = ALONE) -> Tra
 
         name = str(next(model.parameters()).dtype).removeprefix("torch.") if rollout.dtype == "same" else rollout.dtype
         return VllmTrainedBackend(
-            model, dtype=name, config=generation.vllm, seed=settings.seed, asynchronous=rollout.asynchronous
-        )
+            model, dtype=name, config=generation.vllm, seed=settings.seed, asynchronous=rollout.asynchronous,
+            tokenizer=tokenizer,
+        )  # fmt: skip
     sampler = plain_copy(model).requires_grad_(False) if world.shard else None
     return _transformers_sampler(model, rollout, sampler)
 

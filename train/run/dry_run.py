@@ -16,6 +16,7 @@ import yaml
 from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.agents.language_model.models.file_checks import check_model_files
 from creditflow.agents.language_model.models.pretrained import open_tokenizer
+from creditflow.agents.language_model.models.vision import VISION_FAMILIES, has_vision, text_config
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.agents.scripted import RandomAgent
@@ -118,7 +119,7 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> tuple[str, ModelSizes | 
         model, tokenizer = make_policy(settings, None, tasks)
         settings.prompting.conversations(tokenizer)
         _check_context(settings, model)
-        return _counted(model, tokenizer), ModelSizes.of(model.config)
+        return _counted(model, tokenizer), _sizes(model)
     folder = _local_snapshot(settings.model.path)
     if folder is None:
         if settings.prompting.chat not in ("template", "plain"):
@@ -128,22 +129,29 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> tuple[str, ModelSizes | 
         missing = f"{settings.model.path}, which is not on this machine (the run downloads it; it was not checked)"
         return missing, known_sizes(settings.model.path)
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
     check_model_files(folder)
     with loading(f"cannot open {str(folder)!r} as a causal language model"):
         with torch.device("meta"):  # shapes without weights: a dry run of a large model takes no memory
-            model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+            config = AutoConfig.from_pretrained(folder)
+            vision = config.model_type in VISION_FAMILIES
+            model = (AutoModelForImageTextToText if vision else AutoModelForCausalLM).from_config(config)
         tokenizer = open_tokenizer(folder)
     if not list(folder.glob("*.safetensors")):
         raise DataError(f"{folder}: has no weights (*.safetensors)")
     settings.prompting.conversations(tokenizer)
     _check_context(settings, model)
-    return _counted(model, tokenizer), ModelSizes.of(model.config)
+    return _counted(model, tokenizer), _sizes(model)
+
+
+def _sizes(model: Any) -> ModelSizes | None:
+    tower = sum(p.numel() for p in model.model.visual.parameters()) if has_vision(model) else 0
+    return ModelSizes.of(model.config, tower)
 
 
 def _check_context(settings: TrainConfig, model: Any) -> None:
-    limit = getattr(model.config, "max_position_embeddings", 0)
+    limit = getattr(text_config(model), "max_position_embeddings", 0)
     if settings.prompting.max_context > limit > 0:
         raise ConfigError(
             f"prompting.max_context must be at most the model's limit of {limit} tokens, got {settings.prompting.max_context}"

@@ -11,6 +11,7 @@ from typing import Any
 from creditflow.agents.language_model.models.agent_file import write_agent_file
 from creditflow.agents.language_model.models.lora import has_adapter, merged_weights, save_adapter
 from creditflow.agents.language_model.models.pretrained import AGENT_FILE, open_tokenizer
+from creditflow.agents.language_model.pictures import save_tokenizer
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer, new_folder
 from creditflow.train.distributed.sharding import layers_of, plain_copy, shard
@@ -99,7 +100,7 @@ def init_run_folder(folder: Path, settings: Any, tokenizer: Any) -> Any:
     write_yaml(folder / "config.yaml", to_plain_data(settings))
     write_run_file(folder, run_identity(to_plain_data(settings)))
     with new_folder(folder / "tokenizer", replace=True) as place:
-        tokenizer.save_pretrained(place)
+        save_tokenizer(tokenizer, place)
     return load_run_tokenizer(folder)
 
 
@@ -240,5 +241,5 @@ def save_policy(model: Any, tokenizer: Any, settings: TrainConfig, folder: Path)
 
     logging.disable_progress_bar()
     model.save_pretrained(folder, state_dict=merged_weights(model) if has_adapter(model) else None)
-    tokenizer.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
     write_agent_file(folder / AGENT_FILE, settings.prompting, settings.sampling)

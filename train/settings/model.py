@@ -8,9 +8,34 @@ from typing import Literal
 from creditflow.envs.errors import ConfigError
 from creditflow.train.settings.bounds import require_at_least
 
-__all__ = ["SPECIAL", "LoraSettings", "ModelConfig", "ScratchConfig"]
+__all__ = ["SPECIAL", "LoraSettings", "ModelConfig", "ScratchConfig", "VisionScratchConfig"]
 
 SPECIAL = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisionScratchConfig:
+    """The vision tower of a small model with random weights.
+
+    Attributes:
+        hidden, layers, heads, intermediate: sizes; ``heads`` divides ``hidden`` into a multiple of 4.
+        patch: side of a patch in pixels.
+        merge: patches per token and axis; a token stands for ``patch · merge`` pixels a side.
+    """
+
+    hidden: int = 64
+    layers: int = 2
+    heads: int = 2
+    intermediate: int = 128
+    patch: int = 14
+    merge: int = 2
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "hidden", "layers", "heads", "intermediate", "patch", "merge")
+        if self.hidden % self.heads or (self.hidden // self.heads) % 4:
+            raise ConfigError(
+                f"model.scratch.vision: heads must divide hidden into a multiple of 4, got hidden={self.hidden}, heads={self.heads}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +43,7 @@ class ScratchConfig:
     """A small model with random weights.
 
     Attributes:
-        architecture: "qwen2" or "qwen3".
+        architecture: "qwen2" or "qwen3"; "qwen2_5_vl" or "qwen3_vl" with a vision tower.
         hidden, layers, heads, kv_heads, intermediate: sizes; ``heads`` divides ``hidden``, ``kv_heads`` ``heads``.
         vocabulary: at most this many tokens, the 256 bytes and 5 special ones included.
         pattern: regular expression of the pieces that are tokenized separately; no token spans two of them. "" splits
@@ -27,9 +52,10 @@ class ScratchConfig:
         tied: whether input and output embeddings are one matrix.
         init: standard deviation of the initial weights. The families' 0.02 suits thousands of dimensions; small models
             learn faster from about 1 / √hidden.
+        vision: the vision tower.
     """
 
-    architecture: Literal["qwen2", "qwen3"] = "qwen2"
+    architecture: Literal["qwen2", "qwen3", "qwen2_5_vl", "qwen3_vl"] = "qwen2"
     hidden: int = 128
     layers: int = 4
     heads: int = 4
@@ -40,6 +66,12 @@ class ScratchConfig:
     positions: int = 1024
     tied: bool = True
     init: float = 0.02
+    vision: VisionScratchConfig = field(default_factory=VisionScratchConfig)
+
+    @property
+    def reads_pictures(self) -> bool:
+        """Whether the architecture has a vision tower."""
+        return self.architecture.endswith("_vl")
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "hidden", "layers", "heads", "kv_heads", "intermediate", "positions")
@@ -91,6 +123,7 @@ class ModelConfig:
         lora: settings of an adapter.
         gradient_checkpointing: recompute activations in the backward pass.
         autocast: "none", or "bfloat16" for forward passes over fp32 master weights.
+        freeze_vision: do not train the vision tower of a vision-language model.
     """
 
     path: str = ""
@@ -98,6 +131,7 @@ class ModelConfig:
     lora: LoraSettings = field(default_factory=LoraSettings)
     gradient_checkpointing: bool = False
     autocast: Literal["none", "bfloat16"] = "none"
+    freeze_vision: bool = False
 
     def __post_init__(self) -> None:
         if self.lora.rank and not self.path:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError
+from creditflow.wrappers.records.pictures import EncodedPicture
 
 __all__ = ["Tokens"]
 
@@ -26,6 +27,8 @@ class Tokens:
         policy_version: version of the sampler's weights.
         values: float32 (L+1,) per name: annotations of the history before each token and after the last one; meaningful
             where ``mask`` is True, and at the end.
+        pictures: for every turn the pictures in its part of ``ids``, or with a windowed history in its prompt; () without any.
+            Logs name them (``Turn.images``); tokens that were read from a log have none.
 
     A branch's ids begin with its parent's tokens up to the fork, masked out: ``turn_offsets[0]`` is their number.
 
@@ -40,6 +43,7 @@ class Tokens:
     prompts: tuple[NDArray[np.int32], ...] = ()
     policy_version: str = ""
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    pictures: tuple[tuple[EncodedPicture, ...], ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.ids)
@@ -50,11 +54,20 @@ class Tokens:
         steps = np.diff(self.turn_offsets)
         if not len(self.turn_offsets) or self.turn_offsets[0] < 0 or self.turn_offsets[-1] > n or (steps < 0).any():
             raise TrajectoryError(f"tokens: turn_offsets must rise within 0..{n}, got {list(self.turn_offsets)[:8]}…")
+        if len(self.pictures) not in (0, len(self.turn_offsets) - 1):
+            raise TrajectoryError(
+                f"tokens: there must be pictures of every turn or none, got {len(self.pictures)} for {len(steps)} turns"
+            )
         for name, values in self.values.items():
             if values.shape != (n + 1,):
                 raise TrajectoryError(
                     f"tokens: values {name!r} of {n} tokens must be {n + 1} numbers, got {len(values)}"
                 )
+
+    @property
+    def picture_names(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the pictures of every turn."""
+        return tuple(tuple(picture.name for picture in turn) for turn in self.pictures)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tokens):
@@ -67,6 +80,7 @@ class Tokens:
                 np.array_equal(getattr(self, name), getattr(other, name))
                 for name in ("ids", "mask", "logprobs", "turn_offsets")
             )
+            and self.picture_names == other.picture_names
             and self.values.keys() == other.values.keys()
             and all(np.array_equal(self.values[name], other.values[name]) for name in self.values)
         )

@@ -31,7 +31,9 @@ from creditflow.agents.backends.vllm.parts import (
     probe_result,
     starting,
 )
+from creditflow.agents.backends.vllm.picture_prompts import check_prompt, vllm_prompt
 from creditflow.agents.backends.vllm.release import vllm_release
+from creditflow.wrappers.records.pictures import EncodedPicture
 
 __all__ = ["VllmAsyncEngine"]
 
@@ -81,15 +83,15 @@ class VllmAsyncEngine:
     @contextmanager
     def answering(self, sampling: Sampling, end_ids: frozenset[int]) -> Iterator[Submit]:
         """A function that starts a request and returns at once; at the end of the block running requests are aborted."""
-        parameters = completion_parameters(sampling, end_ids)
         running: set[Future[Completion]] = set()
 
-        async def complete(ids: NDArray[np.int32]) -> Completion:
-            output = await self._generate(ids, n=1, **parameters)
+        async def complete(request: GenerationRequest) -> Completion:
+            parameters = completion_parameters(sampling, end_ids, request.pictures)
+            output = await self._generate(request.ids, request.pictures, n=1, **parameters)
             return completion_of(output.outputs[0])
 
         def submit(request: GenerationRequest) -> Future[Completion]:
-            future = asyncio.run_coroutine_threadsafe(complete(request.ids), self._loop)
+            future = asyncio.run_coroutine_threadsafe(complete(request), self._loop)
             running.add(future)
             future.add_done_callback(running.discard)
             return future
@@ -109,17 +111,21 @@ class VllmAsyncEngine:
             GenerationError: the engine failed.
         """
         del seed  # see the class
-        parameters = completion_parameters(sampling, end_ids)
 
         async def all_of_them() -> list[Any]:
-            calls = (self._generate(one.ids, n=len(one.places), **parameters) for one in prompts)
+            calls = (
+                self._generate(
+                    one.ids, one.pictures, n=len(one.places), **completion_parameters(sampling, end_ids, one.pictures)
+                )
+                for one in prompts
+            )
             return list(await asyncio.gather(*calls))
 
         return [[completion_of(one) for one in output.outputs] for output in self._wait(all_of_them())]
 
     def probe(self, ids: NDArray[np.int32], tokens: int) -> ProbeResult:
         """Continue a fixed prompt on the same path as completions, cached blocks included."""
-        return probe_result(self._wait(self._generate(ids, **probe_parameters(tokens))))
+        return probe_result(self._wait(self._generate(ids, (), **probe_parameters(tokens))))
 
     def load(self, folder: str) -> int:
         """Load the weights in a folder; returns how many tensors every worker read, the minimum if they differ."""
@@ -150,15 +156,16 @@ class VllmAsyncEngine:
         with self._failing(name):
             return await getattr(self._llm, name)(*arguments, **options)
 
-    async def _generate(self, ids: NDArray[np.int32], **parameters: Any) -> Any:
+    async def _generate(self, ids: NDArray[np.int32], pictures: Sequence[EncodedPicture], **parameters: Any) -> Any:
         """vLLM's output for one prompt, once it is finished."""
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
         final = SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **parameters)
-        prompt = {"prompt_token_ids": ids.tolist()}
+        prompt = vllm_prompt(ids, pictures)
         with self._failing("generate"):
             [output] = [one async for one in self._llm.generate(prompt, final, str(next(self._ids)))]
+        check_prompt(output, ids, pictures)
         return output
 
     @contextmanager

@@ -26,6 +26,7 @@ from creditflow.agents.backends.vllm.parts import (
     starting,
     unchanged_host,
 )
+from creditflow.agents.backends.vllm.picture_prompts import check_prompt, vllm_prompt
 from creditflow.agents.backends.vllm.release import vllm_release
 
 __all__ = ["VllmEngine"]
@@ -81,14 +82,17 @@ class VllmEngine:
             GenerationError: the engine failed.
         """
         parameters = [
-            self._parameters(n=len(one.places), **completion_parameters(sampling, end_ids)) for one in prompts
+            self._parameters(n=len(one.places), **completion_parameters(sampling, end_ids, one.pictures))
+            for one in prompts
         ]
-        outputs = self._generate([one.ids for one in prompts], parameters, seed)
+        outputs = self._generate([vllm_prompt(one.ids, one.pictures) for one in prompts], parameters, seed)
+        for output, one in zip(outputs, prompts, strict=True):
+            check_prompt(output, one.ids, one.pictures)
         return [[completion_of(output) for output in one.outputs] for one in outputs]
 
     def probe(self, ids: NDArray[np.int32], tokens: int) -> ProbeResult:
         """Continue a fixed prompt on the same path as completions, cached blocks included."""
-        [output] = self._generate([ids], [self._parameters(**probe_parameters(tokens))], 0)
+        [output] = self._generate([vllm_prompt(ids, ())], [self._parameters(**probe_parameters(tokens))], 0)
         return probe_result(output)
 
     def load(self, folder: str) -> int:
@@ -113,13 +117,12 @@ class VllmEngine:
         if self._sleeps:
             self._call("wake_up", tags=[part])
 
-    def _generate(self, prompts: Sequence[NDArray[np.int32]], parameters: list[Any], seed: int) -> list[Any]:
+    def _generate(self, prompts: Sequence[dict[str, Any]], parameters: list[Any], seed: int) -> list[Any]:
         import torch
 
         with unchanged_host():
             torch.manual_seed(seed)
-            inputs = [{"prompt_token_ids": ids.tolist()} for ids in prompts]
-            outputs: list[Any] = self._call("generate", inputs, parameters, use_tqdm=False)
+            outputs: list[Any] = self._call("generate", list(prompts), parameters, use_tqdm=False)
         return outputs
 
     def _call(self, name: str, *arguments: Any, **options: Any) -> Any:

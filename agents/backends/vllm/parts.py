@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +15,9 @@ from creditflow.agents.backends.base import Completion, GenerationError, Samplin
 from creditflow.agents.backends.engine import ProbeResult
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.release import Release
+from creditflow.agents.language_model.pictures import PROCESSOR_FILE
 from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.records.pictures import EncodedPicture
 
 __all__ = [
     "completion_of",
@@ -29,6 +32,7 @@ __all__ = [
 # read by vLLM when it is imported; the user's own settings are kept
 ENVIRONMENT: Final = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
 CPU_BLOCK: Final = 32
+LEAST_BIAS: Final = -100.0  # the engine's own limit
 PROBE_LOGPROBS: Final = 20  # log-probabilities per position; the engine's own limit
 
 
@@ -36,6 +40,7 @@ def engine_options(
     folder: str, dtype: str, config: VllmConfig, seed: int, *, empty: bool, on_cpu: bool
 ) -> dict[str, Any]:
     """Arguments of vLLM's engine, in this process or in one of its own."""
+    vision = (Path(folder) / PROCESSOR_FILE).is_file()
     kv_gib = config.kv_gib or (1.0 if on_cpu else 0.0)
     chosen = {
         "block_size": config.block_size or (CPU_BLOCK if on_cpu else None),
@@ -44,7 +49,7 @@ def engine_options(
     }
     return {
         "model": folder,
-        "skip_tokenizer_init": True,  # ids in, ids out
+        "skip_tokenizer_init": not vision,  # ids in, ids out; pictures are read with the folder's processor
         "generation_config": "vllm",  # the model's own sampling defaults must not apply
         "dtype": dtype,
         "seed": seed,
@@ -58,13 +63,17 @@ def engine_options(
         "enable_sleep_mode": config.sleep and not on_cpu,  # vLLM cannot sleep on a CPU
         "distributed_executor_backend": "uni",
         "worker_extension_cls": "creditflow.agents.backends.vllm.worker.WeightReceiver",
+        **({"limit_mm_per_prompt": {"video": 0}} if vision else {}),
         **{name: value for name, value in chosen.items() if value is not None},
     }
 
 
-def completion_parameters(sampling: Sampling, end_ids: frozenset[int]) -> dict[str, Any]:
-    """Sampling parameters of completions."""
+def completion_parameters(
+    sampling: Sampling, end_ids: frozenset[int], pictures: Sequence[EncodedPicture] = ()
+) -> dict[str, Any]:
+    """Sampling parameters of completions; the token for pictures is left out, as ``completion_logits`` does."""
     return {
+        **({"logit_bias": {pictures[0].token: LEAST_BIAS}} if pictures else {}),
         "temperature": sampling.temperature,
         "max_tokens": sampling.max_new_tokens,
         "stop_token_ids": sorted(end_ids),

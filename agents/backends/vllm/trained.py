@@ -35,6 +35,8 @@ from creditflow.agents.backends.vllm.backend import VllmBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.agents.language_model.models.lora import has_adapter, merged_weights
+from creditflow.agents.language_model.models.vision import has_vision, text_config
+from creditflow.agents.language_model.pictures import save_tokenizer
 from creditflow.envs.reading.failures import loading
 
 __all__ = ["VllmTrainedBackend", "probe_differences", "push_folder", "tensors_in"]
@@ -54,6 +56,7 @@ class VllmTrainedBackend:
         config: engine settings.
         seed: seed of the engine.
         asynchronous: open the engine in a process of its own, which answers requests one by one.
+        tokenizer: of a vision-language model, whose engine reads pictures with the files of its tokenizer and processor.
         make_engine: replaces the engine, in tests; takes the folder with the model's configuration.
 
     Attributes:
@@ -76,6 +79,7 @@ class VllmTrainedBackend:
         config: VllmConfig | None = None,
         seed: int = 0,
         asynchronous: bool = False,
+        tokenizer: Any = None,
         make_engine: Callable[[str], Engine] | None = None,
     ) -> None:
         config = config or VllmConfig()
@@ -83,10 +87,12 @@ class VllmTrainedBackend:
         self.sync_numbers: dict[str, float] = {}
         with push_folder(model) as folder:
             _write_config(model, folder)
+            if has_vision(model):
+                save_tokenizer(tokenizer, folder)
             self.engine = (make_engine or _engine_maker(dtype, config, seed, asynchronous))(str(folder))
         self._sampler, self.context, self.version = VllmBackend(self.engine), self.engine.context, "0"
         self._tolerance = config.tolerance or (FLOAT32_TOLERANCE if self.engine.exact else COARSE_TOLERANCE)
-        self._probe = _probe_ids(self.engine, model.config.vocab_size)
+        self._probe = _probe_ids(self.engine, text_config(model).vocab_size)
         self._state = "empty"
 
     def generate(

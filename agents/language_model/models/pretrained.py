@@ -12,7 +12,14 @@ from creditflow.agents.language_model.agent import Conversations, LanguageModelA
 from creditflow.agents.language_model.chat import make_chat
 from creditflow.agents.language_model.models.file_checks import check_model_files, check_token_ids, model_settings
 from creditflow.agents.language_model.models.lora import adapter_base, load_adapter
+from creditflow.agents.language_model.models.vision import VISION_FAMILIES
 from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.pictures import (
+    attach_pictures,
+    find_pictures,
+    open_pictures,
+    pictures_of,
+)
 from creditflow.agents.prompts import make_prompt
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr
 from creditflow.envs.reading.failures import loading, naming
@@ -67,7 +74,7 @@ class PromptingConfig:
     def conversations(self, tokenizer: Any, end_ids: tuple[int, ...] = ()) -> Conversations:
         """Conversations with these prompting settings."""
         chat = make_chat(self.chat, tokenizer, self.chat_options, end_ids)
-        return Conversations(make_prompt(self.prompt), chat, self.history, self.window)
+        return Conversations(make_prompt(self.prompt), chat, self.history, self.window, encoder=pictures_of(tokenizer))
 
     def agent(
         self,
@@ -116,13 +123,16 @@ def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") 
 
     Nothing in the folder is executed: remote code stays off, and weights are read from safetensors only.
 
+    Of a vision-language model the tokenizer carries the encoder of its pictures (``pictures_of``).
+
     Raises:
         MissingExtraError: torch or transformers is not installed.
         DataError: the folder is not a causal language model with a tokenizer, or lacks weights; or an adapter does not fit.
+        ConfigError: model, tokenizer and image processor do not belong together.
     """
     require_torch()
     import torch
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     if base := adapter_base(path):
@@ -133,7 +143,8 @@ def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") 
     check_model_files(path)
     tokenizer = open_tokenizer(path)
     with loading(f"cannot open {path!r} as a causal language model"):
-        model, report = AutoModelForCausalLM.from_pretrained(
+        vision = AutoConfig.from_pretrained(path).model_type in VISION_FAMILIES
+        model, report = (AutoModelForImageTextToText if vision else AutoModelForCausalLM).from_pretrained(
             path,
             dtype=getattr(torch, dtype),
             use_safetensors=True,
@@ -142,6 +153,10 @@ def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") 
         )
     if missing := sorted(report["missing_keys"]):  # transformers would initialise them at random
         raise DataError(f"{path}: its weights lack {len(missing)} tensors, such as {missing[0]}; get the model again")
+    if vision:
+        encoder = pictures_of(tokenizer) or open_pictures(path, tokenizer)
+        encoder.check_model(model)
+        attach_pictures(tokenizer, encoder)
     return model.to(where), tokenizer
 
 
@@ -162,7 +177,9 @@ def open_tokenizer(path: str | Path) -> Any:
     plain = kind in ("TokenizersBackend", "PreTrainedTokenizerFast")
     check_token_ids(path)
     with loading(f"cannot open the tokenizer of {str(path)!r}"):
-        return (PreTrainedTokenizerFast if plain else AutoTokenizer).from_pretrained(path)
+        tokenizer = (PreTrainedTokenizerFast if plain else AutoTokenizer).from_pretrained(path)
+    encoder = find_pictures(path, tokenizer)
+    return tokenizer if encoder is None else attach_pictures(tokenizer, encoder)
 
 
 def make_hf_agent(

@@ -31,3 +31,17 @@ def toy_config(folder: Path) -> dict[str, Any]:
         "update": {"iterations": 3, "optimizer": {"lr": 1e-3}},
         "checkpoint": {"every": 1, "keep": 0},
     }  # fmt: skip
+
+
+def toy_vision_config(folder: Path, architecture: str = "qwen2_5_vl") -> dict[str, Any]:
+    """Settings of a vision-language policy from scratch on pictures of the same levels, one token per cell."""
+    config = toy_config(folder)
+    config["env"]["options"] |= {"obs_mode": "rgb", "tile_size": 8}
+    config["model"]["scratch"] |= {
+        "architecture": architecture, "vocabulary": 280, "pattern": "[a-z]+| ?.",
+        "vision": {"hidden": 32, "layers": 2, "heads": 2, "intermediate": 64, "patch": 4},
+    }  # fmt: skip
+    config["prompting"] = {"prompt": "glance-v1", "dialect": "bare", "history": "window", "window": 0}
+    config["sft"] |= {"episodes": 12, "steps": 3, "batch_tokens": 400}
+    config["update"] |= {"packing": "padded"}
+    return config

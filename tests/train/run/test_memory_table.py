@@ -20,6 +20,8 @@ PUBLISHED = {  # "num_parameters" of the models' safetensors, on huggingface.co/
     "Qwen/Qwen2.5-1.5B": 1_543_714_304,
     "Qwen/Qwen2.5-3B": 3_085_938_688,
     "Qwen/Qwen2.5-7B": 7_615_616_512,
+    "Qwen/Qwen2.5-VL-3B": 3_754_622_976,
+    "Qwen/Qwen2.5-VL-7B": 8_292_166_656,
     "Qwen/Qwen3-8B": 8_190_735_360,
 }
 LORA = ("model.lora.rank=16", "model.lora.base_dtype=bfloat16")

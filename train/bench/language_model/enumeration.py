@@ -12,10 +12,24 @@ from numpy.typing import NDArray
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, OracleLimitError, short_repr
 from creditflow.envs.tasks import Task
+from creditflow.wrappers.records.pictures import EncodedPicture
 
-__all__ = ["Prompt", "Result", "StateEnumeration", "StateIdentity", "Visit"]
+__all__ = ["BuiltPrompt", "Prompt", "Result", "StateEnumeration", "StateIdentity", "Visit"]
 
-Prompt = Callable[[Any, dict[str, Any], int], NDArray[np.int32]]
+
+class BuiltPrompt(NamedTuple):
+    """The prompt in a state: int32 (L,) token ids, and the pictures in them, in order."""
+
+    ids: NDArray[np.int32]
+    pictures: tuple[EncodedPicture, ...] = ()
+
+    @property
+    def content(self) -> bytes:
+        """Bytes that are equal for equal prompts only."""
+        return self.ids.tobytes() + "".join(picture.name for picture in self.pictures).encode("ascii")
+
+
+Prompt = Callable[[Any, dict[str, Any], int], BuiltPrompt]
 
 
 class StateIdentity(NamedTuple):
@@ -23,9 +37,9 @@ class StateIdentity(NamedTuple):
 
     Attributes:
         state_key: state key of the environment.
-        observation: text of the observation.
+        observation: text of the observation; "" if it is none.
         memory: the environment's ``observation_memory``, on which later observations depend.
-        prompt: bytes of the prompt's token ids.
+        prompt: bytes of the prompt's token ids and of its pictures' names.
         end: "" for an acting state; "task" or "format", the reason why the episode ended.
     """
 
@@ -40,11 +54,11 @@ Result = tuple[StateIdentity, float | None, bool]
 
 
 class Visit(NamedTuple):
-    """The first visit of a state, with the fewest turns: snapshot, info, and the prompt's token ids, int32 (L,)."""
+    """The first visit of a state, with the fewest turns: snapshot, info, and prompt."""
 
     snapshot: str
     info: dict[str, Any]
-    prompt: NDArray[np.int32]
+    prompt: BuiltPrompt
 
 
 class StateEnumeration:
@@ -111,10 +125,11 @@ class StateEnumeration:
     def _visit(self, observation: Any, info: dict[str, Any], turns: int, end: str = "") -> StateIdentity:
         if end:
             name = StateIdentity(info["state_key"], "", "", b"", end)
-            self.found.setdefault(name, Visit("", info, np.zeros(0, np.int32)))
+            self.found.setdefault(name, Visit("", info, BuiltPrompt(np.zeros(0, np.int32))))
             return name
         prompt = self.prompt(observation, info, turns)
-        name = StateIdentity(info["state_key"], observation, self.env.observation_memory, prompt.tobytes(), "")
+        text = observation if isinstance(observation, str) else ""
+        name = StateIdentity(info["state_key"], text, self.env.observation_memory, prompt.content, "")
         if name not in self.found:
             self.found[name] = Visit(self.env.get_state(), info, prompt)
         return name

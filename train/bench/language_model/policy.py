@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
@@ -11,12 +12,15 @@ from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.agent import LanguageModelAgent
+from creditflow.agents.language_model.models.vision import text_config
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.language_model.completion_trie import CompletionTrie
 from creditflow.train.bench.language_model.conditional_sampling import sample_completions
+from creditflow.train.bench.language_model.enumeration import BuiltPrompt
 from creditflow.train.bench.language_model.tables import PromptTable
 from creditflow.train.bench.language_model.trie_search import TrieSearch, rows_at_once
+from creditflow.wrappers.records.pictures import EncodedPicture
 
 __all__ = ["TOLERANCE", "ExactPolicy"]
 
@@ -71,7 +75,7 @@ class ExactPolicy:
             agent.dialect,
             agent.conversations.chat,
             tokenizer,
-            int(model.config.vocab_size),
+            int(text_config(model).vocab_size),
             agent.sampling.max_new_tokens,
         )
         return cls(model, trie, agent.sampling, tolerance=tolerance)
@@ -92,22 +96,41 @@ class ExactPolicy:
                     f"the table {table.mdp.name} has other actions than this policy; make an ExactPolicy for its actions"
                 )
         distinct: dict[bytes, int] = {}
-        rows = [[distinct.setdefault(ids.tobytes(), len(distinct)) for ids in table.prompts] for table in tables]
-        prompts = [np.frombuffer(ids, np.int32) for ids in distinct]
-        table_rows = self.rows(prompts, temperature)
+        prompts: list[BuiltPrompt] = []
+        rows: list[list[int]] = []
+        for table in tables:
+            rows.append([])
+            for one in map(BuiltPrompt, table.prompts, table.pictures or repeat(())):
+                if (content := one.content) not in distinct:
+                    distinct[content] = len(prompts)
+                    prompts.append(one)
+                rows[-1].append(distinct[content])
+        pictures = [one.pictures for one in prompts]
+        table_rows = self.rows([one.ids for one in prompts], temperature, pictures if any(pictures) else ())
         return [table_rows[row] for row in rows]
 
     def greedy(self, tables: Sequence[PromptTable]) -> list[Floats]:
         """The greedy policy of every table: float64 (S, A), one action per state."""
         return self.probabilities(tables, 0.0)
 
-    def rows(self, prompts: Sequence[NDArray[np.int32]], temperature: float = 1.0) -> Floats:
-        """Action probabilities after each prompt: float64 (prompts, A), the last action the invalid one."""
+    def rows(
+        self,
+        prompts: Sequence[NDArray[np.int32]],
+        temperature: float = 1.0,
+        pictures: Sequence[Sequence[EncodedPicture]] = (),
+    ) -> Floats:
+        """Action probabilities after each prompt: float64 (prompts, A), the last action the invalid one.
+
+        Args:
+            prompts: token ids, int32 each.
+            temperature: the sampler's.
+            pictures: the pictures in each prompt; () if no prompt has any.
+        """
         count = len(self.trie.actions)
         table = np.zeros((len(prompts), count + 1))
         actions = np.zeros(0, np.int64)
         for chosen, ids, search in self._batches(prompts, temperature):
-            found = search.run(ids)
+            found = search.run(ids, [pictures[i] for i in chosen.tolist()] if pictures else ())
             if len(actions) < len(self.trie.nodes):
                 actions = np.array([node.action for node in self.trie.nodes])
             flat = found.prompt * count + actions[found.node]

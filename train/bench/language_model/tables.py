@@ -21,9 +21,10 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES, FiniteMDP, explore
-from creditflow.train.bench.language_model.enumeration import Result, StateEnumeration, StateIdentity
+from creditflow.train.bench.language_model.enumeration import BuiltPrompt, Result, StateEnumeration, StateIdentity
 from creditflow.train.bench.language_model.from_rules import table_from_rules
 from creditflow.wrappers.invalid_actions import Policy
+from creditflow.wrappers.records.pictures import EncodedPicture
 from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = [
@@ -49,10 +50,12 @@ class PromptTable:
         mdp: S acting states, A actions; the last is the invalid action. ``mdp.invalid`` is its index, or None where schemes
             are not told that it is invalid.
         prompts: S prompts, int32 ids each.
+        pictures: the pictures in each prompt; () if no prompt has any.
     """
 
     mdp: FiniteMDP
     prompts: tuple[NDArray[np.int32], ...]
+    pictures: tuple[tuple[EncodedPicture, ...], ...] = ()
 
     @property
     def actions(self) -> tuple[str, ...]:
@@ -130,7 +133,7 @@ def prompt_table(
     if known is None:
         return enumerated_table(agent, env, task, invalid_actions=invalid_actions, max_states=max_states)
     mdp, observations = known
-    prompts = tuple(_prompt(agent, env, observation, info, 0) for observation in observations)
+    prompts = tuple(_prompt(agent, env, observation, info, 0).ids for observation in observations)
     return PromptTable(_with_invalid(replace(mdp, name=task.task_id), invalid_actions), prompts)
 
 
@@ -185,32 +188,41 @@ def enumerated_table(
     acting = order[: mdp.size]
     admissible = np.array([[action in results.get(name, ()) for action in mdp.actions] for name in acting], np.bool_)
     mdp = replace(mdp, invalid=len(listed), admissible=admissible)
-    return PromptTable(mdp, tuple(found[name].prompt for name in acting))
+    prompts = [found[name].prompt for name in acting]
+    pictures = tuple(prompt.pictures for prompt in prompts)
+    return PromptTable(mdp, tuple(prompt.ids for prompt in prompts), pictures if any(pictures) else ())
 
 
 def prompt_ids(
     conversations: Conversations, env: AgentEnv[Any, Any, Any], observation: Any, info: dict[str, Any], turns: int = 0
 ) -> NDArray[np.int32]:
     """The prompt after ``turns`` turns, of which it shows no more than their number."""
-    return conversations.build_prompt(View(observation, info, (TURN,) * turns, env, UNUSED)).ids
+    return _built(conversations, env, observation, info, turns).ids
+
+
+def _built(
+    conversations: Conversations, env: AgentEnv[Any, Any, Any], observation: Any, info: dict[str, Any], turns: int
+) -> BuiltPrompt:
+    pending = conversations.build_prompt(View(observation, info, (TURN,) * turns, env, UNUSED))
+    return BuiltPrompt(pending.ids, pending.pictures)
 
 
 def _prompt(
     agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], observation: Any, info: dict[str, Any], turns: int
-) -> NDArray[np.int32]:
+) -> BuiltPrompt:
     """The prompt that the agent builds after ``turns`` turns.
 
     Raises:
         ConfigError: the prompt leaves no room for a completion.
     """
-    ids = prompt_ids(agent.conversations, env, observation, info, turns)
+    prompt = _built(agent.conversations, env, observation, info, turns)
     room = agent.max_context - agent.sampling.max_new_tokens
-    if agent.max_context and len(ids) > room:
+    if agent.max_context and len(prompt.ids) > room:
         raise ConfigError(
-            f"a prompt of {len(ids)} tokens does not fit: of max_context {agent.max_context}, {room} tokens are left for the "
+            f"a prompt of {len(prompt.ids)} tokens does not fit: of max_context {agent.max_context}, {room} tokens are left for the "
             "prompt; raise max_context or lower max_new_tokens"
         )
-    return ids
+    return prompt
 
 
 def with_action(mdp: FiniteMDP, action: str, after: NDArray[np.int32]) -> FiniteMDP:

@@ -7,13 +7,21 @@ their key-value cache, one token per level, wherever a prefix has probability. L
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Sampling
+from creditflow.agents.language_model.models.vision import (
+    completion_logits,
+    picture_tensors,
+    rope_positions,
+    text_config,
+)
 from creditflow.train.bench.language_model.completion_trie import CompletionTrie
+from creditflow.wrappers.records.pictures import EncodedPicture
 
 __all__ = ["Completions", "TrieSearch", "rows_at_once"]
 
@@ -29,7 +37,7 @@ Floats = NDArray[np.float64]
 def rows_at_once(model: Any, length: int, *, cached: bool = False) -> int:
     """Number of rows per forward pass: rows of ``length`` tokens, or, if cached, of one token after a cache of that length."""
     rows, tokens = (STEP_ROWS, TOKENS_CACHED) if cached else (PROMPT_ROWS, TOKENS_AT_ONCE)
-    return max(1, min(rows, tokens // length, NUMBERS_AT_ONCE // int(model.config.vocab_size)))
+    return max(1, min(rows, tokens // length, NUMBERS_AT_ONCE // int(text_config(model).vocab_size)))
 
 
 class Completions(NamedTuple):
@@ -67,16 +75,24 @@ class TrieSearch:
         self.budget = np.full(count, tolerance)
         self.unresolved = np.zeros(count)
         self.length = 0
+        self.following: NDArray[np.int64] | None = None
         self.entries: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]] = []
 
-    def run(self, ids: NDArray[np.int64]) -> Completions:
-        """The valid completions of the prompts, int64 (count, L)."""
+    def run(self, ids: NDArray[np.int64], pictures: Sequence[Sequence[EncodedPicture]] = ()) -> Completions:
+        """The valid completions of the prompts, int64 (count, L), with the pictures in each; () if none has any."""
         import torch
         from transformers import DynamicCache
 
         self.length = ids.shape[1]
         cache = DynamicCache(config=self.model.config)
-        table = self.read(torch.from_numpy(ids).to(self.device), cache)
+        options: dict[str, Any] = {}
+        if pictures:
+            shown = [rope_positions(row.astype(np.int32), of_row) for row, of_row in zip(ids, pictures, strict=True)]
+            positions = np.stack(shown, 1)
+            self.following = positions.max((0, 2)) + 1  # of the first token of each prompt's completion
+            options = picture_tensors([picture for of_row in pictures for picture in of_row], self.device)
+            options["position_ids"] = torch.from_numpy(positions).to(self.device)
+        table = self.read(torch.from_numpy(ids).to(self.device), cache, **options)
         count = len(ids)
         self._follow(cache, table, np.arange(count), np.zeros(count, np.int64), np.ones(count))
         none = np.zeros(0, np.int64)
@@ -89,12 +105,18 @@ class TrieSearch:
             self.unresolved,
         )
 
-    def read(self, ids: Any, cache: Any) -> Any:
-        """Run the model on further tokens (R, L); returns the probabilities of the next one, float64 (R, V)."""
+    def read(self, ids: Any, cache: Any, **options: Any) -> Any:
+        """Run the model on further tokens (R, L); returns the probabilities of the next one, float64 (R, V).
+
+        Args:
+            ids: the tokens.
+            cache: key-value cache of the tokens before them.
+            **options: pictures in the ids, and positions, if a prompt has pictures.
+        """
         from creditflow.agents.backends.token_sampling import token_probabilities
 
-        out = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        return token_probabilities(out.logits[:, -1].float(), self.sampling)
+        out = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1, **options)
+        return token_probabilities(completion_logits(self.model, out.logits[:, -1].float()), self.sampling)
 
     def _follow(self, cache: Any, table: Any, prompt: NDArray[np.int64], node: NDArray[np.int64], mass: Floats) -> None:
         """Add the completions that end after these prefixes, and extend the others.
@@ -142,7 +164,12 @@ class TrieSearch:
 
         cache.batch_select_indices(torch.from_numpy(parent).to(self.device))
         last = np.array([self.trie.nodes[one].path[-1] for one in node.tolist()], np.int64)
-        table = self.read(torch.from_numpy(last)[:, None].to(self.device), cache)
+        options: dict[str, Any] = {}
+        if self.following is not None:
+            depths = np.array([len(self.trie.nodes[one].path) for one in node.tolist()], np.int64)
+            positions = torch.from_numpy(self.following[prompt] + depths - 1).to(self.device)
+            options["position_ids"] = positions[None, :, None].expand(3, -1, -1)
+        table = self.read(torch.from_numpy(last)[:, None].to(self.device), cache, **options)
         self._follow(cache, table, prompt, node, mass)
 
     def _columns(self, table: Any, rows: NDArray[np.int64], tokens: NDArray[np.int64]) -> Floats:

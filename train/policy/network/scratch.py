@@ -1,7 +1,7 @@
 """A small language model and its tokenizer, trained from scratch: no hub, no download.
 
-The model is a Qwen2 or Qwen3 of ``transformers``, so everything that opens those opens it; the tokenizer is a
-byte-level BPE trained on the texts of the task, with a chat template of one token per role.
+The model is a Qwen2 or Qwen3 of ``transformers``, or a Qwen2.5-VL or Qwen3-VL, so everything that opens those opens it; the
+tokenizer is a byte-level BPE trained on the texts of the task, with a chat template of one token per role.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 
+from creditflow.agents.language_model.pictures import VISION_TOKENS, attach_pictures
 from creditflow.envs.errors import ConfigError
+from creditflow.train.policy.network.scratch_vision import picture_encoder, vision_language_model
 from creditflow.train.settings.model import SPECIAL, ScratchConfig
 
 __all__ = ["ScratchConfig", "build_model", "build_tokenizer", "parameter_count"]
@@ -25,7 +27,10 @@ LIMITS = (50_000, 100_000_000)
 
 
 def build_tokenizer(texts: Iterable[str], config: ScratchConfig) -> Any:
-    """A byte-level BPE tokenizer trained on ``texts``; the same texts in the same order give the same tokenizer."""
+    """A byte-level BPE tokenizer trained on ``texts``; the same texts in the same order give the same tokenizer.
+
+    With a vision tower it has the tokens for pictures, which no text is merged with, and carries their encoder.
+    """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -40,22 +45,24 @@ def build_tokenizer(texts: Iterable[str], config: ScratchConfig) -> Any:
     else:
         core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
+    special = [*SPECIAL, *(VISION_TOKENS if config.reads_pictures else ())]
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocabulary,
-        special_tokens=list(SPECIAL),
+        special_tokens=special,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     core.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(
+    tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=core,
         pad_token=SPECIAL[0],
         eos_token=SPECIAL[1],
-        additional_special_tokens=list(SPECIAL[2:]),
+        additional_special_tokens=special[2:],
         chat_template=TEMPLATE,
         model_max_length=config.positions,
         clean_up_tokenization_spaces=False,
     )
+    return attach_pictures(tokenizer, picture_encoder(config, tokenizer)) if config.reads_pictures else tokenizer
 
 
 def build_model(config: ScratchConfig, tokenizer: Any, *, seed: int, device: Any = "cpu") -> Any:
@@ -64,6 +71,16 @@ def build_model(config: ScratchConfig, tokenizer: Any, *, seed: int, device: Any
     Raises:
         ConfigError: fewer than 50 thousand or more than 100 million parameters.
     """
+    make = vision_language_model if config.reads_pictures else _language_model
+    with _seeded(seed):
+        model = make(config, tokenizer)
+    count = parameter_count(model)
+    if not LIMITS[0] <= count <= LIMITS[1]:
+        raise ConfigError(f"model.scratch has {count:,} parameters; models from scratch have 0.05 to 100 million")
+    return model.to(device)
+
+
+def _language_model(config: ScratchConfig, tokenizer: Any) -> Any:
     from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
     kinds = {"qwen2": (Qwen2Config, Qwen2ForCausalLM), "qwen3": (Qwen3Config, Qwen3ForCausalLM)}
@@ -85,12 +102,7 @@ def build_model(config: ScratchConfig, tokenizer: Any, *, seed: int, device: Any
         attn_implementation="sdpa",
         **sizes,
     )
-    with _seeded(seed):
-        model = make_model(settings)
-    count = parameter_count(model)
-    if not LIMITS[0] <= count <= LIMITS[1]:
-        raise ConfigError(f"model.scratch has {count:,} parameters; models from scratch have 0.05 to 100 million")
-    return model.to(device)
+    return make_model(settings)
 
 
 def parameter_count(model: Any) -> int:

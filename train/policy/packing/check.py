@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from creditflow.agents.language_model.models.vision import has_vision
 from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.network.precision import autocast
 from creditflow.train.policy.packing.attention import REMEDY, PackedForest, packed_hidden
@@ -29,6 +30,8 @@ def check_packing(model: Any, precision: str = "none") -> None:
     Raises:
         ConfigError: a family of models whose attention is not the plain one that packed micro-batches have.
     """
+    if has_vision(model):
+        raise ConfigError(f"{type(model).__name__} reads pictures, and rows with pictures cannot be packed: {REMEDY}")
     decoder = model.get_decoder()
     weight = next(decoder.parameters())
     device, size = weight.device, model.config.vocab_size

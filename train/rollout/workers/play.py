@@ -37,6 +37,7 @@ class RolloutSpec:
         invalid_actions, oracle: see ``GroupEnv``.
         rewards: names of transcript rewards written into the trajectories.
         seed: seed of the episodes.
+        pictures: folder where pictures of observations are stored; "" for none.
         run: identity of the run as text, written into every trajectory; "" for none.
         plugins: what a worker loads before it begins.
     """
@@ -49,6 +50,7 @@ class RolloutSpec:
     oracle: bool = False
     rewards: tuple[str, ...] = ()
     seed: int = 0
+    pictures: str = ""
     run: str = ""
     plugins: Carried = field(default_factory=carried)
 
@@ -85,6 +87,7 @@ class RolloutWorker:
         self._rewards = {name: named_reward(name) for name in spec.rewards}
         self._env = GroupEnv(
             spec.env, size=spec.group_size, invalid_actions=spec.invalid_actions, oracle=spec.oracle, policy=spec.agent,
+            pictures=spec.pictures,
             **spec.options,
         )  # fmt: skip
 

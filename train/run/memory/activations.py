@@ -10,7 +10,15 @@ from typing import Final
 
 from creditflow.train.run.memory.sizes import ModelSizes
 
-__all__ = ["NumberBytes", "block_bytes", "logits_bytes", "prefill_bytes", "sampling_bytes", "update_bytes"]
+__all__ = [
+    "NumberBytes",
+    "block_bytes",
+    "logits_bytes",
+    "prefill_bytes",
+    "sampling_bytes",
+    "tower_bytes",
+    "update_bytes",
+]
 
 FLOAT: Final = 4  # bytes of a float32
 SORTED: Final = 2 * FLOAT + 8 + 3  # sorted float32 probabilities, their cumulative sums, int64 indices, three masks
@@ -39,7 +47,9 @@ def block_bytes(sizes: ModelSizes, types: NumberBytes) -> int:
     hidden, queries = sizes.hidden, sizes.heads * sizes.head_dim
     # two norms: the input, the normalised input in float32 (and in the residual's type if narrower), and the next layer's input
     norms = 2 * hidden * (types.residual + FLOAT + types.residual * (types.residual < FLOAT) + types.product)
-    head_norms = (queries + sizes.kv_heads * sizes.head_dim) * (2 * FLOAT + types.product) * (sizes.family == "qwen3")
+    head_norms = (
+        (queries + sizes.kv_heads * sizes.head_dim) * (2 * FLOAT + types.product) * (sizes.family.startswith("qwen3"))
+    )
     # rotated queries, repeated keys and values, the result of attention, and the output projection's input
     attention = 5 * queries * types.product
     # gate projection, its activation, up projection, and their product
@@ -64,6 +74,17 @@ def update_bytes(sizes: ModelSizes, types: NumberBytes, tokens: int, *, checkpoi
     ends = 2 * sizes.hidden * (types.residual + FLOAT)
     stored = sizes.layers * sizes.hidden * types.residual + 2 * block if checkpointing else (sizes.layers + 1) * block
     return tokens * (stored + ends)
+
+
+def tower_bytes(sizes: ModelSizes, types: NumberBytes, tokens: int, *, checkpointing: bool) -> int:
+    """Bytes of the activations of the vision tower for pictures of ``tokens`` tokens; 0 without a tower."""
+    tower = sizes.vision
+    if tower is None:
+        return 0
+    # norms, rotated queries and keys, values, the result of attention; gate, its activation, up, and their product
+    block = 2 * tower.hidden * (types.residual + FLOAT) + (6 * tower.hidden + 4 * tower.intermediate) * types.product
+    kept = tower.layers * tower.hidden * types.residual + 2 * block if checkpointing else tower.layers * block
+    return tokens * tower.patches * kept
 
 
 def logits_bytes(sizes: ModelSizes, types: NumberBytes, chunk: int, *, truncated: bool = False) -> int:

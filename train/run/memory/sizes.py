@@ -1,4 +1,4 @@
-"""Sizes of a decoder-only language model of the Llama, Qwen2 or Qwen3 family, and the numbers of parameters that follow."""
+"""Sizes of a language model of the Llama, Qwen2 or Qwen3 family, also with a vision tower, and the parameters that follow."""
 
 from __future__ import annotations
 
@@ -7,13 +7,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-__all__ = ["FAMILIES", "KNOWN", "ModelSizes", "known_sizes"]
+__all__ = ["FAMILIES", "KNOWN", "ModelSizes", "VisionSizes", "known_sizes"]
 
 FAMILIES: Final = {
     "llama": (False, False),
     "qwen2": (True, False),
     "qwen3": (False, True),
+    "qwen2_5_vl": (True, False),
+    "qwen3_vl": (False, True),
 }  # biases of q, k, v; norms of q, k
+
+
+@dataclass(frozen=True, slots=True)
+class VisionSizes:
+    """Sizes of a vision tower.
+
+    Attributes:
+        parameters: all of them, counted on the model.
+        layers, hidden, intermediate: as in the model's configuration.
+        patches: patches per token.
+    """
+
+    parameters: int
+    layers: int
+    hidden: int
+    intermediate: int
+    patches: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +40,12 @@ class ModelSizes:
     """Sizes of a model.
 
     Attributes:
-        family: "llama", "qwen2" or "qwen3".
+        family: "llama", "qwen2", "qwen3", "qwen2_5_vl" or "qwen3_vl".
         hidden, layers, intermediate, vocabulary: as in the model's configuration.
         heads, kv_heads, head_dim: query heads, key-value heads, and the size of each.
         tied: whether input and output embeddings are one matrix.
         positions: longest sequence in tokens.
+        vision: the vision tower; None without.
     """
 
     family: str
@@ -38,13 +58,16 @@ class ModelSizes:
     vocabulary: int
     tied: bool
     positions: int
+    vision: VisionSizes | None = None
 
     @classmethod
-    def of(cls, config: Any) -> Self | None:
-        """Sizes in a configuration of ``transformers``; None for another family."""
+    def of(cls, config: Any, vision_parameters: int = 0) -> Self | None:
+        """Sizes in a configuration of ``transformers``, with the parameters of its vision tower; None for another family."""
         family = str(getattr(config, "model_type", ""))
         if family not in FAMILIES:
             return None
+        tied, tower = bool(config.tie_word_embeddings), getattr(config, "vision_config", None)
+        config = config.get_text_config()
         return cls(
             family,
             config.hidden_size,
@@ -54,8 +77,13 @@ class ModelSizes:
             getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
             config.intermediate_size,
             config.vocab_size,
-            bool(config.tie_word_embeddings),
+            tied,
             config.max_position_embeddings,
+            None
+            if tower is None
+            else VisionSizes(
+                vision_parameters, tower.depth, tower.hidden_size, tower.intermediate_size, tower.spatial_merge_size**2
+            ),
         )
 
     @property
@@ -83,7 +111,8 @@ class ModelSizes:
     @property
     def decoder(self) -> int:
         """Parameters without output layer."""
-        return self.vocabulary * self.hidden + self.layers * self.block + self.hidden
+        tower = 0 if self.vision is None else self.vision.parameters
+        return tower + self.vocabulary * self.hidden + self.layers * self.block + self.hidden
 
     @property
     def parameters(self) -> int:
@@ -102,6 +131,12 @@ KNOWN: Final = {
     "Qwen/Qwen2.5-1.5B": ModelSizes("qwen2", 1536, 28, 12, 2, 128, 8960, 151936, True, 32768),
     "Qwen/Qwen2.5-3B": ModelSizes("qwen2", 2048, 36, 16, 2, 128, 11008, 151936, True, 32768),
     "Qwen/Qwen2.5-7B": ModelSizes("qwen2", 3584, 28, 28, 4, 128, 18944, 152064, False, 32768),
+    "Qwen/Qwen2.5-VL-3B": ModelSizes(
+        "qwen2_5_vl", 2048, 36, 16, 2, 128, 11008, 151936, True, 128000, VisionSizes(668684288, 32, 1280, 3420, 4)
+    ),
+    "Qwen/Qwen2.5-VL-7B": ModelSizes(
+        "qwen2_5_vl", 3584, 28, 28, 4, 128, 18944, 152064, False, 128000, VisionSizes(676550144, 32, 1280, 3420, 4)
+    ),
     "Qwen/Qwen3-8B": ModelSizes("qwen3", 4096, 36, 32, 8, 128, 12288, 151936, False, 40960),
 }
 

@@ -18,6 +18,7 @@ from creditflow.train.run.memory.activations import (
     logits_bytes,
     prefill_bytes,
     sampling_bytes,
+    tower_bytes,
     update_bytes,
 )
 from creditflow.train.run.memory.sizes import ModelSizes
@@ -53,7 +54,8 @@ class Memory:
         reference, critic: the reference policy; a separate critic with gradients and moments.
         sampler: the sampler's own weights.
         casts: weights in bfloat16 that autocast keeps during a pass.
-        checkpointed, stored: activations with and without gradient checkpointing.
+        checkpointed, stored: activations with and without gradient checkpointing; with a vision tower, those of pictures in all
+            prompt tokens.
         logits: results of the output layer in an update.
         cache, prefill: the sampler's key-value cache; its pass over prompts and its distributions.
         checkpointing: whether the run recomputes activations.
@@ -125,6 +127,7 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
     tokens = max(settings.update.batch_tokens, context)
     gathered = KEYS_PER_TOKEN if settings.update.packing == "packed" else 0
     sampler_bytes = NumberBytes(sampled, sampled, sampled, 4 if lora.rank and sampled < 4 else 0)
+    pictured = tokens * (context - min(rollout.max_new_tokens, context)) // context
     return Memory(
         weights=weights // parts,
         gradients=trained * 4 // parts,
@@ -133,8 +136,10 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
         critic=critic // parts,
         sampler=copies * (sizes.parameters + adapter) * sampled,
         casts=2 * sizes.parameters if cast and base > BYTES["bfloat16"] else 0,
-        checkpointed=update_bytes(sizes, types, tokens, checkpointing=True, gathered=gathered),
-        stored=update_bytes(sizes, types, tokens, checkpointing=False, gathered=gathered),
+        checkpointed=update_bytes(sizes, types, tokens, checkpointing=True, gathered=gathered)
+        + tower_bytes(sizes, types, pictured, checkpointing=True),
+        stored=update_bytes(sizes, types, tokens, checkpointing=False, gathered=gathered)
+        + tower_bytes(sizes, types, pictured, checkpointing=False),
         logits=logits_bytes(sizes, types, min(settings.update.logits_chunk, tokens), truncated=truncated),
         cache=0 if vllm else rows * int(context * CACHE_ROOM) * per_token,
         prefill=0
