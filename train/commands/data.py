@@ -5,7 +5,7 @@ creditflow data check alfworld "$ALFWORLD_DATA"         released games: which ar
 creditflow data check webshop FOLDER                    the released thousand products: what differs, what it changes
 creditflow data check hotpotqa FILE --only dev          questions of a fixed slice (2wiki, musique likewise)
 creditflow data import webshop FOLDER --out STORE       the original product files, verified and indexed once
-creditflow data import searchr1 FILE --out LOG.jsonl    released Search-R1 trajectories as a trajectory log
+creditflow data import verifiers FILE --out LOG.jsonl   another library's log (trl, verl, openenv, verl-agent, searchr1) as ours
 creditflow data build wiki --articles 1000 --out WIKI   a fictional encyclopedia: passages, questions, a search index
 creditflow data build credit-set --out TURNS.jsonl.gz   turns of agents with their values, to score judges on
 creditflow data verify webshop STORE                    check every file against its checksum
@@ -19,20 +19,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-from creditflow.envs.errors import unknown_name_error
-from creditflow.envs.files.checksummed_folder import belongs_to_checksummed_folder
+from creditflow.envs.errors import check_name
 from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.tasks import load_panel, panel_names
 from creditflow.train.commands.arguments.credit_set import add_build_arguments
 from creditflow.train.commands.arguments.credit_set import build as build_credit_set
 from creditflow.train.commands.arguments.data_check import add_check_arguments, run_check
+from creditflow.train.commands.arguments.data_import import add_import_arguments, run_import
 from creditflow.train.commands.arguments.options import positive
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
 from creditflow.train.progress import note
 
 __all__ = ["add_arguments", "run"]
 
-IMPORTABLE = ("searchr1", "webshop")
 VERIFIABLE = ("webshop", "wikisearch")
 WIKI = named("passages.jsonl.gz", "index", "train.jsonl", "valid.jsonl", "test.jsonl")
 
@@ -43,17 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="list embedded panels, and the argument that takes your own files")
     listing.add_argument("--json", action="store_true", help="print the list as JSON")
     add_check_arguments(actions.add_parser("check", help="compare released data with the embedded manifest"))
-    importing = actions.add_parser("import", help="build a store from released files")
-    importing.add_argument("name", help=f"data set, one of: {', '.join(IMPORTABLE)}")
-    add_input(importing, "path", help="folder with the released files; searchr1: the released file")
-    add_output(
-        importing, "--out", Output(kind="either", owned=belongs_to_checksummed_folder), required=True, metavar="STORE",
-        help="folder to create; searchr1: the log to write",
-    )  # fmt: skip
-    importing.add_argument("--seed", type=int, default=42, help="random seed for prices and price limits (default 42)")
-    importing.add_argument(
-        "--strict", action="store_true", help="stop at a malformed record instead of skipping and counting it"
-    )
+    add_import_arguments(actions.add_parser("import", help="import released files, or another library's log"))
     building = actions.add_parser("build", help="generate data")
     generated = building.add_subparsers(dest="name", required=True, metavar="wiki|credit-set")
     wiki = generated.add_parser("wiki", help="a fictional encyclopedia")
@@ -121,39 +110,10 @@ def run(args: argparse.Namespace) -> int:
         return build_credit_set(args) if args.name == "credit-set" else _build(args)
     if args.action == "label":
         return _label(args)
-    known = VERIFIABLE if args.action == "verify" else IMPORTABLE
-    if args.name not in known:
-        raise unknown_name_error("importable data" if args.action == "import" else "store to verify", args.name, known)
-    if args.name == "searchr1":
-        return _import_search_r1(args)
-    if args.action == "verify":
-        return _verify(args.name, args.path)
-    from creditflow.envs.webshop.catalogue.importing import import_webshop
-
-    report = import_webshop(
-        args.path, Path(args.out), seed=args.seed, strict=args.strict, replace=True, progress=_note_products
-    )
-    goals = ", ".join(f"{count} {kind} goals" for kind, count in report.goals.items())
-    print(f"{report.path}: {report.products} products, {goals}, {report.bytes / 2**20:.0f} MiB")
-    for reason, count in report.skipped.items():
-        print(f"  left out {count}: {reason}")
-    for text in report.notes:
-        print(f"  {text}")
-    return 0
-
-
-def _import_search_r1(args: argparse.Namespace) -> int:
-    from creditflow.train.adapters.search_r1 import read_search_r1
-    from creditflow.wrappers.records.jsonl import write_jsonl
-
-    report = read_search_r1(args.path)
-    write_jsonl(args.out, report.groups)
-    print(
-        f"{args.out}: {report.rollouts} rollouts in {len(report.groups)} groups, {report.turns} turns; without a think "
-        f"tag {report.without_tags}, unanswered {report.unanswered}, unparsed turns {report.unread}; "
-        f"recorded exact match differs from ours in {report.disagreeing}"
-    )
-    return 0
+    if args.action == "import":
+        return run_import(args)
+    check_name("store to verify", args.name, VERIFIABLE)
+    return _verify(args.name, args.path)
 
 
 def _verify(name: str, path: str) -> int:
@@ -205,7 +165,3 @@ def _label(args: argparse.Namespace) -> int:
         count = write_audit(audit, groups, result.labels, args.audit, args.seed)
         print(f"{audit}: {count} labelled episodes for a human audit")
     return 0
-
-
-def _note_products(products: int) -> None:
-    note(f"import: {products} products")

@@ -12,7 +12,7 @@ __all__ = ["all_targets"]
 
 MODULES: Final = (
     "logs", "credits", "configs", "episodes", "actions", "games", "shop", "wiki", "entities", "indexes", "records", "commands", "replies",
-    "servers", "models",
+    "servers", "models", "foreign",
 )  # fmt: skip
 
 

@@ -22,9 +22,9 @@ from creditflow.train.commands.arguments.programs import PROGRAMS, run_program
 
 # options that take a text and name neither an input nor an output; those that hold a path inside are looked through
 PLAIN = {
-    "--agent", "--allow-host", "--by", "--cache", "--device", "--engine", "--env", "--env-set", "--envs", "--host", "--invalid-actions",
+    "--agent", "--allow-host", "--by", "--cache", "--device", "--engine", "--env", "--env-set", "--envs", "--estimator", "--group", "--host", "--invalid-actions",
     "--judge", "--memory", "--only", "--panel", "--placeholder", "--ray", "--reward", "--scheme", "--schemes",
-    "--agent-loop", "--semantics", "--set", "--task", "--with", "name",
+    "--agent-loop", "--semantics", "--set", "--state-key", "--success", "--task", "--with", "name",
 }  # fmt: skip
 # of a server that only reads; names of a suite, of its kinds and of two methods
 READ = {("serve-reward", "--model"), *(("bench.report.differences", name) for name in ("suite", "kinds", "a", "b"))}

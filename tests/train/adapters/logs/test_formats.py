@@ -1,0 +1,220 @@
+"""Each library's log: groups, turns, states, rewards and tokens are those that it recorded."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from helpers.foreign_logs import ROOMS, SAMPLES, as_lines, sample
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.adapters.logs.episodes import ImportSettings
+from creditflow.train.adapters.logs.reading import SOURCES, read_log
+
+FIELDS = {  # where each sample names its states
+    "openenv": "metadata.state",
+    "trl": "",
+    "verifiers": "",
+    "verifiers before v1": "room",
+    "verl": "",
+    "verl-agent": "anchor_obs",
+}
+
+
+def read(tmp_path, name, rows=None, **settings):
+    source, data = sample(name)
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(data if rows is None else as_lines(rows))
+    return read_log(source, path, ImportSettings(**settings))
+
+
+def same_pattern(found, expected):
+    """Whether two lists of names are equal up to a renaming."""
+    return [found.index(x) for x in found] == [expected.index(x) for x in expected]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_groups_turns_and_outcomes_are_those_recorded(name, tmp_path):
+    report = read(tmp_path, name, **({"reward": "solved"} if name == "trl" else {}))
+    assert [len(group) for group in report.groups] == [2, 2]
+    assert len({group.task_id for group in report.groups}) == 2
+    for group in report.groups:
+        assert [(m.success, m.score, m.episode_return) for m in group.trajectories] == [
+            (False, 0.0, 0.0),
+            (True, 1.0, 1.0),
+        ]
+        assert [len(m.turns) for m in group.trajectories] == [2, 2]
+        assert [turn.reward for turn in group.turns] == [0.0, 0.0, 0.0, 1.0]
+        assert {m.turns[0].thought for m in group.trajectories} == {"east?"}
+        assert all("room A" in m.turns[0].observation for m in group.trajectories)
+    assert not report.tally.left_out
+    assert {group.task_id.partition("1:")[0] for group in report.groups} <= set(SOURCES)
+
+
+MODES = [
+    (name, mode)
+    for name, path in FIELDS.items()
+    for mode in ("observation", "history", "none", "field")
+    if path or mode != "field"
+]
+
+
+@pytest.mark.parametrize(("name", "mode"), MODES)
+def test_states_are_equal_where_the_chosen_key_says_so(name, mode, tmp_path):
+    report = read(tmp_path, name, state_key=FIELDS[name] if mode == "field" else mode)
+    for at, group in zip((0, 2), report.groups, strict=True):
+        keys = [turn.state_key for member in group.trajectories for turn in member.turns]
+        rooms = [*ROOMS[at], *ROOMS[at + 1]]
+        if mode == "none":
+            assert len(set(keys)) == 4
+        elif mode == "history":
+            # equal responses and observations so far: the first states alone
+            assert same_pattern(keys, ["start", 1, "start", 2])
+        elif name == "openenv" and mode == "field":
+            assert same_pattern(keys, ["start", rooms[1], "start", rooms[3]])
+        elif mode == "observation" and name != "verl-agent":
+            # the prompt is another text than the tool's message about the same room
+            assert same_pattern(keys, ["prompt", rooms[1], "prompt", rooms[3]])
+        else:
+            assert same_pattern(keys, rooms)
+        assert all(len(key) <= 64 and key.isprintable() for key in keys)
+    ends = [member.final_state_key for group in report.groups for member in group.trajectories]
+    assert len(set(ends)) == (3 if name == "openenv" and mode == "field" else 4)
+
+
+def test_the_tokens_of_a_trace_are_those_of_its_messages(tmp_path):
+    """A turn has the tokens shown before it and its own."""
+    for group in read(tmp_path, "verifiers").groups:
+        for member in group.trajectories:
+            tokens = member.tokens
+            assert tokens.ids.tolist() == [10 * k + j for k in range(5) for j in range(3)]
+            assert tokens.turn_offsets.tolist() == [0, 9, 15]
+            assert np.flatnonzero(tokens.mask).tolist() == [7, 8, 13, 14]
+            assert tokens.logprobs[tokens.mask].tolist() == [-0.5, -0.25] * 2
+            assert [turn.values["advantage.recorded"] for turn in member.turns] == [0.5, 0.5]
+            assert member.policy == "m"
+
+
+def test_of_a_branched_trace_the_last_branch_is_read_and_the_rest_counted(tmp_path):
+    rows = json.loads(json.dumps(SAMPLES["verifiers"]))
+    nodes = rows[0]["traces"][0]["nodes"]
+    nodes.append({"parent": 1, "message": {"role": "assistant", "content": "another history"}, "sampled": True})
+    report = read(tmp_path, "verifiers", rows)
+    assert [turn.response for turn in report.groups[0].trajectories[0].turns] == ["another history"]
+    assert report.groups[0].trajectories[0].tokens is None
+    assert any("other branches" in note and count == 2 for note, count in report.tally.notes.items())
+
+
+def test_agents_of_one_episode_form_groups_of_their_own(tmp_path):
+    rows = json.loads(json.dumps(SAMPLES["verifiers"]))
+    for row in rows:
+        judge = json.loads(json.dumps(row["traces"][0]))
+        judge["agent"]["name"] = "judge"
+        row["traces"].append(judge)
+    report = read(tmp_path, "verifiers", rows)
+    assert [len(group) for group in report.groups] == [2, 2, 2, 2]
+
+
+def test_a_rollout_without_any_reward_is_left_out_not_failed(tmp_path):
+    for name, path in (
+        ("verifiers", ("traces", 0, "rewards", "solved")),
+        ("trl", ("solved",)),
+        ("verifiers before v1", ("reward",)),
+    ):
+        rows = json.loads(json.dumps(SAMPLES[name]))
+        place = rows[1]
+        for part in path[:-1]:
+            place = place[part]
+        place[path[-1]] = None
+        if name == "verifiers":
+            place["style"] = None
+        if name == "trl":
+            rows[1]["format"] = None
+        report = read(tmp_path, name, rows)
+        assert report.rollouts == 3
+        assert sum(report.tally.left_out.values()) == 1
+
+
+def test_trls_columns_are_summed_with_the_weights_that_are_given(tmp_path):
+    assert [m.episode_return for g in read(tmp_path, "trl").groups for m in g.trajectories] == [0.5, 1.5, 0.5, 1.5]
+    weighted = read(tmp_path, "trl", reward="solved*2,format*0.5")
+    assert [m.episode_return for g in weighted.groups for m in g.trajectories] == [0.25, 2.25, 0.25, 2.25]
+    assert weighted.groups[0].trajectories[1].values == {
+        "reward.solved": 1.0,
+        "reward.format": 0.5,
+        "advantage.recorded": 0.5,
+    }
+    with pytest.raises(ConfigError, match=r"NAME\*WEIGHT"):
+        read(tmp_path, "trl", reward="solved*much")
+
+
+def test_success_is_a_field_or_a_reward_of_at_least_the_threshold(tmp_path):
+    for settings in ({"success": "verify_metrics.solved"}, {"success_at": 0.5}, {}):
+        assert [m.success for g in read(tmp_path, "openenv", **settings).groups for m in g.trajectories] == [
+            False,
+            True,
+        ] * 2
+    assert not any(m.success for g in read(tmp_path, "openenv", success_at=2.0).groups for m in g.trajectories)
+    with pytest.raises(DataError, match="'solved' is no finite number"):
+        read(tmp_path, "openenv", success="solved")
+
+
+def test_a_cut_episode_is_truncated_and_not_failed(tmp_path):
+    assert read(tmp_path, "openenv").groups[1].trajectories[0].stop_reason == "env_limit"
+    assert read(tmp_path, "verifiers before v1").groups[1].trajectories[0].stop_reason == "token_limit"
+
+
+def test_a_group_may_be_named_by_a_field(tmp_path):
+    rows = [{**row, "batch": i % 2} for i, row in enumerate(SAMPLES["openenv"])]
+    assert [len(g) for g in read(tmp_path, "openenv", rows, group="batch").groups] == [1, 1, 1, 1]
+    with pytest.raises(DataError, match="no group under 'nothing'"):
+        read(tmp_path, "openenv", rows, group="nothing")
+
+
+def test_recorded_rewards_of_turns_are_kept_where_they_add_up_to_the_outcome(tmp_path):
+    rows = json.loads(json.dumps(SAMPLES["verl-agent"]))
+    for row in rows:
+        if row["traj_uid"] == "t1":
+            row["rewards"] = 0.75 if row["anchor_obs"] == "room A" and "After 0" in row["input"] else 0.25
+    assert [t.reward for t in read(tmp_path, "verl-agent", rows).groups[0].trajectories[1].turns] == [0.75, 0.25]
+    for row in rows:
+        row["rewards"] = 5.0
+    report = read(tmp_path, "verl-agent", rows)
+    assert [t.reward for t in report.groups[0].trajectories[1].turns] == [0.0, 1.0]
+    assert any("do not add up" in note for note in report.tally.notes)
+
+
+def test_rows_of_verl_agent_are_ordered_by_turn_and_copies_are_dropped(tmp_path):
+    rows = [{**row, "turn": int("After 1" in row["input"])} for row in SAMPLES["verl-agent"]]
+    report = read(tmp_path, "verl-agent", rows[::-1])
+    assert report.tally.notes["copied rows dropped"] == 4
+    for group in report.groups:
+        assert [[t.action for t in m.turns] for m in group.trajectories] == [["go 0", "go 1"]] * 2
+    for row in rows:
+        del row["traj_uid"]
+    with pytest.raises(DataError, match="one line in the trainer adds it"):
+        read(tmp_path, "verl-agent", rows)
+
+
+def test_decoded_text_is_cut_at_roles_at_search_tags_or_not_at_all(tmp_path):
+    assert [len(m.turns) for g in read(tmp_path, "verl", turns="single").groups for m in g.trajectories] == [1] * 4
+    searched = (
+        "Hm. <search>Nile</search>\n\n<information>Doc 1(Title: Nile) Long.</information>\n\n<answer>yes</answer>"
+    )
+    rows = [{**row, "output": searched} for row in SAMPLES["verl"]]
+    member = read(tmp_path, "verl", rows, turns="search").groups[0].trajectories[0]
+    assert [turn.action for turn in member.turns] == ["<search>Nile</search>", "<answer>yes</answer>"]
+    assert "Long." in member.turns[1].observation
+    with pytest.raises(ConfigError, match="did you mean 'roles'"):
+        read(tmp_path, "verl", turns="role")
+
+
+def test_verls_uid_names_the_sample_and_equal_prompts_do_without_it(tmp_path):
+    rows = [{**row, "input": "same"} for row in SAMPLES["verl"]]
+    assert [len(g) for g in read(tmp_path, "verl", rows).groups] == [2, 2]
+    for row in rows:
+        del row["uid"]
+    assert [len(g) for g in read(tmp_path, "verl", rows).groups] == [4]
+    rows = [{**row, "step": i} for i, row in enumerate(rows)]
+    assert [len(g) for g in read(tmp_path, "verl", rows).groups] == [1] * 4

@@ -1,0 +1,284 @@
+"""Episodes of other libraries as trajectories: state keys, rewards, success, groups.
+
+A foreign log seldom says what a state is. ``ImportSettings.state_key`` names it: "observation" (equal texts are one state),
+"history" (equal texts and responses up to the turn, which is exact for a deterministic environment and merges
+nothing else), "none" (every visit has a key of its own), or a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Final, Literal
+
+from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.train.adapters.logs.fields import MISSING, at_path, key_of, number
+from creditflow.train.adapters.logs.report import RowError, Tally
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import StopReason
+from creditflow.wrappers.records.tokens import Tokens
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
+
+__all__ = ["Episode", "Exchange", "ImportSettings", "group_episodes", "require_length"]
+
+KEYS: Final = ("observation", "history", "none")
+Limit = Literal["", "env_limit", "token_limit", "env_error"]
+LONGEST: Final = (
+    50_000  # messages or turns of a rollout; a hostile line may have millions, each of which takes a kilobyte
+)
+REMAINDER: Final = 1e-6  # smaller differences of sums of rewards are rounding errors of the writer
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportSettings:
+    """How a log is read where its format leaves a choice.
+
+    Attributes:
+        state_key: "observation", "history", "none", or the path of a field: of a turn, or of a row with one entry per turn
+            (and perhaps one more for the state after the last).
+        group: path of the field that names a row's group; "" for the format's own rule.
+        reward: path of the reward; "" for the format's own; TRL: names of columns with weights, "a,b*0.5".
+        success: path of the field that says whether a rollout succeeded; "" for the reward.
+        success_at: a rollout succeeded if that number is at least this.
+        turns: how a text without messages is cut into turns (verl): "roles", "search" or "single".
+        strict: whether the first row that cannot be read is an error.
+    """
+
+    state_key: str = "observation"
+    group: str = ""
+    reward: str = ""
+    success: str = ""
+    success_at: float = 1.0
+    turns: str = "roles"
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.state_key:
+            raise ConfigError(f"state_key is one of {', '.join(KEYS)} or the path of a field, got an empty text")
+        if not abs(self.success_at) < float("inf"):
+            raise ConfigError(f"success_at must be a finite number, got {self.success_at}")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One turn: what the agent saw, and what it wrote.
+
+    Attributes:
+        observation: texts since its last response.
+        response: everything it wrote.
+        action: the part that acts: tool calls, else the response without its thought.
+        thought: its reasoning.
+        parsed: whether the action could be parsed.
+        reward: recorded reward of the turn.
+        fields: recorded fields of the turn; a state key among them names the state before it.
+        after: recorded fields of the environment's reply; a state key among them names the state after the turn.
+        values: recorded numbers.
+        images: names of images in the observation.
+    """
+
+    observation: str
+    response: str
+    action: str
+    thought: str = ""
+    parsed: bool = True
+    reward: float = 0.0
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    after: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
+    images: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One rollout as a library wrote it.
+
+    Attributes:
+        where: position in the file.
+        task: what names the task; equal values are one task.
+        group: what names the group among the task's, such as the training step.
+        turns: its turns, at least one.
+        reward: recorded outcome.
+        row: the row, in which fields are looked up.
+        last_observation: text after the last response; None if there is none.
+        limit: why it was cut, or "" if it was not.
+        policy: name of the model.
+        values: recorded numbers of the rollout.
+        tokens: its tokens, if the file has them.
+    """
+
+    where: str
+    task: Any
+    group: Any
+    turns: tuple[Exchange, ...]
+    reward: float
+    row: Mapping[str, Any]
+    last_observation: str | None = None
+    limit: Limit = ""
+    policy: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    tokens: Tokens | None = None
+
+
+def require_length(count: int) -> None:
+    """Raise RowError if a rollout has too many messages or turns."""
+    if count > LONGEST:
+        raise RowError(f"a rollout has more than {LONGEST:,} messages")
+
+
+def group_episodes(
+    source: str, episodes: Iterable[Episode], settings: ImportSettings, tally: Tally
+) -> tuple[Group, ...]:
+    """Collect episodes into groups, in order of first appearance.
+
+    Args:
+        source: name of the library, the first part of every task id.
+        episodes: rollouts in file order.
+        settings: choices of the user.
+        tally: counts, to which what is left out or adjusted is added.
+
+    Raises:
+        DataError: with ``strict``, a rollout that has no group, state or success where the settings look for them.
+    """
+    members: dict[str, list[Trajectory]] = {}
+    tasks: dict[str, str] = {}
+    for episode in episodes:
+        try:
+            task_id = f"{source}1:{_digest(episode.task)}"
+            name = at_path(episode.row, settings.group) if settings.group else episode.group
+            if name is MISSING:
+                raise RowError(f"there is no group under {settings.group!r}")
+            group_id = f"{task_id}#{key_of(name)}" if name not in (None, "") else task_id
+            if tasks.setdefault(group_id, task_id) != task_id:
+                raise RowError("its group has another prompt", key_of(name))
+            rollouts = members.get(group_id, [])
+            made = _trajectory(episode, group_id, task_id, len(rollouts), settings, tally)
+        except RowError as error:
+            tally.leave_out(episode.where, error)
+        except TrajectoryError as error:
+            tally.leave_out(episode.where, RowError("it is no valid trajectory", str(error)))
+        else:
+            members.setdefault(group_id, []).append(made)
+    return tuple(Group(tuple(rollouts)) for rollouts in members.values())
+
+
+def _digest(value: Any) -> str:
+    key = key_of([value])
+    return key.removeprefix("hash:")
+
+
+def _trajectory(
+    episode: Episode, group_id: str, task_id: str, replica: int, settings: ImportSettings, tally: Tally
+) -> Trajectory:
+    name = f"{group_id}/{replica}"
+    states = _state_keys(episode, name, settings, tally)
+    texts = [_text_key(turn.observation) for turn in episode.turns]
+    texts.append(_unseen(name) if episode.last_observation is None else _text_key(episode.last_observation))
+    success = _success(episode, settings)
+    if success:
+        reason: StopReason = "success"
+    else:
+        reason = episode.limit or "failed"
+    tally.note("score is the reward cut to [0, 1]", int(not 0.0 <= episode.reward <= 1.0))
+    turns = []
+    for t, (turn, reward) in enumerate(zip(episode.turns, _rewards(episode, tally), strict=True)):
+        tally.note("responses without text", int(not turn.response))
+        turns.append(
+            Turn(
+                state_key=states[t], action=turn.action, next_state_key=states[t + 1], reward=reward, parsed=turn.parsed,
+                effective=states[t] != states[t + 1], observation=turn.observation, thought=turn.thought,
+                response=turn.response, text_key=texts[t], values=dict(turn.values), images=turn.images,
+            )
+        )  # fmt: skip
+    return Trajectory(
+        trajectory_id=name, group_id=group_id, task_id=task_id, turns=tuple(turns), success=success,
+        score=min(max(episode.reward, 0.0), 1.0), stop_reason=reason, final_state_key=states[-1], final_text_key=texts[-1],
+        tokens=episode.tokens, policy=episode.policy, replica=replica, values=dict(episode.values),
+    )  # fmt: skip
+
+
+def _success(episode: Episode, settings: ImportSettings) -> bool:
+    if not settings.success:
+        return episode.reward >= settings.success_at
+    value = at_path(episode.row, settings.success)
+    if isinstance(value, bool):
+        return value
+    return number(value, settings.success) >= settings.success_at
+
+
+def _rewards(episode: Episode, tally: Tally) -> list[float]:
+    """The recorded rewards of turns if they add up to the outcome; else the outcome is the last turn's reward."""
+    rewards = [turn.reward for turn in episode.turns]
+    if abs(sum(rewards) - episode.reward) <= REMAINDER * max(1.0, abs(episode.reward)):
+        return rewards
+    tally.note(
+        "rewards of turns do not add up to the outcome, which alone is kept, at the last turn", int(any(rewards))
+    )
+    return [0.0] * (len(rewards) - 1) + [episode.reward]
+
+
+def _state_keys(episode: Episode, name: str, settings: ImportSettings, tally: Tally) -> list[str]:
+    """T+1 keys."""
+    mode, turns = settings.state_key, episode.turns
+    if mode == "none":
+        return [key_of(["visit", name, t]) for t in range(len(turns) + 1)]
+    if mode in ("observation", "history"):
+        tally.note("the state after the last response is not recorded", int(episode.last_observation is None))
+        shown = [*(turn.observation for turn in turns), episode.last_observation or ""]
+        keys = [*map(_text_key, shown)] if mode == "observation" else _history_keys(shown, turns)
+        return [*keys[:-1], _unseen(name)] if episode.last_observation is None else keys
+    return _field_keys(episode, name, mode, tally)
+
+
+def _history_keys(shown: Sequence[str], turns: Sequence[Exchange]) -> list[str]:
+    """One key for each text shown (T+1), of all texts and responses up to it."""
+    told, keys = blake2b(digest_size=16), list[str]()
+    for t, text in enumerate(shown):
+        _tell(told, text)
+        keys.append("hash:" + told.hexdigest())
+        if t < len(turns):
+            _tell(told, turns[t].response)
+    return keys
+
+
+def _field_keys(episode: Episode, name: str, path: str, tally: Tally) -> list[str]:
+    """Keys from a field of every turn, or from a list of the row."""
+    found = [at_path(turn.fields, path) for turn in episode.turns]
+    listed = at_path(episode.row, path)
+    if MISSING in found and isinstance(listed, list):
+        if len(listed) not in (len(found), len(found) + 1):
+            raise RowError(f"{path!r} has not one state for each turn", f"{len(listed)} for {len(found)} turns")
+        found = listed
+    if MISSING in found:
+        return _keys_after(episode, path, tally)
+    keys = [key_of(value) for value in found]
+    if len(keys) == len(episode.turns):
+        tally.note("the state after the last response is not recorded")
+        keys.append(_unseen(name))
+    return keys
+
+
+def _keys_after(episode: Episode, path: str, tally: Tally) -> list[str]:
+    """Keys from a field of the environment's replies; a turn without a reply leaves the state as it is."""
+    found = [at_path(turn.after, path) for turn in episode.turns]
+    if all(value is MISSING for value in found):
+        raise RowError(f"there is no state under {path!r}")
+    tally.note("the state before the first turn is named by the task alone")
+    keys = [key_of(["start", episode.task])]
+    for value in found:
+        keys.append(keys[-1] if value is MISSING else key_of(value))
+    return keys
+
+
+def _unseen(name: str) -> str:
+    """A state that no other trajectory visits."""
+    return key_of(["after", name])
+
+
+def _text_key(observation: str) -> str:
+    return key_of([observation])
+
+
+def _tell(told: Any, part: str) -> None:
+    data = part.encode("utf-8", "surrogatepass")
+    told.update(len(data).to_bytes(8, "big") + data)

@@ -1,0 +1,78 @@
+"""TRL's table of completions: ``log_completions=True`` writes completions/completions_STEP.parquet, and W&B's table beside it.
+
+A row has ``step``, ``prompt`` and ``completion`` (texts, or lists of messages), one column for each reward function, columns that
+reward functions log, and ``advantage``. Which columns are rewards, and their weights, is not in the file: by default
+all columns of numbers count, with weight 1 (``reward="a,b*0.5"`` names them). A rollout without any reward is left out, as TRL's
+own baseline does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from creditflow.envs.errors import ConfigError
+from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings
+from creditflow.train.adapters.logs.fields import MISSING, at_path, number
+from creditflow.train.adapters.logs.messages import observed, turns_of
+from creditflow.train.adapters.logs.report import RowError, Tally
+from creditflow.train.adapters.logs.rows import Row, Rows, each_row
+from creditflow.train.adapters.logs.text_turns import text_turns
+
+__all__ = ["trl_episodes"]
+
+_OTHER: Final = ("step", "prompt", "completion", "advantage", "image", "images")
+
+
+def trl_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
+    """Yield the rollouts of a table."""
+    weights = _weights(settings.reward)
+    return each_row(rows, tally, lambda where, row: _episode(where, row, weights, settings, tally))
+
+
+def _weights(reward: str) -> dict[str, float]:
+    """Weights by column; {}: all columns of numbers.
+
+    >>> _weights("accuracy,format*0.5")
+    {'accuracy': 1.0, 'format': 0.5}
+    """
+    weights = dict[str, float]()
+    for part in filter(None, reward.split(",")):
+        name, star, factor = part.rpartition("*")
+        try:
+            weights[name if star else part] = float(factor) if star else 1.0
+        except ValueError:
+            raise ConfigError(f"a reward is NAME or NAME*WEIGHT, got {part!r}") from None
+    return weights
+
+
+def _episode(where: str, row: Row, weights: dict[str, float], settings: ImportSettings, tally: Tally) -> Episode:
+    prompt, completion = row.get("prompt", MISSING), row.get("completion", MISSING)
+    if not weights:
+        weights = {
+            name: 1.0
+            for name, value in row.items()
+            if name not in _OTHER and isinstance(value, int | float) and not isinstance(value, bool)
+        }
+        if weights:
+            tally.note(f"the reward is the sum of {', '.join(map(repr, sorted(weights)))} with weight 1")
+    scored = {name: value for name in weights if (value := at_path(row, name)) not in (None, MISSING)}
+    if not scored:
+        raise RowError("no reward function scored it")
+    reward = sum(weights[name] * number(value, name) for name, value in scored.items())
+    turns, last = _turns(prompt, completion, settings, tally)
+    values = {f"reward.{name}": number(value, name) for name, value in scored.items()}
+    if (advantage := row.get("advantage")) is not None:
+        values["advantage.recorded"] = number(advantage, "advantage")
+    return Episode(where, prompt, row.get("step", ""), tuple(turns), reward, row, last, values=values)
+
+
+def _turns(prompt: Any, completion: Any, settings: ImportSettings, tally: Tally) -> tuple[list[Exchange], str | None]:
+    if isinstance(prompt, str) and isinstance(completion, str):
+        return text_turns(prompt, completion, settings.turns, tally)
+    shown = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    if not isinstance(shown, list) or not isinstance(completion, list):
+        raise RowError("prompt and completion are no texts and no lists of messages", f"{type(completion).__name__}")
+    observed(shown)  # every message of the prompt is context, also the model's earlier ones
+    turns, after = turns_of(completion, prompt=shown)
+    return turns, None if after is None else after.text

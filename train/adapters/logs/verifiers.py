@@ -1,0 +1,168 @@
+"""verifiers' logs: traces.jsonl of its v1 (one episode a line), and results.jsonl of the releases before.
+
+v1: a trace is a graph of messages. Its last branch is read, the root-to-leaf path that verifiers itself takes as the
+conversation; tokens, masks and log-probabilities (rounded to four decimals by its writer) are kept where every message has them.
+A reward that was not computed leaves the rollout out.
+
+Before v1: ``prompt``, ``completion``, ``reward``, ``example_id`` and, if it was saved, ``trajectory``, whose steps may have rewards
+and fields of their own (``state_columns=["trajectory"]``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from creditflow.envs.errors import short_repr
+from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, Limit
+from creditflow.train.adapters.logs.fields import MISSING, at_path, number
+from creditflow.train.adapters.logs.messages import turns_of
+from creditflow.train.adapters.logs.report import RowError, Tally
+from creditflow.train.adapters.logs.rows import Row, Rows, each_row
+from creditflow.train.adapters.logs.verifiers_trace import last_branch, tokens_of, turns_of_branch
+
+__all__ = ["verifiers_episodes"]
+
+_TRACE: Final = "a trace of the episode"
+
+
+def verifiers_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
+    """Yield the rollouts of a log of either form."""
+    return each_row(
+        _by_trace(rows),
+        tally,
+        lambda where, row: (
+            _trace(where, row, row[_TRACE], settings, tally) if _TRACE in row else _result(where, row, settings)
+        ),
+    )
+
+
+def _by_trace(rows: Rows) -> Iterator[tuple[str, Row | RowError]]:
+    """The rows, with an episode of v1 once for each of its traces, which stands under ``_TRACE``."""
+    for where, row in rows:
+        if isinstance(row, RowError) or "traces" not in row:
+            yield where, row
+            continue
+        traces = row.pop("traces")
+        if not isinstance(traces, list):
+            yield where, RowError("'traces' is no list", short_repr(traces))
+        elif not traces:
+            yield where, RowError("the episode has no trace", short_repr(at_path(row, "errors.0.type")))
+        else:
+            for number_, trace in enumerate(traces):
+                yield where if len(traces) == 1 else f"{where}, trace {number_}", {**row, _TRACE: trace}
+
+
+def _trace(where: str, episode: Row, trace: Any, settings: ImportSettings, tally: Tally) -> Episode:
+    if not isinstance(trace, Mapping):
+        raise RowError("a trace is no object", short_repr(trace))
+    branch = last_branch(trace.get("nodes"))
+    sampled = sum(node.get("sampled") is True for node in trace["nodes"])
+    turns, after = turns_of_branch(branch)
+    tally.note("responses on other branches of a trace (subagents, rewritten histories) left out", sampled - len(turns))
+    reward = _trace_reward(trace, settings)
+    agent = at_path(trace, "agent.name")
+    group = at_path(episode, "group.id")
+    task = at_path(trace, "task.key")
+    if task in (MISSING, None):
+        task = at_path(trace, "task.data")
+    if task is MISSING:
+        raise RowError("the trace names no task")
+    tokens = tokens_of(branch, sum(node.get("sampled") is True for node in branch))
+    tally.note("rollouts with tokens", int(tokens is not None))
+    model = at_path(trace, "agent.config.model")
+    # agents with different parts are not samples of one policy
+    parts = [part for part in (group, agent) if part not in (MISSING, None, "", "agent")]
+    return Episode(
+        where, task, parts[0] if len(parts) == 1 else parts or "", tuple(turns), reward, trace, None if after is None else after.text,
+        _limit(trace.get("stop_condition"), bool(trace.get("errors")), _length_finished(trace)),
+        policy=model if isinstance(model, str) else "", values=_metrics(trace.get("metrics")), tokens=tokens,
+    )  # fmt: skip
+
+
+def _trace_reward(trace: Mapping[str, Any], settings: ImportSettings) -> float:
+    """The sum of scores times weights, as its own ``Trace.reward``."""
+    if settings.reward:
+        return number(at_path(trace, settings.reward), settings.reward)
+    rewards = trace.get("rewards")
+    if rewards is not None and not isinstance(rewards, Mapping):
+        raise RowError("'rewards' is no object", short_repr(rewards))
+    scored = [reward for reward in (rewards or {}).values() if reward is not None]
+    if not scored:
+        raise RowError("it was not scored", short_repr(trace.get("stop_condition")))
+    return sum(_weighted(reward) for reward in scored)
+
+
+def _weighted(reward: Any) -> float:
+    if not isinstance(reward, Mapping):
+        raise RowError("a reward is no object with a score", short_repr(reward))
+    return number(reward.get("score", MISSING), "score") * number(reward.get("weight", 1.0), "weight")
+
+
+def _length_finished(trace: Mapping[str, Any]) -> bool:
+    calls = trace.get("calls")
+    done = (
+        [call for call in calls if isinstance(call, Mapping) and not call.get("error")]
+        if isinstance(calls, list)
+        else []
+    )
+    return bool(done) and done[-1].get("finish_reason") == "length"
+
+
+def _limit(condition: Any, failed: bool, cut: bool) -> Limit:
+    name = condition if isinstance(condition, str) else ""
+    if cut or "token" in name or name in ("prompt_too_long", "compaction_failed"):
+        return "token_limit"
+    if name in ("max_turns", "max_turns_reached") or name.endswith("timeout") or name.startswith("timeout"):
+        return "env_limit"
+    return "env_error" if failed or name.endswith("error") else ""
+
+
+def _metrics(metrics: Any) -> dict[str, float]:
+    found = metrics if isinstance(metrics, Mapping) else {}
+    return {
+        f"metric.{name}": number(value, name)
+        for name, value in found.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def _result(where: str, row: Row, settings: ImportSettings) -> Episode:
+    """A row of results.jsonl."""
+    name = settings.reward or "reward"
+    value = at_path(row, name)
+    if value in (None, MISSING):
+        raise RowError("it was not scored", f"no number under {name!r}; keys: {short_repr(sorted(row), 200)}")
+    prompt, completion = row.get("prompt"), row.get("completion")
+    if isinstance(completion, str):
+        completion = [{"role": "assistant", "content": completion}]
+    shown = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    if not isinstance(shown, list) or not isinstance(completion, list):
+        raise RowError("'prompt' and 'completion' are no texts and no lists of messages")
+    turns, after = turns_of(completion, prompt=shown)
+    task = row.get("example_id", MISSING)
+    cut = row.get("is_truncated") is True
+    return Episode(
+        where, [task, shown] if task is not MISSING else shown, "", tuple(_with_steps(turns, row.get("trajectory"))),
+        number(value, name), row, None if after is None else after.text,
+        _limit(row.get("stop_condition"), row.get("error") is not None, cut), values=_metrics(row.get("metrics")),
+    )  # fmt: skip
+
+
+def _with_steps(turns: list[Exchange], steps: Any) -> list[Exchange]:
+    """The turns with the fields of their steps: its own reward and advantage, and ``extras``."""
+    if not isinstance(steps, list) or len(steps) != len(turns) or not all(isinstance(step, Mapping) for step in steps):
+        return turns
+    out = []
+    for turn, step in zip(turns, steps, strict=True):
+        reward, advantage = step.get("reward"), step.get("advantage")
+        out.append(
+            replace(
+                turn,
+                fields={**step, **(step["extras"] if isinstance(step.get("extras"), Mapping) else {})},
+                reward=0.0 if reward is None else number(reward, "reward of a step"),
+                values={} if advantage is None else {"advantage.recorded": number(advantage, "advantage of a step")},
+            )
+        )
+    return out

@@ -1,0 +1,54 @@
+"""verl's dumps of rollouts and of validation: ``trainer.rollout_data_dir`` and ``trainer.validation_data_dir``, STEP.jsonl.
+
+A row has ``input`` and ``output`` (decoded without special tokens), ``score``, ``step``, perhaps ``gts``, and what the reward
+function returns; the trainer of ``verl/trainer/ppo/v1`` adds ``uid``, "SAMPLE_ROLLOUT_OUTPUT". Messages and tokens are not in
+the file: turns are cut out of the text (``text_turns.py``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from creditflow.train.adapters.logs.episodes import Episode, ImportSettings
+from creditflow.train.adapters.logs.fields import MISSING, at_path, number, text
+from creditflow.train.adapters.logs.report import RowError, Tally
+from creditflow.train.adapters.logs.rows import Row, Rows, each_row
+from creditflow.train.adapters.logs.text_turns import text_turns
+
+__all__ = ["verl_episodes"]
+
+_UID: Final = re.compile(r"(.+)_(\d+)_(\d+)", re.DOTALL)
+
+
+def verl_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
+    """Yield the rollouts of a dump."""
+    return each_row(rows, tally, lambda where, row: _episode(where, row, settings, tally))
+
+
+def _episode(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Episode:
+    prompt, output = text(row, "input"), text(row, "output")
+    name = settings.reward or "score"
+    reward = number(at_path(row, name), name)
+    turns, after = text_turns(prompt, output, settings.turns, tally)
+    step = row.get("step", "")
+    if not isinstance(step, str | int):
+        raise RowError("'step' is no whole number", repr(type(step).__name__))
+    return Episode(
+        where, prompt, [step, *_sample(row)], tuple(turns), reward, row, after,
+        values={} if (recorded := at_path(row, "advantage")) is MISSING else {"advantage.recorded": number(recorded, "advantage")},
+    )  # fmt: skip
+
+
+def _sample(row: Row) -> list[Any]:
+    """The name of the sample that a ``uid`` begins with; [] without one: rollouts of equal prompts form a group."""
+    uid = row.get("uid")
+    if not isinstance(uid, str):
+        return []
+    found = _UID.fullmatch(uid)
+    if found is not None and found[3] != "0":
+        raise RowError(
+            "a further output of a rollout, of which the file does not say how it follows the first", uid[:100]
+        )
+    return [found[1] if found else uid]
