@@ -1,12 +1,14 @@
 """Seconds of rollouts in lock step over seconds without it, on a served model whose answers take unequal times.
 
-    python tests/benchmarks/bench_rollout.py [--episodes 32] [--turns 12] [--mean 0.25] [--sigma 1.0]
+    python tests/benchmarks/bench_rollout.py [--episodes 32] [--turns 12] [--mean 0.25] [--sigma 1.0] [--draws 200]
 
 The server is a local one that speaks the OpenAI protocol. No model runs behind it: the latency of an answer is drawn from a
 log-normal distribution (mean and sigma of the logarithm as given; at sigma 1 the 99th percentile is ten times the median),
 by a hash of the prompt, so that both engines meet the same latencies. These are not measurements of a service. Environments
 are real (Sokoban), and so are prompts, tokens and HTTP. Beside the measured times stand the bounds that latencies alone
-allow: in lock step the sum over turns of the slowest answer, without it the slowest episode's own answers.
+allow: in lock step the sum over turns of the slowest answer, without it the slowest episode's own answers. The measured
+ratio is that of one draw of latencies; the ratio of bounds is also computed for more draws, with the interval of its mean and
+the range that holds 95 % of them.
 """
 
 from __future__ import annotations
@@ -35,20 +37,21 @@ from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.run.assemble import group_env_factory, panel_tasks
 from creditflow.train.settings.schema import EnvConfig
+from creditflow.train.statistics.student import t_quantile
 from creditflow.wrappers.records.group import Group
 
 MOVES = ("up", "down", "left", "right")
 
 
-def drawn(ids: Sequence[int]) -> np.random.Generator:
+def drawn(ids: Sequence[int], draw: int = 0) -> np.random.Generator:
     """The generator of a prompt."""
-    digest = blake2b(np.asarray(ids, np.int32).tobytes(), digest_size=8).digest()
+    digest = blake2b(np.asarray(ids, np.int32).tobytes(), digest_size=8, salt=draw.to_bytes(4, "big")).digest()
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
-def latencies(mean: float, sigma: float) -> Callable[[Sequence[int]], float]:
+def latencies(mean: float, sigma: float, draw: int = 0) -> Callable[[Sequence[int]], float]:
     """Seconds until a prompt is answered."""
-    return lambda ids: float(drawn(ids).lognormal(np.log(mean) - sigma**2 / 2, sigma))
+    return lambda ids: float(drawn(ids, draw).lognormal(np.log(mean) - sigma**2 / 2, sigma))
 
 
 def model_of(folder: Path, latency: Callable[[Sequence[int]], float]) -> Callable[[dict[str, Any]], Any]:
@@ -89,6 +92,9 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=12)
     parser.add_argument("--mean", type=float, default=0.25, help="mean latency of an answer, seconds")
     parser.add_argument("--sigma", type=float, default=1.0)
+    parser.add_argument(
+        "--draws", type=int, default=200, help="draws of latencies for the ratio of bounds (default 200)"
+    )
     args = parser.parse_args()
     env = EnvConfig(name="sokoban", options={"max_steps": args.turns})
     tasks = panel_tasks(env, "standard-v1:train", args.episodes)
@@ -111,7 +117,7 @@ def main() -> int:
                 played[kind] = engine.play(agent, tasks, seed=1)
                 seconds[kind] = time.perf_counter() - began
     in_step, alone = bounds(played[RolloutEngine], latency)
-    result = {
+    result: dict[str, Any] = {
         "episodes": len(tasks),
         "turns": sum(len(group.turns) for group in played[RolloutEngine]),
         "groups equal": played[RolloutEngine] == played[AsynchronousEngine],
@@ -122,6 +128,18 @@ def main() -> int:
         "bound without": alone,
         "ratio of bounds": in_step / alone,
     }
+    if args.draws > 1:
+        pairs = (
+            bounds(played[RolloutEngine], latencies(args.mean, args.sigma, draw)) for draw in range(1, args.draws + 1)
+        )
+        ratios = np.array([one / other for one, other in pairs])
+        error = t_quantile(args.draws - 1) * ratios.std(ddof=1) / args.draws**0.5
+        result |= {
+            "draws": args.draws,
+            "ratio of bounds, mean": float(ratios.mean()),
+            "interval": [round(float(ratios.mean() + sign * error), 3) for sign in (-1, 1)],
+            "95 % of draws": [round(float(one), 3) for one in np.quantile(ratios, [0.025, 0.975])],
+        }
     print(json.dumps({key: round(one, 3) if isinstance(one, float) else one for key, one in result.items()}, indent=1))
     return 0 if result["groups equal"] else 1
 

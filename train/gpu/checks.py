@@ -12,8 +12,9 @@ import torch
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.token_sampling import kept_tokens
 from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.train.gpu.gradients import gradient_gap, largest, weighted_gradient, within
 from creditflow.train.gpu.packing_checks import packing_checks
-from creditflow.train.gpu.rows import HIGHEST, LOWEST, random_row
+from creditflow.train.gpu.rows import HIGHEST, LOWEST, uneven_rows
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import hidden_before, token_logprobs
 from creditflow.train.policy.losses import segment_log_ratio
@@ -24,7 +25,7 @@ from creditflow.train.policy.samples import Row
 from creditflow.train.policy.update import update_policy
 from creditflow.train.settings.schema import UpdateConfig
 
-__all__ = ["checks"]
+__all__ = ["checks", "compiled_update"]
 
 FP32, BF16 = 1e-4, 0.2  # largest |difference| of a log-probability
 
@@ -47,18 +48,8 @@ def checks(device: Any) -> dict[str, Callable[[], dict[str, Any]]]:
     }
     if device.type == "cuda":
         named["sampler-compiled"] = partial(_sampler, model, {"cache": "static", "compile": True}, FP32)
-        named["update-compiled"] = partial(_layouts, model, {"compile": True})
+        named["update-compiled"] = partial(compiled_update, model)
     return named
-
-
-def _rows(count: int = 12) -> list[Row]:
-    rng = np.random.default_rng(0)
-    rows = []
-    for i in range(count):
-        length = int(rng.integers(4, 60))
-        target = np.sort(rng.choice(np.arange(1, length), max(1, length // 3), replace=False))
-        rows.append(random_row(rng, length, target, i))
-    return rows
 
 
 def _plain(model: Any, ids: Any) -> Any:
@@ -68,16 +59,10 @@ def _plain(model: Any, ids: Any) -> Any:
     return torch.log_softmax(logits, -1).cpu().numpy()
 
 
-def _within(gap: float, limit: float, what: str) -> dict[str, Any]:
-    if not gap <= limit:
-        raise ArithmeticError(f"{what}: off by {gap:.3g}, allowed {limit:.3g}")
-    return {"max_difference": gap, "allowed": limit}
-
-
 def _sampler(model: Any, options: dict[str, Any], limit: float) -> dict[str, Any]:
     """Compare the sampler with plain forward passes over three turns of conversations of unequal length."""
     backend = TransformersBackend(model, **options)
-    rng, gap = np.random.default_rng(1), 0.0
+    rng, gaps = np.random.default_rng(1), list[float]()
     ids = {i: rng.integers(LOWEST, HIGHEST, 3 + 5 * i).astype(np.int32) for i in range(6)}
     for turn in range(3):
         requests = [GenerationRequest(i, ids[i], rng.random(5)) for i in ids if i >= turn]
@@ -86,9 +71,9 @@ def _sampler(model: Any, options: dict[str, Any], limit: float) -> dict[str, Any
             whole = np.concatenate([request.ids, answer.ids])
             table = _plain(model, whole)
             at = np.arange(len(request.ids), len(whole))
-            gap = max(gap, float(np.abs(table[at - 1, whole[at]] - answer.logprobs).max()))
+            gaps.append(float(np.abs(table[at - 1, whole[at]] - answer.logprobs).max()))
             ids[int(str(request.key))] = np.concatenate([whole, rng.integers(LOWEST, HIGHEST, 2).astype(np.int32)])
-    return _within(gap, limit, f"sampler {options}")
+    return within(largest(gaps), limit, f"sampler {options}")
 
 
 def _flat(model: Any, rows: list[Row], **options: Any) -> Any:
@@ -96,29 +81,36 @@ def _flat(model: Any, rows: list[Row], **options: Any) -> Any:
 
 
 def _layouts(model: Any, options: dict[str, Any]) -> dict[str, Any]:
-    rows = _rows()
+    rows = uneven_rows()
     gap = float(np.abs(_flat(model, rows, **options) - _flat(model, rows)).max())
-    return _within(gap, FP32, str(options))
+    return within(gap, FP32, str(options))
+
+
+def compiled_update(model: Any) -> dict[str, Any]:
+    """Compiling changes neither log-probabilities nor the gradient, in one chunk."""
+    rows = uneven_rows()
+    plain, found = (weighted_gradient(model, rows, "packed", 4096, compiled=compiled) for compiled in (False, True))
+    return within(gradient_gap(found, plain), FP32, "compiled update")
 
 
 def _autocast(model: Any) -> dict[str, Any]:
-    rows = _rows()
+    rows = uneven_rows()
     device = next(model.parameters()).device
-    gap = 0.0
+    gaps = []
     for batch in batches_of(rows, 4096, device):
         with torch.no_grad():
             exact = token_logprobs(model, batch).logprob
             with autocast("bfloat16", device):
                 rough = token_logprobs(model, batch).logprob
-        gap = max(gap, float((exact - rough).abs().max()))
-    return _within(gap, BF16, "bfloat16 autocast")
+        gaps.append(float((exact - rough).abs().max()))
+    return within(largest(gaps), BF16, "bfloat16 autocast")
 
 
 def _nucleus(model: Any) -> dict[str, Any]:
     """Under truncation the log-probabilities are those of the whole distribution, renormalised over the stored nuclei."""
-    rows, sampling = _rows(), Sampling(top_p=0.8)
+    rows, sampling = uneven_rows(), Sampling(top_p=0.8)
     device = next(model.parameters()).device
-    gap = 0.0
+    gaps = []
     for batch in batches_of(rows, 4096, device):
         with torch.no_grad():
             own = token_logprobs(model, batch, truncation=sampling, logits_chunk=7)
@@ -126,8 +118,8 @@ def _nucleus(model: Any) -> dict[str, Any]:
             logits = model.get_output_embeddings()(hidden_before(model.get_decoder(), batch)).float()
         kept = kept_tokens(torch.softmax(logits, -1), sampling).scatter(-1, batch.target[:, None], value=True)
         plain = torch.log_softmax(logits.masked_fill(~kept, -torch.inf), -1).gather(-1, batch.target[:, None])[:, 0]
-        gap = max(gap, *(float((one.logprob - plain).abs().max()) for one in (own, stored)))
-    return _within(gap, FP32, "nucleus")
+        gaps += [float((one.logprob - plain).abs().max()) for one in (own, stored)]
+    return within(largest(gaps), FP32, "nucleus")
 
 
 def _turn_ratio(device: Any) -> dict[str, Any]:
@@ -139,12 +131,12 @@ def _turn_ratio(device: Any) -> dict[str, Any]:
     expected = np.repeat(np.add.reduceat(log_ratio.astype(np.float64), starts) / sizes, sizes)
     segment = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(device)
     found = segment_log_ratio(torch.from_numpy(log_ratio).to(device), segment).cpu().numpy()
-    return _within(float(np.abs(found - expected).max()), 1e-6, "turn ratio")
+    return within(float(np.abs(found - expected).max()), 1e-6, "turn ratio")
 
 
 def _first_ratio(model: Any) -> dict[str, Any]:
     """The ratio of the first update is exactly 1; the optimiser is replaced by one that leaves the weights unchanged."""
-    rows, config = _rows(), UpdateConfig(epochs=1)
+    rows, config = uneven_rows(), UpdateConfig(epochs=1)
 
     class Still:
         """An optimiser whose steps change nothing."""
@@ -162,4 +154,4 @@ def _first_ratio(model: Any) -> dict[str, Any]:
         model, Still(), rows, OldLogprobs(compute_logprobs(model, rows, config, temperature=1.0)), config,
         aggregation="token_mean", temperature=1.0, lr=1.0, rng=np.random.default_rng(0),
     )  # fmt: skip
-    return _within(stats["first_step_ratio_deviation"], 0.0, "first ratio")
+    return within(stats["first_step_ratio_deviation"], 0.0, "first ratio")

@@ -9,9 +9,8 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from creditflow.train.gpu.rows import HIGHEST, LOWEST, random_row, rows_with_prompt
-from creditflow.train.policy.batching import Packing, batches_of
-from creditflow.train.policy.logprobs import token_logprobs
+from creditflow.train.gpu.gradients import gradient_gap, largest, weighted_gradient, within
+from creditflow.train.gpu.rows import HIGHEST, LOWEST, rows_with_prompt, uneven_rows
 from creditflow.train.policy.packing.check import check_packing
 from creditflow.train.policy.packing.forest import Forest
 from creditflow.train.policy.packing.fused import Paths, available_kernels, fused_attention
@@ -20,7 +19,7 @@ from creditflow.train.policy.samples import Row
 
 __all__ = ["packing_checks"]
 
-FP32: Final = 1e-4  # largest |difference| of a log-probability, and of a gradient relative to the largest
+FP32: Final = 1e-4  # see ``gradient_gap``
 BF16: Final = 0.02  # of an attention's results and gradients, relative to the largest
 BUDGETS: Final = (4096, 100)
 SCALE: Final = 0.125
@@ -34,22 +33,13 @@ def packing_checks(model: Any, device: Any) -> dict[str, Callable[[], dict[str, 
         device: the device.
     """
     named: dict[str, Callable[[], dict[str, Any]]] = {
-        "packed-padded": partial(_rows, model, _alone()),
+        "packed-padded": partial(_rows, model, uneven_rows()),
         "shared-prompts": partial(_rows, model, rows_with_prompt(np.random.default_rng(0), 10, 40, 12)),
         "shared-turns": partial(_rows, model, _turns()),
         "packing-check": partial(_accepted, model),
         "kernel-matrices": partial(_kernel, device, ""),
     }
     return named | {f"kernel-{name}": partial(_kernel, device, name) for name in available_kernels(device)}
-
-
-def _alone() -> list[Row]:
-    rng = np.random.default_rng(0)
-    lengths = rng.integers(4, 60, 12).tolist()
-    return [
-        random_row(rng, n, np.sort(rng.choice(np.arange(1, n), max(1, n // 3), False)), i)
-        for i, n in enumerate(lengths)
-    ]
 
 
 def _turns() -> list[Row]:
@@ -65,29 +55,10 @@ def _turns() -> list[Row]:
     return rows
 
 
-def _gradient(model: Any, rows: list[Row], packing: Packing, budget: int) -> tuple[Any, Any]:
-    """Log-probabilities by row, and the gradient of their sum weighted by the advantages."""
-    device = next(model.parameters()).device
-    model.zero_grad(set_to_none=True)
-    found: dict[int, Any] = {}
-    for batch in batches_of(rows, budget, device, packing):
-        logprob = token_logprobs(model, batch).logprob
-        weight = torch.from_numpy(np.concatenate([rows[i].advantage for i in batch.rows])).to(device, torch.float32)
-        (logprob * weight).sum().backward()
-        found |= dict(zip(batch.rows, logprob.detach().split([len(rows[i].target) for i in batch.rows]), strict=True))
-    gradient = torch.cat([p.grad.flatten() for p in model.parameters()])
-    model.zero_grad(set_to_none=True)
-    return torch.cat([found[i] for i in range(len(rows))]), gradient
-
-
 def _rows(model: Any, rows: list[Row]) -> dict[str, Any]:
-    expected, gradient = _gradient(model, rows, "padded", BUDGETS[0])
-    gap = 0.0
-    for budget in BUDGETS:
-        logprob, found = _gradient(model, rows, "packed", budget)
-        relative = (found - gradient).abs().max() / gradient.abs().max()
-        gap = max(gap, float((logprob - expected).abs().max()), float(relative))
-    return _within(gap, FP32)
+    expected = weighted_gradient(model, rows, "padded", BUDGETS[0])
+    gaps = [gradient_gap(weighted_gradient(model, rows, "packed", budget), expected) for budget in BUDGETS]
+    return within(largest(gaps), FP32, "packed rows")
 
 
 def _accepted(model: Any) -> dict[str, Any]:
@@ -120,8 +91,8 @@ def _kernel(device: Any, kernel: str) -> dict[str, Any]:
         out = attention(*inputs)
         results.append([out.detach(), *torch.autograd.grad(out, inputs, wanted.to(dtype))])
     pairs = zip(*results, strict=True)
-    gap = max(float((found.float() - exact).abs().max() / exact.abs().max()) for exact, found in pairs)
-    return _within(gap, BF16 if kernel else FP32)
+    gap = largest([float((found.float() - exact).abs().max() / exact.abs().max()) for exact, found in pairs])
+    return within(gap, BF16 if kernel else FP32, kernel or "products of matrices")
 
 
 def _plain(forest: Forest, q: Any, k: Any, v: Any) -> Any:
@@ -136,9 +107,3 @@ def _plain(forest: Forest, q: Any, k: Any, v: Any) -> Any:
         scores = (queries @ keys.transpose(1, 2) * SCALE).masked_fill(~seen, -torch.inf)
         parts.append((scores.softmax(-1) @ values).transpose(0, 1))
     return torch.cat(parts)
-
-
-def _within(gap: float, limit: float) -> dict[str, Any]:
-    if not gap <= limit:
-        raise ArithmeticError(f"off by {gap:.3g}, allowed {limit:.3g}")
-    return {"max_difference": gap, "allowed": limit}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from creditflow.train.policy.samples import Row
 
-__all__ = ["HIGHEST", "LOWEST", "random_row", "rows_with_prompt"]
+__all__ = ["HIGHEST", "LOWEST", "random_row", "rows_with_prompt", "uneven_rows"]
 
 LOWEST, HIGHEST = 10, 250  # token ids that every tokenizer here has
 OLD_LOGPROB: Final = -5.0
@@ -21,6 +21,16 @@ def random_row(rng: np.random.Generator, length: int, target: NDArray[Any], traj
     ids = rng.integers(LOWEST, HIGHEST, length).astype(np.int32)
     sampler = np.full(n, OLD_LOGPROB, np.float32)
     return Row(ids, target, rng.normal(size=n), sampler, np.zeros(n, np.int32), trajectory)
+
+
+def uneven_rows() -> list[Row]:
+    """Twelve rows of 4 to 59 tokens that share nothing, a third of the tokens in the loss."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(4, 60, 12).tolist()
+    return [
+        random_row(rng, n, np.sort(rng.choice(np.arange(1, n), max(1, n // 3), replace=False)), i)
+        for i, n in enumerate(lengths)
+    ]
 
 
 def rows_with_prompt(

@@ -20,7 +20,7 @@ from creditflow.train.policy.packing.forest import Forest
 
 __all__ = ["KERNELS", "Paths", "available_kernels", "fused_attention", "fused_kernel"]
 
-WIDEST: Final = 256  # head dimension
+WIDEST, MULTIPLE = 256, 8  # head dimensions that the kernels take
 AMPERE: Final = (8, 0)  # compute capability
 
 
@@ -83,7 +83,8 @@ KERNELS: Final[dict[str, Callable[[Any, Any, Any, Paths, float], Any]]] = {"flas
 
 def fused_kernel(q: Any) -> str:
     """The name of the kernel for these queries, (T, H, D); "" if there is none."""
-    if q.device.type != "cuda" or q.dtype not in (torch.float16, torch.bfloat16) or q.shape[-1] > WIDEST:
+    size = q.shape[-1]
+    if q.device.type != "cuda" or q.dtype not in (torch.float16, torch.bfloat16) or size > WIDEST or size % MULTIPLE:
         return ""
     return next(iter(available_kernels(q.device)), "")
 

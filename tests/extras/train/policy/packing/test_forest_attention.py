@@ -89,11 +89,13 @@ def test_narrow_numbers_are_close(own_kernel: bool, dtype: Any) -> None:
 def test_autocast_does_not_reach_into_the_attention(own_kernel: bool) -> None:
     """Scores in 16 bits would differ from those that the backward pass computes, which runs outside of autocast."""
     forest = forest_of([40] * 10, 1)
-    inputs = [one.detach().bfloat16().requires_grad_() for one in inputs_of(len(forest), 4, 2, torch.float32, 1)]
+    q, k, v = inputs = [
+        one.detach().bfloat16().requires_grad_() for one in inputs_of(len(forest), 4, 2, torch.float32, 1)
+    ]
     results = []
     for enabled in (False, True):
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
-            out = portable_attention(*inputs, Layout.of(forest, CPU), 0.5, own_kernel)
+            out = portable_attention(q, k, v, Layout.of(forest, CPU), 0.5, own_kernel)
         results.append((out.detach(), *torch.autograd.grad(out.float().square().sum(), inputs)))
     assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
 
@@ -242,6 +244,7 @@ def test_kernels_are_for_16_bits_on_cuda_from_ampere_on(
             assert kernels == [preferred, preferred, ""]
             assert fused_kernel(Queries("cuda:0", dtype, 256)) == preferred
             assert not fused_kernel(Queries("cuda:0", dtype, 264))
+            assert not fused_kernel(Queries("cuda:0", dtype, 20))  # no multiple of 8
             assert not fused_kernel(Queries("cpu", dtype))
         assert not fused_kernel(Queries("cuda:0", torch.float32))
         assert available_kernels(CPU) == ()

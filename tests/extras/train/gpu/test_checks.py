@@ -1,0 +1,52 @@
+"""The equality tests of the GPU script find what they look for: wrong gradients, also where the numbers are right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from creditflow.train.gpu.checks import checks, compiled_update
+from creditflow.train.gpu.gradients import gradient_gap, within
+from creditflow.train.policy import logprobs
+from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    sizes = ScratchConfig(hidden=64, layers=2, heads=2, kv_heads=1, intermediate=128, vocabulary=300, init=0.1)
+    return build_model(sizes, build_tokenizer(["up down left right"] * 4, sizes), seed=1)
+
+
+def test_a_compiled_update_with_another_gradient_is_found(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = logprobs._of_logits
+    monkeypatch.setattr(logprobs, "_compiled", lambda: exact)
+    assert compiled_update(model)["max_difference"] == 0.0
+
+    def doubled(*arguments: Any) -> tuple[Any, Any]:
+        logprob, entropy = exact(*arguments)
+        return 2 * logprob - logprob.detach(), entropy
+
+    monkeypatch.setattr(logprobs, "_compiled", lambda: doubled)
+    with pytest.raises(ArithmeticError, match="compiled update: off by 1"):
+        compiled_update(model)
+
+
+def test_packed_rows_with_another_gradient_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from creditflow.train.policy.packing import attention
+
+    named = checks(torch.device("cpu"))
+    assert named["shared-prompts"]()["max_difference"] <= 1e-4
+    monkeypatch.setattr(
+        attention, "portable_attention", lambda q, k, v, *_: v.repeat_interleave(2, 1) + 0 * q * k.sum()
+    )
+    with pytest.raises(ArithmeticError, match="packed rows: off by"):
+        named["shared-prompts"]()
+
+
+def test_what_is_not_a_number_is_not_within_any_limit() -> None:
+    one, wrong = torch.ones(3), torch.tensor([1.0, float("nan"), 1.0])
+    for found in ((one, wrong), (wrong, one)):
+        with pytest.raises(ArithmeticError, match="off by nan"):
+            within(gradient_gap(found, (one, one)), 1e9, "rows")
