@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.rollout.asynchronous import AsynchronousEngine
     from creditflow.train.rollout.engine import RolloutEngine
     from creditflow.train.rollout.evaluation import evaluate
-    from creditflow.train.rollout.score_table import latex_table, score_rows
+    from creditflow.train.rollout.score_table import latex_table, score_rows, score_text
     from creditflow.train.run.assemble import group_env_factory, panel_tasks
     from creditflow.train.settings.overrides import apply_overrides
     from creditflow.train.settings.schema import EnvConfig
@@ -166,18 +166,14 @@ def run(args: argparse.Namespace) -> int:
     if args.out:
         run = identity_text(_identity(args, env))
         write_jsonl(args.out, [marked(_played_by(group, args.agent), run) for group in groups])
-    kinds = result.by_type()
-    summary: dict[str, Any] = {"agent": args.agent, "env": args.env, "panel": args.panel, **result.summary()}
+    rows = score_rows(result)
     if args.json:
-        rows = [row.to_json() for row in score_rows(result)]
-        print(json.dumps(summary | ({"success_by_type": kinds} if kinds else {}) | {"table": rows}))
-        return 0
-    if args.latex:
-        print(latex_table(score_rows(result), f"{args.agent}, {args.env}, {args.panel or 'all tasks'}"))
-        return 0
-    print(result.line())
-    for kind, row in kinds.items():
-        print(f"  {kind}: {row['success']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}] of {row['tasks']} tasks")
+        named = {"agent": args.agent, "env": args.env, "panel": args.panel}
+        print(json.dumps(named | result.summary() | {"table": [row.to_json() for row in rows]}))
+    elif args.latex:
+        print(latex_table(rows, f"{args.agent}, {args.env}, {args.panel or 'all tasks'}"))
+    else:
+        print(result.line() + (f"\n\n{score_text(rows)}" if len(rows) > 1 else ""))
     return 0
 
 

@@ -96,15 +96,6 @@ class Evaluation:
         """Mean transcript reward of the sampled (else greedy) episodes, by name."""
         return {name: float(values.mean()) for name, values in self.task_rewards.items()}
 
-    def by_type(self) -> dict[str, dict[str, float]]:
-        """Success of the sampled (else greedy) episodes by task type, with its confidence interval over tasks."""
-        out: dict[str, dict[str, float]] = {}
-        for kind in sorted(set(self.types) - {""}):
-            rates = self.success_rates[[i for i, one in enumerate(self.types) if one == kind]]
-            low, high = clustered_interval(rates)
-            out[kind] = {"tasks": len(rates), "success": float(rates.mean()), "ci_low": low, "ci_high": high}
-        return out
-
     def summary(self) -> dict[str, Any]:
         """Numbers for logs and tables, by name."""
         n = len(self.task_ids)

@@ -1,4 +1,4 @@
-r"""Success and score by task type and overall, as papers report them, as rows and as a LaTeX table.
+r"""Success and score by task type and overall, as papers report them: as rows, as text and as a LaTeX table.
 
 ALFWorld: success by the six types and overall. WebShop: score and success. Search: transcript rewards such as "em" and "f1" too, by
 the questions' types. All in percent, of the sampled (else greedy) episodes, with 95 % intervals over tasks.
@@ -16,8 +16,9 @@ import numpy as np
 
 from creditflow.train.rollout.evaluation import Evaluation, clustered_interval
 from creditflow.train.statistics import normal_interval
+from creditflow.train.text_table import text_table
 
-__all__ = ["Estimate", "ScoreRow", "latex_table", "score_rows"]
+__all__ = ["Estimate", "ScoreRow", "latex_table", "score_rows", "score_text"]
 
 # ALFWorld's types, in the order and under the names of published tables
 TYPE_NAMES: Final = {
@@ -102,8 +103,39 @@ def _estimate(per_task: np.ndarray[Any, np.dtype[np.float64]]) -> Estimate:
     return Estimate(float(per_task.mean()), float(low), float(high))
 
 
+def _cells(rows: Sequence[ScoreRow]) -> list[list[str]]:
+    """The table with its head; the score has a column if it is not success everywhere."""
+    scored = any(row.score != row.success for row in rows)
+    head = ["Tasks", "N", *(["Score"] if scored else []), "Success", *rows[0].rewards]
+    return [head] + [
+        [
+            row.name,
+            str(row.tasks),
+            *([str(row.score)] if scored else []),
+            str(row.success),
+            *map(str, row.rewards.values()),
+        ]
+        for row in rows
+    ]
+
+
+def score_text(rows: Sequence[ScoreRow]) -> str:
+    """Return the table as text, in percent, with 95 % intervals over tasks.
+
+    Args:
+        rows: see ``score_rows``; at least one.
+
+    >>> half = Estimate(0.5, 0.25, 0.75)
+    >>> print(score_text([ScoreRow("Pick", 10, half, half)]))
+    Tasks  N   Success
+    -----  --  -----------------
+    Pick   10  50.0 [25.0, 75.0]
+    """
+    return text_table(_cells(rows))
+
+
 def latex_table(rows: Sequence[ScoreRow], caption: str = "") -> str:
-    r"""Return a ``tabular`` for the package booktabs; the score has a column if it is not success everywhere.
+    r"""Return the table as a ``tabular`` for the package booktabs.
 
     Args:
         rows: see ``score_rows``; at least one.
@@ -112,7 +144,7 @@ def latex_table(rows: Sequence[ScoreRow], caption: str = "") -> str:
     >>> half = Estimate(0.5, 0.25, 0.75)
     >>> print(latex_table([ScoreRow("Pick", 10, half, half)], "hf:model"))
     % hf:model
-    % percent, with 95 % intervals over tasks
+    % percent, with 95 % intervals over tasks; needs \usepackage{booktabs}
     \begin{tabular}{lrr}
     \toprule
     Tasks & N & Success \\
@@ -121,15 +153,13 @@ def latex_table(rows: Sequence[ScoreRow], caption: str = "") -> str:
     \bottomrule
     \end{tabular}
     """
-    scored = any(row.score != row.success for row in rows)
-    head = ["Tasks", "N", *(["Score"] if scored else []), "Success", *(_escaped(name) for name in rows[0].rewards)]
-    lines = [f"% {line}" for line in (*caption.splitlines(), "percent, with 95 % intervals over tasks")]
+    head, *body = [[_escaped(cell) for cell in cells] for cells in _cells(rows)]
+    note = r"percent, with 95 % intervals over tasks; needs \usepackage{booktabs}"
+    lines = [f"% {line}" for line in (*caption.splitlines(), note)]
     lines += [rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", r"\toprule", " & ".join(head) + r" \\", r"\midrule"]
-    for row in rows:
-        if row.name == ALL and len(rows) > 1:
+    for cells in body:
+        if cells[0] == ALL and len(body) > 1:
             lines.append(r"\midrule")
-        cells = [_escaped(row.name), str(row.tasks), *([str(row.score)] if scored else []), str(row.success)]
-        cells += map(str, row.rewards.values())
         lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 

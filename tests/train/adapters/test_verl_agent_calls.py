@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -83,14 +84,27 @@ def test_the_data_set_may_name_the_tasks() -> None:
     named = [{"task_id": task.task_id} for task in tasks for _ in range(SIZE)]
     _, infos = manager.reset(kwargs=np.array(named, object))
     assert [info["task_id"] for info in infos[::SIZE]] == [task.task_id for task in tasks]
-    whole = [{"task": dict(tasks[1].content)} for _ in range(SIZE)]
-    assert manager.reset(kwargs=whole)[1][0]["task_id"] == tasks[1].task_id
+    content, task_id = dict(tasks[1].content), tasks[1].task_id
+    for whole in (
+        {"task": content},
+        {"task": json.dumps(content)},
+        {"task": content, "task_id": task_id},
+        {"task": None, "task_id": task_id, "golden_answers": np.array(["a", "b"])},  # as read from parquet
+    ):
+        assert manager.reset(kwargs=[dict(whole) for _ in range(SIZE)])[1][0]["task_id"] == task_id
     for wrong, message in (
         ([{"question": "q"}] * SIZE, "env_kwargs 0 names no task"),
         ([*named[:3], named[-1]], "name different tasks"),
         (named[:3], "no whole groups of 4"),
         ([], "no whole groups of 4"),
         (["x"] * SIZE, "names no task"),
+        ([None] * SIZE, "names no task"),
+        ([{"task_id": None}] * SIZE, "names no task"),
+        (
+            [{"task": content, "task_id": tasks[0].task_id}] * SIZE,
+            f"env_kwargs 0: the task is '{task_id}', not '{tasks[0].task_id}'",
+        ),
+        ([{"task": "{"}] * SIZE, "env_kwargs 0: not JSON"),
     ):
         with pytest.raises(DataError, match=message):
             manager.reset(kwargs=wrong)
@@ -143,6 +157,9 @@ def test_anchors_without_their_record_and_groups_that_do_not_fit_are_rejected() 
         data.non_tensor_batch = {**columns, **spoil}
         with pytest.raises(TrajectoryError, match=message):
             manager.compute_advantage(data)
+    data.non_tensor_batch = {name: column for name, column in columns.items() if name != "traj_uid"}
+    with pytest.raises(TrajectoryError, match="the batch has no traj_uid; it has"):
+        manager.compute_advantage(data)
     data.non_tensor_batch = columns
     data.batch["token_level_rewards"] = data.batch["token_level_rewards"] - 0.01
     with pytest.raises(TrajectoryError, match="use_kl_in_reward"):

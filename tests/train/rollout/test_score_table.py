@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.train.rollout.evaluation import Evaluation
-from creditflow.train.rollout.score_table import latex_table, score_rows
+from creditflow.train.rollout.score_table import latex_table, score_rows, score_text
 
 KINDS = ("pick_two_obj_and_place", "pick_and_place_simple", "bridge_comparison", "")
 
@@ -39,6 +40,18 @@ def test_rows_of_types_and_of_all_tasks_are_means_within_their_intervals(drawn: 
         assert 0.0 <= row.success.low <= row.success.mean + 1e-12
         assert row.success.mean - 1e-12 <= row.success.high <= 1.0
     assert json.loads(json.dumps([row.to_json() for row in rows]))[-1]["success"]["mean"] == rows[-1].success.mean
+
+
+def test_without_types_there_is_one_row() -> None:
+    assert [(row.name, row.tasks) for row in score_rows(evaluation((), [1.0, 0.0]))] == [("All", 2)]
+
+
+def test_text_and_latex_have_the_same_cells() -> None:
+    rows = score_rows(evaluation(("a", "b", "a"), [1.0, 0.0, 0.0], [1.0, 0.5, 0.5], f1=[1.0, 0.2, 0.4]))
+    text = [re.split(r"\s{2,}", line.strip()) for line in score_text(rows).splitlines()]
+    latex = [line.removesuffix(r" \\").split(" & ") for line in latex_table(rows).splitlines() if line.endswith(r"\\")]
+    assert [text[0], *text[2:]] == latex
+    assert text[0] == ["Tasks", "N", "Score", "Success", "f1"]
 
 
 def test_types_of_alfworld_come_first_in_the_order_of_published_tables() -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError, short_repr
-from creditflow.train.adapters.verl_agent.rows import StepRows, anchor_key, numbers
+from creditflow.train.adapters.verl_agent.rows import StepRows, anchor_key, numbers, require_columns
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.normalize import normalize
@@ -66,12 +66,7 @@ def compute_advantages(data: Any, *, scheme: Scheme, ordered: bool = False) -> t
         TrajectoryError: a column is missing or does not fit the others.
     """
     columns = data.non_tensor_batch
-    missing = [name for name in ("uid", "traj_uid", "anchor_obs", "rewards") if name not in columns]
-    if missing:
-        raise TrajectoryError(
-            f"the batch has no {', '.join(missing)}; it has {', '.join(sorted(columns))}. verl-agent's rollout loop "
-            "writes these columns: was the batch made by another loop?"
-        )
+    require_columns(columns, "uid", "traj_uid", "anchor_obs", "rewards")
     return compute_outcome_advantage(
         data.batch["token_level_rewards"],
         columns["rewards"],

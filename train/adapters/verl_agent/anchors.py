@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl_agent.advantage import check_rewards, over_tokens
-from creditflow.train.adapters.verl_agent.rows import Stepped, numbers
+from creditflow.train.adapters.verl_agent.rows import Stepped, numbers, require_columns
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.records.group import Group
 
@@ -137,7 +137,7 @@ def compute_recorded_advantages(data: Any, *, scheme: Scheme) -> tuple[Any, Any]
         Two (B, T) tensors, as the fork's own estimators return them.
 
     Raises:
-        TrajectoryError: rows without a record, or token rewards that are not the episodes'.
+        TrajectoryError: a column is missing, rows without a record, or token rewards that are not the episodes'.
         ConfigError: the scheme needs annotations, credits tokens or learns a critic.
     """
     if needed := (*scheme.needs, *scheme.requires_tokens):
@@ -145,6 +145,7 @@ def compute_recorded_advantages(data: Any, *, scheme: Scheme) -> tuple[Any, Any]
             f"scheme {scheme.name!r} needs {', '.join(needed)}, which annotators write; verl-agent has none"
         )
     columns = data.non_tensor_batch
+    require_columns(columns, "uid", "traj_uid", "anchor_obs")
     stepped = recorded_steps(columns["uid"], columns["traj_uid"], columns["anchor_obs"], columns.get("active_masks"))
     rewards = data.batch["token_level_rewards"]
     check_rewards(numbers(rewards).sum(-1), stepped.groups, stepped.group, stepped.turn, scheme)

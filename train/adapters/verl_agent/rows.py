@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -23,9 +23,22 @@ from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["StepRows", "Stepped", "anchor_key", "numbers"]
+__all__ = ["StepRows", "Stepped", "anchor_key", "numbers", "require_columns"]
 
 _MAX_STEPS: Final = 2**53  # float64 represents every integer up to here
+
+
+def require_columns(columns: Mapping[str, Any], *names: str) -> None:
+    """Check that a batch has columns.
+
+    Raises:
+        TrajectoryError: one is missing.
+    """
+    if missing := [name for name in names if name not in columns]:
+        raise TrajectoryError(
+            f"the batch has no {', '.join(missing)}; it has {', '.join(sorted(columns))}. verl-agent's rollout loop "
+            "writes these columns: was the batch made by another loop?"
+        )
 
 
 def numbers(values: Any) -> NDArray[np.float64]:

@@ -76,12 +76,13 @@ def given_tasks(kwargs: Sequence[Any], source: TaskSource, size: int) -> list[Ta
     """The tasks that a data set names in its column ``env_kwargs``, one per group.
 
     Args:
-        kwargs: per episode ``{"task": JSON text or mapping}`` or ``{"task_id": …}``; equal within a group.
+        kwargs: per episode ``{"task": JSON text or mapping}`` or ``{"task_id": …}``, or both of one task; equal within a group.
+            None counts as missing, as parquet fills columns with it; other keys are not looked at.
         source: tasks of the environment.
         size: episodes per group.
 
     Raises:
-        DataError: an entry without a task, or different tasks within a group.
+        DataError: an entry without a task, a task that is not that of its id, or different tasks within a group.
     """
     entries = [_entry(i, item) for i, item in enumerate(kwargs)]
     if not entries or len(entries) % size:
@@ -93,21 +94,32 @@ def given_tasks(kwargs: Sequence[Any], source: TaskSource, size: int) -> list[Ta
             raise DataError(
                 f"env_kwargs {start} to {start + size - 1} are one group of {size} episodes, but name different tasks"
             )
-        named = same[0]
-        if "task" not in named:
-            tasks.append(source.get(str(named["task_id"])))
-            continue
-        content = named["task"]
-        parsed = parse_json(content, where="env_kwargs.task") if isinstance(content, str) else content
-        tasks.append(source.from_content(parsed))
+        tasks.append(_task(same[0], source, f"env_kwargs {start}"))
     return tasks
 
 
+def _task(named: Mapping[str, Any], source: TaskSource, where: str) -> Task:
+    if "task" not in named:
+        return source.get(str(named["task_id"]))
+    content = named["task"]
+    task = source.from_content(parse_json(content, where=where) if isinstance(content, str) else content)
+    if named.get("task_id", task.task_id) != task.task_id:
+        raise DataError(
+            f"{where}: the task is {task.task_id!r}, not {short_repr(named['task_id'], 80)}; give one of the two"
+        )
+    return task
+
+
 def _entry(i: int, item: Any) -> dict[str, Any]:
-    if not isinstance(item, Mapping) or not ({"task", "task_id"} & set(item)):
+    named = (
+        {name: plain(item[name]) for name in ("task", "task_id") if item.get(name) is not None}
+        if isinstance(item, Mapping)
+        else {}
+    )
+    if not named:
         keys = sorted(map(str, item)) if isinstance(item, Mapping) else short_repr(item)
         raise DataError(
             f"env_kwargs {i} names no task: it needs 'task' (content, as JSON text) or 'task_id', got {keys}; without the "
             "column env_kwargs the manager draws tasks itself"
         )
-    return {str(name): plain(value) for name, value in item.items()}
+    return named

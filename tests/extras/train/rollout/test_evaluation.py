@@ -15,6 +15,7 @@ from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.evaluation import Evaluation, clustered_interval, evaluate, pass_at_k, task_type
+from creditflow.train.rollout.score_table import score_rows
 from creditflow.train.statistics import wilson_interval
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
@@ -96,9 +97,9 @@ def test_success_by_task_type_is_the_mean_of_its_tasks() -> None:
         invalid_fraction=0.0, errors=0, success_rates=np.array([1.0, 0.0, 0.5]), scores=np.array([1.0, 0.2, 0.6]),
         types=("pick", "clean", "pick"),
     )  # fmt: skip
-    kinds = found.by_type()
-    assert (kinds["pick"]["success"], kinds["pick"]["tasks"]) == (0.75, 2)
-    assert (kinds["clean"]["ci_low"], kinds["clean"]["ci_high"]) == (0.0, 1.0)
+    kinds = {row.name: row for row in score_rows(found)}
+    assert (kinds["pick"].success.mean, kinds["pick"].tasks) == (0.75, 2)
+    assert (kinds["clean"].success.low, kinds["clean"].success.high) == (0.0, 1.0)
     assert found.summary()["score"] == pytest.approx(0.6)
 
 

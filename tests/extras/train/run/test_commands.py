@@ -62,7 +62,7 @@ def test_train_then_resume_with_more_iterations_then_eval(
         assert call("eval", "--agent", f"{kind}:{model}", "--env", env, "--panel", panel, "--limit", "2", "--samples", "1",
                     "--json", "--env-set", "max_steps=2", "--device", "cpu", "--out", str(log), *more) == 0  # fmt: skip
         summary = json.loads(capsys.readouterr().out)
-        assert ("success_by_type" in summary) is (env in ("alfworld", "wikisearch"))
+        assert (len(summary["table"]) > 1) is (env in ("alfworld", "wikisearch"))
         assert {
             "pass@1",
             "score",
