@@ -193,9 +193,10 @@ def test_presets_are_the_settings_of_our_recipes(env: str) -> None:
     from creditflow.train.settings.reading import load_mapping
 
     recipe = load_mapping(Path(creditflow.train.configs.__file__).parent / f"gigpo_{env}.yaml")
-    made = loop_settings(config_of(env, panel="standard-v1:train"))
+    made = loop_settings(config_of(env, panel=None, valid_panel=None))
     options = {name: value for name, value in recipe["env"]["options"].items() if name != "max_steps"}
     assert {"panel": made.panel, **made.options} == options
+    assert made.valid_panel == recipe["evaluation"]["panel"]
     assert (made.prompt, made.dialect) == (recipe["prompting"]["prompt"], recipe["prompting"]["dialect"])
     assert made.invalid_actions == recipe["env"]["invalid_actions"]
 

@@ -23,8 +23,8 @@ class LoopSettings:
 
     Attributes:
         name: our environment's name; "" derives it from ``env.env_name``.
-        options: arguments of the environment; they replace the preset's.
-        panel, valid_panel: "NAME:SPLIT" of training and validation; "" takes the source that the options name.
+        options: arguments of the environment, over the preset's.
+        panel, valid_panel: "NAME:SPLIT" of training and validation; None takes the preset's, "" the source that the options name.
         valid_options: further arguments of the validation environments, over ``options``.
         invalid_actions: "keep" (an invalid action is a turn), "retry" or "terminate".
         prompt, dialect: template and output format; "" takes the preset's.
@@ -35,8 +35,8 @@ class LoopSettings:
 
     name: str = ""
     options: dict[str, Any] = field(default_factory=dict)
-    panel: str = "standard-v1:train"
-    valid_panel: str = "standard-v1:valid"
+    panel: str | None = None
+    valid_panel: str | None = None
     valid_options: dict[str, Any] = field(default_factory=dict)
     invalid_actions: Literal["keep", "retry", "terminate"] = "keep"
     prompt: str = ""
@@ -63,13 +63,13 @@ class SchemeSettings:
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "alfworld": {
-        "options": {"reward": "ten", "observation": "raw", "text_key": "observation"},
+        "panels": "standard-v2", "options": {"reward": "ten", "observation": "raw", "text_key": "observation"},
         "prompt": "think-v1", "dialect": "think",
     },
-    "sokoban": {"options": {"reward": "ten", "symbols": "ascii"}, "prompt": "think-v1", "dialect": "think"},
-    "webshop": {"options": {"preset": "verl_agent", "reward": "ten"}, "prompt": "think-v1", "dialect": "think"},
+    "sokoban": {"panels": "standard-v1", "options": {"reward": "ten", "symbols": "ascii"}, "prompt": "think-v1", "dialect": "think"},
+    "webshop": {"panels": "standard-v1", "options": {"preset": "verl_agent", "reward": "ten"}, "prompt": "think-v1", "dialect": "think"},
     "wikisearch": {
-        "options": {"dialect": "search_r1", "top_k": 3, "metric": "em"}, "prompt": "search-v1", "dialect": "bare",
+        "panels": "standard-v1", "options": {"dialect": "search_r1", "top_k": 3, "metric": "em"}, "prompt": "search-v1", "dialect": "bare",
     },
 }  # fmt: skip
 _NAMES: Final = {"search": "wikisearch", **{name: name for name in PRESETS}}  # what env.env_name contains -> our name
@@ -111,8 +111,8 @@ def loop_settings(config: Any) -> LoopSettings:
     return LoopSettings(
         name=name,
         options={**preset["options"], **given.options},
-        panel=given.panel,
-        valid_panel=given.valid_panel,
+        panel=f"{preset['panels']}:train" if given.panel is None else given.panel,
+        valid_panel=f"{preset['panels']}:valid" if given.valid_panel is None else given.valid_panel,
         valid_options=given.valid_options,
         invalid_actions=given.invalid_actions,
         prompt=given.prompt or preset["prompt"],
