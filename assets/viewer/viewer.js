@@ -5,7 +5,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
-  const [FROM, TO, ACTION, OBSERVATION, THOUGHT, REASON, REWARD, CREDIT] = [0, 1, 2, 3, 4, 5, 6, 7];
+  const [FROM, TO, ACTION, OBSERVATION, THOUGHT, REASON, REWARD, CREDIT, SCENE, BEFORE, AFTER, FRAMES] = [...Array(12).keys()];
   const view = { group: 0, count: 1, rollout: 0, turn: 0 };
   const text = (number) => data.texts[number];
 
@@ -43,7 +43,7 @@
   };
 
   const shade = (hops, far) => {
-    if (hops === Infinity) return "#ffffff";
+    if (hops === Infinity) return "var(--paper)";
     const near = far > 0 ? 1 - hops / (far + 1) : 1;
     const mix = (a, b) => Math.round(a + (b - a) * near);
     return `rgb(${mix(220, 29)},${mix(234, 78)},${mix(251, 216)})`;
@@ -73,13 +73,13 @@
     };
     const chosen = group.rollouts[view.rollout];
     for (const turn of chosen.turns)
-      svg.append(draw("path", { d: path(turn[FROM], turn[TO]), fill: "none", stroke: "#1d4ed8", "stroke-width": 7, "stroke-opacity": 0.22, "stroke-linecap": "round" }));
+      svg.append(draw("path", { d: path(turn[FROM], turn[TO]), fill: "none", stroke: "var(--pick)", "stroke-width": 7, "stroke-opacity": 0.22, "stroke-linecap": "round" }));
     for (const edge of edges.values()) {
       const a = hops[edge.from], b = hops[edge.to];
       const change = a === b ? 0 : b < a ? 1 : -1;
       const line = draw("path", {
         d: path(edge.from, edge.to), fill: "none", "stroke-width": 1 + Math.min(3, Math.log2(edge.seen)),
-        stroke: change > 0 ? "#0a7f3f" : change < 0 ? "#c2410c" : "#aab3bc", "stroke-opacity": change ? 0.75 : 0.5,
+        stroke: change > 0 ? "var(--gain)" : change < 0 ? "var(--loss)" : "var(--same)", "stroke-opacity": change ? 0.75 : 0.5,
       });
       const tip = draw("title", {});
       tip.textContent = `${[...edge.actions].slice(0, 4).join(", ")} \u00b7 ${edge.seen} turn${edge.seen === 1 ? "" : "s"}`;
@@ -91,9 +91,9 @@
       const [x, y] = at(i), [key, kind] = node;
       const mark = kind === "goal" ? "\u2605" : kind === "failed" ? "\u2715" : "";
       const dot = draw("g", { "data-node": i });
-      dot.append(draw("circle", { cx: x, cy: y, r: mark ? radius + 2 : radius, fill: mark ? "#ffffff" : shade(hops[i], far), stroke: "#6b7580", "stroke-width": 1 }));
+      dot.append(draw("circle", { cx: x, cy: y, r: mark ? radius + 2 : radius, fill: mark ? "var(--paper)" : shade(hops[i], far), stroke: "var(--ring)", "stroke-width": 1 }));
       if (mark) {
-        const symbol = draw("text", { x, y: y + radius * 0.7, "text-anchor": "middle", "font-size": radius * 2, fill: kind === "goal" ? "#b7791f" : "#c2410c" });
+        const symbol = draw("text", { x, y: y + radius * 0.7, "text-anchor": "middle", "font-size": radius * 2, fill: kind === "goal" ? "var(--star)" : "var(--loss)" });
         symbol.textContent = mark;
         dot.append(symbol);
       }
@@ -105,9 +105,57 @@
     const turn = chosen.turns[view.turn];
     if (turn) {
       const [x, y] = at(turn[FROM]);
-      svg.append(draw("circle", { cx: x, cy: y, r: radius + 5, fill: "none", stroke: "#1d4ed8", "stroke-width": 3 }));
-      svg.append(draw("path", { d: path(turn[FROM], turn[TO]), fill: "none", stroke: "#1d4ed8", "stroke-width": 3 }));
+      svg.append(draw("circle", { cx: x, cy: y, r: radius + 5, fill: "none", stroke: "var(--pick)", "stroke-width": 3 }));
+      svg.append(draw("path", { d: path(turn[FROM], turn[TO]), fill: "none", stroke: "var(--pick)", "stroke-width": 3 }));
     }
+  };
+
+  const tiles = new Image();
+  const drawBoard = (number, caption) => {
+    const rows = data.boards[number].split("/"), size = data.tile;
+    const canvas = make("canvas");
+    canvas.width = rows[0].length * size;
+    canvas.height = rows.length * size;
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", `${caption}: ${data.boards[number]}`);
+    const pen = canvas.getContext("2d");
+    if (tiles.complete && tiles.naturalWidth)
+      rows.forEach((row, y) => [...row].forEach((code, x) => pen.drawImage(tiles, code * size, 0, size, size, x * size, y * size, size, size)));
+    return canvas;
+  };
+  const figure = (content, caption) => {
+    const box = make("figure");
+    box.append(content, make("figcaption", caption));
+    return box;
+  };
+  const drawDetail = (turn) => {
+    const pictures = [];
+    for (const number of turn ? turn[FRAMES] : []) {
+      const image = make("img");
+      image.src = data.frames[number];
+      image.alt = "picture shown to the agent";
+      pictures.push(figure(image, "shown to the agent"));
+    }
+    if (turn && turn[BEFORE] >= 0) pictures.push(figure(drawBoard(turn[BEFORE], "before"), "before"));
+    if (turn && turn[AFTER] >= 0) pictures.push(figure(drawBoard(turn[AFTER], "after"), `after ${text(turn[ACTION]).slice(0, 60)}`));
+    $("pictures").replaceChildren(...pictures);
+    const scene = turn && turn[SCENE] >= 0 ? data.scenes[turn[SCENE]] : [];
+    $("scene").replaceChildren(...scene.map(([kind, spans]) => {
+      const line = make("p", "", `line-${data.kinds[kind]}`);
+      line.append(...spans.map(([mark, content]) => {
+        if (!mark) return content;
+        const name = data.marks[mark], span = make("span", content, `mark mark-${name}`);
+        const tip = { picked: "named by the action", answer: "golden answer", query: "query of this turn" }[name];
+        if (tip) span.title = tip;
+        return span;
+      }));
+      return line;
+    }));
+    $("observation").textContent = turn ? text(turn[OBSERVATION]) : "";
+    const structured = pictures.length > 0 || scene.length > 0;
+    if (structured !== view.structured) { view.structured = structured; $("raw").open = !structured; }
+    $("raw").hidden = !$("observation").textContent;
+    $("thought").textContent = turn ? [text(turn[THOUGHT]), text(turn[REASON]) && "invalid action: " + text(turn[REASON])].filter(Boolean).join("\n") : "";
   };
 
   const drawSide = () => {
@@ -135,9 +183,7 @@
       row.addEventListener("click", () => { view.turn = t; refresh(); });
       return row;
     }));
-    const turn = group.rollouts[view.rollout].turns[view.turn];
-    $("observation").textContent = turn ? text(turn[OBSERVATION]) : "";
-    $("thought").textContent = turn ? [text(turn[THOUGHT]), text(turn[REASON]) && "invalid action: " + text(turn[REASON])].filter(Boolean).join("\n") : "";
+    drawDetail(group.rollouts[view.rollout].turns[view.turn]);
   };
 
   const refresh = () => {
@@ -146,7 +192,7 @@
     $("count").max = group.rollouts.length;
     $("count").value = view.count;
     $("shown").textContent = ` ${view.count} of ${group.rollouts.length}`;
-    $("facts").textContent = `${won} of ${group.rollouts.length} rollouts succeeded \u00b7 ${group.nodes.length} states \u00b7 credit is computed on the full group \u00b7 buttons: rollout, outcome, turns`;
+    $("facts").textContent = `${won} of ${group.rollouts.length} rollouts succeeded \u00b7 ${group.nodes.length} states \u00b7 credit is computed on the full group \u00b7 buttons: rollout, outcome, turns${data.frames_left_out ? ` \u00b7 ${data.frames_left_out} stored pictures are not in this page (too many, missing or damaged)` : ""}`;
     drawSide();
     drawGraph();
     document.body.dataset.ready = "yes";
@@ -156,6 +202,10 @@
     refresh();
   };
 
+  if (data.tiles) {
+    tiles.src = data.tiles;
+    tiles.decode().then(() => refresh());
+  }
   $("title").textContent = data.title;
   $("group").append(...data.groups.map((group, i) => {
     const option = make("option", `${i + 1}: ${group.id}`);
@@ -183,6 +233,10 @@
   // the group shown first has both outcomes, if there is one
   const mixed = (group) => new Set(group.rollouts.map((r) => r.stop === "success")).size > 1;
   const first = Math.max(0, data.groups.findIndex(mixed));
-  $("group").value = first;
-  choose(first);
+  // view.html#3.2.5 opens group 3, rollout 2, turn 5
+  const [group, rollout, turn] = (/^#\d+\.\d+\.\d+$/.test(location.hash) ? location.hash.slice(1).split(".") : []).map((n) => n - 1);
+  const asked = data.groups[group]?.rollouts[rollout]?.turns[turn];
+  $("group").value = asked ? group : first;
+  choose(asked ? group : first);
+  if (asked) { Object.assign(view, { rollout, turn }); refresh(); }
 })();

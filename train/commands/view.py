@@ -1,5 +1,8 @@
 """Write a trajectory log as one offline HTML page: rollouts beside their state graph, credit of several schemes.
 
+Sokoban's states are drawn, pages of WebShop shown as structure, entities of search results marked; pictures that a vision-language
+policy was shown are read from the folder beside the log. FILE.html#3.2.5 opens group 3, rollout 2, turn 5.
+
 creditflow view rollouts.jsonl.gz --out view.html
 creditflow view rollouts.jsonl --schemes grpo,graphgpo --limit 20 --out view.html
 """
@@ -18,6 +21,7 @@ from creditflow.train.commands.arguments.outputs import add_output
 from creditflow.train.viewer.data import view_data
 from creditflow.train.viewer.page import render_page
 from creditflow.wrappers import credit
+from creditflow.wrappers.records.picture_folder import PictureFolder, pictures_beside
 
 __all__ = ["add_arguments", "run"]
 
@@ -40,7 +44,9 @@ def run(args: argparse.Namespace) -> int:
     groups = read_log(args)[: args.limit]
     if not groups:
         raise TrajectoryError(f"{args.input}: the log holds no trajectories")
-    page = render_page(view_data(groups, schemes, "creditflow view: " + Path(args.input).name))
+    folder = None if args.input == "-" else PictureFolder(pictures_beside(args.input))
+    read_frame = None if folder is None else lambda name: folder.read(name).pixels
+    page = render_page(view_data(groups, schemes, "creditflow view: " + Path(args.input).name, read_frame))
     with atomic_writer(args.out) as stream:
         stream.write(page)
     print(f"{args.out}: {len(groups)} groups, {sum(len(g.turns) for g in groups)} turns", file=sys.stderr)

@@ -2,54 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from creditflow.train.viewer.layout import layered_layout
+from creditflow.train.viewer.scenes.group import scene_maker
+from creditflow.train.viewer.scenes.lines import KINDS, MARKS, Line
+from creditflow.train.viewer.scenes.pictures import TILE, Frames, tile_strip
+from creditflow.train.viewer.scenes.sokoban import board_of_codes, group_boards
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.graphs.state_graph import KIND_NAMES, StateGraph
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["view_data"]
+__all__ = ["MAX_TEXT", "view_data"]
 
 DIGITS = 5  # decimal places on the page; the log has full precision
+MAX_TEXT = 50_000  # characters of one text on the page
 
 
-class _Texts:
-    """The distinct texts and their indices; the empty text has index 0."""
+class _Store:
+    """What turns refer to by number: distinct texts (0 is the empty one), scenes, boards and frames."""
 
-    def __init__(self) -> None:
-        self.indices: dict[str, int] = {"": 0}
+    def __init__(self, read_frame: Callable[[str], npt.NDArray[np.uint8]] | None) -> None:
+        self.texts: dict[str, int] = {"": 0}
+        self.scenes: dict[tuple[Line, ...], int] = {}
+        self.boards: dict[bytes, int] = {}
+        self.frames = Frames(read_frame)
 
-    def index(self, text: str) -> int:
-        return self.indices.setdefault(text, len(self.indices))
+    def text(self, text: str) -> int:
+        if len(text) > MAX_TEXT:
+            text = f"{text[:MAX_TEXT]}\n\u2026 {len(text) - MAX_TEXT:,} more characters, which the log has"
+        return self.texts.setdefault(text, len(self.texts))
+
+    def scene(self, scene: tuple[Line, ...]) -> int:
+        return self.scenes.setdefault(scene, len(self.scenes)) if scene else -1
+
+    def board(self, board: bytes | None) -> int:
+        return -1 if board is None else self.boards.setdefault(board, len(self.boards))
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "texts": list(self.texts),
+            "kinds": KINDS,
+            "marks": MARKS,
+            "scenes": [
+                [[KINDS.index(line.kind), [[MARKS.index(mark), text] for mark, text in line.spans]] for line in scene]
+                for scene in self.scenes
+            ],
+            "boards": [board_of_codes(board) for board in self.boards],
+            "tiles": tile_strip() if self.boards else "",
+            "tile": TILE,
+            "frames": self.frames.uris,
+            "frames_left_out": self.frames.left_out,
+        }
 
 
-def view_data(groups: Sequence[Group], schemes: Mapping[str, Scheme], title: str) -> dict[str, Any]:
-    """All data of the page, as JSON values; numbers are rounded to ``DIGITS`` places.
+def view_data(
+    groups: Sequence[Group],
+    schemes: Mapping[str, Scheme],
+    title: str,
+    read_frame: Callable[[str], npt.NDArray[np.uint8]] | None = None,
+) -> dict[str, Any]:
+    """All data of the page, as JSON values; numbers are rounded to ``DIGITS`` places, texts cut after ``MAX_TEXT``.
 
     Args:
         groups: groups to show.
         schemes: schemes whose credit is shown, by name.
         title: title of the page.
+        read_frame: pixels of a picture that turns name, uint8 (H, W, 3), or a ``DataError``; None if none are stored.
     """
-    texts = _Texts()
+    store = _Store(read_frame)
     assigned = {name: scheme.assign_batch(groups) for name, scheme in schemes.items()}
     return {
         "title": title,
         "schemes": list(schemes),
         "groups": [
-            _group(group, {name: results[i] for name, results in assigned.items()}, texts)
+            _group(group, {name: results[i] for name, results in assigned.items()}, store)
             for i, group in enumerate(groups)
         ],
-        "texts": list(texts.indices),
+        **store.data(),
     }
 
 
-def _group(group: Group, credits_of: Mapping[str, Credit], texts: _Texts) -> dict[str, Any]:
+def _group(group: Group, credits_of: Mapping[str, Credit], store: _Store) -> dict[str, Any]:
     graph = StateGraph.from_group(group)
+    scene, boards = scene_maker(group), group_boards(group)
+
+    def shown(turn: Turn) -> list[Any]:
+        before, after = (store.board(boards.get(key)) for key in (turn.state_key, turn.next_state_key))
+        return [store.scene(scene(turn)), before, after, store.frames.numbers(turn.images)]
+
     arrays = group.arrays
     begins = (np.diff(arrays.offsets) > 0) & (group.first_turns == 0)  # a branch does not begin at the start
     starts = np.unique(graph.source[arrays.offsets[:-1][begins]])
@@ -69,7 +115,10 @@ def _group(group: Group, credits_of: Mapping[str, Credit], texts: _Texts) -> dic
                 "score": member.score,
                 "outcome": {name: _rounded(c.outcome_advantages[i]) for name, c in credits_of.items()},
                 "turns": [
-                    _turn(group, graph, t, {name: c.flat_advantages[t] for name, c in credits_of.items()}, texts)
+                    [
+                        *_turn(group, graph, t, {name: c.flat_advantages[t] for name, c in credits_of.items()}, store),
+                        *shown(group.turns[t]),
+                    ]
                     for t in range(a, b)
                 ],
             }
@@ -78,15 +127,15 @@ def _group(group: Group, credits_of: Mapping[str, Credit], texts: _Texts) -> dic
     }
 
 
-def _turn(group: Group, graph: StateGraph, t: int, advantages: Mapping[str, float], texts: _Texts) -> list[Any]:
+def _turn(group: Group, graph: StateGraph, t: int, advantages: Mapping[str, float], store: _Store) -> list[Any]:
     turn = group.turns[t]
     return [
         int(graph.source[t]),
         int(graph.target[t]),
-        texts.index(turn.action),
-        texts.index(turn.observation),
-        texts.index(turn.thought or turn.response),
-        texts.index(turn.invalid_reason),
+        store.text(turn.action),
+        store.text(turn.observation),
+        store.text(turn.thought or turn.response),
+        store.text(turn.invalid_reason),
         _rounded(turn.reward),
         [_rounded(value) for value in advantages.values()],
     ]

@@ -9,21 +9,35 @@ import json
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["render_page"]
+from creditflow.envs.errors import DataError
+
+__all__ = ["MAX_PAGE", "render_page"]
+
+MAX_PAGE = 128 * 2**20
 
 
 def render_page(data: dict[str, Any]) -> str:
     """The page for ``view_data``.
 
-    The content security policy allows only this script and this style sheet, both by hash: text from a log can neither run
-    nor load anything, even if a browser took it for markup.
+    The content security policy allows only this script and this style sheet, both by hash, and pictures inside the page: text from a
+    log can neither run nor load anything, even if a browser took it for markup.
+
+    Raises:
+        DataError: a page of more than ``MAX_PAGE`` characters.
     """
     folder = files("creditflow.assets") / "viewer"
     script = (folder / "viewer.js").read_text(encoding="ascii")
     style = (folder / "viewer.css").read_text(encoding="ascii")
-    policy = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'"
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'"
+    )
     # only "<" could end a script element; ">" and "&" are escaped as well, so that no HTML parser finds anything in it
     inert = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    if len(inert) > MAX_PAGE:
+        raise DataError(
+            f"a page of {len(inert):,} characters is too large for a browser, at most {MAX_PAGE:,} are written; show fewer groups "
+            "(--limit)"
+        )
     for character in "<>&":
         inert = inert.replace(character, f"\\u{ord(character):04x}")
     page = (folder / "viewer.html").read_text(encoding="utf-8")
