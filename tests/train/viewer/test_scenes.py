@@ -17,6 +17,7 @@ import creditflow
 from creditflow.envs.errors import DataError
 from creditflow.envs.sokoban.render import Painter
 from creditflow.envs.sokoban.rules import grid, state_key
+from creditflow.envs.webshop import WebShopEnv
 from creditflow.train.cli import main
 from creditflow.train.viewer import page as page_module
 from creditflow.train.viewer.data import MAX_TEXT, view_data
@@ -79,17 +80,18 @@ def test_names_are_marked_as_whole_words_and_the_longest_wins():
 
 @pytest.mark.parametrize("obs_mode", ["text", "text_rich", "json", "html"])
 def test_pages_of_webshop_show_instruction_products_prices_and_the_click(obs_mode):
-    env = creditflow.make("webshop", obs_mode=obs_mode)
+    env = WebShopEnv(obs_mode=obs_mode)
     page, info = env.reset(seed=0)
-    oracle = env.unwrapped.oracle
     for step in range(4):
-        action = oracle.optimal_actions(env.unwrapped.get_state())[0]
+        action = env.oracle.optimal_actions(env.get_state())[0]
         scene = webshop_scene(page, action)
         spans = [span for line in scene for span in line.spans]
-        assert scene[0].kind == "head"
-        assert env.unwrapped.task.content["instruction"] in scene[0].spans[0].text
+        (head,) = [line for line in scene if line.kind == "head"]
+        assert env.task.content["instruction"] in head.spans[0].text
         if action.startswith("click") and obs_mode != "html":
-            assert action.removeprefix("click[").removesuffix("]") in [s.text.casefold() for s in spans if s.mark == "picked"]
+            assert action.removeprefix("click[").removesuffix("]") in [
+                s.text.casefold() for s in spans if s.mark == "picked"
+            ]
         if step == 1:
             assert len([line for line in scene if line.kind == "item"]) == 10
             assert len([span for span in spans if span.mark == "price"]) == 10
@@ -100,10 +102,10 @@ def test_pages_of_webshop_show_instruction_products_prices_and_the_click(obs_mod
 
 
 def test_a_plain_page_loses_no_text():
-    env = creditflow.make("webshop")
+    env = WebShopEnv()
     page, _ = env.reset(seed=0)
     for _ in range(3):
-        action = env.unwrapped.oracle.optimal_actions(env.unwrapped.get_state())[0]
+        action = env.oracle.optimal_actions(env.get_state())[0]
         parts = [part for part in page.split(" [SEP] ") if part != "Instruction:"]
         shown = [span.text for line in webshop_scene(page, action) for span in line.spans]
         assert shown == parts
@@ -113,7 +115,11 @@ def test_a_plain_page_loses_no_text():
 def test_entities_answers_and_found_names_have_marks():
     task = {"entities": [{"name": "Ada", "aliases": ["A."]}, "Bell"], "answers": ["Bell", 3]}
     assert search_names(task, ["Cyd"]) == {"Ada": "entity0", "A.": "entity0", "Bell": "answer", "Cyd": "entity3"}
-    for junk in ({}, {"entities": 3, "answers": {}}, {"entities": [None, {"name": 7, "aliases": "x"}], "answers": "no"}):
+    for junk in (
+        {},
+        {"entities": 3, "answers": {}},
+        {"entities": [None, {"name": 7, "aliases": "x"}], "answers": "no"},
+    ):
         assert search_names(junk) == {}
 
 
@@ -146,7 +152,10 @@ def played(seed, agent_words=("up", "down", "left", "right"), **kwargs):
         {"symbols": "0123456", "separator": "|"},
         {"text_format": "coordinates"},
         {"obs_mode": "rgb", "action_mode": "discrete"},
-        {"n_actions": 9, "agent_words": ("push up", "move left", "no operation", "push down", "push right", "push left")},
+        {
+            "n_actions": 9,
+            "agent_words": ("push up", "move left", "no operation", "push down", "push right", "push left"),
+        },
         {"moves_per_turn": 4},
         {"moves_per_turn": 4, "moves_policy": "prefix", "agent_words": ("up", "left", "right", "down", "jump")},
     ],
@@ -177,7 +186,9 @@ def test_the_page_draws_the_tiles_of_the_environment():
     assert np.array_equal(strip, Painter(28).paint(np.arange(7, dtype=np.uint8)[None]))
     turn = data["groups"][0]["rollouts"][0]["turns"][0]
     first = group_boards(group)[group.turns[0].state_key]
-    assert data["boards"][turn[9]] == board_of_codes(first) == "/".join("".join(map(str, row)) for row in grid(first, 7))
+    assert (
+        data["boards"][turn[9]] == board_of_codes(first) == "/".join("".join(map(str, row)) for row in grid(first, 7))
+    )
 
 
 def with_pictures(names):
@@ -203,7 +214,13 @@ def test_frames_are_in_the_page_once_within_a_limit_and_what_is_missing_is_count
 
 
 def test_texts_and_pages_have_limits(monkeypatch):
-    group = Group((Trajectory("t", "g", "x", (Turn("a", "go", "b", observation="y" * (MAX_TEXT + 7)),), False, 0.0, "failed", "b"),))
+    group = Group(
+        (
+            Trajectory(
+                "t", "g", "x", (Turn("a", "go", "b", observation="y" * (MAX_TEXT + 7)),), False, 0.0, "failed", "b"
+            ),
+        )
+    )
     data = view_data([group], {}, "title")
     assert max(map(len, data["texts"])) < MAX_TEXT + 60
     assert any(text.endswith("7 more characters, which the log has") for text in data["texts"])
@@ -221,7 +238,7 @@ def test_in_a_browser_boards_frames_and_marks_are_shown_and_hostile_names_are_te
     env.reset(seed=0)
     for action in ("up", "left", HOSTILE):
         env.step({0: action})
-    env.members[0].stop("error")
+    env.members[0].stop("env_error")
     log, out = tmp_path / "log.jsonl", tmp_path / "view.html"
     write_jsonl(log, [env.group()])
     assert main(["view", str(log), "--out", str(out), "--schemes", "grpo"]) == 0
@@ -230,7 +247,14 @@ def test_in_a_browser_boards_frames_and_marks_are_shown_and_hostile_names_are_te
     assert 'alt="picture shown to the agent"' in dom
     assert "<title>creditflow view: log.jsonl</title>" in dom
 
-    turn = Turn("a", HOSTILE, "b", observation=f"Results for: {HOSTILE}\n[1] {HOSTILE}: {HOSTILE}", entities=(HOSTILE,), queries=(HOSTILE,))
+    turn = Turn(
+        "a",
+        HOSTILE,
+        "b",
+        observation=f"Results for: {HOSTILE}\n[1] {HOSTILE}: {HOSTILE}",
+        entities=(HOSTILE,),
+        queries=(HOSTILE,),
+    )
     group = Group((Trajectory("t", "g", "wikisearch1:x", (turn,), False, 0.0, "failed", "b"),), {"answers": [HOSTILE]})
     out.write_text(render_page(view_data([group], {"grpo": credit.make("grpo")}, "fine")), encoding="ascii")
     dom = rendered_dom(out, tmp_path / "profile")

@@ -45,7 +45,9 @@ def scene_maker(group: Group) -> Callable[[Turn], tuple[Line, ...]]:
 def _option_names(options: Any) -> tuple[str, ...]:
     """Names of the goal's options in a payload, from anywhere."""
     pairs = options if isinstance(options, (list, tuple)) else ()
-    return tuple(pair[0] for pair in pairs[:20] if isinstance(pair, (list, tuple)) and pair and isinstance(pair[0], str))
+    return tuple(
+        pair[0] for pair in pairs[:20] if isinstance(pair, (list, tuple)) and pair and isinstance(pair[0], str)
+    )
 
 
 def _bounded(scene: Callable[[Turn], tuple[Line, ...]]) -> Callable[[Turn], tuple[Line, ...]]:

@@ -24,7 +24,19 @@ _BUTTONS: Final = (
     "attributes",
     "buy now",
 )
-_OPTIONS: Final = ("color", "size", "flavor", "style", "scent", "pattern", "material", "model", "count", "length", "width")
+_OPTIONS: Final = (
+    "color",
+    "size",
+    "flavor",
+    "style",
+    "scent",
+    "pattern",
+    "material",
+    "model",
+    "count",
+    "length",
+    "width",
+)
 _COUNT: Final = re.compile(r"Page \d+ \(Total results: \d+\)")
 _PRODUCT: Final = re.compile(r"[A-Z0-9]{10}")
 _PRICE: Final = re.compile(r"(?:Price: )?\$[\d.,]+(?: to \$[\d.,]+)?|Rating: .{1,20}")
@@ -74,6 +86,8 @@ def _page(parts: list[tuple[str, bool]], picked: str) -> Iterator[Line]:
             instruction = True
         elif instruction:
             instruction = False
+            yield Line("row", tuple(row))
+            row = []
             yield Line("head", (Span("", text),))
         elif button and not _PRODUCT.fullmatch(text):
             row.append(_button(text, picked))
