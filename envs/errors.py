@@ -9,7 +9,7 @@ CreditflowError
 ├── EpisodeError (RuntimeError)      step before reset, or after the end of the episode
 ├── OracleLimitError (RuntimeError)  the oracle would exceed its limit of memory or of expanded states
 ├── ServiceError (ConnectionError)   a search engine, judge or model server cannot be reached, fails, or returns malformed data
-└── MissingExtraError (ImportError)  an optional component is not installed; names the install command
+└── MissingExtraError (ModuleNotFoundError)  an optional component is not installed; names the install command
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class ServiceError(CreditflowError, ConnectionError):
     """A search engine, LLM judge or model server cannot be reached in time, fails, or returns malformed data."""
 
 
-class MissingExtraError(CreditflowError, ImportError):
+class MissingExtraError(CreditflowError, ModuleNotFoundError):
     """An optional component is not installed."""
 
     def __init__(self, component: str, extra: str) -> None:

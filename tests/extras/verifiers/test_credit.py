@@ -1,0 +1,193 @@
+"""Credit on verifiers' own types: every sampled token has its turn's number, no other token has any; broken traces are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.episodes.strategies import groups
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from creditflow import credit
+from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl_lines import encode_line
+from creditflow.wrappers.records.trajectory import Trajectory
+
+pytestmark = pytest.mark.verifiers
+
+
+def trace_of(played: Trajectory, spans: list[tuple[int, int]], key: str = "task") -> Any:
+    """The trace that verifiers' own graph makes of the episode, turn t with these numbers of prompt and sampled tokens."""
+    from verifiers.v1.configs.agent import AgentConfig
+    from verifiers.v1.graph import prepare_turn
+    from verifiers.v1.task import TaskData
+    from verifiers.v1.trace import AgentInfo, Trace, TraceTask
+    from verifiers.v1.types import AssistantMessage, Message, Response, TurnTokens, UserMessage
+
+    trace = Trace(
+        task=TraceTask(type="CreditTask", data=TaskData(), key=key),
+        agent=AgentInfo(config=AgentConfig(runtime={"type": "subprocess"}), name="player"),
+        ok=True,
+        info={"creditflow": encode_line(played, None)},
+    )
+    messages: list[Message] = []
+    ids: list[int] = []
+    for t, (shown, sampled) in enumerate(spans):
+        messages.append(UserMessage(content=f"observation {t}"))
+        ids = [*ids, *range(len(ids), len(ids) + shown)]
+        completion = list(range(1000 + len(ids), 1000 + len(ids) + sampled))
+        begins = len(ids) - shown
+        known = list(getattr(trace, "_spans", []))
+        tokens = TurnTokens(
+            prompt_ids=list(ids),
+            completion_ids=completion,
+            completion_logprobs=[-1.0] * sampled,
+            message_spans=[*known, (begins, len(ids))],
+        )
+        answer = AssistantMessage(content=f"action {t}")
+        turn = prepare_turn(trace, list(messages))
+        turn.commit(Response(id="", created=0, model="", message=answer, finish_reason="stop", tokens=tokens))
+        object.__setattr__(trace, "_spans", [*known, (begins, len(ids)), (len(ids), len(ids) + sampled)])
+        messages.append(answer)
+        ids += completion
+    return trace
+
+
+def episodes_of(traces: list[Any], key: str = "task") -> list[Any]:
+    from verifiers.v1.episode import Episode
+    from verifiers.v1.task import TaskData
+    from verifiers.v1.trace import TraceTask
+
+    data = TraceTask(type="CreditTask", data=TaskData(), key=key)
+    return [Episode(task=data, ok=True, traces=[trace]) for trace in traces]
+
+
+@st.composite
+def played_groups(draw: st.DrawFn) -> tuple[Group, list[list[tuple[int, int]]]]:
+    group = draw(groups(min_size=2, max_size=4, min_turns=1, max_turns=5))
+    counts = st.tuples(st.integers(1, 4), st.integers(1, 4))
+    return group, [[draw(counts) for _ in one.turns] for one in group.trajectories]
+
+
+@given(played_groups())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_each_sampled_token_has_its_turns_number_and_no_other_token_has_any(
+    drawn: tuple[Group, list[list[tuple[int, int]]]],
+) -> None:
+    from creditflow.train.adapters.verifiers.credit import credit_episodes
+
+    group, spans = drawn
+    scheme = credit.make("gigpo")
+    traces = [trace_of(one, counts) for one, counts in zip(group.trajectories, spans, strict=True)]
+    credit_episodes(episodes_of(traces), scheme)
+    expected = scheme.assign(group)
+    for trace, counts, numbers, kept in zip(traces, spans, expected.advantages, expected.loss_mask, strict=True):
+        [branch] = trace.branches
+        wanted = np.concatenate(
+            [
+                [0.0] * shown + [x] * sampled
+                for (shown, sampled), x in zip(counts, np.where(kept, numbers, 0.0), strict=True)
+            ]
+        )
+        mask = np.concatenate([[False] * shown + [True] * sampled for shown, sampled in counts])
+        assert branch.sampled_mask == mask.tolist()
+        assert branch.advantages == wanted.tolist()
+
+
+def pair() -> list[Trajectory]:
+    from helpers.episodes.token_groups import GROUPS
+
+    return [replace(one, tokens=None) for one in GROUPS["one turn"].trajectories[:2]]
+
+
+def refused(traces: list[Any], match: str, **others: Any) -> None:
+    from creditflow.train.adapters.verifiers.credit import credit_episodes
+
+    with pytest.raises(TrajectoryError, match=match):
+        credit_episodes(episodes_of(traces), credit.make("grpo"), **others)
+    assert all(node.advantages is None for trace in traces for node in trace.nodes)
+
+
+def test_a_group_of_one_is_refused() -> None:
+    refused([trace_of(pair()[0], [(1, 1)])], "group 'task' has 1 episode: credit compares")
+
+
+def test_a_lost_turn_is_refused() -> None:
+    a, b = pair()
+    refused([trace_of(a, [(1, 1)]), trace_of(b, [(1, 1), (1, 1)])], "has 1 turns and 2 sampled completions")
+
+
+def test_a_trace_without_record_or_with_a_damaged_one_is_refused() -> None:
+    a, b = pair()
+    bare = trace_of(b, [(1, 1)])
+    del bare.info["creditflow"]
+    refused([trace_of(a, [(1, 1)]), bare], "has no record under 'creditflow'")
+    bare.info["creditflow"] = encode_line(b, None).replace('"turns"', '"turn"')
+    refused([trace_of(a, [(1, 1)]), bare], "turns must be a list, got None")
+    bare.info["creditflow"] = encode_line(b, None)[:40]
+    refused([trace_of(a, [(1, 1)]), bare], "JSON")
+
+
+def test_a_reward_that_is_not_a_number_is_refused() -> None:
+    a, b = pair()
+    broken = trace_of(b, [(1, 1)])
+    broken.record_reward("return", float("nan"))
+    from creditflow.train.adapters.verifiers.credit import read_messages
+
+    refused([trace_of(a, [(1, 1)]), broken], "turn 0: reward must be finite, got nan", read=read_messages(success=bool))
+
+
+def test_a_trace_of_several_conversations_is_refused() -> None:
+    from verifiers.v1.graph import prepare_turn
+    from verifiers.v1.types import AssistantMessage, Response, UserMessage
+
+    a, b = pair()
+    forked = trace_of(b, [(1, 1)])
+    answer = AssistantMessage(content="another")
+    prepare_turn(forked, [UserMessage(content="rewritten")]).commit(
+        Response(id="", created=0, model="", message=answer, finish_reason="stop")
+    )
+    refused([trace_of(a, [(1, 1)]), forked], "completion 1 follows 0 others in its own conversation")
+
+
+def test_a_record_of_other_completions_is_refused() -> None:
+    a, b = (replace(one, turns=tuple(replace(t, response="action 0") for t in one.turns)) for one in pair())
+    traces = [trace_of(one, [(1, 1)]) for one in (a, b)]
+    traces[1].nodes[-1].message.content = "rewritten"
+    refused(traces, "turn 0 of its record has another completion than its node")
+
+
+def test_reasoning_that_a_server_took_apart_is_part_of_the_completion() -> None:
+    from verifiers.v1.types import AssistantMessage
+
+    from creditflow.train.adapters.verifiers.traces import completion_text
+
+    message = AssistantMessage(content="<action>up</action>", reasoning_content="why")
+    assert completion_text(message) == "<think>why</think><action>up</action>"
+
+
+def test_schemes_whose_numbers_cannot_travel_are_refused() -> None:
+    from creditflow.train.adapters.verifiers.credit import credit_episodes
+
+    traces = [trace_of(one, [(1, 1)]) for one in pair()]
+    with pytest.raises(ConfigError, match="which annotators write"):
+        credit_episodes(episodes_of(traces), credit.make("ppo_gae"))
+
+
+def test_other_environments_are_read_from_their_messages() -> None:
+    from creditflow.train.adapters.verifiers.credit import ADVANTAGES, credit_episodes, read_messages
+
+    a, b = (trace_of(one, [(2, 1), (1, 2)]) for one in pair())
+    a.record_reward("solved", 1.0)
+    b.nodes[-1].message.content = "another action"
+    [group] = credit_episodes(
+        episodes_of([a, b]), credit.make("gigpo"), read=read_messages(success=lambda trace: trace.reward > 0)
+    )
+    states = [[turn.state_key for turn in one.turns] for one in group.trajectories]
+    assert states[0] == states[1]
+    assert [one.success for one in group.trajectories] == [True, False]
+    assert a.info[ADVANTAGES][1] > b.info[ADVANTAGES][1]

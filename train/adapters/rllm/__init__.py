@@ -1,0 +1,1 @@
+"""rLLM: a workflow that plays our environments, and a grouping hook that writes ``Step.advantage``."""

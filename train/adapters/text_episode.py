@@ -1,0 +1,176 @@
+"""One episode in our environments, played by another trainer by messages: text in, text out, a record at the end.
+
+For trainers that own the conversation and sample themselves: they send a completion and receive the next user message. The
+history is append-only. What credit needs (states, actions, rewards) is in the record, a line of our trajectory log, which
+travels in a field that the trainer leaves alone; ``turn_credit.py`` reads it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from creditflow.agents.base import View
+from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.prompts import make_prompt, slots_of
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr
+from creditflow.envs.tasks import Task, TaskSource
+from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.rollout.play import episode_rng
+from creditflow.train.settings.schema import EnvConfig
+from creditflow.wrappers.group_env import GroupEnv, member_seed, payload
+from creditflow.wrappers.records.jsonl_lines import encode_line
+from creditflow.wrappers.records.stop_reasons import StopReason
+from creditflow.wrappers.records.trajectory import Trajectory
+
+__all__ = ["FIELD", "Reply", "TextEpisode", "panel_tasks"]
+
+FIELD: Final = "creditflow"  # where a trainer's own record carries ours
+MAX_CHARACTERS: Final = 100_000  # of a completion; longer ones are an invalid action
+_SOURCES: Final = frozenset({"panel", "levels", "level", "generator"})  # options that name a source of tasks
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the environment answers to a completion.
+
+    Attributes:
+        text: the next user message; "" at the end.
+        reward: reward of this turn.
+        done: whether the episode is over.
+    """
+
+    text: str
+    reward: float
+    done: bool
+
+
+class TextEpisode:
+    r"""Plays one task from its first message to its end.
+
+    >>> play = EpisodeConfig(env=EnvConfig(name="sokoban", options={"max_steps": 5}))
+    >>> episode = TextEpisode(play, {"xsb": "#####\n#@$.#\n#####"}, group_id="a")
+    >>> [message["role"] for message in episode.messages]
+    ['user']
+    >>> episode.step("<think>The goal is on the right.</think><action>right</action>").done
+    True
+    >>> episode.trajectory.success
+    True
+
+    Args:
+        play: environment, prompting and limits.
+        content: the task's content (``Task.content``).
+        group_id: name of the episode's group; with ``replica`` it seeds the environment's own noise.
+        replica: number of the episode in its group.
+
+    Raises:
+        ConfigError: a windowed history, or a budget of tokens, which only the trainer can count.
+        DataError: the content is no task of this environment.
+    """
+
+    def __init__(self, play: EpisodeConfig, content: Mapping[str, Any], *, group_id: str, replica: int = 0) -> None:
+        play.require_one_row()
+        if play.budget.tokens:
+            raise ConfigError("the trainer samples, so it counts tokens: set its own limit instead of budget.tokens")
+        if not isinstance(content, Mapping):
+            raise DataError(f"a task's content must be a mapping, got {short_repr(content)}")
+        self._prompt, self._dialect = make_prompt(play.prompting.prompt), make_dialect(play.prompting.dialect)
+        self._budget = play.budget
+        [self._recorder] = _one(play.env).members
+        self._recorder.set_next_episode(group_id=group_id, replica=replica)
+        seed = member_seed(0, group_id, replica)
+        observation, info = self._recorder.reset(seed=seed, options={"task": dict(content)})
+        rng = episode_rng(0, 0, info["task_id"], replica)
+        self._view = View(observation, info, (), self._recorder.base, rng)
+        self._invalid_reasons: dict[int, str] = {}
+        slots = slots_of(self._prompt, self._view)
+        system, user = self._prompt.fill("system", slots), self._prompt.fill("first", slots).strip()
+        self.messages: list[dict[str, str]] = [{"role": "system", "content": system}] if system else []
+        self.messages.append({"role": "user", "content": user})
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode has ended."""
+        return self._recorder.finished
+
+    def step(self, completion: str) -> Reply:
+        """Take the action that a completion states; one that follows no format is an invalid action.
+
+        Raises:
+            EpisodeError: the episode has ended.
+            DataError: the completion is not a text.
+        """
+        if not isinstance(completion, str):
+            raise DataError(f"a completion must be a text, got {short_repr(completion)}")
+        text = completion if len(completion) <= MAX_CHARACTERS else ""
+        parsed = self._dialect.parse(text)
+        turn = len(self._recorder.turns)
+        self._recorder.record_response(thought=parsed.thought, response=text)
+        try:
+            observation, reward, _, _, info = self._recorder.step(parsed.action)
+        except (EpisodeError, ConfigError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever an environment raises marks its episode and is logged
+            _log.warning("%s: %s: %s", self._recorder.identity["trajectory_id"], type(error).__name__, error)
+            self.stop("env_error")
+            return Reply("", 0.0, True)
+        if not parsed.valid:
+            self._invalid_reasons[turn] = parsed.reason
+        if not self.done and 0 < self._budget.turns <= len(self._recorder.turns):
+            self.stop("env_limit")
+        self._view = View(observation, info, self._recorder.turns, self._recorder.base, self._view.rng)
+        if self.done:
+            return Reply("", float(reward), True)
+        return Reply(self._prompt.fill("later", slots_of(self._prompt, self._view)).strip(), float(reward), False)
+
+    def stop(self, reason: StopReason = "token_limit") -> None:
+        """End a running episode at a limit of the trainer; nothing happens to one that has ended."""
+        if not self.done:
+            self._recorder.stop(reason)
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The finished episode, without tokens.
+
+        Raises:
+            EpisodeError: it has not ended.
+        """
+        played = self._recorder.trajectory
+        turns = list(played.turns)
+        for t, reason in self._invalid_reasons.items():
+            turns[t] = replace(turns[t], parsed=False, invalid_reason=reason)
+        return replace(played, turns=tuple(turns))
+
+    def record(self) -> str:
+        """The finished episode as a line of our log, with the task's payload."""
+        base = self._recorder.base
+        return encode_line(self.trajectory, payload(base.task, [base]))
+
+
+def panel_tasks(env: EnvConfig, *, panel: str = "", count: int = 0) -> list[Task]:
+    """The tasks of a panel "NAME:SPLIT", or of the environment's own source.
+
+    Args:
+        env: the environment.
+        panel: replaces the source that its options name.
+        count: only the first tasks; 0 takes all.
+
+    Raises:
+        ConfigError: an endless source, whose tasks have no order.
+    """
+    options = {name: value for name, value in env.options.items() if not (panel and name in _SOURCES)}
+    played = EnvConfig(name=env.name, options={**options, "panel": panel} if panel else options)
+    source: TaskSource = _one(played).members[0].base.tasks
+    ids = source.task_ids()
+    if not ids:
+        raise ConfigError(
+            "this task source is endless, and other trainers take lists of tasks: name a panel such as 'small-v1:train'"
+        )
+    return [source.get(name) for name in (ids[:count] if count else ids)]
+
+
+def _one(env: EnvConfig) -> GroupEnv:
+    return GroupEnv(env.name, size=1, invalid_actions=env.invalid_actions, texts=True, policy="lm", **env.options)

@@ -1,0 +1,1 @@
+"""verifiers v1: our environments as a taskset with its own environment and harness, and credit per turn in its traces."""

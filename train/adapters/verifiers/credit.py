@@ -1,0 +1,85 @@
+"""Credit for verifiers' episodes: one number per turn, on the sampled tokens of its node of the trace.
+
+``MessageNode.advantages`` is verifiers' own field for credit per sampled token, which prime-rl trains on. The numbers per turn
+are also in ``trace.info["creditflow_advantages"]``, for traces without token ids (the eval client records none) and for tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import TrajectoryError
+from creditflow.train.adapters.text_episode import FIELD
+from creditflow.train.adapters.turn_credit import (
+    Played,
+    assign_turns,
+    make_group,
+    over_tokens,
+    require_plain,
+)
+from creditflow.train.adapters.verifiers.traces import read_messages, read_recorded, sampled_nodes
+from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.records.group import Group
+
+__all__ = ["ADVANTAGES", "credit_episodes", "read_messages", "read_recorded"]
+
+ADVANTAGES: Final = f"{FIELD}_advantages"  # in a trace's info: the numbers per turn
+
+
+def credit_episodes(
+    episodes: Sequence[Any],
+    scheme: Scheme,
+    *,
+    agent: str = "player",
+    read: Callable[[Any], Played] | None = None,
+) -> list[Group]:
+    """Write the credit of whole groups into their traces; returns the groups.
+
+    Episodes are grouped by ``episode.group``, where a trainer sets it, else by the task's key. Traces that failed in verifiers
+    (``ok`` is false) get no credit, as they are not trained on.
+
+    Args:
+        episodes: ``verifiers.v1.Episode``, all of a batch.
+        scheme: the scheme.
+        agent: the seat that is credited; "" credits every trainable one.
+        read: the trajectory of a trace; default ``read_recorded``. ``read_messages(…)`` is for other environments.
+
+    Raises:
+        TrajectoryError: a group of one, a trace without record or with lost turns, a reward that is not finite.
+        ConfigError: a scheme that reads annotations, credits tokens or learns a critic.
+    """
+    require_plain(scheme)
+    read = read or read_recorded
+    members: dict[str, list[Any]] = {}
+    for episode in episodes:
+        name = str(episode.group.id if episode.group is not None else episode.task.key)
+        for trace in episode.traces:
+            if trace.ok and trace.agent.trainable and agent in ("", trace.agent.name):
+                members.setdefault(name if agent else f"{name}/{trace.agent.name}", []).append(trace)
+    if not members:
+        raise TrajectoryError(f"no finished trace of the agent {agent!r} among {len(episodes)} episodes")
+    groups = [make_group(name, [read(trace) for trace in traces]) for name, traces in members.items()]
+    spread: list[tuple[Any, list[Any], NDArray[np.float64], list[list[float]]]] = []
+    for traces, group, numbers in zip(members.values(), groups, assign_turns(groups, scheme), strict=True):
+        for trace, member, per_turn in zip(traces, group.trajectories, numbers, strict=True):
+            nodes = sampled_nodes(trace)
+            spread.append((trace, nodes, per_turn, over_tokens(member.trajectory_id, per_turn, _counts(trace, nodes))))
+    for trace, nodes, per_turn, tokens in spread:  # written only when the whole batch fits
+        trace.info[ADVANTAGES] = per_turn.tolist()
+        for node, values in zip(nodes, tokens, strict=True):
+            node.advantages = values
+    return groups
+
+
+def _counts(trace: Any, nodes: Sequence[Any]) -> list[int]:
+    """Number of sampled tokens of each node."""
+    for node in trace.nodes:
+        if len(node.mask) != len(node.token_ids):
+            raise TrajectoryError(
+                f"trace {trace.id!r}: a node has {len(node.token_ids)} ids and {len(node.mask)} mask bits"
+            )
+    return [sum(node.mask) for node in nodes]
