@@ -49,12 +49,14 @@ class ResultsFile:
         path: path of the file.
         deadline: ``time.monotonic()`` after which no new piece is started.
         data: its contents.
+        commit: of the code that runs now, written into every result.
         not_reached: names of the pieces that the time limit left out or stopped.
     """
 
     path: Path
     deadline: float
     data: dict[str, Any]
+    commit: str = ""
     not_reached: list[str] = field(default_factory=list)
 
     def run(self, piece: Piece) -> None:
@@ -79,9 +81,9 @@ class ResultsFile:
             if not isinstance(error, CreditflowError | ArithmeticError):
                 traceback.print_exc()
             result = {"error": f"{type(error).__name__}: {error}"[:SHOWN]}
-        kept[piece.name] = {"seconds": round(time.monotonic() - began, 2), **result}
+        kept[piece.name] = {"seconds": round(time.monotonic() - began, 2), "commit": self.commit, **result}
         self.write()
-        shown = {k: v for k, v in kept[piece.name].items() if not isinstance(v, list | dict)}
+        shown = {k: v for k, v in kept[piece.name].items() if k != "commit" and not isinstance(v, list | dict)}
         print(f"{piece.name}: {json.dumps(shown)}", flush=True)
 
     def done(self, piece: Piece) -> bool:

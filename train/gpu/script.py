@@ -7,9 +7,9 @@
 Parts, in this order: ``equality`` (the sampler, layouts and precisions against plain fp32), ``speed`` (sampler, SFT, update in every
 layout and with LoRA, the trainer; with memory and the fraction of the device's measured limits), ``lm`` (the benchmark of language
 models, seed by seed, as many as fit, pooled), and only if it is named ``curves`` (learning curves of every scheme on sampled
-episodes). Every piece is written to gpu.json when it is done, and within a seed every training run is stored; --resume continues
-after an interruption or the time limit, so a machine that can be held for some minutes at a time suffices. gpu.json, lm.json (for
-``creditflow bench --show``) and lm.txt are the results, together below a megabyte.
+episodes). Every piece is written to gpu.json when it is done, with the commit, and within a seed every training run is stored; --resume
+continues after an interruption or the time limit, on a machine with the same device and versions, so one that can be held for some
+minutes at a time suffices. gpu.json, lm.json (for ``creditflow bench --show``) and lm.txt are the results, together below a megabyte.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from creditflow.train.commands.arguments.outputs import Output, add_output, name
 from creditflow.train.commands.arguments.programs import run_program
 from creditflow.train.gpu.language_models import FOLDER, pool, seed_pieces
 from creditflow.train.gpu.pieces import Piece, ResultsFile, plan
+from creditflow.train.run.identity import require_same
 
 __all__ = ["add_arguments", "main", "run"]
 
@@ -82,8 +83,12 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(args.out)
     path = folder / RESULTS
     data = read_json(path) if path.is_file() else {}  # without --resume the folder is empty
-    data["about"] = _about(device, args.dry_run)
-    results = ResultsFile(path, deadline, data)
+    about = _about(device, args)
+    require_same(
+        data.get("about", about), about, str(path)
+    )  # figures of two machines in one file would belong to neither
+    data["about"] = about
+    results = ResultsFile(path, deadline, data, commit=_commit())
     seeds = args.seeds[:2] if args.dry_run else args.seeds  # two: the fewest that are pooled with an interval
     pieces = _pieces(args, folder, device, seeds, data)
     print(f"plan; seconds are estimates for an H200, where this has not run yet\n{plan(pieces, results)}", flush=True)
@@ -134,20 +139,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_program("gpu.script", arguments)
 
 
-def _about(device: Any, dry_run: bool) -> dict[str, Any]:
-    """Hardware, versions and commit."""
+def _about(device: Any, args: argparse.Namespace) -> dict[str, Any]:
+    """Hardware, versions, and settings that the results depend on."""
     import numpy as np
     import torch
     import transformers
 
     about: dict[str, Any] = {
-        "dry_run": dry_run,
+        "dry_run": args.dry_run,
+        "set": list(args.set),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "CPU",
         "python": platform.python_version(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "numpy": np.__version__,
-        "commit": _commit(),
     }
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)

@@ -73,28 +73,27 @@ def measurements(
 
 def _seconds(work: Callable[[], Any], device: Any, repeats: int) -> float:
     """Median seconds of one call, after two warm-up calls."""
-    times = []
+    return _measured(work, device, repeats)[0]
+
+
+def _measured(work: Callable[[], Any], device: Any, repeats: int) -> tuple[float, float]:
+    """Median seconds of one call, after two warm-up calls, and the largest memory in use during all of them, in GiB (0 on a CPU)."""
+    on_gpu, times = device.type == "cuda", []
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats(device)  # earlier measurements may have taken more
     for _ in range(repeats + 2):
         _wait(device)
         began = time.perf_counter()
         work()
         _wait(device)
         times.append(time.perf_counter() - began)
-    return float(np.median(times[2:]))
+    peak = torch.cuda.max_memory_allocated(device) / 2**30 if on_gpu else 0.0
+    return float(np.median(times[2:])), float(peak)
 
 
 def _wait(device: Any) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def _peak(device: Any) -> float:
-    """Largest memory in use since the last call, in GiB."""
-    if device.type != "cuda":
-        return 0.0
-    peak = float(torch.cuda.max_memory_allocated(device)) / 2**30
-    torch.cuda.reset_peak_memory_stats(device)
-    return peak
 
 
 def _ceilings(device: Any, ceilings: dict[str, float], toy: bool) -> dict[str, Any]:
@@ -143,8 +142,8 @@ def _training(
     step: Callable[[], Any], rows: list[Row], model: Any, device: Any, ceilings: dict[str, float], toy: bool
 ) -> dict[str, Any]:
     """Throughput and memory of a training step over all rows: a forward pass, and a backward pass that costs twice as much."""
-    seconds = _seconds(step, device, 1 if toy else 5)
-    return _throughput(sum(map(len, rows)), seconds, model, ceilings, 3.0) | {"peak_gib": _peak(device)}
+    seconds, peak = _measured(step, device, 1 if toy else 5)
+    return _throughput(sum(map(len, rows)), seconds, model, ceilings, 3.0) | {"peak_gib": peak}
 
 
 def _sft(model: Any, device: Any, ceilings: dict[str, float], toy: bool) -> dict[str, Any]:
@@ -210,12 +209,12 @@ def _rollout(model: Any, device: Any, ceilings: dict[str, float], toy: bool, opt
             ]
         backend.sync()
 
-    seconds = _seconds(play, device, 1 if toy else 3)
+    seconds, peak = _measured(play, device, 1 if toy else 3)
     size = next(backend.model.parameters()).element_size()
     out: dict[str, Any] = {
         "sampled_tokens_per_second": counted["tokens"] / seconds,
         "rows": rows,
-        "peak_gib": _peak(device),
+        "peak_gib": peak,
     }
     if "bytes" in ceilings:
         read = parameter_count(model) * size * counted["steps"]

@@ -75,10 +75,19 @@ def test_what_waits_at_the_end_of_the_block_is_not_sent() -> None:
         with backend_at(served.url, workers=1, batch=1).answering(PLAIN, ENDS) as submit:
             first, second = (submit(job) for job in jobs_of([3, 4], [3, 5]))
             assert reached.wait(60)
-            second.cancel()  # as the block's end does, while the first is in flight
-            free.set()
+            second.add_done_callback(lambda _: free.set())  # the first is in flight until the second is dropped
+        assert second.cancelled()
         assert first.result(0).ids.tolist() == toy_ids([3, 4], 0, 8)
         assert len(served.bodies) == 1
+
+
+def test_at_another_temperature_the_server_is_asked_once_what_its_log_probabilities_are() -> None:
+    warm = Sampling(max_new_tokens=8, temperature=0.7)
+    with openai_server() as served, backend_at(served.url).answering(warm, ENDS) as submit:
+        answers = [submit(job).result(60) for job in jobs_of([3, 4], [3, 5])]
+    assert [one.ids.tolist() for one in answers] == [toy_ids([3, i], 0, 8) for i in (4, 5)]
+    assert all(one.exact for one in answers)
+    assert sorted(body["max_tokens"] for body in served.bodies) == [1, 1, 8, 8]
 
 
 def test_an_error_does_not_wait_for_a_server_that_hangs() -> None:

@@ -113,6 +113,14 @@ def test_beyond_the_time_limit_nothing_starts_and_a_stopped_piece_can_be_continu
     assert not results.done(counted.pieces()[2])
 
 
+def test_every_result_has_the_commit_of_its_code(tmp_path):
+    results = opened(tmp_path / "gpu.json")
+    for commit in ("one", "two"):  # a piece that failed is mended, and the run continued
+        results.commit = commit
+        results.run(Piece(f"of {commit}", 1.0, lambda _: {}))
+    assert {name: one["commit"] for name, one in results.data["checks"].items()} == {"of one": "one", "of two": "two"}
+
+
 def test_a_piece_is_told_how_long_it_may_take(tmp_path):
     results = opened(tmp_path / "gpu.json", 5.0)
     results.run(Piece("a", 1.0, lambda seconds: {"told": seconds}))

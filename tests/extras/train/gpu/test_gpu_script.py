@@ -17,6 +17,7 @@ from creditflow.train.bench.language_model.suite.summary import endpoint
 from creditflow.train.bench.results import read_results
 from creditflow.train.gpu.language_models import FOLDER, pool, seed_pieces
 from creditflow.train.gpu.pieces import OutOfTimeError
+from creditflow.train.gpu.script import main
 
 NAMES = {"sampler-dynamic", "sampler-static", "sampler-bfloat16", "packed-padded", "split", "chunks", "autocast",
          "nucleus", "turn-ratio", "first-ratio"}  # fmt: skip
@@ -51,6 +52,22 @@ def test_a_script_killed_at_several_moments_is_continued_to_the_end(tmp_path: Pa
     assert {name.removeprefix("equality/") for name in after["checks"]} >= NAMES
     assert {name: after["checks"][name] for name in stored} == stored  # and is not done again
     assert after["not_reached"] == []
+
+
+def test_a_run_is_continued_on_the_same_kind_of_machine_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--dry-run", "--parts", "equality", "--minutes", "0", "--out", str(tmp_path), "--resume"]
+    assert main(arguments) == 0
+    path = tmp_path / "gpu.json"
+    data = json.loads(path.read_text(encoding="ascii"))
+    assert data["not_reached"]
+    assert main(arguments) == 0
+    for field, value in (("device", "NVIDIA H100"), ("torch", "2.11.0"), ("set", ["seed=1"])):
+        path.write_text(json.dumps(data | {"about": data["about"] | {field: value}}), encoding="ascii")
+        capsys.readouterr()
+        assert main(arguments) != 0
+        assert f"  {field}: stored" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
