@@ -7,6 +7,7 @@
   creditflow bench --preset lm --out runs/lm
   creditflow bench --preset confirmation --out runs/confirmation
   creditflow bench --show runs/full/results.json
+  creditflow bench --estimator creditflow.train.adapters.estimators.verl:grpo --out runs/estimators
   creditflow bench --predictions judge.jsonl --credit-set turns.jsonl.gz --out runs/judge
 
 In the suite shared one policy over local features learns many grids or Sokoban levels at once, with the trainer's loss; in
@@ -18,6 +19,9 @@ schemes; the other presets only those named.
 
 The preset confirmation compares the variants of grouptd with published schemes on tasks, feature maps and optimisers for which
 they were not designed; its predictions were written first.
+
+--estimator scores advantage code of others, which runs: a function from the turns of a batch, as arrays, to one number per turn or token
+(`train/adapters/DATA.md`). Which scheme it computes, and how good its gradient is, are answered apart.
 
 The preset lm trains small language models from scratch with every method, on tasks of its own instead of --envs, and evaluates
 them exactly; it needs the extra train.
@@ -53,6 +57,7 @@ from creditflow.train.bench.results import read_results
 from creditflow.train.bench.run import run_bench
 from creditflow.train.bench.suites import SUITES, suite_name
 from creditflow.train.commands.arguments.credit_set import SCORES, add_score_arguments, score
+from creditflow.train.commands.arguments.estimators import ESTIMATES, add_estimator_arguments, score_named
 from creditflow.train.commands.arguments.options import positive
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
 from creditflow.train.run.identity import RUN_FILE
@@ -60,7 +65,7 @@ from creditflow.wrappers import credit
 
 __all__ = ["add_arguments", "run"]
 
-BENCH_FILES = ("results.json", RUN_FILE, "report.html", "rollouts-*.jsonl.gz", "*.png", "unfinished", SCORES)
+BENCH_FILES = ("results.json", RUN_FILE, "report.html", "rollouts-*.jsonl.gz", "*.png", "unfinished", SCORES, ESTIMATES)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,10 +100,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print the tables of a run from its results.json[.gz]; with --out also its page",
     )
     add_score_arguments(parser)
+    add_estimator_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
+    if args.estimator:
+        return score_named(args)
     if args.predictions or args.credit_set:
         if not args.predictions or args.show:
             raise ConfigError("--credit-set needs --predictions FILE, which cannot be combined with --show")

@@ -1,0 +1,104 @@
+"""Scoring estimators: the document of all results, and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from creditflow.train.bench.estimators.conformance import SITUATIONS, Conformance, RandomBatches, candidates, compare
+from creditflow.train.bench.estimators.gradients import METRICS, WORK, gradient_tables
+from creditflow.train.bench.estimators.loading import Estimator
+from creditflow.train.text_table import text_table
+
+__all__ = ["VERSION", "score_estimators", "scores_text"]
+
+VERSION: Final = 1
+RIVALS: Final = ("grpo", "rloo", "gigpo", "grouptd_base")
+CONTROLS: Final = ("oracle_adv", "shuffled(oracle_adv)")
+SHORT: Final = {"equal up to a small number": "equal (ε)"}
+
+
+def score_estimators(estimators: Sequence[Estimator], preset: str, seed: int) -> dict[str, Any]:
+    """Conformance and gradients of estimators, beside our schemes and the controls.
+
+    Args:
+        estimators: what to score.
+        preset: name of the sizes: "smoke" or "quick".
+        seed: seed of batches, tasks and rollouts.
+    """
+    pool, random = candidates(), RandomBatches(seed)
+    rows = []
+    for one in estimators:
+        found = compare(one.name, one.scheme.function, pool, random)
+        rows.append(
+            {
+                "spec": one.spec, "name": one.name, "of": one.of, "digest": one.digest, "released": one.released,
+                "conformance": _conformance(one, found),
+            }
+        )  # fmt: skip
+    ours = dict.fromkeys([*(one.of for one in estimators if one.of), *RIVALS])
+    names = [*(one.name for one in estimators), *ours, *CONTROLS]
+    return {
+        "version": VERSION, "seed": seed, "preset": preset, "estimators": rows,
+        "gradients": gradient_tables(names, WORK[preset], seed),
+    }  # fmt: skip
+
+
+def _conformance(one: Estimator, found: Sequence[Conformance]) -> dict[str, Any]:
+    """The comparison with our scheme of its name, and which of all candidates come nearest."""
+    nearest = sorted(found, key=lambda each: (-len(each.equal), sum(each.largest.values())))
+    named = [each for each in found if one.of and each.candidate in (f"{one.of} (paper)", f"{one.of} (release)")]
+    shown = {each.candidate: each for each in (*named, nearest[0])}  # all of them would be a wide table
+    return {
+        "identified": [each.candidate for each in found if each.identified],
+        "nearest": nearest[0].candidate if nearest[0].equal else "",
+        "compared": [
+            {"with": name, "verdicts": each.verdicts, "largest": each.largest, "first": each.first}
+            for name, each in shown.items()
+        ],
+    }
+
+
+def scores_text(document: Mapping[str, Any]) -> str:
+    """The document as tables."""
+    parts = []
+    for row in document["estimators"]:
+        found = row["conformance"]
+        parts.append(
+            f"{row['name']}: {row['spec']}\n  {row['digest']}"
+            + "".join(f"\n  {name}: {what}" for name, what in row["released"].items())
+            + f"\n  computes {', '.join(found['identified']) or 'none of our schemes; nearest: ' + (found['nearest'] or 'none')}"
+        )
+        header = ["situation", *(each["with"] for each in found["compared"])]
+        body = [
+            [situation, *(_verdict(each["verdicts"].get(situation, "")) for each in found["compared"])]
+            for situation in SITUATIONS
+        ]
+        parts.append(text_table([header, *body]))
+        firsts = [
+            f"  {each['with']}, {situation}, {text}"
+            for each in found["compared"]
+            for situation, text in list(each["first"].items())[:1]
+        ]
+        if firsts:
+            parts.append("first differences\n" + "\n".join(firsts))
+    for regime, title in (
+        ("tables", "Gradients on tables: every group is a batch"),
+        ("shared", "Gradients of a policy shared by tasks: a batch has 8"),
+    ):
+        table = document["gradients"][regime]
+        body = [[name, *(_estimate(values[metric]) for metric in METRICS)] for name, values in table.items()]
+        parts.append(f"{title}\n" + text_table([["method", "cos(E g, ∇J)", "bias²", "variance", "gain"], *body]))
+        parts += [f"  {name}: not measured: {why}" for name, why in document["gradients"]["undefined"][regime].items()]
+    return "\n\n".join(parts)
+
+
+def _verdict(verdict: str) -> str:
+    return SHORT.get(verdict, verdict if len(verdict) < 40 else verdict[:39] + "…")
+
+
+def _estimate(values: Sequence[float | None]) -> str:
+    mean, low, high = values
+    if mean is None:
+        return "–"
+    return f"{mean:.3f}" if low is None or high is None else f"{mean:.3f} [{low:.3f}, {high:.3f}]"
