@@ -5,6 +5,7 @@
 for the two baselines) never do: WikiSearch's list is for scripted agents and contains the golden answer once all
 evidence has been seen. ``terse-v1``, ``places-v1`` and ``around-v1`` give a small model trained from scratch the observation alone, without
 instructions. ``look-v1`` is ``think-v1`` with a picture instead of a text, ``glance-v1`` a picture alone.
+``moves-v1`` and ``look-moves-v1`` ask for several actions in one answer (Sokoban's ``moves_per_turn``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ __all__ = ["PROMPTS", "make_prompt"]
 _THINK: Final = (
     "Reason first, inside <think> and </think>: what the situation is, what has been tried, what helps most now. Then "
     "give one action, copied from the list, inside <action> and </action>. Write nothing else."
+)
+_MOVES: Final = (
+    "Reason first, inside <think> and </think>: what the situation is, what has been tried, what helps most now. Then "
+    "give at least one and at most {moves} actions, copied from the list, in the order in which they are to be done and separated by "
+    "spaces, inside <action> and </action>. Write nothing else."
 )
 _ACTION: Final = "Answer with one action, copied from the list, inside <action> and </action>. Write nothing else."
 _FIRST: Final = "Your task: {task}\n\nWhat you see:\n{observation}\n\nPossible actions:\n{actions}\n\n"
@@ -82,6 +88,8 @@ PROMPTS: Final[Mapping[str, Prompt]] = {
         Prompt("places-v1", "", "{cells}", "{cells}", "{cells}"),
         Prompt("around-v1", "", "{around}", "{around}", "{around}"),
         Prompt("look-v1", "", _LOOK + _THINK, _LOOK_LATER, _LOOK + _THINK, _TURN, _REFUSED),
+        Prompt("moves-v1", "", _FIRST + _MOVES, _LATER, _WINDOWED + _MOVES, _TURN, _REFUSED),
+        Prompt("look-moves-v1", "", _LOOK + _MOVES, _LOOK_LATER, _LOOK + _MOVES, _TURN, _REFUSED),
         Prompt("glance-v1", "", "{image}", "{image}", "{image}"),
     )
 }

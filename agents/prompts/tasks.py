@@ -29,8 +29,7 @@ TASK_TEXTS: Final[Mapping[str, str]] = {
 PICTURE_TEXTS: Final[Mapping[str, str]] = {
     "sokoban": TASK_TEXTS["sokoban"].replace(
         "Symbols: {legend}.",
-        "The picture shows it from above: walls around the floor, the player, boxes, and targets marked in red; a box on a target "
-        "looks different from other boxes.",
+        "The picture shows it from above: {legend}.",
     ),
 }
 
@@ -44,7 +43,6 @@ def task_text(view: View) -> str:
     field = CONTENT_FIELDS.get(view.env.env_name)
     if field is not None:
         return str(view.env.task.content[field])
-    if not isinstance(view.observation, str | Mapping) and picture_in(view.observation) is not None:
-        return PICTURE_TEXTS.get(view.env.env_name, "")
-    legend = getattr(getattr(view.env, "text_view", None), "legend", "")
-    return TASK_TEXTS.get(view.env.env_name, "").replace("{legend}", legend)
+    seen = not isinstance(view.observation, str | Mapping) and picture_in(view.observation) is not None
+    texts = PICTURE_TEXTS if seen else TASK_TEXTS
+    return texts.get(view.env.env_name, "").replace("{legend}", getattr(view.env, "legend", ""))

@@ -27,6 +27,7 @@ class Slots:
 
     Attributes:
         task: the task statement.
+        moves: the environment's maximum number of actions in one answer, usually 1.
         step, steps: number of the next turn, from 1; the environment's limit.
         history: the last k turns, in windowed prompts only.
         observation: the latest observation.
@@ -49,6 +50,7 @@ class Slots:
     refused: str
     lessons: str = ""
     image: str = ""
+    moves: str = "1"
 
 
 _NAMES: Final = tuple(field.name for field in fields(Slots))
@@ -152,6 +154,7 @@ def slots_of(prompt: Prompt, view: View, window: int = 0, reflections: str = "")
         refused=_substitute(prompt.refused, {"reason": reason}) if reason else "",
         lessons=reflections,
         image=PICTURE if prompt.shows_pictures else "",
+        moves=str(getattr(view.env, "moves_per_turn", 1)),
     )
 
 

@@ -131,6 +131,7 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
         self._window = Window("Sokoban") if render_mode == "human" else None
         self._vocabulary = make_vocabulary(n_actions)
         self._turns = turns = MoveTurns(self._vocabulary, moves_per_turn, moves_policy, action_mode)
+        self.moves_per_turn = turns.limit
         self._oracle = SokobanOracle(self._vocabulary.named(), oracle_memory_mb, turns.limit)
         self._rewards = rewards = reward_preset(reward)
         self._bumped = Outcome(rewards.of(0, False), False, False)
@@ -140,7 +141,7 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
         if turns.several:  # an action is then parsed as a tuple of numbers
             self.action_space, self._parser, self.lists_all_actions = turns.space, turns.parse, False
         view = make_view(obs_mode, self.text_view, self.grid_shape, painter, obs_keys)
-        self.observation_space, self._view, self._array_observations = view
+        self.observation_space, self._view, self.legend, self._array_observations = view
         self._text_actions = action_mode == "text"
         self._level: Level | None = None
         self._width = 0

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.sokoban.tiles.table import tile_table
+from creditflow.envs.sokoban.tiles.table import LEGENDS, tile_table
 
 __all__ = ["MAX_FRAME_PIXELS", "Film", "Painter"]
 
@@ -32,6 +32,7 @@ class Painter:
 
     Attributes:
         tiles: uint8 (7, tile_size, tile_size, 3), read-only, by cell code.
+        legend: what each kind of cell looks like, in one line.
 
     Raises:
         ConfigError: an unknown theme, or an invalid size.
@@ -40,6 +41,7 @@ class Painter:
     def __init__(self, tile_size: int = 28, theme: str = "plain") -> None:
         self.tiles = tile_table(theme, tile_size)
         self.tile_size = tile_size
+        self.legend = LEGENDS[theme]
         # A row of a tile is one opaque item, so that a frame is gathered in one call of take.
         self._rows = self.tiles.reshape(-1, 3 * tile_size).view(f"V{3 * tile_size}").ravel()
         self._line = np.arange(tile_size, dtype=np.intp)[:, None]

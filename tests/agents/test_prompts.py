@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import astuple
+from typing import Any
 
 import numpy as np
 import pytest
 
 from creditflow.agents.base import View
+from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import PROMPTS, Prompt, make_prompt, slots_of
 from creditflow.agents.prompts.around import around
 from creditflow.agents.prompts.places import places
-from creditflow.agents.prompts.tasks import TASK_TEXTS
+from creditflow.agents.prompts.tasks import TASK_TEXTS, task_text
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.group_env import GroupEnv
 
@@ -23,6 +25,8 @@ PINNED = {
     "action-v1": "78ffc23d2abb7116",
     "look-v1": "a27b7061c2022a82",
     "glance-v1": "d798c0ae9c896747",
+    "moves-v1": "1f298332d3fe19aa",
+    "look-moves-v1": "edf8e8ec7870a29c",
     "react-v1": "09954bc5ce8d544f",
     "react-search-v1": "7c590005d37fd85e",
     "search-v1": "134ededed1aef92a",
@@ -135,6 +139,8 @@ def test_a_prompt_does_not_list_actions_that_give_the_answer_away() -> None:
         "action-v1",
         "react-v1",
         "look-v1",
+        "moves-v1",
+        "look-moves-v1",
     }
 
 
@@ -165,3 +171,31 @@ def test_around_shows_the_target_under_the_player_and_returns_other_texts_unchan
     assert around("####\n#S.#\n#X_#\n####").startswith("O Xd1")
     for text in ("no grid", "...\n...\n...", "A.A\n...\n..."):
         assert around(text) == text
+
+
+def test_a_prompt_for_several_moves_names_their_number_and_its_answer_is_played() -> None:
+    env = GroupEnv("sokoban", size=1, level="######\n#@ $.#\n######", moves_per_turn=4)
+    [(observation, info)] = env.reset(seed=0)
+    view = View(observation, info, (), env.members[0].base, np.random.default_rng(0))
+    prompt = make_prompt("moves-v1")
+    text = prompt.fill("first", slots_of(prompt, view))
+    assert "at least one and at most 4 actions" in text
+    action = make_dialect("think").parse("<think>near</think><action>right right</action>").action
+    assert env.step({0: action})[0].info["move_rewards"] == (0.0, 1.0)
+
+
+def test_the_task_explains_what_the_observation_shows() -> None:
+    """Symbols of a text, the look of a picture, or both."""
+
+    def task(**kwargs: Any) -> str:
+        env = GroupEnv("sokoban", size=1, level="######\n#@ $.#\n######", **kwargs)
+        [(observation, info)] = env.reset(seed=0)
+        return task_text(View(observation, info, (), env.members[0].base, np.random.default_rng(0)))
+
+    assert "Symbols: # wall" in task()
+    picture = task(obs_mode="rgb", theme="classic")
+    assert "# wall" not in picture
+    assert "a green alien is the player" in picture
+    both = task(obs_mode="dict", obs_keys=["rgb", "text"])
+    assert "# wall" in both
+    assert "in the picture, grey bricks are walls" in both

@@ -38,11 +38,13 @@ class View(NamedTuple):
     Attributes:
         space: its space.
         observe: function (board, width of the board) -> observation.
+        legend: what its symbols, or its pictures, mean; "" for arrays of codes.
         arrays: whether it has an array, so that a board must fit into its shape.
     """
 
     space: Space[Any]
     observe: Callable[[bytes, int], Any]
+    legend: str = ""
     arrays: bool = True
 
 
@@ -73,7 +75,8 @@ def make_view(
         return {key: view.observe(board, width) for key, view in views.items()}
 
     space = Dict({key: view.space for key, view in views.items()})
-    return View(space, observe, any(view.arrays for view in views.values()))
+    legend = "; in the picture, ".join(views[key].legend for key in ("text", "rgb") if key in views)
+    return View(space, observe, legend, any(view.arrays for view in views.values()))
 
 
 def _checked_keys(keys: Any) -> tuple[str, ...]:
@@ -92,7 +95,7 @@ def _checked_keys(keys: Any) -> tuple[str, ...]:
 def _view(name: str, text: TextView, shape: tuple[int, int], painter: Painter) -> View:
     if name == "text":
         draw = text.draw
-        return View(TextSpace(), lambda board, _: draw(board), False)
+        return View(TextSpace(), lambda board, _: draw(board), text.legend, False)
 
     def padded(board: bytes, width: int) -> npt.NDArray[np.uint8]:
         codes = grid(board, width)
@@ -107,7 +110,8 @@ def _view(name: str, text: TextView, shape: tuple[int, int], painter: Painter) -
     if name == "planes":
         return View(Box(0, 1, (4, *shape), np.uint8), lambda board, width: _PLANES[:, padded(board, width)])
     film = Film(painter)
-    return View(Box(0, 255, painter.shape(*shape), np.uint8), lambda board, width: film.frame(padded(board, width)))
+    space = Box(0, 255, painter.shape(*shape), np.uint8)
+    return View(space, lambda board, width: film.frame(padded(board, width)), painter.legend)
 
 
 def checked_shape(shape: Any) -> tuple[int, int]:

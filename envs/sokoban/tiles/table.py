@@ -14,9 +14,20 @@ from creditflow.envs.sokoban.tiles.canvas import Canvas, Draw
 from creditflow.envs.sokoban.tiles.classic import CLASSIC
 from creditflow.envs.sokoban.tiles.plain import PLAIN
 
-__all__ = ["THEMES", "TILE_SIZES", "tile_table"]
+__all__ = ["LEGENDS", "THEMES", "TILE_SIZES", "tile_table"]
 
 THEMES: Final[Mapping[str, Mapping[int, Draw]]] = {"plain": PLAIN, "classic": CLASSIC}
+# what a prompt tells a vision-language model about the look of each kind of cell
+LEGENDS: Final[Mapping[str, str]] = {
+    "plain": (
+        "grey bricks are walls, pale cells are floor, a red ring with a dot is a target, a brown crate is a box, a green crate with a tick "
+        "is a box on a target, a blue figure is the player, inside a red ring when on a target"
+    ),
+    "classic": (
+        "brown bricks are walls, black cells are floor, a dark red square with a red outline is a target, a yellow crate with an X is a "
+        "box, a red crate with a white X is a box on a target, a green alien is the player, inside a red outline when on a target"
+    ),
+}
 TILE_SIZES: Final = range(4, 257)  # in fewer pixels not every kind of cell has a look of its own
 # Pixels of a vision token: Qwen2.5-VL's patches of 14 and Qwen3-VL's of 16, merged two by two.
 _UNITS: Final = (28, 32)

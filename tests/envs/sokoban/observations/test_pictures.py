@@ -129,6 +129,6 @@ def test_the_page_shows_the_tiles_as_they_are():
     states = ("######\n#   .#\n#.$@ #\n# $  #\n#  * #\n######", "######\n#   +#\n#*   #\n# $  #\n#  * #\n######")
     boards = [grid(level.board, level.width) for level in map(parse_level, states)]
     drawn = np.concatenate([Painter(28, theme).paint(board) for theme in THEMES for board in boards], axis=1)
-    page = Path(__file__).parents[3] / "assets" / "images" / "sokoban_themes.png"
+    page = Path(__file__).parents[4] / "assets" / "images" / "sokoban_themes.png"
     with Image.open(page) as image:
         assert np.array_equal(np.asarray(image.convert("RGB")), drawn)
