@@ -31,6 +31,7 @@ from creditflow.envs.tasks import PanelRow, load_panel
 from creditflow.train.cli import main
 
 SPLITS = ("train", "valid_seen", "valid_unseen")
+RELEASED = dict(check_module.PUBLISHED)  # before the fixture below replaces it
 SEEDS = (3, 5, 8, 13)
 
 
@@ -197,6 +198,17 @@ def test_listed_games_of_a_larger_release_stand_for_the_panel_only(
     write_games(tmp_path, {name_of(99): json.dumps(fields_of(99)).encode()})
     part = check(tmp_path, rows).parts[0]
     assert (part.listed_complete, part.published_complete) == (True, True)
+    write_games(tmp_path, {name_of(98): b"{}"})
+    part = check(tmp_path, rows).parts[0]
+    assert (part.listed_complete, part.published_complete) == (True, False)
+    (tmp_path / "json_2.1.1" / name_of(99)).unlink()
+    part = check(tmp_path, rows).parts[0]  # as many more as the release has, but one that is no game
+    assert (part.listed_complete, part.published_complete) == (True, False)
+    assert "Not for the released valid_seen" in part.verdict
+
+
+def test_the_release_has_as_many_games_as_its_authors_say() -> None:
+    assert RELEASED == {"train": 3_553, "valid_seen": 140, "valid_unseen": 134}  # ALFWorld's README
 
 
 @given(order=st.permutations(range(len(SEEDS))))
