@@ -146,8 +146,19 @@ def _from_file(place: str, spec: str) -> tuple[ModuleType, str]:
 
 
 def _from_module(place: str, spec: str) -> tuple[ModuleType, str]:
-    module = imported(lambda: import_module(place), spec)
+    module = imported(partial(_import, place), spec)
     return module, module_digest(module)
+
+
+def _import(place: str) -> ModuleType:
+    try:
+        return import_module(place)
+    except ModuleNotFoundError as error:
+        if not f"{place}.".startswith(f"{error.name}."):
+            raise  # of something that the module imports
+        raise ConfigError(
+            f"Python finds no module {error.name!r}; install its package, or name its file: path/to/file.py:NAME"
+        ) from error
 
 
 def module_digest(module: ModuleType) -> str:

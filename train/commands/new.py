@@ -11,9 +11,11 @@ environment or an agent. After `pip install -e DIR` its name is enough.
 from __future__ import annotations
 
 import argparse
+import ast
 import keyword
 import re
 import sys
+from collections.abc import Mapping
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +32,7 @@ __all__ = ["add_arguments", "run"]
 KINDS: Final[dict[str, Kind]] = {"scheme": "scheme", "env": "environment", "agent": "agent"}
 FOLDER: Final = Output(kind="folder")
 MAX_NAME: Final = 40
+_TOOLS: Final = ("conftest", "setup")  # modules that have a meaning in a project's folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    name, kind = args.name, KINDS[args.kind]
-    _check_name(kind, name)
+    name = args.name
+    _check_name(args.kind, name)
     if args.out:
         _write(Path(args.out), args.kind, name)
         return 0
@@ -53,22 +56,31 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write(folder: Path, kind: str, name: str) -> None:
-    words = name.strip("_").split("_")
-    values = {
+def _values(kind: str, name: str) -> dict[str, str]:
+    """What is put into the templates."""
+    words = [word for word in name.split("_") if word]
+    return {
         "name": name,
-        "Class": "".join(word.capitalize() for word in words if word),
+        "Class": "".join(word.capitalize() for word in words),
         "kind": KINDS[kind],
         "group": GROUPS[KINDS[kind]],
-        "dashed": "-".join(word for word in words if word),
+        "dashed": "-".join(words),
     }
+
+
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    return Template((files("creditflow.assets") / "templates" / f"{template}.txt").read_text("utf-8")).substitute(
+        values
+    )
+
+
+def _write(folder: Path, kind: str, name: str) -> None:
+    values = _values(kind, name)
     folder.mkdir(parents=True, exist_ok=True)
     project = folder / "pyproject.toml"
     parts = {f"{name}.py": kind, f"test_{name}.py": f"{kind}_test", "pyproject.toml": "pyproject"}
     for file, template in parts.items():
-        text = Template((files("creditflow.assets") / "templates" / f"{template}.txt").read_text("utf-8")).substitute(
-            values
-        )
+        text = _filled(template, values)
         if file == project.name and project.exists():
             print(f"{project} exists: to make {name} known by its name, add\n\n" + _entry(values), file=sys.stderr)
             continue
@@ -81,7 +93,7 @@ def _entry(values: dict[str, str]) -> str:
     return Template('[project.entry-points."$group"]\n$name = "$name:$Class"').substitute(values)
 
 
-def _check_name(kind: Kind, name: str) -> None:
+def _check_name(kind: str, name: str) -> None:
     """Raise ConfigError unless a module, a test and a plug-in can have this name."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or len(name) > MAX_NAME or keyword.iskeyword(name):
         near = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).strip("_").lower()
@@ -90,10 +102,25 @@ def _check_name(kind: Kind, name: str) -> None:
             f"a name begins with a small letter and has at most {MAX_NAME} small letters, digits and _, got {short_repr(name)}"
             + (f"; did you mean {near!r}?" if ok else "")
         )
+    if name in _TOOLS or name.startswith("test_"):
+        raise ConfigError(f"pytest or setuptools would take {name}.py for a file of theirs; choose another name")
     if name in sys.stdlib_module_names or find_spec(name) is not None:
         raise ConfigError(f"there is a module named {name!r} already, which this one would hide; choose another name")
-    if name in _taken(kind):
-        raise ConfigError(f"creditflow has {kind} {name!r} already; choose another name")
+    if name in _taken(KINDS[kind]):
+        raise ConfigError(f"creditflow has {KINDS[kind]} {name!r} already; choose another name")
+    class_name = _values(kind, name)["Class"]
+    if class_name in _imported(kind):
+        raise ConfigError(
+            f"the class would be called {class_name}, a name that its module imports; choose another name"
+        )
+
+
+def _imported(kind: str) -> set[str]:
+    """Names that the module and its tests import, beside their own."""
+    values = _values(kind, "placeholder")
+    nodes = [node for part in (kind, f"{kind}_test") for node in ast.walk(ast.parse(_filled(part, values)))]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
+    return names - {values["Class"]}
 
 
 def _taken(kind: Kind) -> set[str]:

@@ -50,13 +50,14 @@ def load_plugin(spec: str) -> str:
     Raises:
         ConfigError: it cannot be loaded, or is of no kind.
     """
-    target: Any = load_code(spec).target
+    code = load_code(spec)
+    target: Any = code.target
     if isinstance(target, type) and issubclass(target, Scheme):
-        return load_plugin_of("scheme", spec)
+        return load_plugin_of("scheme", spec, code.digest)
     if isinstance(target, type) and issubclass(target, gym.Env):
-        return load_plugin_of("environment", spec)
+        return load_plugin_of("environment", spec, code.digest)
     if isinstance(target, type) and callable(getattr(target, "act", None)):
-        return load_plugin_of("agent", spec)
+        return load_plugin_of("agent", spec, code.digest)
     raise ConfigError(
         f"{spec} is no plug-in: expected a class of schemes (derived from Scheme), environments (AgentEnv or gymnasium.Env) or "
         f"agents (with act and name), got {short_repr(target)}"

@@ -153,7 +153,11 @@ def test_missing_files_and_modules_are_named(tmp_path):
     for spec, message in (
         ("nowhere/at/all.py:Mine", "cannot be read: No such file"),
         (f"{tmp_path}/folder.py:Mine", "cannot be read"),
-        ("no_such.module:Mine", "ModuleNotFoundError"),
+        (
+            "no_such.module:Mine",
+            "Python finds no module 'no_such'; install its package, or name its file: path/to/file.py:NAME",
+        ),
+        ("creditflow.no_such:Mine", "Python finds no module 'creditflow.no_such'"),
         ("creditflow.wrappers.credit:Schem", "did you mean 'Scheme'"),
     ):
         (tmp_path / "folder.py").mkdir(exist_ok=True)

@@ -115,6 +115,23 @@ def test_every_product_is_reported_once(
     assert report.complete == (set(drawn) == {"same"})
 
 
+def test_as_many_more_products_as_the_release_has_may_be_the_release(
+    manifest: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items, entries, human = contents()
+    more = {**items[0], "asin": "P99", "title": "another"}
+    for extra, published, verdict in (
+        ([more], COUNT + 1, "1 more, as many as the release has, are not in the manifest"),
+        ([], COUNT + 1, "1 of the release are missing"),
+        ([more], COUNT, "with 1 more: another catalogue"),
+    ):
+        monkeypatch.setattr(check_module, "PUBLISHED", {"products": published})
+        part = check_shop(write(tmp_path / str(len(extra)), ([*items, *extra], entries, human)), manifest).parts[0]
+        assert part.listed_complete
+        assert part.published_complete == (verdict.startswith("1 more"))
+        assert verdict in part.verdict
+
+
 def test_order_matters_as_prices_and_goals_depend_on_it(manifest: Manifest, tmp_path: Path) -> None:
     items, entries, human = contents()
     items[2], items[5] = items[5], items[2]
