@@ -161,6 +161,5 @@ class Rounded:
                 units = np.rint(np.asarray(value, np.float64) * 10.0**self.decimals)
             if not (np.abs(units) < _LARGEST).all():
                 raise ConfigError(f"{where} has a float that is not finite, or too large for {self.decimals} decimals")
-            whole = units.astype(np.int64)
-            return whole if whole.ndim or isinstance(value, np.ndarray) else int(whole)
+            return np.asarray(units, np.int64) if isinstance(value, np.ndarray) else int(units)
         return value

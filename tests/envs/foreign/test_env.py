@@ -350,7 +350,7 @@ def test_an_environment_that_fails_once_can_be_reset():
 
 
 @pytest.mark.parametrize(
-    "task", [{}, {"seed": -1}, {"seed": True}, {"seed": 1.0}, {"seed": 2**63}, {"seed": 1, "level": 2}, [1], {"env": TAXI, "seed": 1},
+    "task", [{}, 7, "seed", {"seed": -1}, {"seed": True}, {"seed": 1.0}, {"seed": 2**63}, {"seed": 1, "level": 2}, [1], {"env": TAXI, "seed": 1},
              {"seed": 1, "options": [1]}, {"seed": 1, "options": {"a": {1}}}, {"seed": 1, "options": 0}, {"seed": 1, "options": {1: 2}}]
 )  # fmt: skip
 def test_malformed_tasks_are_refused(task):

@@ -94,6 +94,20 @@ def test_what_has_no_content_to_compare_is_refused_by_its_place(value, named):
     assert "state_key" in str(error.value)
 
 
+def test_floats_are_refused_with_their_own_reason_also_in_arrays():
+    for value in (0.5, np.float32(0.5), np.zeros(2), [np.zeros((), np.complex64)]):
+        with pytest.raises(ConfigError, match=r"floats of one state are rarely equal.*Rounded"):
+            content_key(value)
+
+
+def test_rounding_keeps_arrays_arrays_and_numbers_numbers():
+    key = Rounded(1)
+    for value in (np.array(0.26), np.array([0.26]), np.zeros((2, 3))):
+        assert isinstance(key(value, {}), np.ndarray)
+        assert key(value, {}).shape == value.shape
+    assert [type(key(value, {})) for value in (0.26, np.float32(0.26))] == [int, int]
+
+
 def test_content_that_contains_itself_is_refused():
     value: list = []
     value.append(value)
