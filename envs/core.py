@@ -168,6 +168,11 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
 
     # -- the episode ------------------------------------------------------------------------------------------------
     @property
+    def is_over(self) -> bool:
+        """Whether no episode is running: before the first ``reset``, and from the end of an episode on."""
+        return self._over
+
+    @property
     def task(self) -> Task:
         """The present task.
 

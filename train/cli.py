@@ -44,6 +44,7 @@ COMMANDS = {
     "analyse": "run the papers' own analyses on a trajectory log",
     "view": "write a trajectory log as one HTML page: rollouts, state graph, credit",
     "play": "play an environment yourself, in the terminal; webshop on a local web page",
+    "serve-env": "serve an environment over HTTP and WebSocket, as an OpenEnv server",
     "serve-search": "serve a search index over HTTP, with the request formats of search agents",
     "serve-reward": "serve a success model over HTTP, with the interface of PiCA's released reward service",
     "new": "write the beginnings of a credit scheme, environment or agent of your own, with tests",

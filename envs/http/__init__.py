@@ -7,7 +7,7 @@ the HTTP client.
 from creditflow.envs.http.application import application, json_response
 from creditflow.envs.http.batcher import Batcher, BatchLimits, OverloadedError
 from creditflow.envs.http.bodies import BadRequestError, read_body, read_json
-from creditflow.envs.http.limits import ConnectionLimits
+from creditflow.envs.http.limits import ConnectionLimits, WebSockets
 from creditflow.envs.http.listening import bound, listen, make_server, serve, url_of
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Batcher",
     "ConnectionLimits",
     "OverloadedError",
+    "WebSockets",
     "application",
     "bound",
     "json_response",

@@ -24,7 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from creditflow.envs.http.limits import ConnectionLimits
 
-__all__ = ["GuardedConnection"]
+__all__ = ["GuardedConnection", "Lingering"]
 
 LATE: Final = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -56,9 +56,11 @@ class GuardedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept the connection if there is room, else respond 503."""
-        full = len(self.connections) >= self.limits.connections and not self._make_room()
+        if len(self.connections) >= self.limits.connections:
+            self._make_room()
+        full = len(self.connections) >= self.limits.connections
         self._link = cast("asyncio.Transport", transport)  # of a stream
-        super().connection_made(cast("asyncio.Transport", _Lingering(self._link, lambda: self._enter("closing"))))
+        super().connection_made(cast("asyncio.Transport", Lingering(self._link, lambda: self._enter("closing"))))
         self._enter("header")
         self._watch()
         if full:
@@ -89,6 +91,13 @@ class GuardedConnection(H11Protocol):
         super().on_response_complete()
         if not self.transport.is_closing():
             self._update_phase()
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        """Hand the bare transport to uvicorn's WebSocket protocol, whose deadlines are its own."""
+        self._enter("gone")
+        self.transport = self._link
+        super().handle_websocket_upgrade(event)
+        self._unset_keepalive_if_required()
 
     def send_400_response(self, msg: str) -> None:
         """Respond 400 to invalid HTTP, unless a response has already begun."""
@@ -148,20 +157,19 @@ class GuardedConnection(H11Protocol):
         self.transport.write(response)
         self.transport.close()
 
-    def _make_room(self) -> bool:
-        """Drop the connection that has been waiting longest; return whether there was one."""
+    def _make_room(self) -> None:
+        """Drop the connection that has been waiting longest, if there is one."""
         waiting = [
             (other._stalled or other._since, id(other), other)
             for other in self.connections
             if isinstance(other, GuardedConnection) and (other._stalled or other.phase not in ("answer", "gone"))
         ]
         if not waiting:
-            return False
+            return
         _, _, oldest = min(waiting)
         self.connections.discard(oldest)
         oldest._link.abort()
         oldest._enter("gone")
-        return True
 
 
 class _Parser(h11.Connection):
@@ -200,10 +208,14 @@ class _Parser(h11.Connection):
             raise h11.RemoteProtocolError(f"a header has at most {self._header_bytes} bytes")
 
 
-class _Lingering:
+class Lingering:
     """A transport whose ``close`` flushes and half-closes, then reads on until the client closes or the time is up.
 
     A socket that is closed while bytes arrive resets the connection, and the client loses the response.
+
+    Args:
+        transport: the transport.
+        closing: called by the first ``close``; it must see to the end of the time.
     """
 
     def __init__(self, transport: asyncio.Transport, closing: Callable[[], None]) -> None:

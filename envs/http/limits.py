@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from creditflow.envs.errors import ConfigError
 
-__all__ = ["ConnectionLimits", "require_positive"]
+__all__ = ["ConnectionLimits", "WebSockets", "require_positive"]
 
 
 def require_positive(limits: Any, what: str) -> None:
@@ -61,3 +61,19 @@ class ConnectionLimits:
             "idle": self.idle_seconds,
             "closing": self.linger_seconds,
         }
+
+
+class WebSockets(NamedTuple):
+    """How a server speaks WebSocket.
+
+    Attributes:
+        protocol: uvicorn's protocol class of such a connection.
+        message_bytes: most bytes of a message; a longer one closes the connection.
+        connections: most connections at a time, of HTTP and WebSocket together.
+        ping_seconds: time between two pings, and for their answer.
+    """
+
+    protocol: type
+    message_bytes: int
+    connections: int
+    ping_seconds: float = 20.0

@@ -12,11 +12,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
-from creditflow.envs.http.limits import ConnectionLimits
+from creditflow.envs.http.limits import ConnectionLimits, WebSockets
 
 if TYPE_CHECKING:
     import uvicorn
-    from starlette.applications import Starlette
 
 __all__ = ["bound", "listen", "make_server", "serve", "url_of"]
 
@@ -26,7 +25,9 @@ SENDING_SECONDS: Final = 60.0  # for the client to read a response
 SHUTDOWN_SECONDS: Final = 5  # for running requests when the server stops
 
 
-def listen(make: Callable[[], Starlette], host: str, port: int, what: str, *, seconds: float) -> None:
+def listen(
+    make: Callable[[], Any], host: str, port: int, what: str, *, seconds: float, websockets: WebSockets | None = None
+) -> None:
     """Serve until interrupted; an invalid address is reported before the application is made.
 
     Args:
@@ -34,6 +35,7 @@ def listen(make: Callable[[], Starlette], host: str, port: int, what: str, *, se
         host, port: address to listen on.
         what: name of the service in messages.
         seconds: most seconds that the application needs for one request.
+        websockets: how it speaks WebSocket; None if it does not.
 
     Raises:
         ConfigError: an invalid port, an address of another machine, or one that is in use.
@@ -48,7 +50,7 @@ def listen(make: Callable[[], Starlette], host: str, port: int, what: str, *, se
             print(
                 f"warning: listening on {host}: anyone who can reach this machine can use the server", file=sys.stderr
             )
-        serve(app, sock, what, seconds=seconds)
+        serve(app, sock, what, seconds=seconds, websockets=websockets)
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -77,14 +79,15 @@ def url_of(sock: socket.socket) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-def serve(app: Starlette, sock: socket.socket, what: str, *, seconds: float) -> None:
+def serve(app: Any, sock: socket.socket, what: str, *, seconds: float, websockets: WebSockets | None = None) -> None:
     """Serve an application on a bound socket until interrupted.
 
     Args:
-        app: the application.
+        app: the ASGI application.
         sock: a bound socket.
         what: name of the service in messages.
         seconds: most seconds that the application needs for one request.
+        websockets: how it speaks WebSocket; None if it does not.
 
     Raises:
         MissingExtraError: uvicorn is not installed.
@@ -92,15 +95,20 @@ def serve(app: Starlette, sock: socket.socket, what: str, *, seconds: float) -> 
     """
     _require_uvicorn(what)
     limits = ConnectionLimits(answer_seconds=seconds + SENDING_SECONDS)
-    make_server(app, limits).run(sockets=[sock])
+    if websockets is not None:
+        limits = replace(limits, connections=websockets.connections)
+    make_server(app, limits, websockets).run(sockets=[sock])
 
 
-def make_server(app: Any, limits: ConnectionLimits | None = None) -> uvicorn.Server:
+def make_server(
+    app: Any, limits: ConnectionLimits | None = None, websockets: WebSockets | None = None
+) -> uvicorn.Server:
     """Make a server with ``GuardedConnection``; ``run(sockets=[…])`` serves.
 
     Args:
         app: an ASGI application.
         limits: limits of its connections; their number is reduced to what the process may open.
+        websockets: how it speaks WebSocket; None if it does not.
     """
     import uvicorn
 
@@ -113,7 +121,7 @@ def make_server(app: Any, limits: ConnectionLimits | None = None) -> uvicorn.Ser
     config = uvicorn.Config(
         app,
         http=partial(GuardedConnection, limits=limits),  # type: ignore[arg-type]  # uvicorn calls it like the class
-        ws="none",
+        ws="none" if websockets is None else websockets.protocol,
         loop="asyncio",
         lifespan="on",  # a failing start is an error
         log_level="error",  # a line per malformed request could fill the disk
@@ -123,8 +131,18 @@ def make_server(app: Any, limits: ConnectionLimits | None = None) -> uvicorn.Ser
         backlog=limits.connections,
         timeout_keep_alive=int(limits.idle_seconds) + 1,  # our own deadline comes first
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        ws_per_message_deflate=False,  # small messages: it costs more than it saves, and a bomb could hide in it
+        **({} if websockets is None else _websocket_settings(websockets)),
     )
     return uvicorn.Server(config)
+
+
+def _websocket_settings(websockets: WebSockets) -> dict[str, Any]:
+    return {
+        "ws_max_size": websockets.message_bytes,
+        "ws_ping_interval": websockets.ping_seconds,
+        "ws_ping_timeout": websockets.ping_seconds,
+    }
 
 
 def _require_uvicorn(what: str) -> None:

@@ -12,12 +12,25 @@ from creditflow.envs.registration import ENVIRONMENTS, env_id, make
 from creditflow.envs.wikisearch.grading.rewards import Reward, named_reward
 from creditflow.train.settings.overrides import apply_overrides
 
-__all__ = ["add_env_arguments", "bare_env", "env_arguments", "non_negative", "parse_rewards", "positive"]
+__all__ = [
+    "add_env_arguments",
+    "add_env_settings",
+    "bare_env",
+    "env_arguments",
+    "non_negative",
+    "parse_rewards",
+    "positive",
+]
 
 
 def add_env_arguments(parser: argparse.ArgumentParser) -> None:
     """Define ``--env``, ``--env-set`` and ``--panel``."""
     parser.add_argument("--env", default="sokoban", help=f"environment: {', '.join(ENVIRONMENTS)}, or a Gymnasium id")
+    add_env_settings(parser)
+
+
+def add_env_settings(parser: argparse.ArgumentParser) -> None:
+    """Define ``--env-set`` and ``--panel``."""
     parser.add_argument(
         "--env-set", action="append", default=[], metavar="KEY=VALUE", help="argument of the environment (repeatable)"
     )

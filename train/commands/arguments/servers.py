@@ -7,7 +7,7 @@ from typing import Protocol
 
 from creditflow.train.commands.arguments.options import positive
 
-__all__ = ["add_server_arguments"]
+__all__ = ["add_address_arguments", "add_server_arguments"]
 
 
 class ServerLimits(Protocol):
@@ -38,19 +38,7 @@ def add_server_arguments(parser: argparse.ArgumentParser, limits: ServerLimits, 
         port: default port.
         queued: what waits in the queue, in the plural ("queries").
     """
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen on; anything but loopback lets anybody on the network send requests",
-    )
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="Host header to accept too; * accepts any (repeatable)",
-    )
-    parser.add_argument("--port", type=int, default=port, help=f"port to listen on (default {port})")
+    add_address_arguments(parser, port=port)
     parser.add_argument(
         "--max-pending",
         type=positive,
@@ -69,3 +57,20 @@ def add_server_arguments(parser: argparse.ArgumentParser, limits: ServerLimits, 
         default=limits.body,
         help=f"maximum size of a request in bytes; larger ones get status 413 (default {limits.body})",
     )
+
+
+def add_address_arguments(parser: argparse.ArgumentParser, *, port: int) -> None:
+    """Define the address of a server, by default on loopback."""
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on; anything but loopback lets anybody on the network send requests",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="Host header to accept too; * accepts any (repeatable)",
+    )
+    parser.add_argument("--port", type=int, default=port, help=f"port to listen on (default {port})")

@@ -1,0 +1,73 @@
+"""``creditflow serve-env`` in a process of its own, as long as a test needs it."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from helpers.servers.adversary import connect
+
+from creditflow.envs.http import bound, url_of
+from creditflow.train.commands.serve import env as serve_env
+
+# a shell's background jobs ignore SIGINT, and their child processes inherit that
+SERVE = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from creditflow.train.cli import main; sys.exit(main(sys.argv[1:]))"
+)
+LEVELS = ("#######\n#@ $ .#\n#     #\n#######", "#######\n#     #\n# $@ .#\n#######", "######\n#.$@ #\n######")
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    """Arguments of ``serve-env``."""
+    parser = argparse.ArgumentParser()
+    serve_env.add_arguments(parser)
+    return parser.parse_args(arguments)
+
+
+def free_url() -> str:
+    """The URL of a free port of loopback."""
+    with bound("127.0.0.1", 0) as sock:
+        return url_of(sock).rstrip("/")
+
+
+def start(url: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a server at a URL and wait until it answers."""
+    port = url.rpartition(":")[2]
+    process = subprocess.Popen([sys.executable, "-c", SERVE, "serve-env", *arguments, "--port", port])
+    for _ in range(6000):
+        assert process.poll() is None, "the server has ended"
+        try:
+            with connect(url):
+                return process
+        except OSError:
+            time.sleep(0.05)
+    process.kill()
+    raise AssertionError("the server does not listen")
+
+
+@contextmanager
+def env_server(*arguments: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """URL and process of a server with these arguments of ``serve-env``."""
+    url = free_url()
+    process = start(url, *arguments)
+    try:
+        yield url, process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def resident_mb(process: subprocess.Popen[bytes]) -> float:
+    """Memory of a process in MiB."""
+    return int(Path(f"/proc/{process.pid}/statm").read_text(encoding="ascii").split()[1]) * 4096 / 2**20
+
+
+def open_files(process: subprocess.Popen[bytes]) -> int:
+    """Number of file descriptors of a process."""
+    return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))

@@ -1,0 +1,122 @@
+"""Serve an environment as an OpenEnv server: WebSocket /ws, a session with an environment of its own per connection.
+
+creditflow serve-env sokoban
+creditflow serve-env alfworld --panel standard-v1 --observation text          for clients that show the policy all of it
+creditflow serve-env wikisearch --potential gdcr --gamma 1                    potential-based rewards per step
+creditflow serve-env sokoban --potential rewardflow --gamma 0.99 --log old.jsonl
+creditflow serve-env webshop --package webshop-server                         manifest, environment card, Dockerfile
+
+There is no authentication: listen on addresses other than loopback only if anybody on the network may play. Needs the extra
+[openenv]; train/adapters/OPENENV.md has clients, limits, and what a trainer receives.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.http import WebSockets, listen
+from creditflow.train.commands.arguments.options import add_env_settings, env_arguments, positive
+from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.commands.arguments.servers import add_address_arguments
+from creditflow.wrappers.graphs.history_potential import HISTORY
+from creditflow.wrappers.graphs.potentials import POTENTIALS, Potentials, PotentialStore
+from creditflow.wrappers.records.jsonl import read_groups
+
+if TYPE_CHECKING:
+    from creditflow.train.adapters.openenv.served import Served
+
+__all__ = ["add_arguments", "run"]
+
+SPARE: Final = 64  # connections beyond the sessions: they are told that the server is full, or ask something over HTTP
+PACKAGE: Final = Output(kind="folder", owned=named("openenv.yaml", "README.md", "Dockerfile", "server"), cleared=True)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the command's arguments."""
+    parser.add_argument("name", metavar="NAME", help="environment, as `creditflow envs` lists them")
+    add_env_settings(parser)
+    parser.add_argument(
+        "--observation", choices=("full", "text"), default="full",
+        help="fields of an observation: everything a trainer needs, or only what a policy may see (default full)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--potential",
+        choices=(*HISTORY, *POTENTIALS),
+        help="add the difference of this scheme's potential to each reward",
+    )
+    parser.add_argument("--gamma", type=float, help="the trainer's discount, with which --potential changes no optimum")
+    add_input(parser, "--log", help="trajectory log from which --potential is learned (not for gdcr)")
+    parser.add_argument(
+        "--max-sessions", type=positive, default=64, help="maximum number of sessions at a time (default 64)"
+    )
+    parser.add_argument(
+        "--idle-seconds", type=float, default=600.0, help="close a session that sends nothing for so long (default 600)"
+    )
+    parser.add_argument(
+        "--max-seconds", type=float, default=60.0, help="time limit of an HTTP request in seconds (default 60)"
+    )
+    parser.add_argument(
+        "--max-message", type=positive, default=2**20, help="maximum size of a message in bytes (default 1048576)"
+    )
+    add_address_arguments(parser, port=8000)
+    add_output(
+        parser, "--package", PACKAGE, metavar="DIR", help="write a package for OpenEnv's tools, and do not serve"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until interrupted, or with ``--package`` write its files.
+
+    Raises:
+        ConfigError: a wrong option.
+        DataError: the log is malformed.
+        MissingExtraError: the extra [openenv] is not installed.
+    """
+    from creditflow.train.adapters.openenv.support import OPENENV
+
+    OPENENV.require()
+    from creditflow.train.adapters.openenv.app import make_app
+    from creditflow.train.adapters.openenv.session import SessionLimits
+    from creditflow.train.adapters.openenv.socket import GuardedSocket
+
+    limits = SessionLimits(
+        sessions=args.max_sessions, idle_seconds=args.idle_seconds, seconds=args.max_seconds, message=args.max_message
+    )
+    if args.package:
+        from creditflow.train.adapters.openenv.package import write_package
+
+        write_package(Path(args.package), _served(args), limits)
+        return 0
+    listen(
+        lambda: make_app(_served(args), limits, args.allow_host), args.host, args.port, "environment",
+        seconds=limits.seconds, websockets=WebSockets(GuardedSocket, limits.message, limits.sessions + SPARE),
+    )  # fmt: skip
+    return 0
+
+
+def _served(args: argparse.Namespace) -> Served:
+    """Return what the arguments say is served."""
+    from creditflow.train.adapters.openenv.served import Served, Shaping
+
+    if args.potential is None:
+        if args.gamma is not None or args.log:
+            raise ConfigError("--gamma and --log have no effect without --potential")
+        shaping = None
+    else:
+        if args.gamma is None:
+            raise ConfigError("--potential needs --gamma, the trainer's discount: any other changes what is optimal")
+        shaping = Shaping(scheme=args.potential, gamma=args.gamma, potentials=_potentials(args.potential, args.log))
+    return Served(name=args.name, options=env_arguments(args), observation=args.observation, shaping=shaping)
+
+
+def _potentials(scheme: str, log: str | None) -> Potentials | None:
+    if not log:
+        return None
+    if scheme in HISTORY:
+        raise ConfigError(f"{scheme} takes its potential from the task: --log would have no effect")
+    store = PotentialStore(scheme)
+    store.add(read_groups(log))
+    return store.publish()
