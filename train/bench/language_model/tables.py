@@ -70,6 +70,11 @@ def check_prompting(agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], inv
         ConfigError: they do not; the message says what to change.
     """
     mine = agent.conversations
+    if (moves := getattr(env, "moves_per_turn", 1)) > 1:
+        raise ConfigError(
+            f"{env.env_name} with moves_per_turn={moves} cannot be tabulated: an action may be any sequence of moves; evaluate with "
+            "moves_per_turn=1, or by sampled episodes (without --exact)"
+        )
     if not env.lists_all_actions:
         raise ConfigError(
             f"{env.env_name} cannot be tabulated: some of its actions are free text, so its states cannot be listed; "

@@ -68,12 +68,12 @@ def policy_of(table: PromptTable, seed: int) -> Any:
 
 @settings(max_examples=20)
 @given(
-    seed=st.integers(0, 10_000), kind=st.sampled_from(["sokoban", "open", "pits", "alias"]),
+    seed=st.integers(0, 10_000), kind=st.sampled_from(["sokoban", "coordinates", "grid_coordinates", "open", "pits", "alias"]),
     prompt=st.sampled_from(["terse-v1", "places-v1"]), policy=st.sampled_from(["keep", "penalise", "terminate"]),
 )  # fmt: skip
 def test_rules_and_snapshots_give_the_same_table(seed: int, kind: str, prompt: str, policy: Policy) -> None:
-    env: Any = sokoban(seed)
-    if kind != "sokoban":
+    env: Any = sokoban(seed, text_format=kind if "coordinates" in kind else "grid")
+    if kind in ("open", "pits", "alias"):
         env = creditflow.make(f"grid-{kind}", seed=seed, count=1, max_steps=5).unwrapped
         env.reset(seed=0)
     agent = agent_with(prompt=prompt)
@@ -158,6 +158,12 @@ def test_environments_with_free_text_actions_are_rejected(name: str) -> None:
     env: Any = creditflow.make(name).unwrapped
     env.reset(seed=0)
     with pytest.raises(ConfigError, match=f"{name} cannot be tabulated: some of its actions are free text"):
+        prompt_table(agent_with(), env, env.task)
+
+
+def test_turns_of_several_moves_are_rejected_by_name() -> None:
+    env = sokoban(moves_per_turn=3)
+    with pytest.raises(ConfigError, match=r"sokoban with moves_per_turn=3 cannot be tabulated.*moves_per_turn=1"):
         prompt_table(agent_with(), env, env.task)
 
 
