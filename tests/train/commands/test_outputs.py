@@ -62,6 +62,7 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("choice.fit", "--asset"): ["choice.fit", "IN", "--out", "elsewhere"],
     ("gpu.bundle", "--out"): ["gpu.bundle"],
     ("gpu.script", "--out"): ["gpu.script", "--dry-run", "--set", "env.options.levels=IN"],
+    ("numeric.study", "--out"): ["numeric.study"],  # reads nothing
     ("proof.pica", "--out"): ["proof.pica"],
     ("proof.pica", "--work"): ["proof.pica"],
 }

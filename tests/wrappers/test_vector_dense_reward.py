@@ -1,0 +1,124 @@
+"""``VectorDenseReward`` is ``DenseReward`` around each single environment, in every autoreset mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.sokoban import SokobanEnv
+from creditflow.envs.sokoban.snapshot import cached_level
+from creditflow.envs.sokoban.state_values import moves_left_by_key
+from creditflow.envs.sokoban.vector import SokobanVectorEnv
+from creditflow.wrappers.dense_reward import DenseReward
+from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.vector_dense_reward import VectorDenseReward
+from creditflow.wrappers.vector_episodes import VectorEpisodes, grouped
+
+OPTIONS: dict[str, Any] = {"panel": "small-v1:train", "action_mode": "discrete", "max_steps": 8}
+
+
+def known_potentials(drop: int) -> Potentials:
+    """Φ = .9^V* on the panel's levels, without every ``drop``-th state."""
+    values = {}
+    for row in SokobanEnv(**OPTIONS).tasks.rows:
+        moves = moves_left_by_key(cached_level(row.locator["xsb"]))
+        values[row.task_id] = {key: 0.9**left for n, (key, left) in enumerate(sorted(moves.items())) if n % drop}
+    return Potentials(1, values)
+
+
+@pytest.mark.parametrize("truncation", ["end", "bootstrap"])
+@pytest.mark.parametrize("unknown", ["carry", "zero"])
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_rewards_are_those_of_the_wrapper_around_each_environment(mode, unknown, truncation):
+    store = known_potentials(drop=3)
+    chosen: dict[str, Any] = {"gamma": 0.9, "beta": 0.5, "unknown": unknown, "truncation": truncation}
+    native = VectorDenseReward(SokobanVectorEnv(6, autoreset_mode=mode, **OPTIONS), store, **chosen)
+    loop = SyncVectorEnv(
+        [lambda: DenseReward(SokobanEnv(**OPTIONS), "rewardflow", store=store, **chosen)] * 6,
+        autoreset_mode=AutoresetMode(mode),
+    )
+    native.reset(seed=4)
+    loop.reset(seed=4)
+    rng = np.random.default_rng(1)
+    shaped = 0
+    for _ in range(120):
+        actions = rng.integers(-1, 4, 6)
+        ours, theirs = native.step(actions), loop.step(actions)
+        assert np.allclose(ours[1], theirs[1], atol=1e-12)
+        assert np.allclose(ours[1], ours[4]["raw_reward"] + ours[4]["shaping"], atol=1e-12)
+        shaped += np.count_nonzero(ours[4]["shaping"])
+        over = theirs[2] | theirs[3]
+        if mode == "Disabled" and over.any():
+            native.reset(options={"reset_mask": over.copy()})
+            loop.reset(options={"reset_mask": over.copy()})
+    assert shaped > 200
+
+
+def test_the_shaping_of_an_episode_is_minus_the_first_potential():
+    store, gamma = known_potentials(drop=10**9), 0.95
+    envs = VectorDenseReward(SokobanVectorEnv(8, autoreset_mode="SameStep", **OPTIONS), store, gamma=gamma)
+    _, infos = envs.reset(seed=0)
+    first = [store.of(*pair) for pair in zip(infos["task_id"], infos["state_key"], strict=True)]
+    total, open_ = np.zeros(8), np.ones(8, dtype=bool)
+    rng = np.random.default_rng(0)
+    for step in range(8):
+        _, _, terminations, truncations, infos = envs.step(rng.integers(0, 4, 8))
+        total += np.where(open_, gamma**step * infos["shaping"], 0.0)
+        open_ &= ~(terminations | truncations)
+    assert not open_.any()
+    assert np.allclose(total, [-(value or 0.0) for value in first])
+
+
+def test_values_by_key_are_the_oracles():
+    env = SokobanEnv(level="######\n#@ $.#\n#    #\n# $ .#\n#    #\n######")
+    env.reset()
+    moves = moves_left_by_key(cached_level(env.task.content["xsb"]))
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(300):
+        _, _, terminated, truncated, info = env.step(("up", "down", "left", "right")[rng.integers(4)])
+        left = env.oracle.distance(env.get_state())
+        assert moves.get(info["state_key"], np.inf) == (np.inf if terminated else left)
+        seen.add(left)
+        if terminated or truncated:
+            env.reset()
+    assert np.inf in seen
+    assert len(seen) > 5
+
+
+def test_episodes_are_recorded_and_teach_a_store():
+    envs = SokobanVectorEnv(16, autoreset_mode="SameStep", **{**OPTIONS, "max_steps": 20})
+    _, infos = envs.reset(seed=0)
+    episodes, rng, ended, solved = VectorEpisodes(infos), np.random.default_rng(0), 0, 0
+    for _ in range(60):
+        actions = rng.integers(0, 4, 16)
+        _, rewards, terminations, truncations, infos = envs.step(actions)
+        episodes.step(actions, rewards, terminations, truncations, infos)
+        ended += int((terminations | truncations).sum())
+        solved += int(terminations.sum())
+    assert len(episodes.finished) == ended
+    assert sum(trajectory.success for trajectory in episodes.finished) == solved > 3
+    assert all(sum(turn.reward for turn in trajectory.turns) == trajectory.success for trajectory in episodes.finished)
+    groups = grouped(episodes.finished, "1")
+    assert all(isinstance(group, Group) for group in groups)
+    store = PotentialStore("rewardflow")
+    store.add(groups)
+    assert any(store.publish().values.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gamma": 0.0}, "gamma"),
+        ({"gamma": 1, "truncation": "ends"}, "end"),
+        ({"gamma": 1, "unknown": "drop"}, "carry"),
+    ],
+)
+def test_wrong_options_are_rejected(options, message):
+    with pytest.raises(ConfigError, match=message):
+        VectorDenseReward(SokobanVectorEnv(1, **OPTIONS), Potentials(), **options)
