@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 
-__all__ = ["Actions", "checked_count", "checked_mask", "reset_mode"]
+__all__ = ["Actions", "check_supported", "checked_count", "checked_mask", "reset_mode"]
 
 Ints = npt.NDArray[np.int64]
 MAX_ENVS: Final = 1 << 20
@@ -30,6 +30,24 @@ def checked_count(num_envs: Any, group_size: Any) -> tuple[int, int]:
             f"group_size must be a positive integer that divides num_envs={num_envs}, got {short_repr(group_size)}"
         )
     return num_envs, group_size
+
+
+def check_supported(arguments: Mapping[str, Any]) -> None:
+    """Check that these arguments of ``SokobanEnv`` are ones for many boards at once.
+
+    Raises:
+        ConfigError: a window, or turns of several moves.
+    """
+    if arguments.get("render_mode") == "human":
+        raise ConfigError(
+            "render_mode='human' shows one environment; make a vector environment with 'rgb_array' or 'ansi', "
+            "or a single one with creditflow.make"
+        )
+    if arguments.get("moves_per_turn", 1) != 1:
+        raise ConfigError(
+            "turns of several moves are for language models, and not played on many boards at once; "
+            "use vectorization_mode='sync' with moves_per_turn"
+        )
 
 
 def reset_mode(mode: Any) -> AutoresetMode:

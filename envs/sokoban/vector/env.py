@@ -19,7 +19,7 @@ from creditflow.envs.sokoban.oracle import SokobanOracle
 from creditflow.envs.sokoban.rewards import reward_preset
 from creditflow.envs.sokoban.rules import to_position
 from creditflow.envs.sokoban.snapshot import cached_level, write_snapshot
-from creditflow.envs.sokoban.vector.arguments import Actions, checked_count, checked_mask, reset_mode
+from creditflow.envs.sokoban.vector.arguments import Actions, check_supported, checked_count, checked_mask, reset_mode
 from creditflow.envs.sokoban.vector.boards import Boards, Change, board_texts, level_start
 from creditflow.envs.sokoban.vector.infos import LazyInfos, Snapshot
 from creditflow.envs.sokoban.vector.moves import NOTHING, Moves
@@ -61,7 +61,7 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
             begin alike again.
         copy: whether observations are the caller's own. Else a grid is a read-only view, and images are one array that
             the next step changes in place.
-        **arguments: arguments of ``SokobanEnv``.
+        **arguments: arguments of ``SokobanEnv``, all but ``moves_per_turn`` and a window (``render_mode="human"``).
 
     ``reset`` takes seeds as an integer or a list, and the options of ``SokobanEnv.reset``, ``reset_mask`` (bool (N,): the
     environments that are reset) and ``task_ids`` (one per environment). ``np_random`` is that of environment 0.
@@ -84,6 +84,7 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
     ) -> None:
         self.num_envs, self.group_size = checked_count(num_envs, group_size)
         self.autoreset_mode = reset_mode(autoreset_mode)
+        check_supported(arguments)
         self._single = single = SokobanEnv(**arguments)
         self.metadata = {**single.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode, self.max_steps, self.text_view = single.render_mode, single.max_steps, single.text_view

@@ -76,16 +76,11 @@ class BatchView:
 
     Attributes:
         single: function from a board and its width to the observation of a single environment.
-
-    Raises:
-        ConfigError: several moves per turn.
     """
 
     def __init__(
         self, obs_mode: str, env: SokobanEnv, num_envs: int, *, copy: bool, keys: Sequence[str] | None = None
     ) -> None:
-        if not env.lists_all_actions:
-            raise ConfigError("the vector environment makes one move per step; leave moves_per_turn at 1")
         self._copy = copy
         self._keys = tuple(OBS_KEYS if keys is None else keys) if obs_mode == "dict" else (obs_mode,)
         self._nested = obs_mode == "dict"

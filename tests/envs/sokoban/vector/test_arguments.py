@@ -34,6 +34,8 @@ def envs():
         ({"autoreset_mode": None}, "unknown autoreset_mode None"),
         ({"obs_mode": "grit"}, "did you mean 'grid'"),
         ({"n_actions": 5}, "must be 4 or 9"),
+        ({"render_mode": "human"}, "shows one environment"),
+        ({"moves_per_turn": 2}, "vectorization_mode='sync'"),
     ],
 )
 def test_wrong_arguments(kwargs, message):
