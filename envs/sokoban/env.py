@@ -55,7 +55,8 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
         panel: "<panel>:<split>" of the embedded panels; the default source, "standard-v1:train".
         levels: instead, the path of a level file (XSB or Boxoban) or of a folder of them.
         level: instead, the XSB text of one level.
-        generator: instead, options of ``GeneratorOptions``: endless levels of exactly known difficulty.
+        generator: instead, options of ``GeneratorOptions``: endless levels of exactly known difficulty; with
+            {"distribution": "gym_sokoban"} those of gym-sokoban's distribution.
         obs_mode: "text", "grid", "planes", "rgb", or "dict" of several of these (see ``observations/views.py``).
         obs_keys: which of them with "dict", for example ["text", "rgb"]; default: all.
         action_mode: "text" or "discrete".

@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, short_repr
-from creditflow.envs.sokoban.levels.generator import GeneratorOptions, generate_level
+from creditflow.envs.sokoban.levels.generator import GeneratorOptions
+from creditflow.envs.sokoban.levels.named import generator_options, named_level
 from creditflow.envs.sokoban.levels.xsb import TASK_PREFIX, Level, level_task, parse_level, read_levels
 from creditflow.envs.sokoban.snapshot import cached_level
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, content_id, parse_panel_spec
@@ -67,18 +68,21 @@ class GeneratorTasks:
 
     def sample(self, rng: np.random.Generator) -> Task:
         """Sample a new level with raw integers of ``rng``."""
-        task = level_task(generate_level(rng, self.options))
+        task = level_task(self.options.level(rng))
         self._sampled[task.task_id] = task
         if len(self._sampled) > REMEMBERED:
             self._sampled.popitem(last=False)
         return task
 
     def get(self, task_id: str) -> Task:
-        """Return a task among the last 1,024 that this instance sampled.
+        """Return a task among the last 1,024 that this instance sampled, or the one with a name such as "exact/6x6/1/2-200/17".
 
         Raises:
             UnknownTaskError: any other id; it is a hash, from which the level cannot be rebuilt.
+            ConfigError: a name with options out of range.
         """
+        if "/" in task_id:
+            return level_task(named_level(task_id))
         if task_id not in self._sampled:
             raise UnknownTaskError(
                 f"sokoban: a generator cannot look up task {short_repr(task_id)}. Give its payload too (env.unwrapped.task.content, "
@@ -114,7 +118,7 @@ def open_tasks(
     if len(named) > 1:
         raise ConfigError(f"give one of panel, levels, level and generator, got {' and '.join(named)}")
     if generator is not None:
-        options = GeneratorOptions.of(generator)
+        options = generator_options(generator)
         return GeneratorTasks(options), (options.height, options.width)
     if levels is not None or level is not None:
         found = read_levels(levels) if levels is not None else [parse_level(level or "")]

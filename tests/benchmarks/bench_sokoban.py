@@ -1,60 +1,52 @@
-"""Speed of Sokoban compared with GEM's, the fastest text Sokoban among the packages on PyPI.
+"""Speed of Sokoban beside its peers: single and vector environment, pictures, levels, the oracle.
 
-    python -m venv /tmp/peer && /tmp/peer/bin/pip install gem-llm
-    PYTHONPATH=src python tests/benchmarks/bench_sokoban.py --peer /tmp/peer/bin/python --boxoban ../shared/data/boxoban
+    python -m venv /tmp/gem && /tmp/gem/bin/pip install gem-llm
+    python -m venv /tmp/gs && /tmp/gs/bin/pip install 'setuptools<66' 'numpy<2' gym==0.26.2 gym-sokoban==0.0.6
+    python -m venv /tmp/jx && /tmp/jx/bin/pip install jumanji
+    PYTHONPATH=src python tests/benchmarks/bench_sokoban.py --gem /tmp/gem/bin/python --gym-sokoban /tmp/gs/bin/python \\
+        --jumanji /tmp/jx/bin/python --boxoban ../shared/data/boxoban --out tests/evidence/sokoban/speed.json
 
-Both make the same random moves on levels of the same size (6x6, two boxes), alternating in processes of their own; the
-results are the best of three rounds of CPU time. A solved level is reset.
+A peer that is not named is left out, and the output says so. All numbers are per CPU second, of all threads, best of three
+rounds in which ours and the peers' programs take turns. Single environments make the same random moves on a level of 6 by 6
+cells; a solved level is reset. jumanji has boards of 10 by 10 cells with four boxes only, so the vector environment is
+measured at that size too; it begins the same level again, as jumanji's generator has two.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
+from benchmarks.sokoban_peers import PEERS, run_peer
 
 import creditflow
-from creditflow.envs.sokoban import GeneratorOptions, LevelOracle, SokobanEnv, generate_level, read_levels, rules
+from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.sokoban import (
+    GeneratorOptions,
+    GymSokobanOptions,
+    LevelOracle,
+    SokobanEnv,
+    generate_level,
+    read_levels,
+    rules,
+)
 from creditflow.envs.sokoban import env as env_module
+from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.commands.arguments.parser import CommandParser
 
 ROUNDS = 3
 STEPS = 100_000
 MOVES = ("up", "down", "left", "right")
+SECONDS = 0.5  # of each measurement
+SIZES = (128, 1024)
 KINDS = ((6, 1), (6, 2), (8, 1), (8, 2), (8, 3), (10, 2))
-
-PEER = r"""
-import json, random, sys, time
-import numpy as np
-from gem.envs.game_env.sokoban import SokobanEnv
-
-steps, kinds = int(sys.argv[1]), json.loads(sys.argv[2])
-env = SokobanEnv(dim_room=(6, 6), max_turns=10**9, num_boxes=2)
-env.reset(seed=1)
-start = env.room_fixed, env.room_state, env.player_position
-moves = ["\\boxed{%s}" % ("up", "down", "left", "right")[i] for i in np.random.default_rng(0).integers(0, 4, 1000)]
-env.room_state, env.player_position = start[1].copy(), start[2].copy()
-began = time.process_time()
-for _ in range(steps // 1000):
-    for move in moves:
-        if env.step(move)[2]:
-            env.room_state, env.player_position = start[1].copy(), start[2].copy()
-result = {"steps": steps / (time.process_time() - began)}
-for side, boxes in kinds:
-    env = SokobanEnv(dim_room=(side, side), max_turns=50, num_boxes=boxes)
-    began, made = time.process_time(), 0
-    while made < 3 or (time.process_time() - began < 1.0 and made < 500):
-        made += 1
-        env.reset(seed=made)
-    result[f"levels {side}x{side} {boxes}"] = made / (time.process_time() - began)
-print(json.dumps(result))
-"""
 
 
 def steps_per_second(step: Callable[[Any], Any], reset: Callable[[], Any], actions: list[Any], count: int) -> float:
@@ -101,15 +93,17 @@ def measure_without_caches() -> float:
 
 
 def measure_generator() -> dict[str, float]:
-    """Generated levels per second, with solutions of 5 to 40 moves."""
+    """Generated levels per second: exact ones, with solutions of 5 to 40 moves, and those of gym-sokoban's distribution."""
     results = {}
     for side, boxes in KINDS:
-        rng, options = np.random.default_rng(0), GeneratorOptions(side, side, boxes, 5, 40)
-        began, made = time.process_time(), 0
-        while time.process_time() - began < 1.0:
-            generate_level(rng, options)
-            made += 1
-        results[f"levels {side}x{side} {boxes}"] = made / (time.process_time() - began)
+        exact, same = GeneratorOptions(side, side, boxes, 5, 40), GymSokobanOptions(side, side, boxes)
+        for name, options in (("exact", exact), ("gym_sokoban", same)):
+            rng = np.random.default_rng(0)
+            began, made = time.process_time(), 0
+            while time.process_time() - began < SECONDS:
+                options.level(rng)
+                made += 1
+            results[f"{name} levels {side}x{side} {boxes}"] = made / (time.process_time() - began)
     return results
 
 
@@ -128,33 +122,115 @@ def print_oracle(folder: Path) -> None:
         )
 
 
+def measure_vector() -> dict[str, float]:
+    """Steps per second of the vector environment: one level, or the levels of a panel that ends every 30 steps."""
+    small = generate_level(np.random.default_rng(1), GeneratorOptions(6, 6, 2, 8, 15)).xsb
+    large = generate_level(np.random.default_rng(1), GeneratorOptions(10, 10, 4, 20, 80)).xsb
+    results = {}
+    for name, source in (
+        ("6x6", {"level": small}), ("10x10, 4 boxes", {"level": large}), ("small-v1", {"panel": "small-v1:train"}),
+    ):  # fmt: skip
+        for mode, copy in (("grid", True), ("planes", True), ("text", True), ("rgb", True), ("rgb", False)):
+            for size in SIZES:
+                envs = gym.make_vec(
+                    "creditflow/Sokoban-v0", num_envs=size, vectorization_mode="vector_entry_point", obs_mode=mode,
+                    action_mode="discrete", copy=copy, **source,
+                )  # fmt: skip
+                shown = mode if mode != "rgb" else f"rgb, tile 28, {'copied' if copy else 'in place'}"
+                results[f"{name}, {shown}, N={size}"] = vector_speed(envs, size)
+    return results
+
+
+def vector_speed(envs: gym.vector.VectorEnv[Any, Any, Any], size: int) -> float:
+    """Steps per CPU second with random actions."""
+    envs.reset(seed=0)
+    actions = np.random.default_rng(0).integers(0, 4, (50, size))
+    for row in actions:
+        envs.step(row)
+    began, made = time.process_time(), 0
+    while time.process_time() - began < SECONDS:
+        for row in actions:
+            envs.step(row)
+        made += 50 * size
+    return made / (time.process_time() - began)
+
+
+def best(into: dict[str, Any], found: dict[str, Any]) -> None:
+    """Keep the larger of two numbers of one name."""
+    for name, value in found.items():
+        into[name] = max(value, into[name]) if isinstance(value, float) and name in into else value
+
+
+def measure(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Measure ours and every peer that is installed, in turns."""
+    results: dict[str, dict[str, Any]] = {name: {} for name in ("single", "vector", "levels", *PEERS)}
+    kinds = json.dumps(KINDS)
+    arguments = {
+        "gem": [str(STEPS // 4), kinds],
+        "gym-sokoban": [str(STEPS // 4), kinds],
+        "jumanji": [json.dumps(SIZES)],
+    }
+    for _ in range(options.rounds):
+        best(results["single"], {**measure_steps(), "text, unwrapped, caches off": measure_without_caches()})
+        best(results["vector"], measure_vector())
+        best(results["levels"], measure_generator())
+        for name, interpreter in (
+            ("gem", options.gem),
+            ("gym-sokoban", options.gym_sokoban),
+            ("jumanji", options.jumanji),
+        ):
+            if interpreter:
+                best(results[name], run_peer(name, interpreter, arguments[name]))
+    return results
+
+
+def ratios(results: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Our speed over that of the strongest figure of each peer, for what both do."""
+    found = {}
+    if results["gem"]:
+        found["text, unwrapped / GEM text"] = results["single"]["text, unwrapped"] / results["gem"]["steps"]
+    if results["gym-sokoban"]:
+        peer, rgb = results["gym-sokoban"], results["single"]["rgb, tile 28, unwrapped"]
+        found["rgb, unwrapped / gym-sokoban rgb_array"] = rgb / peer["steps rgb_array"]
+        found["grid, unwrapped / gym-sokoban without pictures"] = (
+            results["single"]["grid, unwrapped"] / peer["steps no picture"]
+        )
+        for side, boxes in KINDS:
+            name = f"levels {side}x{side} {boxes}"
+            for ours in ("exact", "gym_sokoban"):
+                found[f"{ours} {name} / gym-sokoban"] = results["levels"][f"{ours} {name}"] / peer[name]
+    if results["jumanji"]:
+        for size in SIZES:
+            ours = results["vector"][f"10x10, 4 boxes, grid, N={size}"]
+            for loop in ("step by step", "compiled loop"):
+                found[f"vector 10x10 grid N={size} / jumanji, {loop}"] = ours / results["jumanji"][f"{loop} {size}"]
+    return found
+
+
 def main() -> None:
     """Measure, and print one line per result."""
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--peer", help="Python interpreter with gem-llm installed")
+    for peer, package in (("gem", "gem-llm"), ("gym-sokoban", "gym-sokoban 0.0.6"), ("jumanji", "jumanji")):
+        parser.add_argument(f"--{peer}", help=f"Python interpreter with {package} installed")
     parser.add_argument("--boxoban", type=Path, help="folder of Boxoban level files")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds, of which the best counts (default 3)")
+    parser.add_argument("--out", type=Path, help="also write the results to this JSON file")
     options = parser.parse_args()
-
-    ours: dict[str, float] = {}
-    theirs: dict[str, float] = {}
-    for _ in range(ROUNDS):
-        for name, value in {**measure_steps(), "text, unwrapped, caches off": measure_without_caches()}.items():
-            ours[name] = max(value, ours.get(name, 0.0))
-        if options.peer:
-            command = [options.peer, "-c", PEER, str(STEPS // 4), json.dumps(KINDS)]
-            output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-            for name, value in json.loads(output.splitlines()[-1]).items():
-                theirs[name] = max(value, theirs.get(name, 0.0))
-    for name, value in ours.items():
-        ratio = f"   {value / theirs['steps']:.1f} x GEM" if theirs and name.startswith("text") else ""
-        print(f"steps/s, {name}: {value:,.0f}{ratio}")
-    if theirs:
-        print(f"steps/s, GEM text: {theirs['steps']:,.0f}")
-    for name, value in measure_generator().items():
-        ratio = f"   GEM {theirs[name]:,.1f}   {value / theirs[name]:.1f} x" if theirs else ""
-        print(f"{name} boxes: {value:,.0f}/s{ratio}")
+    results = measure(options)
+    for group, values in results.items():
+        if not values:
+            print(f"{group}: not installed, or not named; left out")
+        for name, value in values.items():
+            print(f"{group}, {name}: {value:,.0f}/s" if isinstance(value, float) else f"{group}, {name}: {value}")
+    for name, value in ratios(results).items():
+        print(f"{value:,.2f} x  {name}")
     if options.boxoban:
         print_oracle(options.boxoban)
+    if options.out:
+        command = "python tests/benchmarks/bench_sokoban.py with the peers named above"
+        facts = provenance([], 0) | {"command": command, "rounds": options.rounds, "unit": "per CPU second"}
+        with atomic_writer(options.out) as stream:
+            json.dump({"provenance": facts, "results": results, "ratios": ratios(results)}, stream, indent=1)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from creditflow.envs.sokoban import SokobanEnv
 from creditflow.envs.sokoban.snapshot import cached_level
 from creditflow.envs.sokoban.state_values import moves_left_by_key
 from creditflow.envs.sokoban.vector import SokobanVectorEnv
+from creditflow.envs.tasks import parse_panel_spec
 from creditflow.wrappers.dense_reward import DenseReward
 from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
 from creditflow.wrappers.records.group import Group
@@ -25,7 +26,7 @@ OPTIONS: dict[str, Any] = {"panel": "small-v1:train", "action_mode": "discrete",
 def known_potentials(drop: int) -> Potentials:
     """Φ = .9^V* on the panel's levels, without every ``drop``-th state."""
     values = {}
-    for row in SokobanEnv(**OPTIONS).tasks.rows:
+    for row in parse_panel_spec("sokoban", OPTIONS["panel"]):
         moves = moves_left_by_key(cached_level(row.locator["xsb"]))
         values[row.task_id] = {key: 0.9**left for n, (key, left) in enumerate(sorted(moves.items())) if n % drop}
     return Potentials(1, values)
@@ -51,7 +52,7 @@ def test_rewards_are_those_of_the_wrapper_around_each_environment(mode, unknown,
         ours, theirs = native.step(actions), loop.step(actions)
         assert np.allclose(ours[1], theirs[1], atol=1e-12)
         assert np.allclose(ours[1], ours[4]["raw_reward"] + ours[4]["shaping"], atol=1e-12)
-        shaped += np.count_nonzero(ours[4]["shaping"])
+        shaped += int(np.count_nonzero(ours[4]["shaping"]))
         over = theirs[2] | theirs[3]
         if mode == "Disabled" and over.any():
             native.reset(options={"reset_mask": over.copy()})

@@ -16,9 +16,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.vector import VectorEnv
+from gymnasium.spaces import Discrete
+from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from creditflow.envs.errors import ConfigError
 
 __all__ = ["Options", "Policy", "learn"]
 
@@ -72,10 +75,10 @@ class Policy(nn.Module):
         flat = obs.reshape(len(obs), -1).float()
         return torch.log_softmax(self.actor(flat), dim=-1), self.critic(flat)[:, 0]
 
-    @torch.no_grad()
     def act(self, obs: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
         """Sample actions, int64 (n,), by one uniform number each."""
-        probabilities = self(torch.as_tensor(obs))[0].exp().double().numpy().cumsum(axis=1)
+        with torch.no_grad():
+            probabilities = self(torch.as_tensor(obs))[0].exp().double().numpy().cumsum(axis=1)
         drawn = rng.random(len(obs))[:, None] * probabilities[:, -1:]
         return np.asarray((probabilities < drawn).sum(axis=1), dtype=np.int64)
 
@@ -83,8 +86,8 @@ class Policy(nn.Module):
 def _perceptron(inputs: int, hidden: int, outputs: int, gain: float) -> nn.Sequential:
     layers = [nn.Linear(inputs, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh(), nn.Linear(hidden, outputs)]
     for layer, scale in zip(layers[::2], (2**0.5, 2**0.5, gain), strict=True):
-        nn.init.orthogonal_(layer.weight, scale)  # type: ignore[arg-type]  # the even layers are linear
-        nn.init.zeros_(layer.bias)  # type: ignore[arg-type]  # as above
+        nn.init.orthogonal_(layer.weight, scale)
+        nn.init.zeros_(layer.bias)
     return nn.Sequential(*layers)
 
 
@@ -104,17 +107,22 @@ def learn(
         steps: environment steps, rounded up to whole batches.
         seed: of the network, the sampled actions, the minibatches and the environments.
         after_batch: called with the steps so far and the policy, after every update.
+
+    Raises:
+        ConfigError: other actions, or another mode.
     """
+    actions = envs.single_action_space
+    if not isinstance(actions, Discrete) or envs.metadata["autoreset_mode"] != AutoresetMode.SAME_STEP:
+        raise ConfigError("ppo.learn needs discrete actions and an environment made with autoreset_mode='SameStep'")
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    policy = Policy(
-        int(np.prod(envs.single_observation_space.shape or ())), int(envs.single_action_space.n), options.hidden
-    )  # type: ignore[attr-defined]  # discrete actions
+    policy = Policy(int(np.prod(envs.single_observation_space.shape or ())), int(actions.n), options.hidden)
     optimiser = torch.optim.Adam(policy.parameters(), lr=options.learning_rate, eps=1e-5)
     obs, _ = envs.reset(seed=seed)
     done = 0
     while done < steps:
-        batch, obs = _rollout(envs, policy, obs, options, rng)
+        with torch.no_grad():
+            batch, obs = _rollout(envs, policy, obs, options, rng)
         _update(policy, optimiser, batch, options, rng)
         done += options.batch_steps * envs.num_envs
         if after_batch is not None:
@@ -133,7 +141,6 @@ class _Batch:
     returns: Tensor
 
 
-@torch.no_grad()
 def _rollout(
     envs: VectorEnv[Any, Any, Any], policy: Policy, obs: NDArray[Any], options: Options, rng: np.random.Generator
 ) -> tuple[_Batch, NDArray[Any]]:
@@ -183,6 +190,6 @@ def _update(
             entropy = -(log_probabilities.exp() * log_probabilities).sum(dim=1).mean()
             loss = policy_loss + options.value * value_loss - options.entropy * entropy
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]  # torch's own annotation
+            loss.backward()
             nn.utils.clip_grad_norm_(policy.parameters(), options.max_norm)
             optimiser.step()

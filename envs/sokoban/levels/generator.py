@@ -7,7 +7,7 @@ per start. Only raw 64-bit integers of a NumPy generator are used, so a seed giv
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from creditflow.envs.sokoban.rules import (
 from creditflow.envs.sokoban.state_space import solution_table
 from creditflow.envs.tasks import sample_index
 
-__all__ = ["GeneratorOptions", "generate_level"]
+__all__ = ["MAX_ROOMS", "GeneratorOptions", "generate_level", "level_of"]
 
 MAX_ROOMS: Final = 1000
 TURN_PERCENT: Final = 35
@@ -93,6 +93,10 @@ class GeneratorOptions:
                 raise unknown_name_error("generator option", str(name), known)
         return cls(**options)
 
+    def level(self, rng: np.random.Generator) -> Level:
+        """Generate a level with raw integers of ``rng``."""
+        return generate_level(rng, self)
+
 
 def generate_level(rng: np.random.Generator, options: GeneratorOptions) -> Level:
     """Generate a level with a shortest solution of ``min_length`` to ``max_length`` moves and no box on a target.
@@ -128,7 +132,7 @@ def generate_level(rng: np.random.Generator, options: GeneratorOptions) -> Level
         rank, player = divmod(int(starts[sample_index(rng, len(starts))]), table.size)
         box_cells = list(table.box_index)
         boxes = [box_cells[index] for index in table.subsets[rank]]
-        return _level(options, floor, targets, boxes, floor[player])
+        return level_of(options, floor, targets, boxes, floor[player])
     raise ConfigError(
         f"found no level with {options} in {MAX_ROOMS} rooms; widen min_length and max_length or enlarge the room"
     )
@@ -150,7 +154,10 @@ def _carve(rng: np.random.Generator, height: int, width: int) -> list[int]:
     return [to_position(cell, width) for cell in sorted(room)]
 
 
-def _level(options: GeneratorOptions, floor: list[int], targets: list[int], boxes: list[int], player: int) -> Level:
+def level_of(
+    options: GeneratorOptions, floor: Sequence[int], targets: Sequence[int], boxes: Sequence[int], player: int
+) -> Level:
+    """Return the level with these positions of floor, targets, boxes and player."""
     board = bytearray((bytes([WALL]) * options.width + b"\x07") * options.height)[:-1]
     for position in floor:
         board[position] = FLOOR

@@ -61,3 +61,18 @@ def test_seeds_give_different_levels():
 def test_an_impossible_length_is_an_error():
     with pytest.raises(ConfigError, match="widen min_length"):
         generate_level(np.random.default_rng(0), GeneratorOptions(5, 5, 1, 200, 200))
+
+
+@pytest.mark.parametrize("boxes", [1, 2, 3, 4])
+@pytest.mark.parametrize("side", [5, 6, 7, 8, 9, 10])
+def test_every_size_and_number_of_boxes_has_levels_of_exact_length(side, boxes):
+    rng = np.random.Generator(np.random.PCG64(side * 10 + boxes))
+    if (side, boxes) == (5, 4):  # nine cells at most
+        with pytest.raises(ConfigError, match="found no level"):
+            generate_level(rng, GeneratorOptions(5, 5, 4, 1, 40))
+        return
+    low, high = (1, 8) if side == 5 else (4 * boxes, 4 * boxes + 12)
+    for _ in range(3):
+        level = generate_level(rng, GeneratorOptions(side, side, boxes, low, high))
+        assert (level.height, level.width, len(level.boxes)) == (side, side, boxes)
+        assert low <= level_oracle(level).moves_left(level.player, level.boxes) <= high

@@ -13,6 +13,8 @@ from creditflow.envs.alfworld.game_files.check import compare_games, listed_game
 from creditflow.envs.alfworld.game_files.found import read_games
 from creditflow.envs.data_report import DataReport
 from creditflow.envs.errors import check_name
+from creditflow.envs.sokoban.levels.boxoban import PUBLISHED as BOXOBAN_SETS
+from creditflow.envs.sokoban.levels.boxoban import check_boxoban, load_ids
 from creditflow.envs.wikisearch.data_check import DATA_SETS, SPLITS, check_questions, load_slices
 from creditflow.train.commands.arguments.logs import print_text
 from creditflow.train.commands.arguments.outputs import add_input, add_output
@@ -78,12 +80,17 @@ def _check_webshop(path: str, parts: tuple[str, ...]) -> DataReport:
     return check_shop(path, manifest, parts, lambda found: progress(found, "check", len(manifest.products)))
 
 
+def _check_boxoban(path: str, parts: tuple[str, ...]) -> DataReport:
+    return check_boxoban(path, load_ids(), parts)
+
+
 def _check_questions(name: str, path: str, splits: tuple[str, ...]) -> DataReport:
     return check_questions(name, path, load_slices()[name], splits)
 
 
 _DATA_SETS = {
     "alfworld": _DataSet(tuple(ALFWORLD_SPLITS), _check_alfworld),
+    "boxoban": _DataSet(tuple(BOXOBAN_SETS), _check_boxoban),
     "webshop": _DataSet(("products", "synthetic", "human"), _check_webshop),
     **{name: _DataSet(SPLITS, partial(_check_questions, name)) for name in DATA_SETS},
 }

@@ -1,0 +1,126 @@
+"""Levels of gym-sokoban's distribution: the released search chooses the same starts, seeds and names repeat."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import creditflow
+from creditflow.envs.errors import ConfigError, UnknownTaskError
+from creditflow.envs.sokoban import (
+    GeneratorOptions,
+    GymSokobanOptions,
+    level_name,
+    level_oracle,
+    level_task,
+    named_level,
+)
+from creditflow.envs.sokoban.levels.gym_sokoban import Room, carve_room, reverse_start
+
+RECORDED = json.loads((Path(__file__).parents[2] / "evidence" / "sokoban" / "levels.json").read_text("utf-8"))
+PINNED = {
+    "gym_sokoban/6x6/1/1-30000/0": "sokoban1:80b99ca977ea0e78cd7fe7fff4e378fd",
+    "gym_sokoban/8x8/2/1-30000/0": "sokoban1:cbe226540bc4f688f1b02592659310a0",
+    "exact/7x7/2/8-15/3": "sokoban1:66b91f073a3450791b62c19ef65fc677",
+}
+
+
+def test_the_recorded_starts_of_the_released_search_are_ours():
+    for entry in RECORDED["rooms"]:
+        room = Room(entry["width"], tuple(entry["floor"]), entry["player"], tuple(entry["targets"]))
+        score, player, boxes = entry["start"]
+        found = reverse_start(room)
+        assert found.score == score
+        if score:
+            assert (found.player, list(found.boxes)) == (player, boxes)
+    assert len(RECORDED["rooms"]) >= 50
+    assert RECORDED["same_starts"] == RECORDED["rooms_searched"]
+
+
+def test_no_measured_distribution_differs_from_the_releases():
+    rows = RECORDED["distributions"]
+    assert {row["measure"] for row in rows} == {
+        "floor cells", "wall cells", "solution length", "displacement", "dead states"
+    }  # fmt: skip
+    assert min(row["p_holm"] for row in rows) > 0.05
+
+
+@pytest.mark.parametrize(
+    "options", [GymSokobanOptions(5, 7, 2), GymSokobanOptions(8, 8, 3), GymSokobanOptions(10, 10, 1)]
+)
+def test_every_target_is_free_and_the_level_can_be_solved(options):
+    rng = np.random.Generator(np.random.PCG64(1))
+    for _ in range(10):
+        level = options.level(rng)
+        assert (level.height, level.width, len(level.boxes)) == (options.height, options.width, options.boxes)
+        assert not set(level.targets) & {*level.boxes, level.player}
+        assert level_oracle(level).moves_left(level.player, level.boxes) >= 1
+
+
+def test_lengths_are_kept_by_rejection():
+    rng = np.random.Generator(np.random.PCG64(2))
+    options = GymSokobanOptions(6, 6, 1, 6, 9)
+    lengths = [level_oracle(level).moves_left(level.player, level.boxes)
+               for level in (options.level(rng) for _ in range(30))]  # fmt: skip
+    assert min(lengths) >= 6
+    assert max(lengths) <= 9
+
+
+def test_rooms_lie_within_the_outer_walls():
+    rng = np.random.Generator(np.random.PCG64(3))
+    rooms = [carve_room(rng, 5, 6, 3) for _ in range(300)]
+    assert None in rooms  # some are too small for three boxes
+    for room in rooms:
+        if room is not None:
+            assert all(0 < cell // 6 < 4 and 0 < cell % 6 < 5 for cell in room.floor)
+            assert len({room.player, *room.targets}) == 4
+            assert {room.player, *room.targets} <= set(room.floor)
+
+
+@pytest.mark.parametrize(("name", "task_id"), PINNED.items())
+def test_a_name_makes_its_level_everywhere(name, task_id):
+    assert level_task(named_level(name)).task_id == task_id
+    env = creditflow.make("sokoban", generator={"distribution": "gym_sokoban", "height": 10, "width": 10})
+    _, info = env.reset(options={"task_id": name})
+    assert info["task_id"] == task_id
+
+
+def test_names_are_those_of_options_and_seed():
+    for options in (GymSokobanOptions(9, 8, 2, 3, 40), GeneratorOptions(5, 6, 1, 2, 9)):
+        made = options.level(np.random.Generator(np.random.PCG64(77)))
+        assert named_level(level_name(options, 77)) == made
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("exact/6x6/1/2-200", UnknownTaskError, "SHORTEST-LONGEST/SEED"),
+        ("random/6x6/1/2-200/3", UnknownTaskError, "exact, gym_sokoban"),
+        ("exact/6x6/1/2-200/x", UnknownTaskError, "no name of a generated level"),
+        ("exact/3x6/1/2-200/1", ConfigError, "height"),
+        ("exact/6x6/9/2-200/1", ConfigError, "boxes"),
+        ("exact/6x6/1/9-2/1", ConfigError, "max_length"),
+        ("exact/6x6/1/2-9/9999999999999999999", ConfigError, "below 2"),
+        ("exact/5x5/1/300-400/1", ConfigError, "found no level"),
+    ],
+)
+def test_wrong_names(name, error, message):
+    with pytest.raises(error, match=message):
+        named_level(name)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"distribution": "gymsokoban"}, "did you mean 'gym_sokoban'"),
+        ({"distribution": 3}, "unknown distribution"),
+        ({"distribution": "gym_sokoban", "hight": 3}, "did you mean 'height'"),
+        ({"distribution": "gym_sokoban", "boxes": 0}, "boxes must be"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ConfigError, match=message):
+        creditflow.make("sokoban", generator=options)

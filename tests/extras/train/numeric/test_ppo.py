@@ -1,0 +1,105 @@
+"""PPO on the vector environment learns, repeats by its seed, and runs in Stable-Baselines3 through the adapter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.sokoban.vector import SokobanVectorEnv
+from creditflow.train.numeric.environments import make_envs
+from creditflow.train.numeric.ppo import Options, Policy, learn
+from creditflow.train.numeric.study import METHODS, learning_curve
+
+PANEL = "small-v1:train"
+LEVEL = "#####\n#@$.#\n#   #\n#####"
+
+
+def small(**options):
+    return SokobanVectorEnv(
+        16, autoreset_mode="SameStep", level=LEVEL, obs_mode="planes", action_mode="discrete", max_steps=8, **options
+    )
+
+
+def test_it_learns_one_level():
+    rates = []
+    envs = small()
+    options = Options(batch_steps=16, minibatch=64, hidden=32)
+
+    def after(done, policy):
+        rates.append(float(policy(torch.as_tensor(envs.reset()[0]))[0].exp()[0, 3].detach()))
+
+    learn(envs, options, steps=16 * 16 * 30, seed=0, after_batch=after)
+    assert rates[0] < 0.5 < 0.8 < rates[-1]  # the probability of the one good first move
+
+
+def test_a_seed_repeats_the_run():
+    weights = []
+    for seed in (1, 1, 2):
+        policy = learn(small(), Options(batch_steps=8, minibatch=64, hidden=16), steps=512, seed=seed)
+        weights.append(torch.cat([p.detach().ravel() for p in policy.parameters()]))
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_actions_are_sampled_from_the_policy():
+    torch.manual_seed(0)
+    policy = Policy(6, 4, 8)
+    obs = np.ones((20_000, 6), dtype=np.uint8)
+    drawn = policy.act(obs, np.random.default_rng(0))
+    expected = policy(torch.as_tensor(obs[:1]))[0].exp().detach().numpy()[0]
+    assert np.abs(np.bincount(drawn, minlength=4) / len(drawn) - expected).max() < 0.02
+
+
+@pytest.mark.parametrize("options", [{"autoreset_mode": "NextStep"}, {"action_mode": "text"}])
+def test_other_modes_are_rejected(options):
+    envs = SokobanVectorEnv(
+        2, **{"autoreset_mode": "SameStep", "action_mode": "discrete", "obs_mode": "planes", **options}
+    )
+    with pytest.raises(ConfigError, match="SameStep"):
+        learn(envs, Options(), steps=1, seed=0)
+
+
+@pytest.mark.sb3
+def test_the_adapter_gives_stable_baselines_what_gymnasium_gave():
+    pytest.importorskip("stable_baselines3", reason="needs the extra [sb3]")
+    from creditflow.train.adapters.sb3.vec_env import VectorEnvAdapter
+
+    adapter, plain = VectorEnvAdapter(small(), info_keys=("elapsed_steps",)), small()
+    adapter.seed(5)
+    assert np.array_equal(adapter.reset(), plain.reset(seed=5)[0])
+    rng = np.random.default_rng(0)
+    ended = 0
+    for _ in range(30):
+        actions = rng.integers(0, 4, 16)
+        obs, rewards, dones, infos = adapter.step(actions)
+        there = plain.step(actions)
+        assert np.array_equal(obs, there[0])
+        assert np.array_equal(rewards, there[1].astype(np.float32))
+        assert np.array_equal(dones, there[2] | there[3])
+        for number, info in enumerate(infos):
+            assert info["elapsed_steps"] == there[4]["elapsed_steps"][number]
+            assert ("terminal_observation" in info) == dones[number]
+            if dones[number]:
+                ended += 1
+                assert np.array_equal(info["terminal_observation"], there[4]["final_obs"][number])
+                assert info["TimeLimit.truncated"] == bool(there[3][number])
+    assert ended > 20
+    assert adapter.env_is_wrapped(object) == [False] * 16
+    with pytest.raises(ConfigError, match="no attributes"):
+        adapter.set_attr("x", 1)
+    with pytest.raises(ConfigError, match="no objects"):
+        adapter.env_method("x")
+    with pytest.raises(ConfigError, match="SameStep"):
+        VectorEnvAdapter(SokobanVectorEnv(2))
+
+
+@pytest.mark.sb3
+@pytest.mark.parametrize("method", METHODS)
+def test_both_implementations_give_a_curve(method):
+    pytest.importorskip("stable_baselines3", reason="needs the extra [sb3]")
+    curve = learning_curve(method, "rewardflow", steps=20_480, seed=0)
+    assert np.shape(curve) == (10, 2)
+    assert 0.0 < np.mean(curve) < 1.0
+    assert make_envs("sparse", 2, panel=PANEL, gamma=0.9, batch_steps=1).num_envs == 2
