@@ -45,8 +45,8 @@ def check_supported(arguments: Mapping[str, Any]) -> None:
         )
     if arguments.get("moves_per_turn", 1) != 1:
         raise ConfigError(
-            "turns of several moves are for language models, and not played on many boards at once; "
-            "use vectorization_mode='sync' with moves_per_turn"
+            "the vector environment makes one move per step; leave moves_per_turn at 1, or play turns of several moves with "
+            "vectorization_mode='sync'"
         )
 
 
