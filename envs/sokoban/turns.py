@@ -42,6 +42,7 @@ class MoveTurns:
     Attributes:
         several: whether a turn can have more than one move.
         space: all texts; samples are turns of one and of two moves.
+        given: number of moves, or of what stands for them, in the text that was parsed last.
 
     Raises:
         ConfigError: an invalid argument.
@@ -78,7 +79,7 @@ class MoveTurns:
         self._moves: list[str] = []
         self._rewards: list[float] = []
         self._keys: list[str] = []
-        self._given = 0
+        self.given = 0
 
     def parse(self, action: Any) -> tuple[tuple[int, ...] | None, str]:
         """Return the numbers of the moves, or None and the reason."""
@@ -92,7 +93,7 @@ class MoveTurns:
         moves = [" ".join(words[start : start + size]) for start in range(0, len(words), size)]
         numbers = [self._numbers.get(move) for move in moves]
         wrong = next((place for place, number in enumerate(numbers) if number is None), len(numbers))
-        self._given = len(moves)
+        self.given = len(moves)
         if self._policy == "strict":
             if wrong < len(numbers):
                 return None, f"{quoted_action(moves[wrong])}, number {wrong + 1}, is not a move; {self._expected}"
@@ -126,5 +127,5 @@ class MoveTurns:
             "moves": tuple(self._moves),
             "move_rewards": tuple(self._rewards),
             "move_state_keys": tuple(self._keys),
-            "ignored_words": (self._given - len(self._moves)) * self._words if self._moves else 0,
+            "ignored_words": (self.given - len(self._moves)) * self._words if self._moves else 0,
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -36,17 +36,12 @@ def check_supported(arguments: Mapping[str, Any]) -> None:
     """Check that these arguments of ``SokobanEnv`` are ones for many boards at once.
 
     Raises:
-        ConfigError: a window, or turns of several moves.
+        ConfigError: a window.
     """
     if arguments.get("render_mode") == "human":
         raise ConfigError(
             "render_mode='human' shows one environment; make a vector environment with 'rgb_array' or 'ansi', "
             "or a single one with creditflow.make"
-        )
-    if arguments.get("moves_per_turn", 1) != 1:
-        raise ConfigError(
-            "the vector environment makes one move per step; leave moves_per_turn at 1, or play turns of several moves with "
-            "vectorization_mode='sync'"
         )
 
 
@@ -119,14 +114,23 @@ class Actions:
         reasons = {number: self._parse(array[number])[1] for number in np.flatnonzero(~valid).tolist()}
         return np.where(valid, array, 0).astype(np.int64) - ~valid, reasons
 
-    def _read_texts(self, actions: Any) -> tuple[Ints, dict[int, str]]:
+    def texts(self, actions: Any) -> Sequence[Any]:
+        """Return the actions if they are a list or tuple of one text per environment.
+
+        Raises:
+            ConfigError: they are not.
+        """
         ordered = isinstance(actions, (list, tuple)) or (isinstance(actions, np.ndarray) and actions.ndim == 1)
         if not ordered or len(actions) != self._num_envs:
             raise ConfigError(
                 f"actions must be a list or tuple of {self._num_envs} strings, one per environment, got {short_repr(actions)}"
             )
+        found: Sequence[Any] = actions
+        return found
+
+    def _read_texts(self, actions: Any) -> tuple[Ints, dict[int, str]]:
         numbers, reasons = np.empty(self._num_envs, dtype=np.int64), {}
-        for index, action in enumerate(actions):
+        for index, action in enumerate(self.texts(actions)):
             number, reason = self._parse(action)
             if number is None:
                 numbers[index], reasons[index] = -1, reason

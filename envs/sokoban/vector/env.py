@@ -19,10 +19,12 @@ from creditflow.envs.sokoban.oracle import SokobanOracle
 from creditflow.envs.sokoban.rewards import reward_preset
 from creditflow.envs.sokoban.rules import to_position
 from creditflow.envs.sokoban.snapshot import cached_level, write_snapshot
+from creditflow.envs.sokoban.turns import MoveTurns
 from creditflow.envs.sokoban.vector.arguments import Actions, check_supported, checked_count, checked_mask, reset_mode
-from creditflow.envs.sokoban.vector.boards import Boards, Change, board_texts, level_start
+from creditflow.envs.sokoban.vector.boards import Boards, board_texts, level_start
 from creditflow.envs.sokoban.vector.infos import LazyInfos, Snapshot
-from creditflow.envs.sokoban.vector.moves import NOTHING, Moves
+from creditflow.envs.sokoban.vector.moves import Moves
+from creditflow.envs.sokoban.vector.players import OneMove, Played, Player, SeveralMoves
 from creditflow.envs.sokoban.vector.starts import Starts
 from creditflow.envs.sokoban.vector.views import BatchView
 from creditflow.envs.tasks import Task
@@ -61,7 +63,7 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
             begin alike again.
         copy: whether observations are the caller's own. Else a grid is a read-only view, and images are one array that
             the next step changes in place.
-        **arguments: arguments of ``SokobanEnv``, all but ``moves_per_turn`` and a window (``render_mode="human"``).
+        **arguments: arguments of ``SokobanEnv``, all but a window (``render_mode="human"``).
 
     ``reset`` takes seeds as an integer or a list, and the options of ``SokobanEnv.reset``, ``reset_mask`` (bool (N,): the
     environments that are reset) and ``task_ids`` (one per environment). ``np_random`` is that of environment 0.
@@ -94,10 +96,14 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
 
         vocabulary = make_vocabulary(arguments.get("n_actions", 4))
         mode = arguments.get("action_mode", "text")
-        parser = make_parser(mode, vocabulary)[1]
-        self._actions = Actions(num_envs, len(vocabulary.texts), parser, as_text=mode == "text")
-        self._texts = vocabulary.texts
-        self._moves = Moves(vocabulary, reward_preset(arguments.get("reward", "sparse")))
+        texts, rewards = vocabulary.texts, reward_preset(arguments.get("reward", "sparse"))
+        actions = Actions(num_envs, len(texts), make_parser(mode, vocabulary)[1], as_text=mode == "text")
+        self._texts, moves = texts, Moves(vocabulary, rewards)
+        limit, policy = arguments.get("moves_per_turn", 1), arguments.get("moves_policy", "strict")
+        self._player: Player = OneMove(actions, moves, num_envs)
+        if limit > 1:
+            turns = MoveTurns(vocabulary, limit, policy, mode)
+            self._player = SeveralMoves(turns, actions, moves, texts, num_envs, rewards.step)
 
         self._starts = Starts(single.tasks, num_envs, group_size)
         self._boards = Boards(num_envs, single.grid_shape)
@@ -134,8 +140,7 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
         self._starts.seed(seed, which)
         self._np_random, self._np_random_seed = self._starts.rngs[0], self._starts.seeds[0]
         self._begin(which, self._starts.choose(which, options or {}))
-        none = np.zeros(self.num_envs, dtype=np.bool_)
-        infos = self._infos(which, ~none, {}, np.full(self.num_envs, NOTHING, dtype=np.uint8), none)
+        infos = self._infos(which, self._player.nothing(), np.zeros(self.num_envs, dtype=np.bool_))
         return self._view.observe(self._boards), infos
 
     def step(self, actions: Any) -> tuple[Any, npt.NDArray[np.float64], Mask, Mask, dict[str, Any]]:
@@ -151,33 +156,26 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
             ConfigError: actions of the wrong shape or type.
             EpisodeError: an environment was never reset, or, without autoreset, its episode has ended.
         """
-        numbers, reasons = self._actions.read(actions)
         self._require_running()
-        ended = np.flatnonzero(self._over)
-        if len(ended):  # only with NEXT_STEP, which ignores these actions
-            numbers[ended] = -1
-            for number in ended.tolist():
-                reasons.pop(number, None)
-        change = self._moves.make(self._boards, numbers)
-        solved = self._boards.on_target == self._boards.boxes
+        ended = np.flatnonzero(self._over)  # not empty only with NEXT_STEP, which ignores these actions
+        played = self._player.play(self._boards, actions, ended, self._view.moved)
+        rewards, solved = played.rewards, self._boards.on_target == self._boards.boxes
         self._elapsed = self._elapsed + 1
         truncated = ~solved & (self._elapsed >= self.max_steps)
-        rewards = self._moves.rewards(change, solved)
-        valid = numbers >= 0
-        self._view.moved(self._boards, change)
         self._over = solved | truncated
         if len(ended):
-            rewards[ended], valid[ended] = 0.0, True
+            played = played.restarted(ended)
+            rewards[ended] = 0.0
             solved[ended] = truncated[ended] = False
             self._begin(ended, self._starts.sample(ended))
-        infos = self._step_infos(change, solved, valid, reasons)
+        infos = self._step_infos(played, solved)
         return self._view.observe(self._boards), rewards, solved, truncated, infos
 
-    def _step_infos(self, change: Change, solved: Mask, valid: Mask, reasons: Mapping[int, str]) -> dict[str, Any]:
+    def _step_infos(self, played: Played, solved: Mask) -> dict[str, Any]:
         """Return the infos of a step; with SAME_STEP, first begin the next episodes."""
         everyone = np.arange(self.num_envs)
         if self.autoreset_mode != AutoresetMode.SAME_STEP or not self._over.any():
-            return self._infos(everyone, valid, reasons, change.events, solved.copy())
+            return self._infos(everyone, played, solved.copy())
         ended, flags = np.flatnonzero(self._over), self._over
         final = np.full(self.num_envs, None, dtype=object)
         for number, board in zip(ended.tolist(), self._boards_of(ended), strict=True):
@@ -185,13 +183,11 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
         more = {
             "final_obs": final,
             "_final_obs": flags.copy(),
-            "final_info": self._infos(ended, valid, reasons, change.events, solved.copy()),
+            "final_info": self._infos(ended, played, solved.copy()),
             "_final_info": flags.copy(),
         }
         self._begin(ended, self._starts.sample(ended))
-        running = {number: reason for number, reason in reasons.items() if not flags[number]}
-        events = np.where(flags, np.uint8(NOTHING), change.events)
-        return self._infos(everyone, valid | flags, running, events, solved & ~flags, more)
+        return self._infos(everyone, played.restarted(ended), solved & ~flags, more)
 
     def _require_running(self) -> None:
         """Check that every environment can take a step.
@@ -224,15 +220,11 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
             self._tasks[number], self._task_ids[number] = task, task.task_id
         self._view.began(self._boards, which)
 
-    def _infos(
-        self, which: Ints, valid: Mask, reasons: Mapping[int, str], events: npt.NDArray[np.uint8], solved: Mask,
-        more: Mapping[str, Any] | None = None,
-    ) -> LazyInfos:  # fmt: skip
+    def _infos(self, which: Ints, played: Played, solved: Mask, more: Mapping[str, Any] | None = None) -> LazyInfos:
         boards = self._boards
-        draw = partial(board_texts, boards.codes, boards.sides)
         snapshot = Snapshot(
-            draw, self._task_ids, self._texts, self._over, valid, reasons, events, solved, self._elapsed,
-            boards.on_target, boards.boxes,
+            partial(board_texts, boards.codes, boards.sides), self._task_ids, self._texts, self._over, played, solved,
+            self._elapsed, boards.on_target, boards.boxes,
         )  # fmt: skip
         return LazyInfos(snapshot, which, self.num_envs, more)
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from creditflow.envs.sokoban.rules import state_key
 from creditflow.envs.sokoban.vector.boards import MOVED, PUSHED
+from creditflow.envs.sokoban.vector.players import TURN_KEYS, Played
 
 __all__ = ["INFO_KEYS", "LazyInfos", "Snapshot"]
 
@@ -36,9 +37,7 @@ class Snapshot:
         task_ids: object (N,), ids as strings.
         actions: texts of the actions.
         over: bool (N,): whether the episode is over.
-        valid: bool (N,): whether the action was valid.
-        reasons: reasons of the actions that were not, by number of the environment.
-        events: uint8 (N,): what happened (see ``boards.py``).
+        played: the results of the step; of a reset, none.
         solved: bool (N,).
         elapsed: int64 (N,): steps of the episode.
         on_target: int64 (N,): boxes on targets.
@@ -49,9 +48,7 @@ class Snapshot:
     task_ids: npt.NDArray[np.object_]
     actions: tuple[str, ...]
     over: Mask
-    valid: Mask
-    reasons: Mapping[int, str]
-    events: npt.NDArray[np.uint8]
+    played: Played
     solved: Mask
     elapsed: Ints
     on_target: Ints
@@ -64,15 +61,18 @@ class Snapshot:
         if key == "admissible_actions":
             return _objects([() if over else self.actions for over in self.over[which].tolist()])
         if key == "invalid_reason":
-            return _objects([self.reasons.get(number, "") for number in which.tolist()])
+            return _objects([self.played.reasons.get(number, "") for number in which.tolist()])
         if key in ("action_parsed", "action_admissible", "action_valid"):
-            return self.valid[which]
+            return self.played.valid[which]
         if key in ("action_effective", "player_moved"):
-            return (self.events[which] & MOVED) != 0
+            return (self.played.events[which] & MOVED) != 0
         if key == "moved_box":
-            return (self.events[which] & PUSHED) != 0
+            return (self.played.events[which] & PUSHED) != 0
         if key == "score":
             return self.solved[which].astype(np.float64)
+        if key in TURN_KEYS and self.played.record is not None:
+            values = self.played.record.value(key, which)
+            return np.array(values, dtype=np.int64) if key == "ignored_words" else _objects(values)
         arrays = {"task_id": self.task_ids, "success": self.solved, "elapsed_steps": self.elapsed}
         arrays |= {"boxes_on_target": self.on_target, "boxes": self.boxes}
         return arrays[key][which]
@@ -94,7 +94,7 @@ class LazyInfos(dict[str, Any]):
     def __init__(self, snapshot: Snapshot, which: Ints, num_envs: int, more: Mapping[str, Any] | None = None) -> None:
         super().__init__(more or {})
         self._snapshot, self._which, self._num_envs = snapshot, which, num_envs
-        self._left = _ALL_KEYS
+        self._left = _ALL_KEYS if snapshot.played.record is None else _ALL_TURN_KEYS
 
     def __missing__(self, key: str) -> Any:
         if key not in self._left:
@@ -199,6 +199,7 @@ class LazyInfos(dict[str, Any]):
 
 
 _ALL_KEYS: Final[Mapping[str, None]] = dict.fromkeys(name for key in INFO_KEYS for name in (key, f"_{key}"))
+_ALL_TURN_KEYS: Final = {**_ALL_KEYS, **dict.fromkeys(name for key in TURN_KEYS for name in (key, f"_{key}"))}
 
 
 def _objects(values: Iterable[Any]) -> npt.NDArray[np.object_]:

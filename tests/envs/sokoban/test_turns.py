@@ -14,7 +14,6 @@ import creditflow
 from creditflow.envs import check_agent_env
 from creditflow.envs.errors import ConfigError, OracleLimitError
 from creditflow.envs.sokoban import SokobanEnv
-from creditflow.envs.sokoban.vector import SokobanVectorEnv
 
 CORRIDOR = "########\n#@ $  .#\n########"
 ROOM = "#######\n#  .  #\n# $ @ #\n#  $ .#\n#######"
@@ -182,8 +181,3 @@ def test_too_many_optimal_turns_are_an_error_that_says_what_still_works():
 def test_wrong_arguments_are_rejected_with_a_reason(kwargs, message):
     with pytest.raises(ConfigError, match=message):
         SokobanEnv(**kwargs)
-
-
-def test_the_vector_environment_refuses_several_moves_by_name():
-    with pytest.raises(ConfigError, match="leave moves_per_turn at 1"):
-        SokobanVectorEnv(2, moves_per_turn=2)

@@ -35,7 +35,7 @@ def envs():
         ({"obs_mode": "grit"}, "did you mean 'grid'"),
         ({"n_actions": 5}, "must be 4 or 9"),
         ({"render_mode": "human"}, "shows one environment"),
-        ({"moves_per_turn": 2}, "vectorization_mode='sync'"),
+        ({"moves_per_turn": 2, "action_mode": "discrete"}, "needs action_mode='text'"),
     ],
 )
 def test_wrong_arguments(kwargs, message):
