@@ -127,9 +127,10 @@ def measure_vector() -> dict[str, float]:
     small = generate_level(np.random.default_rng(1), GeneratorOptions(6, 6, 2, 8, 15)).xsb
     large = generate_level(np.random.default_rng(1), GeneratorOptions(10, 10, 4, 20, 80)).xsb
     results = {}
-    for name, source in (
-        ("6x6", {"level": small}), ("10x10, 4 boxes", {"level": large}), ("small-v1", {"panel": "small-v1:train"}),
-    ):  # fmt: skip
+    sources: dict[str, dict[str, Any]] = {
+        "6x6": {"level": small}, "10x10, 4 boxes": {"level": large}, "small-v1": {"panel": "small-v1:train"},
+    }  # fmt: skip
+    for name, source in sources.items():
         for mode, copy in (("grid", True), ("planes", True), ("text", True), ("rgb", True), ("rgb", False)):
             for size in SIZES:
                 envs = gym.make_vec(
