@@ -1,13 +1,15 @@
 """What reinforcement learning adds in the quickstart, beyond a temperature and beyond more imitation; judged exactly.
 
   python tests/experiments/quickstart.py [--seeds 0 1 2 3] [--out tests/evidence/quickstart]
+  python tests/experiments/quickstart.py --config tests/evidence/vision/vision.yaml --seeds 0 1 2 --unlimited 0 --valid 16 --test 64 --out tests/evidence/vision
 
 Per seed: SFT on the few demonstrations of the configuration (``start``); from its weights
 
 * ``rl``: reinforcement learning as configured;
 * ``same``: SFT goes on with the same demonstrations, for at least as many CPU seconds as reinforcement learning used, and in a
   second, short run of 800 steps, because so few demonstrations are soon learnt by heart;
-* ``unlimited``: SFT goes on with new demonstrations of the same expert (``--unlimited`` episodes), for as long.
+* ``unlimited``: SFT goes on with new demonstrations of the same expert (``--unlimited`` episodes), for as long; with 0, neither
+  this rival nor the short run of ``same``.
 
 Success is exact as in ``creditflow eval --exact`` (up to ``TOLERANCE``), so it has no sampling noise. ``rl`` is judged after its last iteration, greedily and at
 temperature 1, as it was trained. Its rivals may choose on the valid split: a checkpoint (their start included) and a temperature of
@@ -45,7 +47,7 @@ TEMPERATURES: Final = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
 HEADROOM: Final = 1.7  # of the steps of more SFT, whose speed is only known from the start
 SHORT: Final = (100, 200, 400, 800)  # checkpoints of the short run, in steps; the last is its length
 POINTS: Final = 3  # checkpoints of every curve after its start
-VALID_TASKS: Final = 32  # of the valid split, evenly spaced
+VALID_TASKS, TEST_TASKS = 32, 0  # of the valid and the test split, evenly spaced; 0 for all
 TOLERANCE: Final = {
     "valid": 1e-3,
     "test": 1e-4,
@@ -87,8 +89,8 @@ class Judge:
         }
 
 
-def one_seed(settings: Any, unlimited: int) -> dict[str, Any]:
-    """Train and judge the four policies of one seed."""
+def one_seed(settings: Any, unlimited: int, valid: int, tested: int) -> dict[str, Any]:
+    """Train and judge the four policies of one seed, on so many tasks of the valid and the test split."""
     from creditflow.train.trainer import Trainer
 
     panels = settings.evaluation
@@ -104,7 +106,7 @@ def one_seed(settings: Any, unlimited: int) -> dict[str, Any]:
         def _start_rl(self) -> None:
             super()._start_rl()
             self.warm = copy.deepcopy(self.model.state_dict())
-            self.rl_seconds, self.valid = 0.0, Judge(self, panels.panel, TOLERANCE["valid"], VALID_TASKS)
+            self.rl_seconds, self.valid = 0.0, Judge(self, panels.panel, TOLERANCE["valid"], valid)
             self.start = self.valid.point(0.0, TEMPERATURES)
             self.curve = [self.start]
 
@@ -117,16 +119,16 @@ def one_seed(settings: Any, unlimited: int) -> dict[str, Any]:
 
     run = Measured(replace(settings, evaluation=replace(panels, panel="", final_panel="")))  # no sampled evaluation
     run.run()
-    test = Judge(run, panels.final_panel, TOLERANCE["test"])
+    test = Judge(run, panels.final_panel, TOLERANCE["test"], tested)
     arms: dict[str, dict[str, Any]] = {"rl": {"cpu_seconds": run.rl_seconds, "curve": run.curve, "temperature": 1.0,
                    "sampled": test.success(1.0), "greedy": test.success(0.0)}}  # fmt: skip
     start = _best(run, [(run.start, run.warm)], test, {})
     arms["start"] = {"cpu_seconds": run.sft_seconds, "curve": [run.start]} | start
-    for name, episodes in (("same", settings.sft.episodes), ("unlimited", unlimited)):
+    for name, episodes in (("same", settings.sft.episodes), *([("unlimited", unlimited)] if unlimited else [])):
         steps, spent, points = _imitate_on(run, episodes)
         points.insert(0, (run.start, run.warm))
         arms[name] = {"cpu_seconds": spent, "steps": steps, "curve": [point for point, _ in points]}
-        if name == "same":
+        if name == "same" and unlimited:
             short = _imitate_on(run, episodes, SHORT)[2]
             arms[name]["short"] = [point for point, _ in short]
             points += short
@@ -193,6 +195,8 @@ def compare(seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Planned differences on the final panel, over the seeds that have finished."""
     means = {}
     for name, (one, other, kind) in PLANNED.items():
+        if other not in seeds[0]["arms"]:
+            continue
         gaps = [np.subtract(seed["arms"][one][kind], seed["arms"][other][kind]) for seed in seeds]
         means[name] = crossed_mean(gaps)
     return {
@@ -217,6 +221,8 @@ def figure(seeds: Sequence[dict[str, Any]], path: Path) -> None:
     for place, kind in enumerate(("greedy", "sampled")):
         axes = drawing.add_subplot(1, 2, place + 1)
         for colour, (name, label) in zip(COLOURS, labels.items(), strict=False):
+            if name not in seeds[0]["arms"]:
+                continue
             curves = [seed["arms"][name]["curve"] for seed in seeds]
             times = np.mean([[point["cpu_seconds"] for point in curve] for curve in curves], axis=0)
             values = np.array([[_shown(point, kind, name) for point in curve] for curve in curves])
@@ -243,11 +249,20 @@ def main() -> int:
     parser.add_argument("--config", default=CONFIG, help="settings of the run")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3], help="seeds of training (default 0 to 3)")
     parser.add_argument(
-        "--unlimited", type=int, default=3000, help="demonstrations of the unlimited expert (default 3000)"
+        "--unlimited",
+        type=int,
+        default=3000,
+        help="demonstrations of the unlimited expert; 0: without it (default 3000)",
     )
+    parser.add_argument(
+        "--valid", type=int, default=VALID_TASKS, help=f"tasks of the valid split (default {VALID_TASKS})"
+    )
+    parser.add_argument("--test", type=int, default=TEST_TASKS, help="tasks of the final panel (default: all)")
     parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="change a setting; may be repeated")
     parser.add_argument(
-        "--out", default="tests/evidence/quickstart", help="folder of quickstart.json and quickstart.png"
+        "--out",
+        default="tests/evidence/quickstart",
+        help="folder of quickstart.json and quickstart.png, or as the config is called",
     )
     parser.add_argument(
         "--figure",
@@ -259,11 +274,12 @@ def main() -> int:
     out = Path(args.out)
     if args.figure != "no":
         require_plots()
+    stem = Path(args.config).stem
     if args.figure != "only":
-        experiment(args, out)
-    evidence = json.loads((out / "quickstart.json").read_text(encoding="ascii"))
+        experiment(args, out / f"{stem}.json")
+    evidence = json.loads((out / f"{stem}.json").read_text(encoding="ascii"))
     if args.figure != "no":
-        figure(evidence["seeds"], out / "quickstart.png")
+        figure(evidence["seeds"], out / f"{stem}.png")
     print(json.dumps(evidence["differences"], indent=1))
     return 0
 
@@ -276,14 +292,14 @@ def experiment(args: argparse.Namespace, out: Path) -> None:
     from creditflow.train.settings.schema import load_settings
 
     done = list[dict[str, Any]]()
-    out.mkdir(parents=True, exist_ok=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     for seed in args.seeds:
         with tempfile.TemporaryDirectory() as folder:
             settings = load_settings(args.config, (*args.set, f"seed={seed}", f"out={folder}/run"))
-            done.append(one_seed(settings, args.unlimited))
+            done.append(one_seed(settings, args.unlimited, args.valid, args.test))
         evidence = {
-            "command": " ".join(("python tests/experiments/quickstart.py --seeds", *map(str, args.seeds))),
+            "command": f"python tests/experiments/quickstart.py {' '.join(sys.argv[1:])}".strip(),
             "commit": commit,
             "config_sha256": sha256(Path(args.config).read_bytes()).hexdigest(),
             "versions": {"python": platform.python_version(), "torch": torch.__version__,
@@ -291,7 +307,7 @@ def experiment(args: argparse.Namespace, out: Path) -> None:
             "differences": compare(done),
             "seeds": done,
         }  # fmt: skip
-        with atomic_writer(out / "quickstart.json") as stream:
+        with atomic_writer(out) as stream:
             stream.write(json.dumps(evidence) + "\n")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from creditflow.envs.core import AgentEnv
@@ -17,7 +18,7 @@ from creditflow.train.bench.exact.sokoban_mdp import DIRECTIONS, sokoban_boards
 __all__ = ["table_from_rules"]
 
 
-def table_from_rules(env: AgentEnv[Any, Any, Any], max_states: int) -> tuple[FiniteMDP, list[str]] | None:
+def table_from_rules(env: AgentEnv[Any, Any, Any], max_states: int) -> tuple[FiniteMDP, Iterator[Any]] | None:
     """The environment's present task as a table, and the observation of each acting state.
 
     Returns:
@@ -32,10 +33,9 @@ def table_from_rules(env: AgentEnv[Any, Any, Any], max_states: int) -> tuple[Fin
             raise OracleLimitError(
                 f"task {env.task.task_id}: more than {max_states} states can be reached; raise the limit (--max-states)"
             )
-        return mdp, [env.layout.draw(cell) for cell in grid_cells(env.layout)[0]]
-    plain = isinstance(env.observation_space, TextSpace) and env.action_space == TextSpace(DIRECTIONS)
-    if isinstance(env, SokobanEnv) and plain:
+        return mdp, (env.layout.draw(cell) for cell in grid_cells(env.layout)[0])
+    if isinstance(env, SokobanEnv) and env.action_space == TextSpace(DIRECTIONS):
         level = parse_level(str(env.task.content["xsb"]))
         mdp, boards = sokoban_boards(level, env.max_steps, cap=max_states)
-        return mdp, [env.text_view.draw(board) for board in boards[: mdp.size]]
+        return mdp, (env.observe_board(board, level.width) for board in boards[: mdp.size])
     return None

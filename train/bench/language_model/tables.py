@@ -8,6 +8,7 @@ represents them all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -138,8 +139,8 @@ def prompt_table(
     if known is None:
         return enumerated_table(agent, env, task, invalid_actions=invalid_actions, max_states=max_states)
     mdp, observations = known
-    prompts = tuple(_prompt(agent, env, observation, info, 0).ids for observation in observations)
-    return PromptTable(_with_invalid(replace(mdp, name=task.task_id), invalid_actions), prompts)
+    prompts = [_prompt(agent, env, observation, info, 0) for observation in observations]
+    return _table(_with_invalid(replace(mdp, name=task.task_id), invalid_actions), prompts)
 
 
 def enumerated_table(
@@ -193,7 +194,10 @@ def enumerated_table(
     acting = order[: mdp.size]
     admissible = np.array([[action in results.get(name, ()) for action in mdp.actions] for name in acting], np.bool_)
     mdp = replace(mdp, invalid=len(listed), admissible=admissible)
-    prompts = [found[name].prompt for name in acting]
+    return _table(mdp, [found[name].prompt for name in acting])
+
+
+def _table(mdp: FiniteMDP, prompts: Sequence[BuiltPrompt]) -> PromptTable:
     pictures = tuple(prompt.pictures for prompt in prompts)
     return PromptTable(mdp, tuple(prompt.ids for prompt in prompts), pictures if any(pictures) else ())
 

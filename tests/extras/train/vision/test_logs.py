@@ -1,0 +1,118 @@
+"""Logs of a vision-language policy: pictures beside the log give back the ids that were sampled, and rows that can be trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.agents.language_model.logged_pictures import with_pictures
+from creditflow.agents.language_model.models.agent_file import write_agent_file
+from creditflow.agents.language_model.models.pretrained import AGENT_FILE
+from creditflow.agents.language_model.pictures import pictures_of, save_tokenizer
+from creditflow.envs.errors import DataError
+from creditflow.train.cli import main
+from creditflow.train.policy.batching import batches_of
+from creditflow.train.policy.logprobs import token_logprobs
+from creditflow.train.policy.samples import make_rows
+from creditflow.train.rollout.engine import RolloutEngine
+from creditflow.train.run.assemble import make_policy_agent, training_tasks
+from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.group_env import GroupEnv
+from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records.picture_folder import PictureFolder, pictures_beside
+
+PLAYS = ("prompting.history=window", "prompting.history=append")
+
+
+@pytest.fixture
+def logged(tmp_path: Path, vision_config: dict[str, Any], policy_of: Callable[..., Any]) -> Callable[..., Any]:
+    """Sampled groups, the same read from a log, the folder of their pictures, and the policy."""
+
+    def play(*overrides: str) -> Any:
+        settings, model, tokenizer = policy_of(vision_config, *overrides)
+        log = tmp_path / "log.jsonl"
+        make = partial(GroupEnv, "sokoban", size=2, pictures=str(pictures_beside(log)), **settings.env.options)
+        agent = make_policy_agent(settings, TransformersBackend(model), tokenizer, temperature=1.0)
+        groups = RolloutEngine(make).play(agent, training_tasks(settings.env, settings.tasks, 0), seed=0)
+        write_jsonl(log, groups)
+        return groups, list(read_groups(log)), PictureFolder(pictures_beside(log)), settings, model, tokenizer
+
+    return play
+
+
+@pytest.mark.parametrize("play", PLAYS)
+def test_logged_samples_have_the_same_ids_when_they_are_built_again(logged: Callable[..., Any], play: str) -> None:
+    groups, read, folder, settings, _, tokenizer = logged(play)
+    encoder, chat = pictures_of(tokenizer), settings.prompting.conversations(tokenizer).chat
+    assert encoder is not None
+    marker = "<|vision_start|><|image_pad|><|vision_end|>"
+    for group in read:
+        for trajectory in group.trajectories:
+            tokens, ids, ended = trajectory.tokens, [], False
+            for t, turn in enumerate(trajectory.turns):
+                pictures = [encoder.encode(folder.read(name).pixels) for name in turn.images]
+                assert len(pictures) == 1
+                append = t > 0 and not tokens.prompts
+                text = chat.next_prompt_ids(marker, ended=ended) if append else chat.first_prompt_ids("", marker)
+                prompt = encoder.expand(text, pictures)
+                start, stop = tokens.turn_offsets[t], tokens.turn_offsets[t + 1]
+                own = tokens.ids[start:stop][tokens.mask[start:stop]]
+                ended = int(own[-1]) in chat.end_ids
+                if tokens.prompts:
+                    assert tokens.prompts[t].tolist() == prompt.tolist()
+                ids += [*([] if tokens.prompts else prompt.tolist()), *own.tolist()]
+            assert tokens.ids.tolist() == ids
+    assert len(list(folder.path.iterdir())) < sum(len(t.turns) for group in groups for t in group.trajectories)
+
+
+@pytest.mark.parametrize("play", PLAYS)
+def test_tokens_of_a_log_can_be_trained_on_with_the_pictures_beside_it(logged: Callable[..., Any], play: str) -> None:
+    groups, read, folder, _, model, tokenizer = logged(play)
+    encoder = pictures_of(tokenizer)
+    assert encoder is not None
+    again = [replace(g, trajectories=tuple(with_pictures(t, folder, encoder) for t in g.trajectories)) for g in read]
+    for group, other in zip(groups, again, strict=True):
+        assert [t.tokens for t in group.trajectories] == [t.tokens for t in other.trajectories]
+    rows = make_rows(again, [Credit.of(group, outcome=np.ones(len(group))) for group in again])
+    for batch in batches_of(rows, 2048, "cpu"):
+        sampled = np.concatenate([rows[i].sampler_logprob for i in batch.rows])
+        np.testing.assert_allclose(token_logprobs(model, batch).logprob.detach().numpy(), sampled, atol=2e-5)
+
+
+def test_pictures_that_do_not_fit_the_tokens_are_an_error_that_names_the_trajectory(logged: Callable[..., Any]) -> None:
+    _, read, folder, _, _, tokenizer = logged(PLAYS[0])
+    encoder, one = pictures_of(tokenizer), read[0].trajectories[0]
+    assert encoder is not None
+    twice = replace(one, turns=tuple(replace(turn, images=turn.images * 2) for turn in one.turns))
+    with pytest.raises(DataError, match=rf"{one.trajectory_id}.*image tokens"):
+        with_pictures(twice, folder, encoder)
+    next(folder.path.glob(f"{one.turns[0].images[0]}.png")).unlink()
+    with pytest.raises(DataError, match="the picture is missing"):
+        with_pictures(one, folder, encoder)
+
+
+def test_commands_play_and_evaluate_a_folder_with_pictures(
+    tmp_path: Path, vision_config: dict[str, Any], policy_of: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings, model, tokenizer = policy_of(vision_config)
+    folder, log = tmp_path / "model", tmp_path / "log.jsonl.gz"
+    model.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
+    write_agent_file(folder / AGENT_FILE, settings.prompting, settings.sampling)
+    options = [part for name, value in settings.env.options.items() for part in ("--env-set", f"{name}={value}")]
+    arguments = ["--env", "sokoban", *options, "--agent", f"hf:{folder}"]
+    assert main(["rollout", *arguments, "--group-size", "2", "--out", str(log)]) == 0
+    turns = [turn for group in read_groups(log) for one in group.trajectories for turn in one.turns]
+    stored = PictureFolder(tmp_path / "log.pictures")
+    assert {name for turn in turns for name in turn.images} <= {file.stem for file in stored.path.iterdir()}
+    assert all(stored.read(turn.images[0]).pixels.shape[2] == 3 for turn in turns)
+    capsys.readouterr()
+    assert main(["eval", *arguments, "--exact"]) == 0
+    assert "exact: greedy" in capsys.readouterr().out
