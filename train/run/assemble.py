@@ -14,7 +14,7 @@ from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.agents.language_model.models.lora import has_adapter
 from creditflow.agents.language_model.models.pretrained import open_pretrained
-from creditflow.agents.language_model.models.vision import decoder_of
+from creditflow.agents.language_model.models.vision import decoder_of, has_vision
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.scripted import RandomAgent
 from creditflow.envs.core import AgentEnv
@@ -171,14 +171,14 @@ def make_policy(settings: TrainConfig, tokenizer: Any | None, tasks: list[Task])
         tokenizer = tokenizer or scratch_tokenizer(settings, tasks)
         model = build_model(scratch, tokenizer, seed=settings.seed, device=device)
     check_model(model)
-    if settings.model.freeze_vision:
-        freeze_vision(model)
     if settings.update.compile:
         check_compiler(device)
     if settings.update.packing == "packed":
         check_packing(model, settings.model.autocast)
     if settings.model.lora.rank:
         add_adapter(model, settings.model.lora, settings.seed)
+    if settings.model.freeze_vision:
+        freeze_vision(model)
     if settings.model.gradient_checkpointing:
         recompute_activations(model)
     return model, tokenizer
@@ -195,8 +195,10 @@ def shard_policy(model: Any) -> None:
     """Divide a policy over the ranks, in place.
 
     Raises:
-        ConfigError: it has a LoRA adapter, whose few trained weights need no division.
+        ConfigError: it has a LoRA adapter, whose few trained weights need no division, or a vision tower.
     """
+    if has_vision(model):  # a rank without pictures would leave out the tower's gradient
+        raise ConfigError("distributed.shard does not divide vision-language models: use shard=false")
     if has_adapter(model):
         raise ConfigError("distributed.shard divides models that are trained whole; with model.lora use shard=false")
     shard(model, layers_of(model))
@@ -204,8 +206,7 @@ def shard_policy(model: Any) -> None:
 
 def make_critic(model: Any, settings: TrainConfig, world: World = ALONE) -> Critic | None:
     """A new critic of a policy, divided over the ranks if the policy is; None if the settings have none."""
-    config = settings.critic
-    if config.kind == "none":
+    if (config := settings.critic).kind == "none":
         return None
     if config.kind == "shared" or not world.shard:
         return Critic(config, decoder_of(model), model)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from creditflow.agents.language_model.models.lora import adapter_disabled, inject_adapter, lora_layers, require_peft
+from creditflow.agents.language_model.models.vision import decoder_of
 from creditflow.train.settings.model import LoraSettings
 
 __all__ = ["BasePolicy", "add_adapter", "seeded_dropout", "stop_dropout"]
@@ -94,4 +95,4 @@ class BasePolicy:
     def __call__(self, **inputs: Any) -> Any:
         """Run the decoder."""
         with adapter_disabled(self._model):
-            return self._model.get_decoder()(**inputs)
+            return decoder_of(self._model)(**inputs)

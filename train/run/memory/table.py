@@ -171,8 +171,8 @@ def memory_table(sizes: ModelSizes, settings: TrainConfig) -> str:
     layouts = [Layout(), Layout(8), Layout(8, sharded=True)]
     if settings.generation.backend == "vllm" or settings.rollout.max_staleness:
         layouts = layouts[:1]  # these need one process
-    elif settings.model.lora.rank:
-        layouts = layouts[:2]  # the base of an adapter is whole on every GPU
+    elif settings.model.lora.rank or sizes.vision is not None:
+        layouts = layouts[:2]  # neither the base of an adapter nor a vision-language model is divided
     found = [memory_of(sizes, settings, layout) for layout in layouts]
     kept = {True: "activations, checkpointed", False: "activations, all stored"}
     names = {
