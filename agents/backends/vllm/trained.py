@@ -92,7 +92,9 @@ class VllmTrainedBackend:
             self.engine = (make_engine or _engine_maker(dtype, config, seed, asynchronous))(str(folder))
         self._sampler, self.context, self.version = VllmBackend(self.engine), self.engine.context, "0"
         self._tolerance = config.tolerance or (FLOAT32_TOLERANCE if self.engine.exact else COARSE_TOLERANCE)
-        self._probe = _probe_ids(self.engine, text_config(model).vocab_size)
+        self._probe = _probe_ids(
+            self.engine, text_config(model).vocab_size, getattr(model.config, "image_token_id", -1)
+        )
         self._state = "empty"
 
     def generate(
@@ -221,11 +223,13 @@ def tensors_in(folder: str) -> int:
     return count
 
 
-def _probe_ids(engine: Engine, vocabulary: int) -> NDArray[np.int32]:
-    """A fixed prompt of slightly more than two full blocks, so that the prefix cache takes part."""
+def _probe_ids(engine: Engine, vocabulary: int, picture: int) -> NDArray[np.int32]:
+    """A fixed prompt of slightly more than two full blocks, so that the prefix cache takes part; without the token for pictures."""
     longest = engine.context - PROBE_TOKENS
     length = max(1, min(2 * engine.block_size + 8, longest))
-    return np.random.default_rng(0).integers(0, vocabulary, length).astype(np.int32)
+    ids = np.random.default_rng(0).integers(0, vocabulary, length).astype(np.int32)
+    ids[ids == picture] -= 1
+    return ids
 
 
 def probe_differences(model: Any, prompt: NDArray[np.int32], probed: ProbeResult) -> NDArray[np.float64]:

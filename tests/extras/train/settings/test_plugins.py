@@ -113,4 +113,4 @@ def test_a_language_model_trains_in_a_text_environment_of_others(
         )
         == 2
     )
-    assert "a language model reads text" in capsys.readouterr().err
+    assert "shows a text, but this environment's observations are" in capsys.readouterr().err

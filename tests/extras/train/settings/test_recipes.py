@@ -80,7 +80,7 @@ def test_there_is_a_recipe_for_every_method_on_the_environments_of_its_paper() -
         (("credit.annotators=[likelihood]",), "write likelihood:"),
         (("credit.annotators=[oracle:x]",), "annotator 'oracle' takes no argument, got 'x'"),
         (("credit.scheme=egrpo",), "cannot score 'sokoban' tasks"),
-        (("env.options.obs_mode=grid",), "a language model reads text"),
+        (("env.options.obs_mode=grid",), "shows a text, but this environment's observations are ndarray"),
     ],
 )
 def test_a_dry_run_finds_errors_that_would_stop_a_rollout(

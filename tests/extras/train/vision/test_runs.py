@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -200,3 +201,24 @@ def test_a_vision_model_whose_folder_lacks_its_processor_is_an_error(
     tokenizer.save_pretrained(tmp_path / "m")
     with pytest.raises(DataError, match="no readable image processor"):
         open_pretrained(str(tmp_path / "m"), device="cpu")
+
+
+def test_a_run_with_the_settings_of_the_recipes_trains_the_tower(
+    tmp_path: Path, architecture: str, trainer_of: Callable[..., Any]
+) -> None:
+    config = toy_vision_config(tmp_path, architecture)
+    config["env"]["options"]["reward"] = "gym_sokoban"  # a policy that was not trained never succeeds
+    config["rollout"] |= {"dtype": "bfloat16"}
+    config["model"] |= {"autocast": "bfloat16", "gradient_checkpointing": True}
+    config["update"] |= {
+        "iterations": 1, "minibatch_size": 4, "minibatch_unit": "turn", "row_layout": "turn",
+        "loss": {"kl_weight": 0.01, "kl_kind": "k3", "kl_in": "loss", "importance_cap": 2.0},
+    }  # fmt: skip
+    run = trainer_of(config)
+    before = run.model.model.visual.patch_embed.proj.weight.detach().clone()
+    run.run()
+    assert not torch.equal(before, run.model.model.visual.patch_embed.proj.weight)
+    [record] = [
+        one for one in map(json.loads, (tmp_path / "run" / "metrics.jsonl").open()) if one["kind"] == "iteration"
+    ]
+    assert 0.0 < record["sampler_mismatch_max"] < 0.3
