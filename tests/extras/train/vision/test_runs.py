@@ -218,7 +218,6 @@ def test_a_run_with_the_settings_of_the_recipes_trains_the_tower(
     before = run.model.model.visual.patch_embed.proj.weight.detach().clone()
     run.run()
     assert not torch.equal(before, run.model.model.visual.patch_embed.proj.weight)
-    [record] = [
-        one for one in map(json.loads, (tmp_path / "run" / "metrics.jsonl").open()) if one["kind"] == "iteration"
-    ]
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    [record] = [one for one in map(json.loads, lines) if one["kind"] == "iteration"]
     assert 0.0 < record["sampler_mismatch_max"] < 0.3
