@@ -89,8 +89,8 @@ class Judge:
         }
 
 
-def one_seed(settings: Any, unlimited: int, valid: int, tested: int) -> dict[str, Any]:
-    """Train and judge the four policies of one seed, on so many tasks of the valid and the test split."""
+def one_seed(settings: Any, args: argparse.Namespace) -> dict[str, Any]:
+    """Train and judge the policies of one seed."""
     from creditflow.train.trainer import Trainer
 
     panels = settings.evaluation
@@ -106,7 +106,7 @@ def one_seed(settings: Any, unlimited: int, valid: int, tested: int) -> dict[str
         def _start_rl(self) -> None:
             super()._start_rl()
             self.warm = copy.deepcopy(self.model.state_dict())
-            self.rl_seconds, self.valid = 0.0, Judge(self, panels.panel, TOLERANCE["valid"], valid)
+            self.rl_seconds, self.valid = 0.0, Judge(self, panels.panel, TOLERANCE["valid"], args.valid)
             self.start = self.valid.point(0.0, TEMPERATURES)
             self.curve = [self.start]
 
@@ -119,17 +119,20 @@ def one_seed(settings: Any, unlimited: int, valid: int, tested: int) -> dict[str
 
     run = Measured(replace(settings, evaluation=replace(panels, panel="", final_panel="")))  # no sampled evaluation
     run.run()
-    test = Judge(run, panels.final_panel, TOLERANCE["test"], tested)
+    test = Judge(run, panels.final_panel, TOLERANCE["test"], args.test)
     arms: dict[str, dict[str, Any]] = {"rl": {"cpu_seconds": run.rl_seconds, "curve": run.curve, "temperature": 1.0,
                    "sampled": test.success(1.0), "greedy": test.success(0.0)}}  # fmt: skip
     start = _best(run, [(run.start, run.warm)], test, {})
     arms["start"] = {"cpu_seconds": run.sft_seconds, "curve": [run.start]} | start
-    for name, episodes in (("same", settings.sft.episodes), *([("unlimited", unlimited)] if unlimited else [])):
-        steps, spent, points = _imitate_on(run, episodes)
+    for name, episodes in (
+        ("same", settings.sft.episodes),
+        *([("unlimited", args.unlimited)] if args.unlimited else []),
+    ):
+        steps, spent, points = _imitate_on(run, episodes, args.headroom)
         points.insert(0, (run.start, run.warm))
         arms[name] = {"cpu_seconds": spent, "steps": steps, "curve": [point for point, _ in points]}
-        if name == "same" and unlimited:
-            short = _imitate_on(run, episodes, SHORT)[2]
+        if name == "same" and args.unlimited:
+            short = _imitate_on(run, episodes, args.headroom, SHORT)[2]
             arms[name]["short"] = [point for point, _ in short]
             points += short
         arms[name] |= _best(run, points, test, start)
@@ -141,7 +144,7 @@ def one_seed(settings: Any, unlimited: int, valid: int, tested: int) -> dict[str
 
 
 def _imitate_on(
-    run: Any, episodes: int, marks: Sequence[int] = ()
+    run: Any, episodes: int, headroom: float, marks: Sequence[int] = ()
 ) -> tuple[int, float, list[tuple[dict[str, Any], Any]]]:
     """SFT from the start on so many demonstrations: steps, CPU seconds, and checkpoints with their points.
 
@@ -155,7 +158,7 @@ def _imitate_on(
     rows = sft_rows(demonstrations(more, run.tokenizer, run.tasks, run.ends), settings.sft.observation_weight)
     spent = time.process_time() - began
     if not marks:
-        steps = max(POINTS, round(HEADROOM * run.rl_seconds / run.sft_seconds * settings.sft.steps))
+        steps = max(POINTS, round(headroom * run.rl_seconds / run.sft_seconds * settings.sft.steps))
         marks = [round(steps * k / POINTS) for k in range(1, POINTS + 1)]
     plan = sft_plan(rows, marks[-1], settings.sft.batch_tokens, settings.seed + 1000)
     run.model.load_state_dict(run.warm)
@@ -258,6 +261,12 @@ def main() -> int:
         "--valid", type=int, default=VALID_TASKS, help=f"tasks of the valid split (default {VALID_TASKS})"
     )
     parser.add_argument("--test", type=int, default=TEST_TASKS, help="tasks of the final panel (default: all)")
+    parser.add_argument(
+        "--headroom",
+        type=float,
+        default=HEADROOM,
+        help=f"steps of more SFT, relative to equal compute (default {HEADROOM})",
+    )
     parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="change a setting; may be repeated")
     parser.add_argument(
         "--out",
@@ -297,7 +306,7 @@ def experiment(args: argparse.Namespace, out: Path) -> None:
     for seed in args.seeds:
         with tempfile.TemporaryDirectory() as folder:
             settings = load_settings(args.config, (*args.set, f"seed={seed}", f"out={folder}/run"))
-            done.append(one_seed(settings, args.unlimited, args.valid, args.test))
+            done.append(one_seed(settings, args))
         evidence = {
             "command": f"python tests/experiments/quickstart.py {' '.join(sys.argv[1:])}".strip(),
             "commit": commit,
