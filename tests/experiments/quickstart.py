@@ -8,8 +8,7 @@ Per seed: SFT on the few demonstrations of the configuration (``start``); from i
 * ``rl``: reinforcement learning as configured;
 * ``same``: SFT goes on with the same demonstrations, for at least as many CPU seconds as reinforcement learning used, and in a
   second, short run of 800 steps, because so few demonstrations are soon learnt by heart;
-* ``unlimited``: SFT goes on with new demonstrations of the same expert (``--unlimited`` episodes), for as long; with 0, neither
-  this rival nor the short run of ``same``.
+* ``unlimited``: SFT goes on with new demonstrations of the same expert (``--unlimited`` episodes), for as long; 0 leaves out this and the short run.
 
 Success is exact as in ``creditflow eval --exact`` (up to ``TOLERANCE``), so it has no sampling noise. ``rl`` is judged after its last iteration, greedily and at
 temperature 1, as it was trained. Its rivals may choose on the valid split: a checkpoint (their start included) and a temperature of
@@ -47,11 +46,9 @@ TEMPERATURES: Final = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
 HEADROOM: Final = 1.7  # of the steps of more SFT, whose speed is only known from the start
 SHORT: Final = (100, 200, 400, 800)  # checkpoints of the short run, in steps; the last is its length
 POINTS: Final = 3  # checkpoints of every curve after its start
-VALID_TASKS, TEST_TASKS = 32, 0  # of the valid and the test split, evenly spaced; 0 for all
-TOLERANCE: Final = {
-    "valid": 1e-3,
-    "test": 1e-4,
-}  # largest probability per turn that may be left out and counts as invalid
+VALID_TASKS: Final = 32  # of the valid split, evenly spaced
+# largest probability per turn that may be left out and counts as invalid
+TOLERANCE: Final = {"valid": 1e-3, "test": 1e-4}
 RIVALS: Final = ("start", "same", "unlimited")
 PLANNED: Final = {f"rl - {rival}, {kind}": ("rl", rival, kind) for rival in RIVALS for kind in ("sampled", "greedy")}
 
@@ -124,10 +121,8 @@ def one_seed(settings: Any, args: argparse.Namespace) -> dict[str, Any]:
                    "sampled": test.success(1.0), "greedy": test.success(0.0)}}  # fmt: skip
     start = _best(run, [(run.start, run.warm)], test, {})
     arms["start"] = {"cpu_seconds": run.sft_seconds, "curve": [run.start]} | start
-    for name, episodes in (
-        ("same", settings.sft.episodes),
-        *([("unlimited", args.unlimited)] if args.unlimited else []),
-    ):
+    rivals = {"same": settings.sft.episodes} | ({"unlimited": args.unlimited} if args.unlimited else {})
+    for name, episodes in rivals.items():
         steps, spent, points = _imitate_on(run, episodes, args.headroom)
         points.insert(0, (run.start, run.warm))
         arms[name] = {"cpu_seconds": spent, "steps": steps, "curve": [point for point, _ in points]}
@@ -197,9 +192,7 @@ def _best(run: Any, points: Sequence[tuple[dict[str, Any], Any]], test: Judge, s
 def compare(seeds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Planned differences on the final panel, over the seeds that have finished."""
     means = {}
-    for name, (one, other, kind) in PLANNED.items():
-        if other not in seeds[0]["arms"]:
-            continue
+    for name, (one, other, kind) in ((name, it) for name, it in PLANNED.items() if it[1] in seeds[0]["arms"]):
         gaps = [np.subtract(seed["arms"][one][kind], seed["arms"][other][kind]) for seed in seeds]
         means[name] = crossed_mean(gaps)
     return {
@@ -224,9 +217,9 @@ def figure(seeds: Sequence[dict[str, Any]], path: Path) -> None:
     for place, kind in enumerate(("greedy", "sampled")):
         axes = drawing.add_subplot(1, 2, place + 1)
         for colour, (name, label) in zip(COLOURS, labels.items(), strict=False):
-            if name not in seeds[0]["arms"]:
+            curves = [seed["arms"][name]["curve"] for seed in seeds if name in seed["arms"]]
+            if not curves:
                 continue
-            curves = [seed["arms"][name]["curve"] for seed in seeds]
             times = np.mean([[point["cpu_seconds"] for point in curve] for curve in curves], axis=0)
             values = np.array([[_shown(point, kind, name) for point in curve] for curve in curves])
             axes.plot(times, values.mean(axis=0), color=colour, marker="o", label=label)
@@ -251,33 +244,17 @@ def main() -> int:
     parser = CommandParser(description=__doc__)
     parser.add_argument("--config", default=CONFIG, help="settings of the run")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3], help="seeds of training (default 0 to 3)")
-    parser.add_argument(
-        "--unlimited",
-        type=int,
-        default=3000,
-        help="demonstrations of the unlimited expert; 0: without it (default 3000)",
-    )
-    parser.add_argument(
-        "--valid", type=int, default=VALID_TASKS, help=f"tasks of the valid split (default {VALID_TASKS})"
-    )
-    parser.add_argument("--test", type=int, default=TEST_TASKS, help="tasks of the final panel (default: all)")
-    parser.add_argument(
-        "--headroom",
-        type=float,
-        default=HEADROOM,
-        help=f"steps of more SFT, relative to equal compute (default {HEADROOM})",
-    )
+    for name, default, text in (
+        ("unlimited", 3000, "demonstrations of the unlimited expert; 0: without it"),
+        ("valid", VALID_TASKS, "tasks of the valid split"),
+        ("test", 0, "tasks of the final panel; 0: all"),
+    ):
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"{text} (default {default})")
+    parser.add_argument("--headroom", type=float, default=HEADROOM, help=f"see HEADROOM (default {HEADROOM})")
     parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="change a setting; may be repeated")
+    parser.add_argument("--out", default="tests/evidence/quickstart", help="folder of the results and the figure")
     parser.add_argument(
-        "--out",
-        default="tests/evidence/quickstart",
-        help="folder of quickstart.json and quickstart.png, or as the config is called",
-    )
-    parser.add_argument(
-        "--figure",
-        choices=("yes", "no", "only"),
-        default="yes",
-        help="draw the figure, do not, or only draw that of stored results (default yes)",
+        "--figure", choices=("yes", "no", "only"), default="yes", help="draw it, or only that of stored results"
     )
     args = parser.parse_args()
     out = Path(args.out)
