@@ -38,7 +38,7 @@ def toy_vision_config(folder: Path, architecture: str = "qwen2_5_vl") -> dict[st
     config = toy_config(folder)
     config["env"]["options"] |= {"obs_mode": "rgb", "tile_size": 8}
     config["model"]["scratch"] |= {
-        "architecture": architecture, "vocabulary": 280, "pattern": "[a-z]+| ?.",
+        "architecture": architecture, "vocabulary": 284, "pattern": "[a-z]+| ?.",
         "vision": {"hidden": 32, "layers": 2, "heads": 2, "intermediate": 64, "patch": 4},
     }  # fmt: skip
     config["prompting"] = {"prompt": "glance-v1", "dialect": "bare", "history": "window", "window": 0}

@@ -14,7 +14,7 @@ import torch
 
 from creditflow.agents.language_model.pictures import VISION_TOKENS, attach_pictures
 from creditflow.envs.errors import ConfigError
-from creditflow.train.policy.network.scratch_vision import picture_encoder, vision_language_model
+from creditflow.train.policy.network.scratch_vision import VIDEO, picture_encoder, vision_language_model
 from creditflow.train.settings.model import SPECIAL, ScratchConfig
 
 __all__ = ["ScratchConfig", "build_model", "build_tokenizer", "parameter_count"]
@@ -45,7 +45,7 @@ def build_tokenizer(texts: Iterable[str], config: ScratchConfig) -> Any:
     else:
         core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
-    special = [*SPECIAL, *(VISION_TOKENS if config.reads_pictures else ())]
+    special = [*SPECIAL, *((*VISION_TOKENS, VIDEO) if config.reads_pictures else ())]
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocabulary,
         special_tokens=special,

@@ -8,8 +8,9 @@ from creditflow.agents.language_model.pictures import VISION_TOKENS, PictureEnco
 from creditflow.train.settings.model import ScratchConfig
 from creditflow.wrappers.records.pictures import MAX_PIXELS
 
-__all__ = ["picture_encoder", "vision_language_model"]
+__all__ = ["VIDEO", "picture_encoder", "vision_language_model"]
 
+VIDEO = "<|video_pad|>"  # no prompt has videos, but processors of the families look it up
 TEMPORAL = 2  # frames per patch in both families; a still picture counts twice
 
 
@@ -75,7 +76,7 @@ def vision_language_model(config: ScratchConfig, tokenizer: Any) -> Any:
         vision_start_token_id=ids[0],
         vision_end_token_id=ids[1],
         image_token_id=ids[2],
-        video_token_id=tokenizer.pad_token_id,  # no token stands for videos
+        video_token_id=tokenizer.convert_tokens_to_ids(VIDEO),
         tie_word_embeddings=config.tied,
     )
     settings._attn_implementation = "sdpa"
