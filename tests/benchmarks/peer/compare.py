@@ -78,16 +78,21 @@ def compare(names: Sequence[str], repeats: int, out: Path, command: str) -> dict
         command: for the provenance.
     """
     document: dict[str, Any] = read_json(out) if out.exists() else {"rows": {}}
+    about, versions = (
+        provenance([], 0),
+        {name: version(name) for name in ("trl", "transformers", "torch", "accelerate")},
+    )
     document |= {
         "what": "creditflow's trainer beside TRL's GRPOTrainer with environment_factory: the same model, episodes and update",
-        "provenance": provenance([], 0) | {"command": command},
-        "versions": {name: version(name) for name in ("trl", "transformers", "torch", "accelerate")},
+        "provenance": about | {"command": command},
+        "versions": versions,
     }
     for name in names:
         work = WORKS[name]
-        row = document["rows"].setdefault(name, {"work": work.to_json(), "runs": {side: [] for side in SIDES}})
-        if row["work"] != work.to_json():
-            raise ValueError(f"{out} holds {name!r} with other sizes: give another file")
+        new = {"work": work.to_json(), "versions": versions, "commits": [], "runs": {side: [] for side in SIDES}}
+        row = document["rows"].setdefault(name, new)
+        if row["work"] != work.to_json() or row.get("versions", versions) != versions:
+            raise ValueError(f"{out} holds {name!r} with other sizes or versions: give another file")
         start = out.parent / f"{out.stem}.starts" / name.replace(" ", "_")
         if "start" not in row or not start.exists():
             shutil.rmtree(start, ignore_errors=True)
@@ -96,6 +101,7 @@ def compare(names: Sequence[str], repeats: int, out: Path, command: str) -> dict
             pair = {side: _in_process(side, work, start) for side in (SIDES if repeat % 2 == 0 else SIDES[::-1])}
             for side, run in pair.items():
                 row["runs"][side].append(run)
+            row.setdefault("commits", []).append(about["commit"])
             row |= summary(work, row["start"], row["runs"])
             with atomic_writer(out) as stream:
                 stream.write(json.dumps(document, indent=1) + "\n")

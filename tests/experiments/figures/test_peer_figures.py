@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from benchmarks.peer import compare
 from benchmarks.peer.compare import summary, table
 from benchmarks.peer.work import WORKS
 
@@ -77,6 +78,30 @@ def test_the_ratio_is_the_geometric_mean_over_pairs_in_which_both_do_all_work() 
     assert ours["limit_fraction"] == pytest.approx(work.operations(340) / 2e9)  # the median of the four limits
     assert ours["parts"] == {"generation": 0.5, "update": 0.5}
     assert "4.00 [" in table({"row": found})
+
+
+def test_a_comparison_is_continued_pair_by_pair_with_the_same_sizes_and_versions_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, sides, name = "1.0", list[str](), "0.4 M, 8 turns"
+
+    def in_process(side: str, _work: Any, start: Path) -> dict[str, Any]:
+        sides.append(side)
+        start.mkdir(parents=True, exist_ok=True)
+        return {"vocabulary": 340} if side == "start" else run([1.0 + (side == "trl")], [0])
+
+    monkeypatch.setattr(compare, "_in_process", in_process)
+    monkeypatch.setattr(compare, "version", lambda _name: release)
+    out = tmp_path / "peer.json"
+    compare.compare([name], 1, out, "first")
+    document = compare.compare([name], 2, out, "second")
+    assert sides == ["start", "creditflow", "trl", "trl", "creditflow"]  # the order alternates
+    row = document["rows"][name]
+    assert (row["pairs"], row["ratio"], len(row["commits"])) == (2, pytest.approx(2.0), 2)
+    assert json.loads(out.read_text(encoding="ascii")) == document
+    release = "2.0"
+    with pytest.raises(ValueError, match="other sizes or versions"):
+        compare.compare([name], 3, out, "third")
 
 
 def test_one_pair_has_no_interval_and_none_is_an_error() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from helpers.episodes.wandering import LEVELS, Fragile, WanderingAgent, tasks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from creditflow.agents.base import Decision, View
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.tasks import Task
@@ -55,6 +58,27 @@ def test_groups_do_not_depend_on_how_many_are_played_at_once(
     assert lines[0] == lines[1]
     assert (found.places, found.report, found.discarded) == (expected.places, expected.report, expected.discarded)
     assert max(together) <= concurrent * SIZE
+
+
+def test_every_attempt_of_every_iteration_has_random_numbers_of_its_own_and_drops_are_counted() -> None:
+    numbers: list[int] = []
+
+    class Noting(RolloutEngine):
+        def play(self, agent: Any, tasks: Any, **options: Any) -> Any:
+            numbers.append(options["iteration"])
+            return super().play(agent, tasks, **options)
+
+    class Ending(WanderingAgent):
+        def decide(self, view: View) -> Decision:
+            return Decision("", stop="token_limit")
+
+    engine = Noting(lambda: GroupEnv(lambda: SokobanEnv(level=LEVELS[0]), size=SIZE))
+    rollout = RolloutConfig(tasks=2, group_size=SIZE, dynamic_sampling=True, attempts=3)
+    for iteration in range(3):
+        found = sample_groups(engine, Ending(), tasks(2), rollout, seed=0, iteration=iteration)
+        assert (len(found.groups), found.discarded) == (2, 4)  # two attempts without signal; the last is kept
+        assert sorted(found.places) == [(2, 0), (2, 1)]
+    assert len(numbers) == len(set(numbers)) == 9
 
 
 def test_groups_that_cannot_start_leave_the_others() -> None:

@@ -19,7 +19,7 @@ from creditflow.train.run.memory.activations import (
     update_bytes,
 )
 from creditflow.train.run.memory.sizes import KNOWN, ModelSizes
-from creditflow.train.run.memory.table import Layout, Memory, memory_of, memory_table
+from creditflow.train.run.memory.table import Layout, Memory, _smallest_gpu, memory_of, memory_table
 from creditflow.train.settings.schema import TrainConfig, load_settings
 
 RECIPE = Path(__file__).parents[3] / "train" / "configs" / "gigpo_alfworld.yaml"
@@ -181,6 +181,12 @@ def test_the_table_shows_each_term_its_phase_and_the_smallest_gpu() -> None:
     adapted = memory_table(SIZES, settings_of(LORA))
     assert "replicated" in adapted
     assert "sharded" not in adapted  # the base of an adapter is whole on every GPU
+
+
+def test_a_gpu_fits_with_a_tenth_of_it_to_spare() -> None:
+    nothing = Memory(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, checkpointing=True)
+    fits = [_smallest_gpu(replace(nothing, weights=int(gb * 1e9))) for gb in (0.9 * 16, 0.95 * 16, 0.9 * 141, 130)]
+    assert fits == ["16 GB", "24 GB", "141 GB", "none"]
 
 
 def test_sizes_are_read_from_a_configuration_of_a_known_family() -> None:

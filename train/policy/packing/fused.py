@@ -84,7 +84,7 @@ KERNELS: Final[dict[str, Callable[[Any, Any, Any, Paths, float], Any]]] = {"flas
 def fused_kernel(q: Any) -> str:
     """The name of the kernel for these queries, (T, H, D); "" if there is none."""
     size = q.shape[-1]
-    if q.device.type != "cuda" or q.dtype not in (torch.float16, torch.bfloat16) or size > WIDEST or size % MULTIPLE:
+    if q.dtype not in (torch.float16, torch.bfloat16) or size > WIDEST or size % MULTIPLE:
         return ""
     return next(iter(available_kernels(q.device)), "")
 

@@ -27,7 +27,7 @@ class Tile:
 
     Attributes:
         shape: number of segments, and length of the longest.
-        index: int64 (B · L,), token of every slot; 0 for padding.
+        index: int64 (B · L,), token of every slot; 0 for padding, whose results are dropped.
         real: int64 (n,), the slots that hold tokens.
         tokens: int64 (n,), these tokens, each once; None if the tile is one range of tokens, which begins at ``start``.
         start: first token of a tile without padding and gaps.
@@ -151,8 +151,7 @@ class _ForestAttention(torch.autograd.Function):
         wide = torch.promote_types(q.dtype, torch.float32)
         dq, dk, dv = (torch.empty_like(one, dtype=wide) for one in (q, keys, values))
         for tile in layout.tiles:
-            inputs = [tile.take(one) for one in (q, keys, values, out)]
-            inputs = [tile.take(grad, 0.0), *inputs, tile.take(sums, MASKED)]
+            inputs = [*(tile.take(one) for one in (grad, q, keys, values, out)), tile.take(sums, MASKED)]
             found = attend_backward(*inputs, causal=True, **options)
             for part, whole in zip(found, (dq, dk, dv), strict=True):
                 tile.put(part, whole)

@@ -86,6 +86,24 @@ def test_narrow_numbers_are_close(own_kernel: bool, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("own_kernel", [True, False])
+def test_slots_of_padding_add_nothing_to_gradients_however_large_their_scores(own_kernel: bool) -> None:
+    """They hold the first token, whose query here has a score of 400 above its own with the second key."""
+    forest = Forest.of([np.array([0, 1, 2]), np.array([5, 6, 7, 8])])
+    q, k, v = inputs = inputs_of(len(forest), 2, 2, torch.float32, 0)
+    with torch.no_grad():
+        q[0], k[0], k[1] = 10.0, -5.0, 5.0
+    found = portable_attention(q, k, v, Layout.of(forest, CPU), 0.5, own_kernel)
+    expected = dense(forest, q, k, v, 0.5)
+    gradients = [torch.autograd.grad(one.square().sum(), inputs) for one in (found, expected)]
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-4)
+
+
+def test_segments_of_similar_length_run_together_with_little_padding() -> None:
+    forest = Forest.of([np.full(n, i) for i, n in enumerate([9, 100, 60, 10, 90])])
+    assert [tile.shape for tile in Layout.of(forest, CPU).tiles] == [(2, 100), (1, 60), (2, 10)]
+
+
+@pytest.mark.parametrize("own_kernel", [True, False])
 def test_autocast_does_not_reach_into_the_attention(own_kernel: bool) -> None:
     """Scores in 16 bits would differ from those that the backward pass computes, which runs outside of autocast."""
     forest = forest_of([40] * 10, 1)
@@ -212,8 +230,8 @@ def test_every_release_of_a_kernel_is_called_as_it_asks(
     package = ModuleType("flash_attn")
     package.flash_attn_varlen_func = kernels.flash_attn  # type: ignore[attr-defined]  # the package is not installed
     monkeypatch.setitem(sys.modules, "flash_attn", package)
-    lengths = np.random.default_rng(0).integers(1, 20, 8)
-    forest = forest_of([30] * 6, 0) if shared else Forest.of([np.full(n, i) for i, n in enumerate(lengths)])
+    prompt = np.zeros(20 * shared, np.int64)  # no segment is as long as a path
+    forest = Forest.of([np.append(prompt, np.full(3 * n, n)) for n in range(1, 7)])
     inputs = inputs_of(len(forest), 4, kv_heads, torch.float64, 0)
     found = fused_attention(*inputs, Paths.of(forest, CPU), 0.4, release.partition("_2")[0])
     assert kernels.calls == 1
