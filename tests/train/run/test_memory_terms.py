@@ -194,6 +194,7 @@ def test_sizes_are_read_from_a_configuration_of_a_known_family() -> None:
         model_type="qwen2", hidden_size=896, num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2,
         intermediate_size=4864, vocab_size=151936, tie_word_embeddings=True, max_position_embeddings=32768,
     )  # fmt: skip
+    config.get_text_config = lambda: config
     assert ModelSizes.of(config) == SIZES  # without head_dim: 896 / 14
     config.head_dim = 128
     found = ModelSizes.of(config)

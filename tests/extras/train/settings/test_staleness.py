@@ -20,6 +20,7 @@ from creditflow.train.run import assemble
         ({"generation": {"backend": "vllm", "vllm": {"sleep": True}}, "rollout": {"asynchronous": True}}, "sleep"),
         ({"rollout": {"cache": "static", "compile": True}}, "main thread"),
         ({"rollout": {"top_p": 0.9}}, "top_p=1"),
+        ({"rollout": {"top_k": 20}}, "top_k=0"),
         ({"update": {"loss": {"importance_cap": 0.0}}}, "importance_cap"),
         ({"rollout": {"max_staleness": -1}}, "max_staleness must be at least 0"),
         ({"rollout": {"env_threads": 0}}, "env_threads must be at least 1"),
