@@ -12,6 +12,7 @@ import gymnasium as gym
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
+from creditflow.envs.foreign.failures import note_failure
 from creditflow.envs.plugins.code import Code
 from creditflow.envs.plugins.installed import installed_names, load_installed
 from creditflow.envs.plugins.loaded import loaded_name, remember, require_no_code, same_code
@@ -168,8 +169,14 @@ def make(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
     ``creditflow.make("FrozenLake-v1", success="positive_reward", is_slippery=False)``.
     """
     gym_id = env_id(name)
-    rules = {key: kwargs.pop(key) for key in ("state_key", "success") if key in kwargs and not _is_own(gym_id)}
-    env = gym.make(gym_id, **kwargs)
+    if _is_own(gym_id):
+        return gym.make(gym_id, **kwargs)
+    rules = {key: kwargs.pop(key) for key in ("state_key", "success") if key in kwargs}
+    try:
+        env = gym.make(gym_id, **kwargs)
+    except Exception as error:
+        note_failure(error, name, "its constructor")
+        raise
     if not rules:
         return env
     from creditflow.envs.foreign.env import ForeignEnv

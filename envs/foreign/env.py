@@ -25,6 +25,7 @@ import numpy as np
 from creditflow.envs.core import AgentEnv, Oracle, Outcome
 from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.foreign.actions import action_text, check_action_space, listed_actions, read_action
+from creditflow.envs.foreign.failures import note_failure
 from creditflow.envs.foreign.keys import StateKey, content_key
 from creditflow.envs.foreign.results import read_reset, read_step
 from creditflow.envs.foreign.rules import Success, judged, state_rule, success_rule
@@ -118,7 +119,11 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
 
     def _start(self, task: Task) -> None:
         options = task.content.get("options")
-        started = self.inner.reset(seed=task.content["seed"], options=dict(options) if options else None)
+        try:
+            started = self.inner.reset(seed=task.content["seed"], options=dict(options) if options else None)
+        except Exception as error:
+            note_failure(error, self.name, "reset")
+            raise
         self._observation, self._inner_info = read_reset(started, self.name)
         if self._own_noise:
             words = [self.np_random.bit_generator.random_raw() for _ in range(2)]
@@ -140,7 +145,12 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
 
     def _apply(self, action: Any) -> Outcome:
         before = self._key
-        found = read_step(self.inner.step(action), self.name)
+        try:
+            result = self.inner.step(action)
+        except Exception as error:
+            note_failure(error, self.name, "step")
+            raise
+        found = read_step(result, self.name)
         self._observation, self._inner_info = found.observation, found.info
         self._key, cut = self._state_key(), found.truncated
         if found.terminated or cut or self.elapsed_steps >= self.max_steps:

@@ -11,6 +11,7 @@ import gymnasium as gym
 
 from creditflow.agents.registry import AGENTS, PROMPTED, check_agent, load_agent
 from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.foreign.failures import failed_environment
 from creditflow.envs.plugins.code import load_code
 from creditflow.envs.plugins.installed import Kind, installed_names, origin_of
 from creditflow.envs.plugins.loaded import loaded
@@ -80,12 +81,12 @@ def load_carried(plugins: Iterable[tuple[Kind, str, str]]) -> None:
 
 
 def failed_in(error: BaseException) -> str:
-    """Return where in a plug-in an error was raised, "" if in none."""
+    """Return where in a plug-in or foreign environment an error was raised, "" if in none."""
     files = {getattr(sys.modules.get(one.code.target.__module__), "__file__", None): one for one in loaded()}
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if (one := files.get(frame.filename)) is not None:
             return f"{one.kind} {one.name!r} ({frame.filename}, line {frame.lineno})"
-    return ""
+    return failed_environment(error)
 
 
 def plugin_rows(kind: Kind) -> list[dict[str, str]]:

@@ -72,7 +72,7 @@ def reported(work: Callable[[], int], *, show_traceback: bool, again: str) -> in
     except (CreditflowError, OSError) as error:
         if show_traceback:
             traceback.print_exc()
-        print(f"creditflow: {_message(error)}", file=sys.stderr)
+        print(f"creditflow: {_place(error)}{_message(error)}", file=sys.stderr)
         return _exit_code(error)
     except Exception as error:  # noqa: BLE001 - any other error is a defect; the message explains how to report it
         if show_traceback:
@@ -88,6 +88,13 @@ def reported(work: Callable[[], int], *, show_traceback: bool, again: str) -> in
             file=sys.stderr,
         )
         return 1
+
+
+def _place(error: Exception) -> str:
+    """The foreign environment that raised an error of the system."""
+    from creditflow.envs.foreign.failures import failed_environment  # imported late, as above
+
+    return f"{place} failed: " if isinstance(error, OSError) and (place := failed_environment(error)) else ""
 
 
 def _message(error: Exception) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,26 @@ def test_an_error_in_a_plug_in_is_not_reported_as_a_defect_of_the_package(folder
     error = capsys.readouterr().err
     assert "scheme 'mine' (" in error
     assert "mine.py, line 13) failed: ZeroDivisionError" in error
+    assert "defect" not in error
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "message"),
+    [
+        ("def reset(self, **_): raise RuntimeError('no server')", 1, r"environment 'Ladder' \(.*failed: RuntimeError: no server"),
+        ("def step(self, _): return 0, 1.0, True, {}", 1, r"environment 'plugins/Ladder-v0', step failed: ValueError"),
+        ("def step(self, _): return 0, float('nan'), True, False, {}", 3, "plugins/Ladder-v0: a reward must be a finite number, got nan"),
+        ("def __init__(self): raise OSError('no display')", 1, "environment 'plugins/Ladder-v0', its constructor failed: no display"),
+        ("action_space = property(lambda self: {}['x'])", 1, r"environment 'Ladder'.* failed: KeyError: 'x'"),
+    ],
+)  # fmt: skip
+def test_an_environment_that_fails_is_named_and_is_no_defect_of_the_package(changed, code, message, folder, capsys):
+    (folder / "ladder.py").write_text(f"{ENVIRONMENT}\n    {changed}\n", "utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Gymnasium's own, of the old interface
+        assert main(rollout("log.jsonl")) == code
+    error = capsys.readouterr().err
+    assert re.search(rf"^creditflow: {message}", error, re.MULTILINE)
     assert "defect" not in error
 
 
