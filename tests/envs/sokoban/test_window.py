@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from importlib.util import find_spec
 
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -25,7 +26,7 @@ def display():
         yield
         return
     server = shutil.which("Xvfb")
-    if server is None or window.find_spec("tkinter") is None:
+    if server is None or find_spec("tkinter") is None:
         pytest.skip("needs a display or Xvfb (apt-get install xvfb), and tkinter")
     read, write = os.pipe()
     arguments = [server, "-displayfd", str(write), "-screen", "0", "640x480x24", "-nolisten", "tcp"]
