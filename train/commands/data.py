@@ -6,6 +6,7 @@ creditflow data check webshop FOLDER                    the released thousand pr
 creditflow data check hotpotqa FILE --only dev          questions of a fixed slice (2wiki, musique likewise)
 creditflow data import webshop FOLDER --out STORE       the original product files, verified and indexed once
 creditflow data import verifiers FILE --out LOG.jsonl   another library's log (trl, verl, openenv, verl-agent, searchr1) as ours
+creditflow data export LOG.jsonl --format hf --out DIR  a log as Parquet, for datasets or Minari, with a data card
 creditflow data build wiki --articles 1000 --out WIKI   a fictional encyclopedia: passages, questions, a search index
 creditflow data build credit-set --out TURNS.jsonl.gz   turns of agents with their values, to score judges on
 creditflow data verify webshop STORE                    check every file against its checksum
@@ -25,6 +26,7 @@ from creditflow.envs.tasks import load_panel, panel_names
 from creditflow.train.commands.arguments.credit_set import add_build_arguments
 from creditflow.train.commands.arguments.credit_set import build as build_credit_set
 from creditflow.train.commands.arguments.data_check import add_check_arguments, run_check
+from creditflow.train.commands.arguments.data_export import add_export_arguments, run_export
 from creditflow.train.commands.arguments.data_import import add_import_arguments, run_import
 from creditflow.train.commands.arguments.options import positive
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
@@ -38,11 +40,12 @@ WIKI = named("passages.jsonl.gz", "index", "train.jsonl", "valid.jsonl", "test.j
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|check|import|build|verify|label")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|check|import|export|build|verify|label")
     listing = actions.add_parser("list", help="list embedded panels, and the argument that takes your own files")
     listing.add_argument("--json", action="store_true", help="print the list as JSON")
     add_check_arguments(actions.add_parser("check", help="compare released data with the embedded manifest"))
     add_import_arguments(actions.add_parser("import", help="import released files, or another library's log"))
+    add_export_arguments(actions.add_parser("export", help="write a log in the format of a data library"))
     building = actions.add_parser("build", help="generate data")
     generated = building.add_subparsers(dest="name", required=True, metavar="wiki|credit-set")
     wiki = generated.add_parser("wiki", help="a fictional encyclopedia")
@@ -112,6 +115,8 @@ def run(args: argparse.Namespace) -> int:
         return _label(args)
     if args.action == "import":
         return run_import(args)
+    if args.action == "export":
+        return run_export(args)
     check_name("store to verify", args.name, VERIFIABLE)
     return _verify(args.name, args.path)
 

@@ -1,1 +1,1 @@
-"""The tier of other libraries' data formats: without a library its tests are skipped; ``--require data`` makes that a failure."""
+"""The data tier: without a library its tests are skipped with the reason; ``--require data`` makes that a failure."""

@@ -14,7 +14,7 @@ from creditflow.train.adapters.logs.reading import read_log
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import mutate_lines
-from fuzz.samples import bomb
+from fuzz.samples import bomb, groups
 from fuzz.target import MismatchError, Target
 
 # fields that name states, and other ways to read a format
@@ -102,5 +102,29 @@ TARGETS.append(
     Target(
         name="foreign/parquet", read=_parquet, seeds=_tables, mutate=mutate_bytes, traps=_parquet_traps, cases=200,
         needs=("pyarrow",), place="theirs.parquet",
+    )
+)  # fmt: skip
+
+
+def _exported(place: Path) -> list[bytes]:
+    from creditflow.train.adapters.export.parquet import write_parquet
+
+    return [
+        write_parquet(place / str(n), list(groups(name))).read_bytes()
+        for n, name in enumerate(("sokoban", "wikisearch"))
+    ]
+
+
+def _read_exported(data: bytes, folder: Path) -> None:
+    from creditflow.train.adapters.export.parquet import read_parquet
+
+    (folder / "theirs.parquet").write_bytes(data)
+    read_parquet(folder / "theirs.parquet")
+
+
+TARGETS.append(
+    Target(
+        name="foreign/exported", read=_read_exported, seeds=_exported, mutate=mutate_bytes, cases=200, needs=("pyarrow",),
+        place="theirs.parquet",
     )
 )  # fmt: skip

@@ -15,7 +15,8 @@ from creditflow.train.progress import note
 __all__ = ["add_import_arguments", "run_import"]
 
 LOGS: Final = ("openenv", "searchr1", "trl", "verifiers", "verl", "verl-agent")
-IMPORTABLE: Final = (*LOGS, "webshop")
+EXPORTED: Final = ("minari", "parquet")  # what `data export` wrote
+IMPORTABLE: Final = (*LOGS, *EXPORTED, "webshop")
 CHOICES: Final = {  # of a log's format, with their defaults
     "state_key": "observation",
     "group": "",
@@ -30,7 +31,9 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the arguments of ``data import``."""
     parser.add_argument("name", help=f"what the files are, one of: {', '.join(IMPORTABLE)}")
     add_input(
-        parser, "path", help="webshop: folder with the released files; a log: its file (JSON Lines, JSON, Parquet)"
+        parser,
+        "path",
+        help="webshop: folder with the released files; minari, parquet: an exported folder; a log: its file (JSON Lines, JSON, Parquet)",
     )
     add_output(
         parser, "--out", Output(kind="either", owned=belongs_to_checksummed_folder), required=True, metavar="OUT",
@@ -74,8 +77,10 @@ def run_import(args: argparse.Namespace) -> int:
         _without_effect(args.name, given)
     if args.name not in ("trl", "verl"):
         _without_effect(args.name, given & {"turns"})
-    if args.name in LOGS:
+    if args.name != "webshop":
         _without_effect(args.name, {"seed"} if args.seed is not None else set())
+    if args.name in EXPORTED:
+        return _import_exported(args)
     if args.name == "webshop":
         return _import_webshop(args)
     return _import_search_r1(args) if args.name == "searchr1" else _import_log(args)
@@ -98,6 +103,20 @@ def _import_log(args: argparse.Namespace) -> int:
         print(json.dumps({"out": args.out, **report.to_json()}, indent=1, allow_nan=False))
     else:
         print(f"{args.out}\n\n{report.to_text()}")
+    return 0
+
+
+def _import_exported(args: argparse.Namespace) -> int:
+    from creditflow.train.adapters.export.minari import read_minari
+    from creditflow.train.adapters.export.parquet import read_parquet
+    from creditflow.wrappers.records.jsonl import write_jsonl
+
+    groups = read_minari(args.path) if args.name == "minari" else read_parquet(args.path)
+    rollouts = write_jsonl(args.out, groups)
+    if args.json:
+        print(json.dumps({"out": args.out, "source": args.name, "groups": len(groups), "rollouts": rollouts}, indent=1))
+    else:
+        print(f"{args.out}: {rollouts} rollouts in {len(groups)} groups")
     return 0
 
 
