@@ -126,6 +126,15 @@ def test_wrong_calls_are_rejected_with_the_reason() -> None:
             manager.step(wrong)
 
 
+def test_admissible_commands_are_the_environments_unless_they_reveal_the_answer() -> None:
+    for env, reveals in (("alfworld", False), ("wikisearch", True)):
+        manager = make_envs(config_of(env))[0]
+        _, infos = manager.reset()
+        listed = [slot.episode.info["admissible_actions"] for slot in manager._slots if slot.episode is not None]
+        assert all(listed)
+        assert [info["admissible_commands"] for info in infos] == [[] if reveals else list(one) for one in listed]
+
+
 def test_an_overlong_completion_is_an_invalid_action() -> None:
     manager = make_envs(config_of(scheme="gigpo"))[0]
     manager.reset()

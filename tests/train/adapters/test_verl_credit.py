@@ -11,7 +11,7 @@ from helpers.episodes.token_groups import GROUPS, SIZE
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl.credit import CreditSettings, credit_batch, read_settings
+from creditflow.train.adapters.verl.credit import CreditSettings, check_averaging, credit_batch, read_settings
 from creditflow.train.adapters.verl.data import rows_of
 from creditflow.train.adapters.verl.record import EpisodeRecord
 from creditflow.train.policy.samples import broadcast_to_tokens
@@ -65,6 +65,35 @@ def test_episodes_of_two_tasks_under_one_name_are_rejected() -> None:
     other = EpisodeRecord(replace(records[0].trajectory, task_id="another"), records[0].turn_offsets, {})
     with pytest.raises(TrajectoryError, match="a group consists of rollouts of one task"):
         credit_batch(credit.make("grpo"), ["u"] * SIZE, [other, *records[1:]], mask, size=SIZE)
+
+
+def test_sampled_tokens_after_the_last_turn_of_the_record_are_rejected() -> None:
+    records, mask = rows(GROUPS["one turn"])
+    end = int(records[2].turn_offsets[-1])
+    longer = np.pad(mask, ((0, 0), (0, 3)))
+    assert credit_batch(credit.make("grpo"), ["u"] * SIZE, records, longer, size=SIZE).groups
+    longer[2, end + 1] = 1
+    with pytest.raises(
+        TrajectoryError, match=f"its turns end at token {end}, the last sampled token .* is number {end + 2}"
+    ):
+        credit_batch(credit.make("grpo"), ["u"] * SIZE, records, longer, size=SIZE)
+
+
+@pytest.mark.parametrize(
+    ("averages", "mode", "windowed", "fits"),
+    [
+        ("token_mean", "token-mean", False, True), ("token_mean", "token-mean", True, True),
+        ("token_mean", "seq-mean-token-mean", False, False), ("token_mean", "seq-mean-token-mean", True, False),
+        ("trajectory_mean", "seq-mean-token-mean", False, True), ("trajectory_mean", "seq-mean-token-mean", True, False),
+        ("trajectory_mean", "token-mean", False, False), ("turn_mean", "token-mean", False, False),
+    ],
+)  # fmt: skip
+def test_the_loss_averages_as_the_scheme_does(averages: Any, mode: str, windowed: bool, fits: bool) -> None:
+    if fits:
+        check_averaging(averages, mode, windowed=windowed)
+    else:
+        with pytest.raises(ConfigError, match="averaging=verl takes verl's averaging instead"):
+            check_averaging(averages, mode, windowed=windowed)
 
 
 def test_an_episode_that_failed_to_start_gets_zero_advantages_and_counts_in_its_group() -> None:
