@@ -334,6 +334,25 @@ def test_an_observation_that_changes_after_its_step_does_not_change_the_state():
     assert effects == [True] * 3
 
 
+def test_pictures_and_the_end_are_the_environments_own():
+    class Shown(Room):
+        metadata = {"render_modes": ["ansi"]}
+        render_mode = "ansi"
+        closed = 0
+
+        def render(self):
+            return "a room"
+
+        def close(self):
+            self.closed += 1
+
+    inner = Shown()
+    env = ForeignEnv(inner, success="reported")
+    assert (env.render_mode, env.metadata["render_modes"], env.render()) == ("ansi", ["ansi"], "a room")
+    env.close()
+    assert inner.closed == 1
+
+
 def test_an_environment_that_fails_once_can_be_reset():
     class Fails(Room):
         def step(self, action):
