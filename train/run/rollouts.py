@@ -79,7 +79,6 @@ class Rollouts:
 
     def take(self, iteration: int) -> SampledGroups:
         """The groups of an iteration: those of this rank."""
-        self._done = iteration
         if self._ahead is None:
             sampled = self._sample(0, iteration, None)
             self._backend.sleep()

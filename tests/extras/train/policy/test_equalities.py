@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from creditflow.envs.errors import ConfigError
+from creditflow.train.policy import logprobs
 from creditflow.train.policy.batching import Packing, batches_of, plan_rows, to_batch
 from creditflow.train.policy.logprobs import check_compiler, token_logprobs
 from creditflow.train.policy.losses import LossConfig
@@ -101,6 +102,24 @@ def test_compiling_does_not_change_the_gradient(rows: list[Row]) -> None:
     assert stats["loss"] == pytest.approx(plain["loss"], rel=1e-5, abs=1e-7)
     assert stats["entropy"] == pytest.approx(plain["entropy"], rel=1e-5)
     torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-6)
+
+
+def test_what_is_to_be_compiled_is_compiled(model: Any, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def counted(logits: Any, target: Any, temperature: float) -> tuple[Any, Any]:
+        calls.append(len(target))
+        return logprobs._of_logits(logits, target, temperature)
+
+    monkeypatch.setattr(logprobs, "_compiled", lambda: counted)
+    tokens = sum(len(row.target) for row in rows)
+    for expected, compile_ in ((0, False), (tokens, True)):
+        calls.clear()
+        gradient(model, rows, compile=compile_, packing="padded")
+        assert sum(calls) == expected
+        calls.clear()
+        compute_logprobs(model, rows, UpdateConfig(compile=compile_, packing="padded"), temperature=1.0)
+        assert sum(calls) == expected
 
 
 def test_what_cannot_be_compiled_is_reported_before_training(monkeypatch: pytest.MonkeyPatch) -> None:

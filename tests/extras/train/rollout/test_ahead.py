@@ -146,6 +146,20 @@ def test_the_metrics_of_a_weight_push_are_logged_once(
     assert logged[3:] == [None, None]  # iterations 3 and 4 were sampled already, and there is none after them
 
 
+def test_an_evaluation_waits_for_the_sampler_before_its_weights_are_replaced(
+    trainer_of: Make, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, calls = trainer_of(config, "rollout.max_staleness=1"), list[str]()
+    run.rollouts.begin(0, None)
+    ahead = run.rollouts._ahead
+    assert ahead is not None
+    monkeypatch.setattr(ahead, "settle", lambda: calls.append("settle"))
+    monkeypatch.setattr(run.backend, "sync", calls.append)
+    run.rollouts.prepare_evaluation()
+    run.rollouts.close()
+    assert calls == ["settle", "rl-0000000"]
+
+
 PARTS = {
     "alone": (),
     "critic, reference": ("credit.scheme=mt_ppo", "critic.kind=separate", "update.loss.kl_weight=0.1"),

@@ -36,6 +36,13 @@ def test_what_cannot_work_is_refused(
         settings_of(config)
 
 
+def test_ratios_to_the_sampler_correct_without_a_cap(config: dict[str, Any], settings_of: Callable[..., Any]) -> None:
+    settings = settings_of(
+        config, "rollout.max_staleness=1", "update.old_logprobs=sampler", "update.loss.importance_cap=0"
+    )
+    assert settings.rollout.max_staleness == 1
+
+
 def test_several_ranks_are_refused(config: dict[str, Any], settings_of: Callable[..., Any]) -> None:
     settings = settings_of(config, "rollout.max_staleness=1")
     with pytest.raises(ConfigError, match=r"rollout\.max_staleness=0"):

@@ -1,0 +1,104 @@
+"""Rollouts ahead of the update, without a model: their end, and what a checkpoint keeps of them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from helpers.episodes.wandering import WanderingAgent, alive, makers, tasks
+
+from creditflow.envs.errors import DataError
+from creditflow.train.rollout.ahead import AheadGroups, OnTurn, RolloutsAhead
+from creditflow.train.rollout.engine import RolloutEngine
+from creditflow.train.rollout.running import RolloutReport
+from creditflow.train.rollout.task_sampling import SampledGroups
+from creditflow.train.run.kept import read_ahead, write_ahead
+
+
+def test_closing_ends_what_is_sampled_after_its_present_turn() -> None:
+    turns: list[int] = []
+    began, may_end = threading.Event(), threading.Event()
+
+    def sample(_slot: int, _iteration: int, on_turn: OnTurn) -> SampledGroups:
+        for turn in range(100):
+            turns.append(turn)
+            began.set()
+            assert may_end.wait(60)
+            on_turn(1, 1)
+        return SampledGroups()
+
+    ahead = RolloutsAhead(2, 5, refresh=lambda _slot: None, sample=sample)
+    ahead.begin(0, {})  # iterations 0 and 1
+    assert began.wait(60)
+    closing = threading.Thread(target=ahead.close)
+    closing.start()
+    assert ahead._closing.wait(60)
+    may_end.set()
+    closing.join(60)
+    assert turns == [0]  # and iteration 1 did not begin
+    assert not alive()
+
+
+def test_a_failed_rollout_is_raised_where_its_groups_are_asked_for() -> None:
+    def sample(_slot: int, iteration: int, _on_turn: OnTurn) -> SampledGroups:
+        if iteration == 1:
+            raise OSError("no server")
+        return SampledGroups(discarded=iteration)
+
+    ahead = RolloutsAhead(2, 5, refresh=lambda _slot: None, sample=sample)
+    ahead.begin(0, {})
+    assert ahead.take(0).sampled.discarded == 0
+    with pytest.raises(OSError, match="no server"):
+        ahead.take(1)
+    ahead.close()
+    assert not alive()
+
+
+def kept_groups() -> dict[int, AheadGroups]:
+    """Two iterations with groups of agents that write tokens, and numbers that are all different."""
+    make, _ = makers(2)
+    found = {}
+    for iteration in (3, 4):
+        report = RolloutReport()
+        groups = RolloutEngine(make).play(WanderingAgent(), tasks(2), seed=iteration, report=report)
+        sampled = SampledGroups(groups, [(iteration, 1), (2 * iteration, 0)], report, discarded=10 + iteration)
+        found[iteration] = AheadGroups(sampled, 20 + iteration, 0.5 * iteration)
+    return found
+
+
+def test_what_was_sampled_ahead_is_read_as_it_was_written(tmp_path: Path) -> None:
+    groups = kept_groups()
+    write_ahead(tmp_path, groups)
+    found = read_ahead(tmp_path, 3, 2)
+    assert sorted(found) == [3, 4]
+    for iteration, one in groups.items():
+        read = found[iteration]
+        assert (read.version, read.seconds) == (one.version, one.seconds)
+        assert read.sampled.groups == one.sampled.groups
+        assert (read.sampled.places, read.sampled.report, read.sampled.discarded) == (
+            one.sampled.places, one.sampled.report, one.sampled.discarded,
+        )  # fmt: skip
+
+
+def test_a_checkpoint_whose_rollouts_are_others_is_an_error(tmp_path: Path) -> None:
+    write_ahead(tmp_path, kept_groups())
+    for done, ahead in ((3, 1), (3, 3), (2, 2)):
+        with pytest.raises(
+            DataError, match=rf"expected the rollouts of iterations {done} to .* found those of \[3, 4\]"
+        ):
+            read_ahead(tmp_path, done, ahead)
+    path = tmp_path / "ahead" / "ahead.json"
+    state = json.loads(path.read_text(encoding="ascii"))
+    state["3"]["places"].pop()
+    path.write_text(json.dumps(state), encoding="ascii")
+    with pytest.raises(DataError, match="iteration 3 has 2 groups and 1 places"):
+        read_ahead(tmp_path, 3, 2)
+    for text in ("[]", "{", '{"3": 1}', '{"x": {}}'):
+        path.write_text(text, encoding="ascii")
+        with pytest.raises(DataError, match="ahead"):
+            read_ahead(tmp_path, 3, 2)
+    path.unlink()
+    with pytest.raises(DataError, match=r"ahead\.json: cannot be read"):
+        read_ahead(tmp_path, 3, 2)
