@@ -11,6 +11,9 @@ TRL 1.16, ``trl``               (B, T) advantages and mask in its GRPO loss   ``
 verl 0.9.1, ``verl``            (B, T) advantages and mask in its queue       ``tests/extras/verl/test_trainer_step.py``
 verifiers 0.4, ``verifiers``    numbers per turn and token in its traces      ``tests/extras/verifiers``
 rLLM 0.3, ``rllm``              ``Step.advantage`` per sampled token          ``tests/extras/rllm``
+SkyRL-gym 0.4, ``skyrl``        token rewards and an estimator of its own     ``tests/extras/skyrl``
+tinker-cookbook, ``tinker``     advantages per token in its datums            ``tests/extras/tinker``
+prime-rl 0.8, ``prime_rl``      an algorithm in the place of one of its own   ``tests/extras/prime_rl``
 forks of ``verl_agent``         arrays of the batch in, advantages out        ``tests/conformance/test_verl_agent_golden.py``
 Stable-Baselines3, ``sb3``      a dense reward per step                       ``tests/train/adapters/test_sb3.py``
 any with (B, T) advantages      lists per episode: ``trl.batch``              ``tests/train/adapters/test_trl_batch.py``

@@ -7,7 +7,7 @@ are also in ``trace.info["creditflow_advantages"]``, for traces without token id
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ def credit_episodes(
     *,
     agent: str = "player",
     read: Callable[[Any], Played] | None = None,
+    alone: Literal["refuse", "zero"] = "refuse",
 ) -> list[Group]:
     """Write the credit of whole groups into their traces; returns the groups.
 
@@ -47,6 +48,7 @@ def credit_episodes(
         scheme: the scheme.
         agent: the seat that is credited; "" credits every trainable one.
         read: the trajectory of a trace; default ``read_recorded``. ``read_messages(…)`` is for other environments.
+        alone: a group of which one trace, or none, is left: "refuse" it, or give "zero" credit.
 
     Raises:
         TrajectoryError: a group of one, a trace without record or with lost turns, a reward that is not finite.
@@ -60,12 +62,14 @@ def credit_episodes(
         for trace in episode.traces:
             if trace.ok and trace.agent.trainable and agent in ("", trace.agent.name):
                 members.setdefault(name if agent else f"{name}/{trace.agent.name}", []).append(trace)
-    if not members:
+    if not members and alone == "refuse":
         raise TrajectoryError(f"no finished trace of the agent {agent!r} among {len(episodes)} episodes")
-    groups = [make_group(name, [read(trace) for trace in traces]) for name, traces in members.items()]
+    kept: Literal["refuse", "keep"] = "refuse" if alone == "refuse" else "keep"
+    groups = [make_group(name, [read(trace) for trace in traces], alone=kept) for name, traces in members.items()]
     spread: list[tuple[Any, list[Any], NDArray[np.float64], list[list[float]]]] = []
     for traces, group, numbers in zip(members.values(), groups, assign_turns(groups, scheme), strict=True):
-        for trace, member, per_turn in zip(traces, group.trajectories, numbers, strict=True):
+        for trace, member, one in zip(traces, group.trajectories, numbers, strict=True):
+            per_turn = one if len(group) > 1 else np.zeros(len(one))
             nodes = sampled_nodes(trace)
             spread.append((trace, nodes, per_turn, over_tokens(member.trajectory_id, per_turn, _counts(trace, nodes))))
     for trace, nodes, per_turn, tokens in spread:  # written only when the whole batch fits

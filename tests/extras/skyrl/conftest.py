@@ -1,0 +1,28 @@
+"""The SkyRL tier: without SkyRL-gym every test is skipped with the reason; ``--require skyrl`` makes that a failure.
+
+SkyRL's trainer is not installed here: it needs Python 3.12 (its types do not load in 3.11) and a GPU build of vLLM.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from helpers.servers.verl_parts import LEVELS
+
+from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.settings.schema import EnvConfig
+
+
+@pytest.fixture(autouse=True, scope="session")
+def skyrl_is_there() -> None:
+    pytest.importorskip("skyrl_gym", reason="SkyRL-gym is not installed: pip install 'creditflow[skyrl-gym]'")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> EpisodeConfig:
+    """Sokoban on three levels of one or two moves."""
+    levels = tmp_path / "levels.txt"
+    levels.write_text("\n\n".join(LEVELS) + "\n", encoding="ascii")
+    options = {"levels": str(levels), "max_steps": 5, "symbols": "ascii"}
+    return EpisodeConfig(env=EnvConfig(name="sokoban", options=options))

@@ -1,0 +1,89 @@
+"""Credit in the output of SkyRL's generator: each turn's number on its last token. NumPy only.
+
+SkyRL's estimators see rewards and masks but no states, so credit is computed where whole groups and the episodes' records are:
+on ``GeneratorOutput``, whose rewards may be lists per token. ``estimator.py`` then puts each number on the tokens of its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.train.adapters.text_episode import FIELD
+from creditflow.train.adapters.turn_credit import assign_turns, make_group, read_record, require_plain
+from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.records.group import Group
+
+__all__ = ["credit_output", "credited"]
+
+
+def credit_output(output: Mapping[str, Any], scheme: Scheme) -> tuple[dict[str, Any], list[Group]]:
+    """The output with credit as token rewards, and the groups.
+
+    The rewards that SkyRL logs are then sums of advantages; success and return are among the environment's metrics.
+
+    Args:
+        output: SkyRL's ``GeneratorOutput`` of episodes in ``CreditTextEnv``, one row per episode.
+        scheme: credit scheme.
+
+    Raises:
+        ConfigError: step-wise rows, of which SkyRL reads outcomes only; rows without trajectory ids; an unfitting scheme.
+        TrajectoryError: a group of one, rows without records, or with another number of sampled spans than turns.
+    """
+    require_plain(scheme)
+    ids, metrics, masks = output.get("trajectory_ids"), output.get("env_metrics"), output["loss_masks"]
+    if output.get("is_last_step") is not None:
+        raise ConfigError(
+            "step-wise rows get outcome credit alone in SkyRL: set generator.step_wise_trajectories=false"
+        )
+    if ids is None or metrics is None or not len(ids) == len(metrics) == len(masks):
+        raise ConfigError(
+            "credit needs trajectory_ids and env_metrics of every row, as SkyRL's trainer and generator set them"
+        )
+    members: dict[str, list[int]] = {}
+    for row, one in enumerate(ids):
+        members.setdefault(str(one.instance_id), []).append(row)
+    groups = [
+        make_group(name, [read_record(metrics[row].get(FIELD), ids[row].to_string()) for row in rows])
+        for name, rows in members.items()
+    ]
+    rewards: list[list[float]] = [[] for _ in ids]
+    for rows, group, numbers in zip(members.values(), groups, assign_turns(groups, scheme), strict=True):
+        for row, played, per_turn in zip(rows, group.trajectories, numbers, strict=True):
+            ends = _last_tokens(masks[row])
+            if len(ends) != len(per_turn):
+                raise TrajectoryError(
+                    f"episode {played.trajectory_id!r} has {len(per_turn)} turns and {len(ends)} spans of sampled tokens: "
+                    "was it cut, or encoded anew (generator.use_conversation_multi_turn=true keeps tokens as sampled)?"
+                )
+            rewards[row] = [0.0] * len(masks[row])
+            for end, number in zip(ends, per_turn.tolist(), strict=True):
+                rewards[row][end] = number
+    kept = [{name: value for name, value in one.items() if name != FIELD} for one in metrics]
+    return {**output, "rewards": rewards, "env_metrics": kept}, groups
+
+
+def credited(generator: type[Any], scheme: Scheme) -> type[Any]:
+    """A subclass of a generator of SkyRL whose training output carries credit; evaluation output is left alone."""
+
+    class CreditGenerator(generator):  # type: ignore[misc]  # a class of the caller's
+        async def generate(self, input_batch: Any, *args: Any, **others: Any) -> Any:
+            output = await super().generate(input_batch, *args, **others)
+            batch = input_batch.get("batch_metadata")
+            if batch is not None and batch.training_phase == "eval":
+                return output
+            return credit_output(output, scheme)[0]
+
+    return CreditGenerator
+
+
+def _last_tokens(mask: Sequence[int]) -> list[int]:
+    """Positions of the last token of every run of ones."""
+    ends, position = [], 0
+    for value, run in groupby(mask):
+        position += len(list(run))
+        if value:
+            ends.append(position - 1)
+    return ends
