@@ -27,6 +27,8 @@ from creditflow.agents.backends.vllm.parts import (
     completion_of,
     completion_parameters,
     engine_options,
+    picture_options,
+    picture_token,
     probe_parameters,
     probe_result,
     starting,
@@ -77,6 +79,7 @@ class VllmAsyncEngine:
         # the engine's own choice is not told to this process; the probe is then a little shorter or longer
         self.block_size = int(self._llm.vllm_config.cache_config.block_size or CPU_BLOCK)
         self._sleeps = bool(options["enable_sleep_mode"])
+        self._picture = picture_token(folder)
         self._broken: BaseException | None = None
         self._ids = count()
 
@@ -86,7 +89,7 @@ class VllmAsyncEngine:
         running: set[Future[Completion]] = set()
 
         async def complete(request: GenerationRequest) -> Completion:
-            parameters = completion_parameters(sampling, end_ids, request.pictures)
+            parameters = completion_parameters(sampling, end_ids, self._picture)
             output = await self._generate(request.ids, request.pictures, n=1, **parameters)
             return completion_of(output.outputs[0])
 
@@ -115,7 +118,7 @@ class VllmAsyncEngine:
         async def all_of_them() -> list[Any]:
             calls = (
                 self._generate(
-                    one.ids, one.pictures, n=len(one.places), **completion_parameters(sampling, end_ids, one.pictures)
+                    one.ids, one.pictures, n=len(one.places), **completion_parameters(sampling, end_ids, self._picture)
                 )
                 for one in prompts
             )
@@ -132,7 +135,9 @@ class VllmAsyncEngine:
         return min(int(read) for read in self._wait(self._call("collective_rpc", "creditflow_load", args=(folder,))))
 
     def reset_prefix_cache(self) -> bool:
-        """Empty the prefix cache; returns whether it was emptied."""
+        """Empty the prefix cache, and that of pictures; returns whether it was emptied."""
+        if self._picture is not None:
+            self._wait(self._call("reset_encoder_cache"))
         return bool(self._wait(self._call("reset_prefix_cache")))
 
     def sleep(self) -> None:
@@ -185,7 +190,7 @@ async def _open(options: dict[str, Any]) -> Any:
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    return AsyncLLM.from_engine_args(AsyncEngineArgs(**options, disable_log_stats=True))
+    return AsyncLLM.from_engine_args(AsyncEngineArgs(**options, **picture_options(options), disable_log_stats=True))
 
 
 def _shut_down(llm: Any, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:

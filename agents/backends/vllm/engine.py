@@ -21,6 +21,8 @@ from creditflow.agents.backends.vllm.parts import (
     completion_of,
     completion_parameters,
     engine_options,
+    picture_options,
+    picture_token,
     probe_parameters,
     probe_result,
     starting,
@@ -64,10 +66,11 @@ class VllmEngine:
             import vllm
 
             self._parameters = vllm.SamplingParams
-            self._llm = vllm.LLM(**options)
+            self._llm = vllm.LLM(**options, **picture_options(options))
         self.context = int(self._llm.model_config.max_model_len)
         self.block_size = int(self._llm.llm_engine.vllm_config.cache_config.block_size)
         self._sleeps = bool(options["enable_sleep_mode"])
+        self._picture = picture_token(folder)
         self._broken: BaseException | None = None
         _keep_alive_together(self)
 
@@ -82,7 +85,7 @@ class VllmEngine:
             GenerationError: the engine failed.
         """
         parameters = [
-            self._parameters(n=len(one.places), **completion_parameters(sampling, end_ids, one.pictures))
+            self._parameters(n=len(one.places), **completion_parameters(sampling, end_ids, self._picture))
             for one in prompts
         ]
         outputs = self._generate([vllm_prompt(one.ids, one.pictures) for one in prompts], parameters, seed)
@@ -104,7 +107,9 @@ class VllmEngine:
         return min(int(read) for read in self._call("collective_rpc", "creditflow_load", args=(folder,)))
 
     def reset_prefix_cache(self) -> bool:
-        """Empty the prefix cache; returns whether it was emptied."""
+        """Empty the prefix cache, and that of pictures; returns whether it was emptied."""
+        if self._picture is not None:
+            self._llm.llm_engine.reset_encoder_cache()
         return bool(self._call("reset_prefix_cache"))
 
     def sleep(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -15,14 +15,16 @@ from creditflow.agents.backends.base import Completion, GenerationError, Samplin
 from creditflow.agents.backends.engine import ProbeResult
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.release import Release
+from creditflow.agents.language_model.models.file_checks import model_settings
 from creditflow.agents.language_model.pictures import PROCESSOR_FILE
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.records.pictures import EncodedPicture
 
 __all__ = [
     "completion_of",
     "completion_parameters",
     "engine_options",
+    "picture_options",
+    "picture_token",
     "probe_parameters",
     "probe_result",
     "starting",
@@ -68,12 +70,28 @@ def engine_options(
     }
 
 
-def completion_parameters(
-    sampling: Sampling, end_ids: frozenset[int], pictures: Sequence[EncodedPicture] = ()
-) -> dict[str, Any]:
+def picture_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Further arguments of an engine that reads pictures; call it where vLLM may be imported.
+
+    Releases that normalise pixels inside the model keep the numbers for it among the weights, where an engine that starts with
+    dummy weights has random ones and no push repairs them: normalising stays with the image processor.
+    """
+    from vllm.engine.arg_utils import EngineArgs
+
+    inside = "mm_device_do_normalize"
+    return {inside: False} if not options["skip_tokenizer_init"] and hasattr(EngineArgs, inside) else {}
+
+
+def picture_token(folder: str) -> int | None:
+    """The token for pictures of the vision-language model in a folder; None for a language model."""
+    found = model_settings(Path(folder) / "config.json").get("image_token_id")
+    return found if type(found) is int else None
+
+
+def completion_parameters(sampling: Sampling, end_ids: frozenset[int], picture: int | None = None) -> dict[str, Any]:
     """Sampling parameters of completions; the token for pictures is left out, as ``completion_logits`` does."""
     return {
-        **({"logit_bias": {pictures[0].token: LEAST_BIAS}} if pictures else {}),
+        **({} if picture is None else {"logit_bias": {picture: LEAST_BIAS}}),
         "temperature": sampling.temperature,
         "max_tokens": sampling.max_new_tokens,
         "stop_token_ids": sorted(end_ids),

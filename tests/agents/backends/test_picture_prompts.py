@@ -59,8 +59,7 @@ def test_a_prompt_that_the_engine_read_otherwise_is_an_error() -> None:
 
 
 def test_the_engine_never_writes_the_image_token() -> None:
-    _, _, pictures = sequence([(0, 1, 1)])
-    assert completion_parameters(Sampling(), frozenset({3}), pictures)["logit_bias"] == {TOKEN: -100.0}
+    assert completion_parameters(Sampling(), frozenset({3}), TOKEN)["logit_bias"] == {TOKEN: -100.0}
     assert "logit_bias" not in completion_parameters(Sampling(), frozenset({3}))
 
 
