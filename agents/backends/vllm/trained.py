@@ -33,10 +33,11 @@ from creditflow.agents.backends.base import (
 from creditflow.agents.backends.engine import Engine, ProbeResult
 from creditflow.agents.backends.vllm.backend import VllmBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
+from creditflow.agents.backends.vllm.picture_probe import picture_differences
 from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.agents.language_model.models.lora import has_adapter, merged_weights
 from creditflow.agents.language_model.models.vision import has_vision, text_config
-from creditflow.agents.language_model.pictures import save_tokenizer
+from creditflow.agents.language_model.pictures import pictures_of, save_tokenizer
 from creditflow.envs.reading.failures import loading
 
 __all__ = ["VllmTrainedBackend", "probe_differences", "push_folder", "tensors_in"]
@@ -95,6 +96,7 @@ class VllmTrainedBackend:
         self._probe = _probe_ids(
             self.engine, text_config(model).vocab_size, getattr(model.config, "image_token_id", -1)
         )
+        self._encoder = pictures_of(tokenizer) if has_vision(model) else None
         self._state = "empty"
 
     def generate(
@@ -132,7 +134,7 @@ class VllmTrainedBackend:
             self._state = "asleep"
 
     def sync(self, version: str = "") -> None:
-        """Push the trained model's weights, empty the prefix cache, and compare both sides on the probe.
+        """Push the trained model's weights, empty the prefix cache, and compare both sides on the probes.
 
         Raises:
             WeightPushError: they differ, not every tensor was read, or the prefix cache was not emptied.
@@ -156,6 +158,8 @@ class VllmTrainedBackend:
             )
         seconds = time.perf_counter() - began
         differences = probe_differences(self.model, self._probe, self.engine.probe(self._probe, PROBE_TOKENS))
+        if self._encoder is not None:
+            differences = np.append(differences, picture_differences(self.model, self.engine, self._encoder))
         difference = (
             float(differences.max() if self.engine.exact else differences.mean()) if len(differences) else float("nan")
         )

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["made_model"]
+__all__ = ["made_model", "made_policy"]
 
 
 def made_model(architecture: Any, tied: bool) -> Any:
     """A model of two layers whose distributions are neither flat nor certain."""
+    return made_policy(architecture, tied)[0]
+
+
+def made_policy(architecture: Any, tied: bool) -> tuple[Any, Any]:
+    """Such a model and its tokenizer."""
     from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
+    from creditflow.train.settings.model import VisionScratchConfig
 
     config = ScratchConfig(
-        architecture=architecture, hidden=128, layers=2, heads=4, kv_heads=2, intermediate=192, vocabulary=280,
+        architecture=architecture, hidden=128, layers=2, heads=4, kv_heads=2, intermediate=192, vocabulary=280 if architecture.startswith(("qwen2", "qwen3")) and "vl" not in architecture else 284,
         positions=512, init=0.15, tied=tied,
+        vision=VisionScratchConfig(hidden=128),
     )  # fmt: skip
-    return build_model(config, build_tokenizer(["up down left right"] * 4, config), seed=3)
+    tokenizer = build_tokenizer(["up down left right"] * 4, config)
+    return build_model(config, tokenizer, seed=3), tokenizer
