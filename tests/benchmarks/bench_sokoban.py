@@ -24,7 +24,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from benchmarks.sokoban_peers import PEERS, run_peer
+from benchmarks.peer.sokoban import PEERS, run_peer
 
 import creditflow
 from creditflow.envs.files.atomic import atomic_writer

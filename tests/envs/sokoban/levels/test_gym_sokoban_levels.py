@@ -20,7 +20,7 @@ from creditflow.envs.sokoban import (
 )
 from creditflow.envs.sokoban.levels.gym_sokoban import Room, carve_room, reverse_start
 
-RECORDED = json.loads((Path(__file__).parents[2] / "evidence" / "sokoban" / "levels.json").read_text("utf-8"))
+RECORDED = json.loads((Path(__file__).parents[3] / "evidence" / "sokoban" / "levels.json").read_text("utf-8"))
 PINNED = {
     "gym_sokoban/6x6/1/1-30000/0": "sokoban1:80b99ca977ea0e78cd7fe7fff4e378fd",
     "gym_sokoban/8x8/2/1-30000/0": "sokoban1:cbe226540bc4f688f1b02592659310a0",
