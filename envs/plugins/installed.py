@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUPS", "Kind", "installed_names", "load_installed", "origin_of"]
 
-Kind = Literal["scheme", "environment", "agent"]
+Kind = Literal["scheme", "environment", "agent", "metric"]
 GROUPS: Final[dict[Kind, str]] = {
     "scheme": "creditflow.schemes",
     "environment": "creditflow.environments",
     "agent": "creditflow.agents",
+    "metric": "creditflow.metrics",
 }
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from creditflow.agents import registry as agents
 from creditflow.envs.plugins import loaded
+from creditflow.train.rollout import own_metrics
 from creditflow.wrappers.credit import registry as schemes
 
 SCHEME = '''"""A scheme."""
@@ -65,6 +66,7 @@ def registries_restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The fixture ``forgotten``: registries as they are, and as they were again after the test."""
     monkeypatch.setattr(schemes, "_SCHEMES", dict(schemes._SCHEMES))
     monkeypatch.setattr(agents, "_PLUGGED", dict(agents._PLUGGED))
+    monkeypatch.setattr(own_metrics, "_METRICS", dict(own_metrics._METRICS))
     monkeypatch.setattr(loaded, "_LOADED", dict(loaded._LOADED))
     ids, modules = set(gym.registry), set(sys.modules)
     yield

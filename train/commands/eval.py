@@ -5,6 +5,7 @@
   creditflow eval --agent reflexion:hf:PATH --trials 3 --env webshop --panel standard-v1:valid
   creditflow eval --agent rag:hf:PATH --env wikisearch --panel standard-v1:test
   creditflow eval --agent openai:http://127.0.0.1:8000/v1#runs/quickstart/model --panel small-v1:test
+  creditflow eval --agent hf:PATH --panel small-v1:test --metric patience.py:Patience
   creditflow eval --exact --agent hf:runs/quickstart/model --panel small-v1:test --env-set symbols=ascii
 
 hf:PATH prompts the model in the format it was trained with. vllm:PATH does the same with vLLM in this process, and
@@ -95,6 +96,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="transcript reward to report too (repeatable; search only)",
     )
     parser.add_argument(
+        "--metric",
+        default="",
+        metavar="SPECS",
+        help="metrics of yours to report too, separated by commas: path/to/file.py:NAME, package.module:NAME or an installed name",
+    )
+    parser.add_argument(
         "--trials",
         type=positive,
         default=1,
@@ -135,6 +142,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.rollout.asynchronous import AsynchronousEngine
     from creditflow.train.rollout.engine import RolloutEngine
     from creditflow.train.rollout.evaluation import evaluate
+    from creditflow.train.rollout.own_metrics import make_metric
     from creditflow.train.rollout.score_table import latex_table, score_rows, score_text
     from creditflow.train.run.assemble import group_env_factory, panel_tasks
     from creditflow.train.settings.overrides import apply_overrides
@@ -142,6 +150,7 @@ def run(args: argparse.Namespace) -> int:
 
     env = EnvConfig(name=args.env, options=apply_overrides({}, args.env_set))
     tasks = panel_tasks(env, args.panel, args.limit) if args.panel else _listed_tasks(env, args.limit)
+    metrics = [make_metric(name) for name in dict.fromkeys(args.metric.split(",")) if name]
     agent = make_agent(args.agent, device=args.device)
     if not hasattr(agent, "with_sampling"):
         raise ConfigError(
@@ -160,6 +169,7 @@ def run(args: argparse.Namespace) -> int:
         samples=args.samples,
         seed=args.seed,
         rewards=parse_rewards(args.reward),
+        metrics=metrics,
         trials=args.trials,
         keep=groups.append if args.out else None,
     )
@@ -204,6 +214,7 @@ def _run_exactly(args: argparse.Namespace, agent: Any, env: EnvConfig, tasks: Se
         raise ConfigError(f"--exact needs the model itself, --agent hf:PATH; got {short_repr(args.agent)}")
     for name, given in (
         ("--reward", bool(args.reward)),
+        ("--metric", bool(args.metric)),
         ("--trials", args.trials > 1),
         ("--samples", args.samples != SAMPLES),
         ("--seed", args.seed != 0),

@@ -1,11 +1,12 @@
-"""Write the beginnings of a credit scheme, an environment or an agent of your own: a module, its tests, a pyproject.toml.
+"""Write the beginnings of a credit scheme, an environment, an agent or a metric of your own: a module, its tests, a pyproject.toml.
 
 creditflow new scheme mine
 creditflow new env maze --out work/maze
 creditflow new agent greedy --out work/greedy
+creditflow new metric patience
 
 Everything works as written: the tests pass (pytest DIR), and DIR/NAME.py:CLASS is taken wherever a command names a scheme, an
-environment or an agent. After `pip install -e DIR` its name is enough.
+environment, an agent or a metric. After `pip install -e DIR` its name is enough.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from creditflow.train.commands.arguments.outputs import Output, Target, add_outp
 
 __all__ = ["add_arguments", "run"]
 
-KINDS: Final[dict[str, Kind]] = {"scheme": "scheme", "env": "environment", "agent": "agent"}
+KINDS: Final[dict[str, Kind]] = {"scheme": "scheme", "env": "environment", "agent": "agent", "metric": "metric"}
 FOLDER: Final = Output(kind="folder")
 MAX_NAME: Final = 40
 _TOOLS: Final = ("conftest", "setup")  # modules that have a meaning in a project's folder
@@ -37,7 +38,7 @@ _TOOLS: Final = ("conftest", "setup")  # modules that have a meaning in a projec
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("kind", choices=list(KINDS), help="what to begin: scheme, env or agent")
+    parser.add_argument("kind", choices=list(KINDS), help="what to begin: scheme, env, agent or metric")
     parser.add_argument("name", metavar="NAME", help="its name: small letters, digits and _, also that of the module")
     add_output(
         parser, "--out", FOLDER, default="", metavar="DIR", help="folder to write into (default: a new folder NAME)"
@@ -133,6 +134,8 @@ def _taken(kind: Kind) -> set[str]:
         from creditflow.agents.registry import AGENTS, PROMPTED
 
         return {*AGENTS, *PROMPTED}
+    if kind == "metric":
+        return set()
     from creditflow.train.bench.methods import NAMED, ORACLES, STATELESS
     from creditflow.wrappers import credit
 

@@ -16,6 +16,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import Reward
 from creditflow.train.rollout.engine import Engine
+from creditflow.train.rollout.own_metrics import Metric, measured
 from creditflow.train.statistics import Interval, normal_interval, wilson_interval
 from creditflow.wrappers.episode_rewards import transcript_of
 from creditflow.wrappers.records.group import Group
@@ -74,6 +75,7 @@ class Evaluation:
         errors: number of episodes ended by an environment error.
         success_rates, scores: float64 (tasks,), mean success and score of a task's sampled (else greedy) episodes.
         task_rewards: float64 (tasks,) by name, mean transcript reward of a task's sampled (else greedy) episodes.
+        task_metrics: the same of metrics of the user.
         types: task types; "" where an environment has no types.
         solved_by_trial: fraction of episodes solved in the first trial, in the first two, and so on; () without trials.
     """
@@ -88,6 +90,7 @@ class Evaluation:
     success_rates: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     task_rewards: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    task_metrics: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     types: tuple[str, ...] = ()
     solved_by_trial: tuple[float, ...] = ()
 
@@ -113,6 +116,11 @@ class Evaluation:
         if len(self.scores):
             low, high = clustered_interval(self.scores)
             out |= {"score": float(self.scores.mean()), "score_ci_low": low, "score_ci_high": high}
+        for name, values in self.task_metrics.items():
+            low, high = normal_interval(values)  # a number may have any range; infinite for one task
+            out |= {f"metric.{name}": float(values.mean())}
+            if len(values) > 1:
+                out |= {f"metric.{name}_ci_low": low, f"metric.{name}_ci_high": high}
         out |= {f"solved_by_trial_{k}": rate for k, rate in enumerate(self.solved_by_trial, 1)}
         if self.samples:
             rates = self.sampled / self.samples
@@ -143,6 +151,7 @@ class Evaluation:
         if self.solved_by_trial:
             text += ", solved by trial " + " ".join(f"{rate:.3f}" for rate in self.solved_by_trial)
         text += "".join(f", {name} {value:.3f}" for name, value in self.rewards.items())
+        text += "".join(f", {name} {values.mean():.3f}" for name, values in self.task_metrics.items())
         return text + f", invalid {s['invalid_fraction']:.3f}"
 
 
@@ -156,6 +165,7 @@ def evaluate(
     seed: int,
     wave: int = 256,
     rewards: Mapping[str, Reward] | None = None,
+    metrics: Sequence[Metric] = (),
     trials: int = 1,
     keep: Callable[[Group], None] | None = None,
 ) -> Evaluation:
@@ -169,6 +179,7 @@ def evaluate(
         seed: seed of the sampled episodes; equal seeds give equal random numbers to every policy.
         wave: number of concurrent episodes.
         rewards: transcript rewards to compute too, by name; needs questions, and an engine that keeps texts.
+        metrics: metrics of the user to compute too.
         trials: maximum number of attempts at a task, with reflections in between; needs ``ReflexionAgent`` and texts.
             An episode counts by its last trial.
         keep: called with every group that was played, all trials included.
@@ -201,6 +212,12 @@ def evaluate(
         invalid_fraction=float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
         errors=sum(group.trajectories[0].stop_reason == "env_error" for group in episodes),
         task_rewards=task_rewards,
+        task_metrics={
+            metric.name: np.mean(
+                [measured(metric, [group.trajectories[0] for group in groups]) for groups in reported], axis=0
+            )
+            for metric in metrics
+        },
         success_rates=np.mean([[group.trajectories[0].success for group in groups] for groups in reported], axis=0),
         scores=np.mean([[group.trajectories[0].score for group in groups] for groups in reported], axis=0),
         types=tuple(map(task_type, tasks)),

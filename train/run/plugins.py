@@ -16,6 +16,7 @@ from creditflow.envs.plugins.code import load_code
 from creditflow.envs.plugins.installed import Kind, installed_names, origin_of
 from creditflow.envs.plugins.loaded import loaded
 from creditflow.envs.registration import ENVIRONMENTS, env_id, load_environment
+from creditflow.train.rollout.own_metrics import load_metric, make_metric
 from creditflow.train.text_table import text_table
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.registry import load as load_scheme
@@ -33,7 +34,9 @@ __all__ = [
 ]
 
 Carried = tuple[tuple[Kind, str, str], ...]  # kind, spec and digest of each
-LOADERS: Final = {"scheme": load_scheme, "environment": load_environment, "agent": load_agent}
+LOADERS: Final[dict[Kind, Callable[..., str]]] = {
+    "scheme": load_scheme, "environment": load_environment, "agent": load_agent, "metric": load_metric
+}  # fmt: skip
 
 
 def load_plugin_of(kind: Kind, spec: str, digest: str = "") -> str:
@@ -59,9 +62,11 @@ def load_plugin(spec: str) -> str:
         return load_plugin_of("environment", spec, code.digest)
     if isinstance(target, type) and callable(getattr(target, "act", None)):
         return load_plugin_of("agent", spec, code.digest)
+    if isinstance(target, type) and callable(getattr(target, "measure", None)):
+        return load_plugin_of("metric", spec, code.digest)
     raise ConfigError(
-        f"{spec} is no plug-in: expected a class of schemes (derived from Scheme), environments (AgentEnv or gymnasium.Env) or "
-        f"agents (with act and name), got {short_repr(target)}"
+        f"{spec} is no plug-in: expected a class of schemes (derived from Scheme), environments (AgentEnv or gymnasium.Env), "
+        f"agents (with act and name) or metrics (with measure and name), got {short_repr(target)}"
     )
 
 
@@ -95,7 +100,12 @@ def plugin_rows(kind: Kind) -> list[dict[str, str]]:
     Those of installed packages are imported, each by itself; a broken one is a row with its error.
     """
     found = {one.name: one.code.spec for one in loaded() if one.kind == kind}
-    known = {"scheme": set(names()), "environment": set(ENVIRONMENTS), "agent": {*AGENTS, *PROMPTED}}
+    known = {
+        "scheme": set(names()),
+        "environment": set(ENVIRONMENTS),
+        "agent": {*AGENTS, *PROMPTED},
+        "metric": set[str](),
+    }
     own = known[kind] - set(found)
     rows = [{"name": name, "origin": origin, "error": ""} for name, origin in found.items()]
     for name in installed_names(kind):
@@ -108,7 +118,12 @@ def plugin_rows(kind: Kind) -> list[dict[str, str]]:
 
 
 def _import_error(kind: Kind, name: str) -> str:
-    finders: dict[Kind, Callable[[str], Any]] = {"scheme": lookup, "environment": env_id, "agent": check_agent}
+    finders: dict[Kind, Callable[[str], Any]] = {
+        "scheme": lookup,
+        "environment": env_id,
+        "agent": check_agent,
+        "metric": make_metric,
+    }
     try:
         finders[kind](name)
     except ConfigError as error:

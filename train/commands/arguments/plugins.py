@@ -15,7 +15,13 @@ from creditflow.envs.plugins.installed import Kind
 __all__ = ["add_load", "load_named"]
 
 # arguments that name a plug-in, and settings of ``--set`` that do
-ARGUMENTS: Final[dict[str, Kind]] = {"scheme": "scheme", "schemes": "scheme", "env": "environment", "agent": "agent"}
+ARGUMENTS: Final[dict[str, Kind]] = {
+    "scheme": "scheme",
+    "schemes": "scheme",
+    "env": "environment",
+    "agent": "agent",
+    "metrics": "metric",
+}
 SETTINGS: Final[dict[str, Kind]] = {"credit.scheme": "scheme", "env.name": "environment"}
 FILES: Final = "plugin_files"
 
@@ -24,7 +30,7 @@ def add_load(parser: argparse.ArgumentParser) -> None:
     """Define ``--load``."""
     parser.add_argument(
         "--load", action="append", default=[], metavar="SPEC",
-        help="load a scheme, environment or agent of yours, which runs its code: path/to/file.py:NAME or package.module:NAME (repeatable)",
+        help="load a scheme, environment, agent or metric of yours, which runs its code: path/to/file.py:NAME or package.module:NAME (repeatable)",
     )  # fmt: skip
 
 
@@ -42,7 +48,7 @@ def load_named(args: argparse.Namespace) -> None:
     for argument, kind in arguments.items():
         value = getattr(args, argument, None)
         if isinstance(value, str) and ":" in value:
-            parts = value.split(",") if argument == "schemes" else [value]
+            parts = value.split(",") if argument in ("schemes", "metric") else [value]
             setattr(args, argument, ",".join(_name(kind, part) for part in parts))
     if isinstance(getattr(args, "set", None), list):
         args.set = [_setting(text) for text in args.set]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.run.plugins import load_plugin
 from creditflow.train.settings.reading import write_yaml
 from creditflow.wrappers.records.jsonl import read_jsonl
 
@@ -40,7 +41,7 @@ def test_a_dry_run_prints_the_resolved_config_and_writes_nothing(
 
 
 def test_train_then_resume_with_more_iterations_then_eval(
-    file: str, config: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    file: str, config: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], forgotten: None
 ) -> None:
     assert call("train", file, "--set", "update.iterations=1") == 0
     assert call("train", "--resume", config["out"], "--set", "update.iterations=2") == 0
@@ -55,6 +56,15 @@ def test_train_then_resume_with_more_iterations_then_eval(
     assert call("eval", "--agent", model, "--panel", "small-v1:valid", "--limit", "2", "--samples", "0", "--latex",
                 "--env-set", "max_steps=2", "--device", "cpu") == 0  # fmt: skip
     assert "All & 2 & " in capsys.readouterr().out
+    (tmp_path / "own.py").write_text(
+        "class Length:\n    name = 'length'\n    measure = lambda self, one: len(one.turns)\n"
+    )
+    load_plugin(f"{tmp_path / 'own.py'}:Length")  # as the command line does with --metric path/to/own.py:Length
+    assert call("eval", "--agent", model, "--panel", "small-v1:valid", "--limit", "2", "--samples", "2", "--json", "--metric", "length",
+                "--env-set", "max_steps=2", "--device", "cpu") == 0  # fmt: skip
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["metric.length"] == pytest.approx(summary["turns"])
+    assert summary["metric.length_ci_low"] <= summary["metric.length"] <= summary["metric.length_ci_high"]
     log = tmp_path / "log.jsonl"
     for kind, env, more in (("react", "sokoban", ()), ("reflexion", "alfworld", ("--trials", "2")),
                             ("react", "webshop", ()), ("react", "wikisearch", ()), ("direct", "wikisearch", ()), ("rag", "wikisearch", ())):  # fmt: skip
