@@ -14,6 +14,7 @@ from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.vllm.config import VllmConfig
 
 pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
     pytest.mark.vllm,
     pytest.mark.skipif(
         find_spec("torchvision") is None, reason="vLLM's processors of vision-language models need torchvision"

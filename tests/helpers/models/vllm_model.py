@@ -18,9 +18,8 @@ def made_policy(architecture: Any, tied: bool) -> tuple[Any, Any]:
     from creditflow.train.settings.model import VisionScratchConfig
 
     config = ScratchConfig(
-        architecture=architecture, hidden=128, layers=2, heads=4, kv_heads=2, intermediate=192, vocabulary=280 if architecture.startswith(("qwen2", "qwen3")) and "vl" not in architecture else 284,
-        positions=512, init=0.15, tied=tied,
-        vision=VisionScratchConfig(hidden=128),
+        architecture=architecture, hidden=128, layers=2, heads=4, kv_heads=2, intermediate=192, vocabulary=280,
+        positions=512, init=0.15, tied=tied, vision=VisionScratchConfig(hidden=128),
     )  # fmt: skip
     tokenizer = build_tokenizer(["up down left right"] * 4, config)
     return build_model(config, tokenizer, seed=3), tokenizer
