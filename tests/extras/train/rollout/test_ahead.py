@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -127,37 +126,6 @@ def test_a_run_does_not_depend_on_which_is_slower(
     run.run()
     assert same(weights(run), weights(expected))
     assert numbers(run) == numbers(expected)
-
-
-def test_the_metrics_of_a_weight_push_are_logged_once(
-    trainer_of: Make, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pushes, real = count(1), TransformersBackend.sync
-
-    def counted(self: TransformersBackend, version: str = "") -> None:
-        real(self, version)
-        self.sync_numbers = {"push_seconds": float(next(pushes))}
-
-    monkeypatch.setattr(TransformersBackend, "sync", counted)
-    run = trainer_of(config, *AHEAD, "rollout.max_staleness=2")
-    run.run()
-    logged = [record.get("push_seconds") for record in numbers(run)]
-    assert len(set(logged[:3])) == 3
-    assert logged[3:] == [None, None]  # iterations 3 and 4 were sampled already, and there is none after them
-
-
-def test_an_evaluation_waits_for_the_sampler_before_its_weights_are_replaced(
-    trainer_of: Make, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, calls = trainer_of(config, "rollout.max_staleness=1"), list[str]()
-    run.rollouts.begin(0, None)
-    ahead = run.rollouts._ahead
-    assert ahead is not None
-    monkeypatch.setattr(ahead, "settle", lambda: calls.append("settle"))
-    monkeypatch.setattr(run.backend, "sync", calls.append)
-    run.rollouts.prepare_evaluation()
-    run.rollouts.close()
-    assert calls == ["settle", "rl-0000000"]
 
 
 PARTS = {

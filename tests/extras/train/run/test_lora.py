@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,27 +129,6 @@ def test_the_merged_model_and_the_adapter_compute_what_was_trained(
     plain, _ = open_pretrained(str(base), device="cpu")
     by_peft = PeftModel.from_pretrained(plain, str(run.folder / "adapter"))
     torch.testing.assert_close(logits_of(by_peft), trained, rtol=1e-5, atol=1e-6)
-
-
-def test_merging_holds_one_product_of_an_adapter_at_a_time(
-    trainer_of: Make, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All of them together have the size of the base in float32, which a GPU that trains an adapter need not hold."""
-    from peft.tuners.lora.layer import Linear
-
-    model = trainer_of(data, *LORA).model
-    real, made = Linear.get_delta_weight, list[weakref.ref[torch.Tensor]]()
-
-    def counted(self: Any, name: str) -> torch.Tensor:
-        assert not torch.is_grad_enabled()
-        assert not any(one() is not None for one in made)
-        product: torch.Tensor = real(self, name)
-        made.append(weakref.ref(product))
-        return product
-
-    monkeypatch.setattr(Linear, "get_delta_weight", counted)
-    merged_weights(model)
-    assert len(made) == len(lora_layers(model))
 
 
 def test_the_model_with_adapter_and_the_merged_one_sample_the_same(trainer_of: Make, data: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from creditflow.train.policy.critic import Critic
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.network.precision import autocast
 from creditflow.train.policy.network.recomputation import recompute_activations
-from creditflow.train.policy.packing.attention import NAME, packed_hidden
+from creditflow.train.policy.packing.attention import NAME
 from creditflow.train.policy.packing.check import check_packing
 from creditflow.train.policy.samples import Row
 from creditflow.train.settings.update import CriticConfig
@@ -268,27 +268,6 @@ def test_a_family_that_ignores_the_forest_is_rejected() -> None:
     layer.forward = lambda forest=None, **options: own(**options)
     with pytest.raises(ConfigError, match="computes something else for packed sequences"):
         check_packing(model)
-
-
-@pytest.mark.parametrize("token", range(3))
-def test_results_that_are_no_numbers_are_rejected(token: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever they are: of the tokens here, the first belong to all sequences, the last to one."""
-
-    def broken(*arguments: Any) -> Any:
-        found = packed_hidden(*arguments).clone()
-        found[0, (0, 6, -1)[token]] = torch.nan
-        return found
-
-    monkeypatch.setattr("creditflow.train.policy.packing.check.packed_hidden", broken)
-    with pytest.raises(ConfigError, match="off by nan"):
-        check_packing(make_model("llama"))
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_the_check_leaves_the_model_in_its_mode(training: bool) -> None:
-    model = make_model("llama").train(training)
-    check_packing(model)
-    assert model.training == training
 
 
 def test_a_long_packed_batch_allocates_nothing_quadratic() -> None:
