@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.episodes.token_groups import GROUPS
-from helpers.episodes.verifiers_traces import episodes_of, trace_of
+from helpers.trainers.verifiers_traces import episodes_of, trace_of
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.episodes.replayed import assert_same_credit, replayed
 from helpers.servers.chat_server import Model, random_player
+from helpers.trainers.replayed import assert_same_credit, replayed
 from hypothesis import given
 from hypothesis import strategies as st
 

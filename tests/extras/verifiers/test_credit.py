@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.episodes.strategies import groups
-from helpers.episodes.verifiers_traces import episodes_of, trace_of
+from helpers.trainers.verifiers_traces import episodes_of, trace_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.episodes.replayed import assert_same_credit, replayed
 from helpers.servers.chat_server import random_player
+from helpers.trainers.replayed import assert_same_credit, replayed
 
 from creditflow import credit
 from creditflow.envs.errors import TrajectoryError

@@ -1,0 +1,165 @@
+"""Episodes played by messages, and what other trainers' episodes become: equal to our engine's, complete, or refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.episodes.strategies import groups
+from helpers.servers.chat_server import random_player
+from helpers.trainers.replayed import assert_same_credit, replayed
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow import credit
+from creditflow.agents.language_model.models.pretrained import PromptingConfig
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
+from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.adapters.text_episode import MAX_CHARACTERS, TextEpisode, panel_tasks
+from creditflow.train.adapters.turn_credit import (
+    assign_turns,
+    make_group,
+    over_tokens,
+    plain_trajectory,
+    read_record,
+    require_plain,
+)
+from creditflow.train.rollout.engine import Budget
+from creditflow.train.settings.schema import EnvConfig
+from creditflow.wrappers.records.group import Group
+
+SOKOBAN = EpisodeConfig(env=EnvConfig(name="sokoban", options={"panel": "small-v1:train", "max_steps": 6}))
+ALFWORLD = EpisodeConfig(env=EnvConfig(name="alfworld", options={"panel": "standard-v1:valid", "max_steps": 6}))
+
+
+def written(
+    play: EpisodeConfig, content: Any, model: Callable[[list[dict[str, str]]], str]
+) -> tuple[TextEpisode, list[str]]:
+    """An episode that this model plays to its end, and its completions."""
+    episode, texts = TextEpisode(play, content, group_id="g"), list[str]()
+    messages = list(episode.messages)
+    while not episode.done:
+        texts.append(model(messages))
+        reply = episode.step(texts[-1])
+        messages = [*messages, {"role": "user", "content": reply.text}]
+    return episode, texts
+
+
+@pytest.mark.parametrize("play", [SOKOBAN, ALFWORLD], ids=["sokoban", "alfworld"])
+@pytest.mark.parametrize("scheme", ["gigpo", "graphgpo"])
+def test_messages_play_what_our_engine_plays(play: EpisodeConfig, scheme: str) -> None:
+    content = panel_tasks(play.env, count=1)[0].content
+    model = random_player(0)
+    episodes = [written(play, content, model) for _ in range(4)]
+    records = [read_record(episode.record(), str(i)) for i, (episode, _) in enumerate(episodes)]
+    ours = replayed(play, content, [texts for _, texts in episodes])
+    assert_same_credit(ours, make_group("g", records), credit.make(scheme))
+
+
+def test_an_unparsed_completion_is_an_invalid_turn_with_its_reason_and_a_huge_one_too() -> None:
+    episode = TextEpisode(SOKOBAN, panel_tasks(SOKOBAN.env, count=1)[0].content, group_id="g")
+    assert "refused" in episode.step("up").text
+    episode.step("<think>" + "a" * MAX_CHARACTERS + "</think><action>up</action>")
+    episode.stop()
+    first, second = episode.trajectory.turns
+    assert not first.parsed and not second.parsed
+    assert "<action>" in first.invalid_reason
+    assert second.response == ""
+
+
+def test_limits_errors_and_calls_out_of_order() -> None:
+    content = panel_tasks(SOKOBAN.env, count=1)[0].content
+    episode = TextEpisode(replace(SOKOBAN, budget=Budget(turns=1)), content, group_id="g")
+    with pytest.raises(EpisodeError, match="has not ended"):
+        episode.record()
+    with pytest.raises(DataError, match="must be a text, got None"):
+        episode.step(None)  # type: ignore[arg-type]  # what a trainer may send
+    assert episode.step("?").done
+    assert episode.trajectory.stop_reason == "env_limit"
+    episode.stop("env_error")
+    assert episode.trajectory.stop_reason == "env_limit"
+    with pytest.raises(EpisodeError, match="has ended"):
+        episode.step("?")
+    with pytest.raises(ConfigError, match=r"instead of budget\.tokens"):
+        TextEpisode(replace(SOKOBAN, budget=Budget(tokens=9)), content, group_id="g")
+    with pytest.raises(ConfigError, match="windowed history"):
+        TextEpisode(replace(SOKOBAN, prompting=PromptingConfig(history="window")), content, group_id="g")
+    for wrong in ({"no": "task"}, "text"):
+        with pytest.raises(DataError):
+            TextEpisode(SOKOBAN, wrong, group_id="g")  # type: ignore[arg-type]  # what a row may hold
+    with pytest.raises(ConfigError, match="this task source is endless"):
+        panel_tasks(EnvConfig(name="sokoban", options={"generator": {}}))
+
+
+def test_an_environment_that_fails_ends_its_episode_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    episode = TextEpisode(SOKOBAN, panel_tasks(SOKOBAN.env, count=1)[0].content, group_id="g")
+
+    def broken(_action: Any) -> Any:
+        raise ZeroDivisionError("inside")
+
+    monkeypatch.setattr(episode._recorder, "step", broken)
+    assert episode.step("<think></think><action>up</action>").done
+    assert episode.trajectory.stop_reason == "env_error"
+
+
+@given(groups(min_size=2, max_size=4, min_turns=1, max_turns=5), st.data())
+def test_every_sampled_token_has_its_turns_number(group: Group, data: st.DataObject) -> None:
+    scheme = credit.make("gigpo")
+    [numbers] = assign_turns([group], scheme)
+    expected = scheme.assign(group)
+    for member, per_turn, wanted, kept in zip(
+        group.trajectories, numbers, expected.advantages, expected.loss_mask, strict=True
+    ):
+        assert np.array_equal(per_turn, np.where(kept, wanted, 0.0))
+        counts = data.draw(st.lists(st.integers(0, 4), min_size=len(member.turns), max_size=len(member.turns)))
+        spread = over_tokens(member.trajectory_id, per_turn, counts)
+        assert [len(tokens) for tokens in spread] == counts
+        assert all(set(tokens) <= {number} for tokens, number in zip(spread, per_turn.tolist(), strict=True))
+        with pytest.raises(TrajectoryError, match="was one lost, or added"):
+            over_tokens(member.trajectory_id, per_turn, [*counts, 1])
+
+
+def test_episodes_of_other_environments_share_states_by_their_texts() -> None:
+    def episode(name: str, last: str, won: bool) -> Any:
+        rewards = [0.0, float(won)]
+        states = ["hall", "study"]
+        return plain_trajectory(
+            name, task_id="t", states=states, actions=["left", last], rewards=rewards, success=won
+        ), {}
+
+    group = make_group("t", [episode("a", "open", True), episode("b", "wait", False)])
+    a, b = group.trajectories
+    assert [turn.state_key for turn in a.turns] == [turn.state_key for turn in b.turns]
+    assert a.final_state_key != b.final_state_key
+    [(won, lost)] = assign_turns([group], credit.make("gigpo"))
+    assert won[1] > lost[1]
+
+
+def test_broken_episodes_groups_and_schemes_are_refused_by_name() -> None:
+    def plain(**changes: Any) -> Any:
+        values = {"task_id": "t", "states": ["s"], "actions": ["a"], "rewards": [0.0], "success": False}
+        return plain_trajectory("x", **{**values, **changes})
+
+    for changes, match in (
+        ({"rewards": [float("nan")]}, "turn 0: reward must be finite, got nan"),
+        ({"rewards": [10**400]}, "turn 0: reward must be finite"),
+        ({"rewards": []}, "need 1 or 2 states and 1 rewards"),
+        ({"actions": [], "states": [], "rewards": []}, "at least one turn"),
+        ({"states": ["a", "b", "c"]}, "got 3 states"),
+        ({"score": 2.0}, "score must lie in"),
+    ):
+        with pytest.raises(TrajectoryError, match=match):
+            plain(**changes)
+    for record in (None, "", 3):
+        with pytest.raises(TrajectoryError, match="episode 'x' has no record under 'creditflow'"):
+            read_record(record, "x")
+    with pytest.raises(TrajectoryError, match="group 'g' has 1 episode: credit compares"):
+        make_group("g", [(plain(), {})])
+    assert len(make_group("g", [(plain(), {})], alone="keep")) == 1
+    with pytest.raises(TrajectoryError, match="has 0 episodes"):
+        make_group("g", [], alone="keep")
+    with pytest.raises(ConfigError, match="which annotators write"):
+        require_plain(credit.make("ppo_gae"))
