@@ -11,7 +11,7 @@ from fuzz.target import Target
 __all__ = ["all_targets"]
 
 MODULES: Final = (
-    "logs", "credits", "configs", "episodes", "actions", "games", "shop", "wiki", "entities", "indexes", "records", "commands", "replies",
+    "logs", "credits", "configs", "episodes", "actions", "games", "shop", "wiki", "entities", "records", "commands", "replies",
     "servers", "models", "foreign",
 )  # fmt: skip
 

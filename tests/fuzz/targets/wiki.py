@@ -1,4 +1,8 @@
-"""Passage files and question files of many data sets, transcripts of Search-R1."""
+"""Passage files and question files of many data sets, transcripts of Search-R1, index folders of passages.
+
+Index folders are damaged with the old checksums or with new ones. Cases of tantivy keep the old ones: the library maps its
+files unchecked, and whoever can write checksums of such a folder is trusted (see ``tantivy_index``).
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,15 @@ from pathlib import Path
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.protocol.transcript import read_passages as passages_of
 from creditflow.envs.wikisearch.protocol.transcript import read_transcript
+from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.opening import open_engine
+from creditflow.envs.wikisearch.retrieval.store import write_store
 from creditflow.train.adapters.search_r1 import read_search_r1
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import mutate_lines
 from fuzz.samples import bomb
+from fuzz.sealed import damaged, mutate_seal_kept, mutate_sealed, unpack
 from fuzz.target import MismatchError, Target
 
 CORPUS = "".join(
@@ -125,6 +132,38 @@ def _packed_traps() -> Sequence[bytes]:
     ]
 
 
+PASSAGES = [
+    Passage(
+        str(i),
+        f"Page {i // 2}",
+        f"Text {i} about rivers and {'towns' if i % 2 else 'hills'} of number {i}.",
+        str(i // 2),
+    )
+    for i in range(30)
+]
+_BUILT: dict[str, Path] = {}
+
+
+def _build_index(engine: str) -> Callable[[Path], Sequence[bytes]]:
+    def make(place: Path) -> Sequence[bytes]:
+        write_store(place / "index", PASSAGES, engine, "15m" if engine == "tantivy" else "")
+        _BUILT[engine] = place / "index"
+        return [unpack(place / "index")]
+
+    return make
+
+
+def _read_index(engine: str) -> Callable[[bytes, Path], None]:
+    def read(data: bytes, folder: Path) -> None:
+        damaged(_BUILT[engine], data, folder / "index")
+        open_engine.cache_clear()
+        found = open_engine(index=str(folder / "index"))
+        hits = found.search(["rivers and hills", "number 7", ""], 5)
+        found.visit([hit.passage.page for hit in hits[0]] + ["Page 3", "nowhere"])
+
+    return read
+
+
 TARGETS = (
     Target(
         name="wiki/corpus", read=_read_corpus("corpus.jsonl"), seeds=lambda _: [CORPUS], mutate=mutate_lines, cases=120,
@@ -151,5 +190,18 @@ TARGETS = (
         name="wiki/transcripts", read=_read_response, seeds=lambda _: [RESPONSE.encode()], mutate=mutate_bytes, cases=150,
         traps=lambda: [b"<search>" * 30_000, b"<information>" * 30_000, b"Doc 1(Title: " * 30_000, b"<think>" * 30_000,
                        (RESPONSE * 200).encode()],
+    ),
+    Target(
+        name="indexes/bm25", read=_read_index("bm25"), seeds=_build_index("bm25"), mutate=mutate_sealed, cases=120, place="index"
+    ),
+    Target(
+        name="indexes/tantivy",
+        read=_read_index("tantivy"),
+        seeds=_build_index("tantivy"),
+        mutate=mutate_seal_kept,
+        cases=80,
+        place="index",
+        needs=("tantivy",),
+        seconds=10.0,
     ),
 )  # fmt: skip
