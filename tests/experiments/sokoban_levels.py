@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Mapping
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -112,12 +113,8 @@ def compared(a: NDArray[np.float64], b: NDArray[np.float64], rng: np.random.Gene
     }  # fmt: skip
 
 
-def main() -> None:
-    """Compare, and write both files."""
-    parser = CommandParser(description=__doc__)
-    parser.add_argument("--peer", required=True, help="Python interpreter with gym-sokoban 0.0.6")
-    options = parser.parse_args()
-    rng = np.random.Generator(np.random.PCG64(20_261_122))
+def sampled_rooms(rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Return as many rooms of each kind as are compared."""
     rooms: list[dict[str, Any]] = []
     for side, boxes, count, _ in KINDS:
         made = 0
@@ -126,6 +123,31 @@ def main() -> None:
             if room is not None:
                 made += 1
                 rooms.append({"shape": [side, side], "boxes": boxes, "room": room})
+    return rooms
+
+
+def draw(lengths: Mapping[str, Any], path: Path) -> None:
+    """Plot the histograms of solution lengths."""
+    figure = new_figure(12.0, 2.8)
+    for axes, (name, pair) in panels(figure, list(lengths.items())):
+        bins = np.arange(0.5, max(float(values.max()) for values in pair) + 1.5)
+        for values, colour, label in zip(pair, COLOURS, ("ours", "gym-sokoban 0.0.6"), strict=False):
+            axes.hist(values, bins=bins, density=True, histtype="step", color=colour, label=label, linewidth=1.5)
+        size, boxes = name.split(", ")
+        axes.set(title=f"{size}, {boxes} box{'es' * (boxes != '1')}", xlabel="fewest moves to the goal")
+        tidy(axes)
+    figure.axes[0].set_ylabel("fraction of levels")
+    figure.axes[0].legend(frameon=False, fontsize=8)
+    save_figure(figure, path)
+
+
+def main() -> None:
+    """Compare, and write both files."""
+    parser = CommandParser(description=__doc__)
+    parser.add_argument("--peer", required=True, help="Python interpreter with gym-sokoban 0.0.6")
+    options = parser.parse_args()
+    rng = np.random.Generator(np.random.PCG64(20_261_122))
+    rooms = sampled_rooms(rng)
     job = {"kinds": KINDS, "rooms": [{"shape": r["shape"], **r["room"]._asdict()} for r in rooms]}
     output = subprocess.run(
         [options.peer, "-c", PEER], input=json.dumps(job), check=True, stdout=subprocess.PIPE, text=True
@@ -166,16 +188,7 @@ def main() -> None:
     TARGET.mkdir(exist_ok=True)
     with atomic_writer(TARGET / "levels.json") as stream:
         json.dump(document, stream)
-    figure = new_figure(12.0, 2.8)
-    for axes, (name, pair) in panels(figure, list(lengths.items())):
-        bins = np.arange(0.5, max(float(values.max()) for values in pair) + 1.5)
-        for values, colour, label in zip(pair, COLOURS, ("ours", "gym-sokoban 0.0.6"), strict=False):
-            axes.hist(values, bins=bins, density=True, histtype="step", color=colour, label=label, linewidth=1.5)
-        axes.set(title=name, xlabel="fewest moves to the goal")
-        tidy(axes)
-    figure.axes[0].set_ylabel("fraction of levels")
-    figure.axes[0].legend(frameon=False, fontsize=8)
-    save_figure(figure, TARGET / "levels.png")
+    draw(lengths, TARGET / "levels.png")
 
 
 if __name__ == "__main__":

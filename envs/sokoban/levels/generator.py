@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
+from creditflow.envs.sokoban.levels.walk import walk_cells
 from creditflow.envs.sokoban.levels.xsb import MAX_SIDE, Level, parse_level
 from creditflow.envs.sokoban.rules import (
     BOX,
@@ -32,7 +33,6 @@ from creditflow.envs.tasks import sample_index
 __all__ = ["MAX_ROOMS", "GeneratorOptions", "generate_level", "level_of"]
 
 MAX_ROOMS: Final = 1000
-TURN_PERCENT: Final = 35
 STEPS_PER_SIDE: Final = 17  # tenths
 # Cells that the walk clears around its position, as (row, column) offsets; each includes (0, 0).
 STAMPS: Final = (
@@ -140,18 +140,9 @@ def generate_level(rng: np.random.Generator, options: GeneratorOptions) -> Level
 
 def _carve(rng: np.random.Generator, height: int, width: int) -> list[int]:
     """Return the positions of a random connected room inside the outer walls, ascending."""
-    row, column = 1 + sample_index(rng, height - 2), 1 + sample_index(rng, width - 2)
-    step = STEPS[sample_index(rng, 4)]
-    room = set()
-    for _ in range(STEPS_PER_SIDE * (height + width) // 10):
-        if sample_index(rng, 100) < TURN_PERCENT:
-            step = STEPS[sample_index(rng, 4)]
-        row = min(max(row + step[0], 1), height - 2)
-        column = min(max(column + step[1], 1), width - 2)
-        for down, right in STAMPS[sample_index(rng, len(STAMPS))]:
-            if 0 < row + down < height - 1 and 0 < column + right < width - 1:
-                room.add((row + down) * width + column + right)
-    return [to_position(cell, width) for cell in sorted(room)]
+    start = 1 + sample_index(rng, height - 2), 1 + sample_index(rng, width - 2)
+    room = walk_cells(rng, (height, width), start, STEPS_PER_SIDE * (height + width) // 10, STEPS, STAMPS)
+    return [to_position(cell, width) for cell in room]
 
 
 def level_of(

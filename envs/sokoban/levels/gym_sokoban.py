@@ -20,6 +20,7 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.levels.generator import MAX_ROOMS, GeneratorOptions, level_of
+from creditflow.envs.sokoban.levels.walk import walk_cells
 from creditflow.envs.sokoban.levels.xsb import Level
 from creditflow.envs.sokoban.oracle import LevelOracle
 from creditflow.envs.sokoban.rules import to_position
@@ -29,7 +30,6 @@ __all__ = ["GymSokobanOptions", "Room", "Start", "carve_room", "generate_gym_sok
 
 MAX_DEPTH: Final = 299  # positions on a path of the search
 MAX_POSITIONS: Final = 300_000
-TURN_PERCENT: Final = 35
 STEPS: Final = ((1, 0), (0, 1), (-1, 0), (0, -1))
 # Cells that the walk clears around its position, as (row, column) offsets.
 STAMPS: Final = (
@@ -130,23 +130,14 @@ def _length(level: Level) -> int:
 
 def carve_room(rng: np.random.Generator, height: int, width: int, boxes: int) -> Room | None:
     """Carve a room, and place the player and targets in it; None if it is too small for them."""
-    row, column = 1 + sample_index(rng, height - 1), 1 + sample_index(rng, width - 1)
-    step = STEPS[sample_index(rng, 4)]
-    cells = set()
-    for _ in range(int(1.7 * (height + width))):
-        if sample_index(rng, 100) < TURN_PERCENT:
-            step = STEPS[sample_index(rng, 4)]
-        row = min(max(row + step[0], 1), height - 2)
-        column = min(max(column + step[1], 1), width - 2)
-        for down, right in STAMPS[sample_index(rng, len(STAMPS))]:
-            if 0 < row + down < height - 1 and 0 < column + right < width - 1:
-                cells.add((row + down) * width + column + right)
+    start = 1 + sample_index(rng, height - 1), 1 + sample_index(rng, width - 1)
+    cells = walk_cells(rng, (height, width), start, int(1.7 * (height + width)), STEPS, STAMPS)
     if len(cells) <= boxes + 1:
         return None
-    free = sorted(cells)
+    free = list(cells)
     player = free.pop(sample_index(rng, len(free)))
     targets = tuple([free.pop(sample_index(rng, len(free))) for _ in range(boxes)])
-    return Room(width, tuple(sorted(cells)), player, targets)
+    return Room(width, tuple(cells), player, targets)
 
 
 def reverse_start(room: Room) -> Start:

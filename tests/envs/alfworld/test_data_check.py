@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files import check as check_module
-from creditflow.envs.alfworld.game_files.check import KINDS, compare_games, listed_games
+from creditflow.envs.alfworld.game_files.check import KINDS, compare_games
 from creditflow.envs.alfworld.game_files.export import game_fields
 from creditflow.envs.alfworld.game_files.found import FoundGame, read_games
 from creditflow.envs.alfworld.generator.houses import generate
@@ -277,22 +277,7 @@ def test_what_is_not_a_folder_or_archive_of_games_is_an_error(tmp_path: Path) ->
         list(read_games(tmp_path / "junk", SPLITS))
 
 
-# -- the embedded manifest and the command -----------------------------------------------------------------------------------
-def test_only_the_named_splits_are_listed() -> None:
-    assert {row.split for row in listed_games(("valid_unseen",))} == {"valid_unseen"}
-
-
-def test_the_manifest_has_the_games_of_the_older_panel_under_the_same_ids() -> None:
-    released_v2 = load_panel("alfworld", "released-v2")
-    assert [len(released_v2.split(split)) for split in SPLITS] == [3_547, 134, 126]
-    by_id = {row.task_id: row for row in released_v2.rows}
-    names = {"train": "train", "valid": "valid_seen", "test": "valid_unseen"}
-    for row in load_panel("alfworld", "released-v1").rows:
-        same = by_id[row.task_id]
-        assert (same.split, same.locator) == (names[row.split], row.locator)
-        assert {**row.strata, "world": same.strata["world"]} == same.strata
-
-
+# -- the panel and the command -------------------------------------------------------------------------------------------
 def test_a_panel_of_a_folder_in_other_words_is_an_error(tmp_path: Path) -> None:
     row = load_panel("alfworld", "released-v2").split("valid_unseen")[0]
     write_games(tmp_path, {row.locator["path"]: released()[name_of(3)]})

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from helpers.toy_text import CLIFF, NOISY, TAXI
+from helpers.worlds.mission_room import Room
 
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, UnknownTaskError
 from creditflow.envs.foreign.env import ForeignEnv
@@ -18,31 +19,6 @@ from creditflow.envs.registration import make, make_vec
 from creditflow.envs.spaces import TextSpace
 
 TOY = (CLIFF, TAXI, NOISY, "FrozenLake-v1", "Blackjack-v1")
-
-
-class Room(gym.Env):
-    """A mission in a grid, observed as in MiniGrid: an image, a direction and a text."""
-
-    observation_space = spaces.Dict(
-        {"image": spaces.Box(0, 9, (3,), np.uint8), "direction": spaces.Discrete(4), "mission": spaces.Text(20)}
-    )
-    action_space: spaces.Space = spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.goal = (options or {}).get("goal", int(self.np_random.integers(1, 3)))
-        self.at = 0
-        return self._obs(), {"admissible_actions": "mine", "room": "cellar"}
-
-    def step(self, action):
-        self.at += int(action)
-        done = self.at == self.goal
-        return self._obs(), float(done), done, False, {"is_success": done, "room": "cellar"}
-
-    def _obs(self):
-        image = np.zeros(3, np.uint8)
-        image[self.at] = 1
-        return {"image": image, "direction": self.at, "mission": f"walk {self.goal}"}
 
 
 def limited(name: str) -> Any:
@@ -235,74 +211,6 @@ def test_snapshots_and_oracle_are_missing_by_name():
     for use in (env.get_state, lambda: env.set_state("{}"), lambda: env.oracle):
         with pytest.raises(ConfigError, match=rf"{CLIFF} has no (snapshots|oracle)"):
             use()
-
-
-class Returns(Room):
-    """Returns what it is told."""
-
-    def __init__(self, *, reset=None, step=None) -> None:
-        self.given = {"reset": reset, "step": step}
-
-    def reset(self, *, seed=None, options=None):
-        usual = super().reset(seed=seed, options=options)
-        return usual if self.given["reset"] is None else self.given["reset"]
-
-    def step(self, action):
-        return self.given["step"]
-
-
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
-        (7, r"reset must return \(observation, info\), got int"),
-        ((1, {}, {}), "got a tuple of 3; an environment of gym before 0.26"),
-        ([1, {}], "got list"),
-        ((1, None), "info must be a mapping, got None"),
-    ],
-)
-def test_a_reset_that_returns_something_else_is_named(result, message):
-    with pytest.raises(DataError, match=rf"^Returns: .*{message}"):
-        ForeignEnv(Returns(reset=result), success="reported").reset(seed=0)
-
-
-NO_REWARDS: list[Any] = [np.nan, -np.inf, "1", None, [1, [2]], [1, 2], 1j, {}, 10**400]
-
-
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
-        ((1, 0.0, True, {}), r"step must return \(observation, reward, terminated, truncated, info\), got a tuple of 4"),
-        (None, "got NoneType"),
-        *[((1, reward, True, False, {}), "a reward must be a finite number") for reward in NO_REWARDS],
-        ((1, 0.0, "False", False, {}), "terminated must be True or False, got 'False'"),
-        ((1, 0.0, False, None, {}), "truncated must be True or False, got None"),
-        ((1, 0.0, np.array([True, False]), False, {}), "terminated must be"),
-        ((1, 0.0, True, False, None), "info must be a mapping"),
-    ],
-)  # fmt: skip
-def test_a_step_that_returns_something_else_is_named(result, message):
-    env = ForeignEnv(Returns(step=result), success="reported")
-    env.reset(seed=0)
-    with pytest.raises(DataError, match=rf"^Returns: .*{message}"):
-        env.step(0)
-
-
-@pytest.mark.parametrize(
-    ("reward", "ended"), [(2, np.True_), (np.float32(2), np.array([True])), (np.array([2]), 1), (np.float16(2), True)]
-)
-def test_numbers_and_truth_values_of_numpy_become_plain_ones(reward, ended):
-    env = ForeignEnv(Returns(step=(1, reward, ended, np.False_, {"success": np.float64(1.0)})), success="reported")
-    env.reset(seed=0)
-    _, value, terminated, truncated, info = env.step(0)
-    assert (value, type(value), terminated, truncated, info["success"]) == (2.0, float, True, False, True)
-
-
-@pytest.mark.parametrize("judgement", ["yes", None, 2, float("nan"), [], np.array([1, 0])])
-def test_a_rule_of_success_that_gives_no_truth_value_is_refused(judgement):
-    env = ForeignEnv(Room(), success=lambda *_: judgement)
-    env.reset(options={"task": {"seed": 0, "options": {"goal": 1}}})
-    with pytest.raises(DataError, match="must return True or False, got"):
-        env.step(1)
 
 
 def test_success_that_is_not_reported_is_an_error_with_the_keys_of_info():

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.episodes.verl_batches import columns, trainer
+from helpers.episodes.verl.batches import columns, trainer
 from helpers.servers.verl_parts import Server, listed_server
 
 from creditflow import credit
