@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 
-__all__ = ["CLIFF", "NOISY", "TAXI"]
+__all__ = ["CLIFF", "NOISY", "TAXI", "limited"]
 
 
 def newest(name: str) -> str:
@@ -14,3 +16,8 @@ def newest(name: str) -> str:
 
 
 CLIFF, TAXI, NOISY = newest("CliffWalking"), newest("Taxi"), newest("FrozenLake8x8")
+
+
+def limited(name: str) -> Any:
+    """The environment with at most 60 steps."""
+    return gym.make(name, max_episode_steps=60)

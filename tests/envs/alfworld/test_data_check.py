@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.hostile_files import worse_file
+from helpers.worlds.game_files import archive_of, write_games
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,15 +45,6 @@ def fields_of(seed: int, **changes: Any) -> dict[str, Any]:
 FIELDS = {seed: fields_of(seed) for seed in SEEDS}
 
 
-def archive_of(path: Path, members: list[tuple[str, bytes]]) -> Path:
-    with tarfile.open(path, "w") as archive:
-        for name, data in members:
-            info = tarfile.TarInfo(f"json_2.1.1/{name}")
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return path
-
-
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> tuple[PanelRow, ...]:
     members = [(name_of(seed), json.dumps(FIELDS[seed]).encode()) for seed in SEEDS]
@@ -65,14 +55,6 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> tuple[PanelRow, ...]:
 def published(monkeypatch: pytest.MonkeyPatch) -> None:
     """The made-up release has as many games as its manifest."""
     monkeypatch.setattr(check_module, "PUBLISHED", {"train": 0, "valid_seen": len(SEEDS), "valid_unseen": 0})
-
-
-def write_games(folder: Path, games: Mapping[str, bytes]) -> Path:
-    for name, data in games.items():
-        path = folder / "json_2.1.1" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return folder
 
 
 def released() -> dict[str, bytes]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.episodes.token_groups import GROUPS
-from helpers.episodes.verl.batches import expected, reached, same
+from helpers.trainers.verl_batches import expected, reached, same
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError

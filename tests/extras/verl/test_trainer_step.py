@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.episodes.verl.batches import columns, trainer
+from helpers.trainers.verl_batches import columns, trainer
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.episodes.verl.batches import columns, trainer
 from helpers.servers.verl_parts import Server, listed_server
+from helpers.trainers.verl_batches import columns, trainer
 
 from creditflow import credit
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.episodes.verl.agent_loop import batch, play
-from helpers.episodes.verl.agent_runs import (
+from helpers.trainers.verl_agent_loop import batch, play
+from helpers.trainers.verl_agent_runs import (
     ENVS,
     GROUPS,
     SIZE,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.episodes.verl.agent_loop import Rows, batch, play
-from helpers.episodes.verl.agent_runs import (
+from helpers.trainers.verl_agent_loop import Rows, batch, play
+from helpers.trainers.verl_agent_runs import (
     ENVS,
     GROUPS,
     SIZE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from helpers.episodes.verl.agent_loop import Rows, play
+from helpers.trainers.verl_agent_loop import Rows, play
 
 from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model.parsing import make_dialect
