@@ -122,6 +122,7 @@ def main() -> int:
     levels = ("sokoban", "--panel", "standard-v1", "--max-sessions", str(2 * SESSIONS))
     kinds = {"one synchronous client": 0, "one asynchronous client": 1, f"{SESSIONS} asynchronous clients": SESSIONS}
     rows: dict[str, dict[str, Any]] = {}
+    load = os.getloadavg()[0]
     with env_server(*levels) as ours, peer_server() as peer:
         for kind, clients in kinds.items():
             found: dict[str, list[Any]] = {"sokoban": [], "peer": []}
@@ -138,7 +139,14 @@ def main() -> int:
                 print(f"{kind:25} {name:8} {numbers}, clients {one['client_cpu_us']:4.0f}")
             print(f"{kind:25} ratio    {ratio:7.2f}")
     if args.out:
-        Path(args.out).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True)
+        about = {
+            "command": f"python tests/benchmarks/bench_openenv.py --seconds {args.seconds:g} --rounds {args.rounds}",
+            "commit": commit.stdout.strip(),
+            "date": time.strftime("%Y-%m-%d"),
+            "machine": f"{os.cpu_count()} cores, load average {load:.1f} at the start",
+        }
+        Path(args.out).write_text(json.dumps({**about, "results": rows}, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
