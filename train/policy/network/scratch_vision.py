@@ -69,6 +69,9 @@ def vision_language_model(config: ScratchConfig, tokenizer: Any) -> Any:
         vision |= {"fullatt_block_indexes": every_block}
     else:
         text |= {"head_dim": config.hidden // config.heads}
+        text["rope_parameters"]["mrope_interleaved"] = (
+            True  # as in the family's models; vLLM reads it, transformers assumes it
+        )
         vision |= {"deepstack_visual_indexes": every_block[: config.layers - 1], "num_position_embeddings": 256}
     settings = getattr(library, f"{family}Config")(
         text_config=text,
