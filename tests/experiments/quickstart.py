@@ -1,7 +1,6 @@
 """What reinforcement learning adds in the quickstart, beyond a temperature and beyond more imitation; judged exactly.
 
   python tests/experiments/quickstart.py [--seeds 0 1 2 3] [--out tests/evidence/quickstart]
-  python tests/experiments/quickstart.py --config tests/evidence/vision/vision.yaml --seeds 0 1 2 --unlimited 0 --valid 16 --test 64 --out tests/evidence/vision
 
 Per seed: SFT on the few demonstrations of the configuration (``start``); from its weights
 
