@@ -63,7 +63,7 @@ def test_a_potential_of_the_task_needs_no_log() -> None:
             env.reset(seed=seed)
             result, shaping = client.reset(seed=seed), []
             while not result.done:
-                action = env.unwrapped.oracle.optimal_actions(env.unwrapped.get_state())[0]  # type: ignore[attr-defined]
+                action = env.unwrapped.oracle.optimal_actions(env.unwrapped.get_state())[0]  # type: ignore[attr-defined]  # an AgentEnv
                 env.step(action)
                 result = client.step({"action": action})
                 shaping.append(result.observation["shaping"])
