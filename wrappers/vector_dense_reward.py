@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
+from creditflow.wrappers.vector_wrapper import AnyVectorWrapper
 
 __all__ = ["VectorDenseReward"]
 
 
-class VectorDenseReward(VectorWrapper[Any, Any, Any, Any, Any]):
+class VectorDenseReward(AnyVectorWrapper):
     """Add β (γ Φ(s') − Φ(s)) to the rewards of a vector environment whose infos have ``task_id`` and ``state_key``.
 
     In every autoreset mode the rewards are those of ``DenseReward`` around each single environment. The potential of

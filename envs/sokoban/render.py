@@ -74,7 +74,7 @@ class Painter:
             ConfigError: frames of more than ``MAX_FRAME_PIXELS`` each.
         """
         shape = self.shape(*grids.shape[-2:])
-        index = grids[..., None, :] * np.intp(self.tile_size) + self._line
+        index = grids[..., None, :].astype(np.intp) * self.tile_size + self._line
         return self._rows.take(index.ravel()).view(np.uint8).reshape(*grids.shape[:-2], *shape)
 
 

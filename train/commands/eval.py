@@ -88,6 +88,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", default="auto", help="device that runs the model: auto, cpu, cuda, … (default auto)"
     )
+    _add_measures(parser)
+    _add_exact_and_outputs(parser)
+    printed = parser.add_mutually_exclusive_group()
+    printed.add_argument("--json", action="store_true", help="print the results as one JSON object")
+    printed.add_argument("--latex", action="store_true", help="print success and score by task type as a LaTeX table")
+
+
+def _add_measures(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reward",
         action="append",
@@ -108,10 +116,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="number of trials per episode (reflexion only; default 1)",
     )
-    _add_exact_and_outputs(parser)
-    printed = parser.add_mutually_exclusive_group()
-    printed.add_argument("--json", action="store_true", help="print the results as one JSON object")
-    printed.add_argument("--latex", action="store_true", help="print success and score by task type as a LaTeX table")
 
 
 def _add_exact_and_outputs(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, check_name
@@ -17,13 +17,14 @@ from creditflow.envs.tasks import parse_panel_spec
 from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
 from creditflow.wrappers.vector_dense_reward import VectorDenseReward
 from creditflow.wrappers.vector_episodes import VectorEpisodes, grouped
+from creditflow.wrappers.vector_wrapper import AnyVectorWrapper
 
 __all__ = ["REWARDS", "LearnedPotential", "distance_potentials", "make_envs", "success_by_task"]
 
 REWARDS: Final = ("sparse", "rewardflow", "distance")
 
 
-class LearnedPotential(VectorWrapper[Any, Any, Any, Any, Any]):
+class LearnedPotential(AnyVectorWrapper):
     """Give the episodes that are played to the potential's store, and publish a version after every batch.
 
     Args:

@@ -189,20 +189,14 @@ def evaluate(
     """
     if not tasks:
         raise ConfigError("there are no tasks to evaluate on")
-    players = [
-        _Player(engine, agent, tasks, seed, wave, trials, keep) for agent in (greedy, sampled) if agent is not None
-    ]
+    agents = [agent for agent in (greedy, sampled) if agent is not None]
+    players = [_Player(engine, agent, tasks, seed, wave, trials, keep) for agent in agents]
     greedy_groups = players[0].round(0)
     rounds = [players[1].round(1 + r) for r in range(samples)] if sampled is not None else []
     reported = rounds or [greedy_groups]
+    trajectories = [[group.trajectories[0] for group in groups] for groups in reported]
     episodes = [group for groups in reported for group in groups]
     turns = [turn for group in episodes for turn in group.turns]
-    task_rewards = {
-        name: np.mean([[reward(transcript_of(group, 0)) for group in groups] for groups in reported], axis=0)
-        for name, reward in (rewards or {}).items()
-    }
-    needed = np.array((players[-1] if rounds else players[0]).trials_needed)
-    limits = range(1, trials + 1) if trials > 1 else range(0)
     return Evaluation(
         task_ids=tuple(task.task_id for task in tasks),
         greedy=np.array([group.trajectories[0].success for group in greedy_groups], np.bool_),
@@ -211,18 +205,29 @@ def evaluate(
         turns=len(turns) / len(episodes),
         invalid_fraction=float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
         errors=sum(group.trajectories[0].stop_reason == "env_error" for group in episodes),
-        task_rewards=task_rewards,
-        task_metrics={
-            metric.name: np.mean(
-                [measured(metric, [group.trajectories[0] for group in groups]) for groups in reported], axis=0
-            )
-            for metric in metrics
+        task_rewards={
+            name: _by_task([[reward(transcript_of(group, 0)) for group in groups] for groups in reported])
+            for name, reward in (rewards or {}).items()
         },
-        success_rates=np.mean([[group.trajectories[0].success for group in groups] for groups in reported], axis=0),
-        scores=np.mean([[group.trajectories[0].score for group in groups] for groups in reported], axis=0),
+        task_metrics={one.name: _by_task([measured(one, played) for played in trajectories]) for one in metrics},
+        success_rates=_by_task([[one.success for one in played] for played in trajectories]),
+        scores=_by_task([[one.score for one in played] for played in trajectories]),
         types=tuple(map(task_type, tasks)),
-        solved_by_trial=tuple(float(np.mean((needed > 0) & (needed <= k))) for k in limits),
+        solved_by_trial=_solved_by_trial((players[-1] if rounds else players[0]).trials_needed, trials),
     )
+
+
+def _by_task(rounds: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    """Mean of each task's values over the rounds."""
+    means: NDArray[np.float64] = np.asarray(rounds, np.float64).mean(axis=0)
+    return means
+
+
+def _solved_by_trial(needed: Sequence[int], trials: int) -> tuple[float, ...]:
+    """Fraction of episodes that succeeded by the k-th trial, of the trials that each needed (0: never); () for one trial."""
+    if trials == 1:
+        return ()
+    return tuple(float(np.mean([0 < number <= k for number in needed])) for k in range(1, trials + 1))
 
 
 def task_type(task: Task) -> str:

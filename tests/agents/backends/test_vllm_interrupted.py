@@ -29,7 +29,7 @@ def test_work_that_nobody_waits_for_any_more_is_cancelled() -> None:
         return True
 
     engine: Any = object.__new__(VllmAsyncEngine)
-    engine._loop, engine._broken = loop, None
+    engine._loop, engine._broken, engine._picture = loop, None, None
     engine._llm = SimpleNamespace(reset_prefix_cache=endless)
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings
 from creditflow.train.adapters.logs.fields import MISSING, at_path, number
 from creditflow.train.adapters.logs.messages import observed, turns_of
@@ -42,7 +42,7 @@ def _weights(reward: str) -> dict[str, float]:
         try:
             weights[name if star else part] = float(factor) if star else 1.0
         except ValueError:
-            raise ConfigError(f"a reward is NAME or NAME*WEIGHT, got {part!r}") from None
+            raise ConfigError(f"a reward is NAME or NAME*WEIGHT, got {short_repr(part)}") from None
     return weights
 
 

@@ -51,7 +51,7 @@ class CreditWorkflow(Workflow):
         """
         if uid.count(":") != 1:
             raise ConfigError(
-                f"rLLM splits the ids of episodes at their colon: ids of rows must have none, got {uid!r}"
+                f"rLLM splits the ids of episodes at their colon: ids of rows must have none, got {short_repr(uid)}"
             )
         group, _, replica = uid.partition(":")
         episode = TextEpisode(self.play, _content(task), group_id=group, replica=int(replica))

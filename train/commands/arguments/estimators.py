@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 
 __all__ = ["ESTIMATES", "add_estimator_arguments", "score_named"]
@@ -39,7 +39,7 @@ def score_named(args: argparse.Namespace) -> int:
         if given:
             raise ConfigError(f"{option} has no effect with --estimator; leave it out")
     if args.preset not in PRESETS:
-        raise ConfigError(f"--estimator has the presets {', '.join(PRESETS)}, got {args.preset!r}")
+        raise ConfigError(f"--estimator has the presets {', '.join(PRESETS)}, got {short_repr(args.preset)}")
     if args.seed < 0:
         raise ConfigError(f"--seed must be at least 0, got {args.seed}")
     estimators = [load_estimator(spec) for spec in dict.fromkeys(args.estimator)]

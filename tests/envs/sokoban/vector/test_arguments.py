@@ -59,7 +59,9 @@ def test_actions_of_the_wrong_shape_or_dtype(envs, actions):
 
 
 @pytest.mark.parametrize(
-    "actions", ["up", ["up", "up"], None, 3, {"up", "down", "left"}, np.full((3, 1), "up")], ids=repr
+    "actions",
+    ["up", ["up", "up"], None, 3, {"up", "down", "left"}, np.full((3, 1), "up")],
+    ids=["text", "two", "None", "number", "set", "column"],
 )
 def test_text_actions_of_the_wrong_shape(actions):
     envs = SokobanVectorEnv(3, level=ROOM)
