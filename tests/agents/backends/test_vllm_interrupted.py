@@ -31,6 +31,8 @@ def test_work_that_nobody_waits_for_any_more_is_cancelled() -> None:
     engine: Any = object.__new__(VllmAsyncEngine)
     engine._loop, engine._broken, engine._picture = loop, None, None
     engine._llm = SimpleNamespace(reset_prefix_cache=endless)
+    # a shell starts jobs in the background with the signal ignored
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             engine.reset_prefix_cache()
@@ -38,6 +40,7 @@ def test_work_that_nobody_waits_for_any_more_is_cancelled() -> None:
         engine._llm = SimpleNamespace(reset_prefix_cache=at_once)
         assert engine.reset_prefix_cache()  # and the engine does not count as dead
     finally:
+        signal.signal(signal.SIGINT, handler)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
