@@ -153,15 +153,26 @@ def test_an_interrupted_log_is_resumed_to_the_same_bytes(tmp_path: Path, interru
     assert not out.exists()
     partial = tmp_path / "out.jsonl.partial"
     data = partial.read_bytes()
-    partial.write_bytes(data[: max(0, len(data) - torn)])
-    with pytest.raises(ConfigError, match="continue it with --resume"):
-        annotate_log(groups, Counter(), out, batch=1)
+    left = data[: max(0, len(data) - torn)]
+    partial.write_bytes(left)
+    if left:
+        with pytest.raises(ConfigError, match="continue it with --resume"):
+            annotate_log(groups, Counter(), out, batch=1)
     second = Counter()
     found = annotate_log(groups, second, out, batch=2, resume=True)
     assert second.seen == len(groups) - found
     assert found == max(0, interrupted_at - bool(torn and data))
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert not partial.exists()
+
+
+def test_a_run_that_was_interrupted_before_its_first_line_is_started_again_without_resume(tmp_path: Path) -> None:
+    groups = log_of(tmp_path / "in.jsonl")
+    annotate_log(groups, Counter(), tmp_path / "whole.jsonl", batch=1)
+    out = tmp_path / "out.jsonl"
+    out.with_name("out.jsonl.partial").write_bytes(b"")
+    annotate_log(groups, Counter(), out, batch=1)
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
 def test_a_file_of_another_annotator_or_input_is_not_continued(tmp_path: Path) -> None:
