@@ -44,7 +44,7 @@ def test_blocks_that_need_no_extra_run(tmp_path: Path) -> None:
 @pytest.mark.sb3
 @pytest.mark.skipif(find_spec("stable_baselines3") is None, reason="Stable-Baselines3 is not installed")
 def test_the_block_of_stable_baselines3_runs(tmp_path: Path) -> None:
-    assert run_blocks("sb3", tmp_path) == 1
+    assert run_blocks("sb3", tmp_path) == 2
 
 
 def test_blocks_of_the_page_of_openenv_parse_and_files_that_it_names_exist() -> None:
