@@ -101,6 +101,7 @@ def test_a_file_of_which_nothing_can_be_read_is_an_error_that_says_why(tmp_path)
         ("a.json", b'[{"a": 1}', "not JSON"),
         ("a.parquet", b"PAR1 and nothing", "Parquet|pyarrow is not installed"),
     ],
+    ids=["bytes", "cut gzip", "gzip bomb", "no gzip", "deep", "cut json", "parquet"],
 )
 def test_a_damaged_file_is_one_error_with_its_name(name, data, message, tmp_path):
     path = write(tmp_path, data, name)
