@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 __all__ = [
     "Call",
     "Parse",
+    "Tool",
     "first_block",
     "parse_plain",
     "parse_tags",

@@ -15,9 +15,10 @@ from typing import Any, Final
 from creditflow.agents.base import View
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt, slots_of
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr
+from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.task_lists import one_member
+from creditflow.train.rollout.environment_errors import environment_errors
 from creditflow.train.rollout.play import episode_rng
 from creditflow.wrappers.group_env import GroupEnv, member_seed, payload
 from creditflow.wrappers.records.jsonl_lines import encode_line
@@ -137,12 +138,10 @@ class TextEpisode:
         parsed = self._dialect.parse(text)
         turn = len(self._recorder.turns)
         self._recorder.record_response(thought=parsed.thought, response=text)
-        try:
+        with environment_errors() as failure:
             observation, reward, _, _, info = self._recorder.step(parsed.action)
-        except (EpisodeError, ConfigError):
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever an environment raises marks its episode and is logged
-            _log.warning("%s: %s: %s", self._recorder.identity["trajectory_id"], type(error).__name__, error)
+        if failure:
+            _log.warning("%s: %s", self._recorder.identity["trajectory_id"], failure)
             self.stop("env_error")
             return Reply("", 0.0, True)
         if not parsed.valid:

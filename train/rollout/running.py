@@ -9,8 +9,8 @@ import numpy as np
 
 from creditflow.agents.base import Decision, TurnTokens, View
 from creditflow.agents.language_model.tokens import join_tokens
-from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.tasks import Task
+from creditflow.train.rollout.environment_errors import environment_errors
 from creditflow.wrappers.group_env import GroupEnv, payload
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.group import Group
@@ -115,13 +115,11 @@ class RunningEpisode:
         """
         turn = len(self.recorder.turns)
         self.recorder.record_response(thought=decision.thought, response=decision.response)
-        try:
+        with environment_errors() as failure:
             step = self.env.step({self.member: decision.action})[self.member]
-        except (EpisodeError, ConfigError):
-            raise  # a bug here, not an environment error
-        except Exception as error:  # noqa: BLE001 - whatever an environment raises marks its episode and is reported
+        if failure:
             self.stop("env_error")
-            return error
+            return failure.error
         self.observation, self.info = step.observation, step.info
         if decision.invalid_reason:
             self.parse_errors[turn] = decision.invalid_reason

@@ -11,6 +11,7 @@ import numpy as np
 from creditflow.agents.base import Agent, Forking
 from creditflow.envs.errors import CreditflowError
 from creditflow.envs.tasks import Task
+from creditflow.train.rollout.environment_errors import Failure, environment_errors
 from creditflow.train.rollout.play import episode_rng
 from creditflow.train.rollout.running import RolloutReport, RunningEpisode, RunningGroup
 from creditflow.wrappers.group_env import GroupEnv
@@ -104,17 +105,14 @@ class EpisodeStarter:
         return episode_rng(self.seed, self.iteration, task.task_id, replica, self.trial)
 
     @contextmanager
-    def _catching(self) -> Iterator[list[Exception]]:
+    def _catching(self) -> Iterator[Failure]:
         """Report what an environment raises while an episode starts; there is no episode yet to mark.
 
         Yields:
             The error, if one was raised.
         """
-        errors: list[Exception] = []
-        try:
-            yield errors
-        except CreditflowError:
-            raise  # wrong tasks or settings, which would fail for every other task too
-        except Exception as error:  # noqa: BLE001 - whatever an environment raises ends this start and is reported
-            errors.append(error)
-            self.report.add_error(error)
+        # our own errors mean wrong tasks or settings, which would fail for every other task too
+        with environment_errors(passing=(CreditflowError,)) as failure:
+            yield failure
+        if failure.error is not None:
+            self.report.add_error(failure.error)

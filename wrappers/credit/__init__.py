@@ -39,7 +39,7 @@ from creditflow.wrappers.credit.states.gigpo import GiGPO
 from creditflow.wrappers.credit.states.graphgpo import GraphGPO
 from creditflow.wrappers.credit.states.grouptd import GroupTD
 from creditflow.wrappers.credit.states.hgpo import HGPO
-from creditflow.wrappers.credit.states.rewardflow import RewardFlow
+from creditflow.wrappers.credit.states.rewardflow.scheme import RewardFlow
 from creditflow.wrappers.credit.states.rtmc import RTMC
 
 __all__ = [

@@ -20,7 +20,7 @@ from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.credit.states.graphgpo import GraphGPO
 from creditflow.wrappers.credit.states.grouptd import GroupTD
-from creditflow.wrappers.credit.states.rewardflow import RewardFlow
+from creditflow.wrappers.credit.states.rewardflow.scheme import RewardFlow
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import OPEN

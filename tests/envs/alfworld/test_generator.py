@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.alfworld_kitchen import DATA
+from helpers.shared_data import shared_file
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -149,12 +149,10 @@ def _starts(content: Any) -> Iterator[tuple[str, bool, bool]]:
 @pytest.mark.parametrize("source", ["generated", "released"])
 def test_goal_objects_start_where_the_release_has_them(source: str) -> None:
     """Never at the goal, nor where they are treated; and exactly those in a fridge are cold."""
-    if source == "released" and not Path(DATA).is_dir():
-        pytest.skip("needs ../shared")
     games = (
         [generate(seed) for seed in range(150)]
         if source == "generated"
-        else [build_task(str(path)).content for path in sorted(Path(DATA).rglob("game.tw-pddl"))]
+        else [build_task(str(path)).content for path in sorted(shared_file("data/alfworld").rglob("game.tw-pddl"))]
     )
     cold = 0
     for content in games:

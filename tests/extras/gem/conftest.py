@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from helpers.worlds.sokoban_episodes import LEVELS
 @pytest.fixture(autouse=True, scope="session")
 def gem_is_there() -> None:
     pytest.importorskip("gem", reason="GEM is not installed: pip install 'creditflow[gem-llm]'")
+    import_module("creditflow.train.adapters.gem.env")  # which registers the environments
 
 
 @pytest.fixture

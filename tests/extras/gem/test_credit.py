@@ -24,8 +24,6 @@ def episodes(options: dict[str, Any], size: int, *, vector: bool) -> tuple[list[
     """Last infos of ``size`` episodes of one level, played by a vector environment or one by one; and the completions."""
     import gem
 
-    import creditflow.train.adapters.gem.env  # noqa: F401 - the import registers the environments
-
     rng = np.random.default_rng(0)
     settings = [{**options, "task": {"xsb": LEVELS[0]}} for _ in range(size)]
     infos: list[Any] = [None] * size

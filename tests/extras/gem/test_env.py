@@ -26,8 +26,6 @@ SMALL: dict[str, dict[str, Any]] = {
 def made(name: str, **options: Any) -> Any:
     import gem
 
-    import creditflow.train.adapters.gem.env  # noqa: F401 - the import registers the environments
-
     return gem.make(f"creditflow:{name}", **{**SMALL[name], **options})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from creditflow.agents.scripted import ExpertAgent, RandomAgent
-from creditflow.envs.wikisearch.actions import Call
+from creditflow.envs.wikisearch.actions import Call, Tool
 from creditflow.envs.wikisearch.protocol.dialects import DIALECTS, dialect
 from creditflow.train.rollout import play_group
 from creditflow.train.rollout.answers import answer_scores, dialect_of
@@ -14,12 +14,9 @@ from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 
-def episode(name: str, *turns: tuple[str, str, bool]) -> Group:
+def episode(name: str, *turns: tuple[Tool, str, bool]) -> Group:
     """A group of one episode whose turns are (tool, argument, valid)."""
-    made = [
-        Turn("s", dialect(name).write(Call(tool, (text,))), "s", admissible=valid)  # type: ignore[arg-type]  # a tool's name
-        for tool, text, valid in turns
-    ]
+    made = [Turn("s", dialect(name).write(Call(tool, (text,))), "s", admissible=valid) for tool, text, valid in turns]
     member = Trajectory("t", "g", "task", tuple(made), False, 0.0, "failed", "s")
     return Group((member,), {"answers": ["The Nile", "Nile River"], "text": "Which river?"})
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
 from helpers.worlds.film_corpus import write_films
 
-import creditflow  # noqa: F401 - registers the environments
+import creditflow
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.train.cli import main
 from creditflow.wrappers.credit import make as make_scheme
@@ -27,7 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_the_expert_answers_every_question(made: tuple[Path, Path]) -> None:
     corpus, out = made
-    env = gymnasium.make("creditflow/WikiSearch-v0", questions=str(out), corpus=str(corpus)).unwrapped
+    env = creditflow.make("wikisearch", questions=str(out), corpus=str(corpus)).unwrapped
     assert isinstance(env, WikiSearchEnv)
     ids = env.tasks.task_ids()
     assert len(ids) == 20

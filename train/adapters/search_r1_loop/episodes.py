@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
 from creditflow.envs.tasks import Task
+from creditflow.train.rollout.environment_errors import environment_errors
 from creditflow.wrappers.group_env import GroupEnv, member_seed, payload
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.group import Group
@@ -160,12 +161,10 @@ class SearchEpisodes:
             return "", 1, 0, 0
         unsearched = not do_search and _tool(recorder, text) not in ("answer", "")
         recorder.record_response(response=text)
-        try:
+        with environment_errors() as failure:
             *_, info = recorder.step("" if unsearched else text)
-        except (EpisodeError, ConfigError):
-            raise  # a bug here, not an environment error
-        except Exception as error:  # noqa: BLE001 - whatever an environment raises marks its episode and is logged
-            _log.warning("%s: %s: %s", recorder.identity["trajectory_id"], type(error).__name__, error)
+        if failure:
+            _log.warning("%s: %s", recorder.identity["trajectory_id"], failure)
             recorder.stop("env_error")
             return "", 1, 0, 0
         if unsearched:

@@ -35,11 +35,12 @@ from creditflow.agents.base import TurnTokens, View
 from creditflow.agents.language_model.agent import Conversations, decide
 from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.agents.language_model.parsing import make_dialect
-from creditflow.envs.errors import ConfigError, CreditflowError, DataError, EpisodeError, TrajectoryError
+from creditflow.envs.errors import CreditflowError, DataError, TrajectoryError
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.verl.credit import NAME
 from creditflow.train.adapters.verl.support import VERL, check_windowed, credit_settings
+from creditflow.train.rollout.environment_errors import environment_errors
 from creditflow.train.rollout.play import episode_rng
 from creditflow.train.run.assemble import group_env_factory
 from creditflow.train.settings.reading import read_dataclass
@@ -131,12 +132,10 @@ class CreditAgentLoop(AgentLoopBase):
             decision = decide(self.conversations, self.dialect, pending, _sampled(output))
             recorder.record_response(thought=decision.thought, response=decision.response)
             turn, began = len(recorder.turns), time.perf_counter()
-            try:
+            with environment_errors() as failure:
                 observation, _, _, _, info = await self._step(recorder, decision.action)
-            except (EpisodeError, ConfigError):
-                raise  # a bug here, not an environment error
-            except Exception as error:  # noqa: BLE001 - whatever an environment raises marks its episode and is logged
-                _log.warning("%s: %s: %s", recorder.identity["trajectory_id"], type(error).__name__, error)
+            if failure:
+                _log.warning("%s: %s", recorder.identity["trajectory_id"], failure)
                 recorder.stop("env_error")
                 break
             seconds["tool_calls"] += time.perf_counter() - began

@@ -36,7 +36,7 @@ from creditflow.wrappers.credit.outcomes.rloo import RLOO
 from creditflow.wrappers.credit.states.gigpo import GiGPO
 from creditflow.wrappers.credit.states.graphgpo import GraphGPO
 from creditflow.wrappers.credit.states.keys import StateScheme
-from creditflow.wrappers.credit.states.rewardflow import RewardFlow
+from creditflow.wrappers.credit.states.rewardflow.scheme import RewardFlow
 
 __all__ = [
     "check_rewards",

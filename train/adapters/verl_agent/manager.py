@@ -26,6 +26,7 @@ from creditflow.train.adapters.verl_agent.anchors import Anchor, PlayedGroup, co
 from creditflow.train.adapters.verl_agent.settings import LoopSettings
 from creditflow.train.adapters.verl_agent.task_order import TaskOrder, given_tasks
 from creditflow.train.rollout.engine import NoGroupError
+from creditflow.train.rollout.environment_errors import environment_errors
 from creditflow.train.rollout.running import RolloutReport, RunningEpisode, RunningGroup
 from creditflow.train.rollout.starting import EpisodeStarter
 from creditflow.wrappers.credit.base import Scheme
@@ -207,12 +208,10 @@ class EnvironmentManager:
         long = len(text) > MAX_ACTION_CHARACTERS
         parsed = self._dialect.parse("" if long else text)
         recorder.record_response(thought=parsed.thought, response="" if long else text)
-        try:
+        with environment_errors() as failure:
             step = episode.env.step({episode.member: parsed.action})[episode.member]
-        except (EpisodeError, ConfigError):
-            raise  # a bug here, not an environment error
-        except Exception as error:  # noqa: BLE001 - whatever an environment raises marks its episode and is logged
-            _log.warning("%s: %s: %s", recorder.identity["trajectory_id"], type(error).__name__, error)
+        if failure:
+            _log.warning("%s: %s", recorder.identity["trajectory_id"], failure)
             episode.stop("env_error")
             self._show(slot, valid=True)
             return 0.0

@@ -172,9 +172,14 @@ def test_the_panel_needs_files(arguments: dict[str, Any], message: str, tmp_path
     with pytest.raises(ConfigError, match=message):
         WikiSearchEnv(panel="slices-v1:frames-test", **arguments)
     for more, expected in (({"answers": "virtual"}, "has its own form"), ({"panel": "slices-v1:frame-test"}, "split")):
-        options = {"panel": "slices-v1:frames-test", "questions": str(passages), "corpus": str(passages), **more}
+        options: dict[str, Any] = {
+            "panel": "slices-v1:frames-test",
+            "questions": str(passages),
+            "corpus": str(passages),
+            **more,
+        }
         with pytest.raises(ConfigError, match=expected):
-            WikiSearchEnv(**options)  # type: ignore[arg-type]  # names and texts
+            WikiSearchEnv(**options)
     with pytest.raises(DataError, match="681 of 681 questions"):
         WikiSearchEnv(panel="slices-v1:frames-test", questions=str(passages), corpus=str(passages))
 

@@ -14,8 +14,8 @@ from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
 from creditflow.wrappers.credit.states.keys import StateScheme
-from creditflow.wrappers.credit.states.propagation import success_potential
-from creditflow.wrappers.credit.states.rewardflow_release import released_rewards
+from creditflow.wrappers.credit.states.rewardflow.propagation import success_potential
+from creditflow.wrappers.credit.states.rewardflow.release import released_rewards
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 

@@ -1,0 +1,1 @@
+"""RewardFlow: a potential that is propagated back from success."""
