@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.wikisearch.slices.questions import DATA_SETS
 from creditflow.train.rollout.evaluation import Evaluation, clustered_interval
-from creditflow.train.statistics import crossed_mean, normal_interval, stratified_mean, wilson_interval
+from creditflow.train.statistics import crossed_strata_mean, normal_interval, wilson_interval
 from creditflow.train.text_table import text_table
 
 __all__ = [
@@ -149,7 +149,7 @@ def estimate(groups: Sequence[NDArray[np.float64]]) -> Estimate:
     """Return the mean over groups of tasks, each counting alike, with its 95 % interval over tasks, and over seeds where there are several.
 
     Args:
-        groups: float64 (S, T), rows are seeds and columns are the tasks of one group. Numbers in [0, 1] have an interval in [0, 1], which for
+        groups: float64 (S, T), rows are seeds, the same of all groups, and columns are the tasks of one group. Numbers in [0, 1] have an interval in [0, 1], which for
             equal results is Wilson's for as many tasks.
     """
     low_, high_ = min(float(values.min()) for values in groups), max(float(values.max()) for values in groups)
@@ -158,7 +158,7 @@ def estimate(groups: Sequence[NDArray[np.float64]]) -> Estimate:
         (values,) = groups
         low, high = clustered_interval(values[0]) if bounded else normal_interval(values[0])
         return Estimate(float(values.mean()), float(low), float(high))
-    found = stratified_mean([crossed_mean(values) for values in groups])
+    found = crossed_strata_mean(groups)
     low, high = found.interval
     if bounded and low_ == high_:
         tasks = sum(values.shape[1] for values in groups)

@@ -9,6 +9,7 @@ from creditflow.train.statistics.clustered import (
     Components,
     clustered_mean,
     crossed_mean,
+    crossed_strata_mean,
     stratified_mean,
 )
 from creditflow.train.statistics.contrasts import (
@@ -48,6 +49,7 @@ __all__ = [
     "clustered_mean",
     "contrasts_of",
     "crossed_mean",
+    "crossed_strata_mean",
     "detectable_difference",
     "holm",
     "interquartile_mean",

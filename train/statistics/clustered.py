@@ -19,7 +19,15 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.statistics.intervals import Interval
 from creditflow.train.statistics.student import t_quantile, t_tails
 
-__all__ = ["ClusteredMean", "Components", "clustered_mean", "crossed_mean", "mean_errors", "stratified_mean"]
+__all__ = [
+    "ClusteredMean",
+    "Components",
+    "clustered_mean",
+    "crossed_mean",
+    "crossed_strata_mean",
+    "mean_errors",
+    "stratified_mean",
+]
 
 Floats = NDArray[np.float64]
 
@@ -172,6 +180,48 @@ def stratified_mean(parts: Sequence[ClusteredMean], weights: Sequence[float] | N
     fractions = (errors[known] / error) ** 2  # of the variance; fourth powers of tiny errors would underflow
     together = float(1.0 / (fractions**2 / freedom).sum())
     return ClusteredMean(mean, error, max(together, float(freedom.min())))  # the minimum only corrects rounding
+
+
+def crossed_strata_mean(strata: Sequence[Floats]) -> ClusteredMean:
+    """Mean of the means of strata of tasks under the same seeds, each stratum counting alike.
+
+    One seed is in all strata, so their means are not independent: the seeds' part of the variance is that of each seed's mean of
+    strata. The tasks' part is that of the strata together. Both are joined, and bounded, as in ``mean_errors``.
+
+    Args:
+        strata: float64 (S, T_k) each, rows are the seeds and columns are the tasks of one stratum.
+
+    Returns:
+        The mean; of one stratum that of ``crossed_mean``, of one seed that of ``stratified_mean``.
+    """
+    s = len(strata[0])
+    parts = [crossed_mean(values) for values in strata]
+    if s == 1 or len(strata) == 1:
+        return stratified_mean(parts)
+    by_seed = crossed_mean(np.mean([values.mean(axis=1) for values in strata], axis=0)[:, None])
+    tasks, rest, freedoms = [], [], []
+    for values in strata:
+        t = values.shape[1]
+        if t > 1:  # the tasks' part of a single task is unknown
+            of_task, _, of_rest = (float(square) for square in _mean_squares(values))
+            weight = len(strata) ** 2 * s * t
+            tasks.append(of_task / weight)
+            rest.append(of_rest / weight)
+            freedoms.append(t - 1.0)
+    of_tasks, of_seeds = sum(tasks), by_seed.standard_error**2
+    square = max(of_tasks + of_seeds - sum(rest), of_tasks, of_seeds)
+    if not square > 0.0:
+        return ClusteredMean(by_seed.mean, math.sqrt(square), math.nan)
+    task_freedom = _satterthwaite(tasks, freedoms) if of_tasks > 0.0 else math.inf
+    larger = s - 1.0 if of_seeds >= of_tasks else task_freedom
+    joined = square**2 * _satterthwaite([of_tasks, of_seeds], [task_freedom, s - 1.0]) / (of_tasks + of_seeds) ** 2
+    return ClusteredMean(by_seed.mean, math.sqrt(square), max(min(joined, larger), 1.0))
+
+
+def _satterthwaite(squares: Sequence[float], freedoms: Sequence[float]) -> float:
+    """Degrees of freedom of a sum of independent variances, one of which is not 0."""
+    fractions = np.array(squares) / sum(squares)
+    return float(1.0 / (fractions**2 / np.array(freedoms)).sum())
 
 
 def _mean_squares(values: Floats) -> tuple[Floats, Floats, Floats]:

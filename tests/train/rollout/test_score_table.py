@@ -133,6 +133,12 @@ def test_the_mean_of_sets_is_the_mean_of_their_means_within_its_interval(drawn: 
     json.dumps([row.to_json() for row in rows.values()], allow_nan=False)
 
 
+def test_a_seed_that_is_better_on_all_sets_counts_once_in_their_mean() -> None:
+    lucky, others = np.full((1, 6), 0.9), np.full((3, 6), 0.1)
+    one, several = (estimate([np.concatenate([lucky, others])] * sets) for sets in (1, 4))
+    assert (several.low, several.high) == pytest.approx((one.low, one.high))
+
+
 def test_an_estimate_over_seeds_is_the_crossed_mean() -> None:
     values = np.array([[1.0, 0.0, 0.5], [0.5, 0.0, 1.0]])
     found, expected = estimate([values]), crossed_mean(values)

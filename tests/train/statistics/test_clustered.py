@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.statistics import clustered_mean, crossed_mean, stratified_mean, t_quantile
+from creditflow.train.statistics import (
+    clustered_mean,
+    crossed_mean,
+    crossed_strata_mean,
+    stratified_mean,
+    t_quantile,
+)
 from creditflow.train.statistics.clustered import ClusteredMean, mean_errors
 
 N = 4000  # simulated studies
@@ -198,3 +205,46 @@ def test_a_stratified_mean_has_at_least_the_fewest_degrees_of_freedom_of_its_str
     assert mean.degrees_of_freedom >= min(freedom for _, freedom in parts)
     low, high = mean.interval  # a quantile needs one degree of freedom, which rounding must not take away
     assert low < 0.1 < high or mean.standard_error < 1e-15
+
+
+# -- strata under the same seeds ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("effects", [EFFECTS["strong seeds"], EFFECTS["all equal"], EFFECTS["no seeds"]])
+def test_intervals_of_strata_under_the_same_seeds_cover_as_often_as_nominal(effects):
+    """Strata that are taken to be independent count each seed several times: with strong seeds they cover in .735."""
+    sizes, seeds, n = (4, 6, 20), 4, 1500
+    joined = studies(seeds, sum(sizes), effects, seed=3)[:n]
+    bounds = np.cumsum((0, *sizes))
+    hit = 0
+    for values in joined:
+        low, high = crossed_strata_mean([values[:, a:b] for a, b in pairwise(bounds)]).interval
+        hit += low <= 0.0 <= high
+    assert hit / n >= 0.94 - 3 * math.sqrt(0.95 * 0.05 / n)
+
+
+def test_the_error_of_strata_is_that_of_the_seeds_where_only_seeds_vary():
+    of_seed = np.array([[0.1], [0.4], [0.9]])
+    found = crossed_strata_mean([np.repeat(of_seed, 2, axis=1), np.repeat(of_seed, 5, axis=1), of_seed])
+    alone = crossed_mean(of_seed)
+    assert found.interval == pytest.approx(alone.interval)
+    assert found.mean == pytest.approx(alone.mean)
+    assert found.degrees_of_freedom == 2.0
+
+
+@given(
+    arrays(float, st.tuples(st.integers(1, 4), st.integers(1, 6)), elements=st.floats(-9, 9).map(lambda x: round(x, 3)))
+)
+def test_one_stratum_is_crossed_and_one_seed_stratified(values):
+    one, crossed = crossed_strata_mean([values]), crossed_mean(values)
+    assert (one.mean, *one.interval) == pytest.approx((crossed.mean, *crossed.interval), nan_ok=True)
+    row = values[:1]
+    halves = [row[:, : len(row[0]) // 2 + 1], row[:, -1:]]
+    apart = stratified_mean([crossed_mean(half) for half in halves])
+    together = crossed_strata_mean(halves)
+    assert (together.mean, *together.interval) == pytest.approx((apart.mean, *apart.interval), nan_ok=True)
+
+
+def test_strata_of_equal_size_whose_tasks_do_not_differ_by_stratum_are_near_one_crossed_design():
+    values = np.random.default_rng(1).normal(size=(5, 400)) + np.arange(5)[:, None]
+    halves = crossed_strata_mean([values[:, :200], values[:, 200:]])
+    whole = crossed_mean(values)
+    assert (halves.mean, halves.standard_error) == pytest.approx((whole.mean, whole.standard_error), rel=0.01)
