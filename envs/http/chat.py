@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from creditflow.envs.errors import CreditflowError, DataError, ServiceError
 from creditflow.envs.files.appended import read_appended
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey
 
-__all__ = ["CachedChat", "ChatQuestion"]
+__all__ = ["CachedChat", "ChatModel", "ChatQuestion"]
 
 ValueT = TypeVar("ValueT")
 
@@ -155,3 +155,21 @@ class CachedChat(Generic[ValueT]):
             return str(reply["choices"][0]["message"]["content"])
         except (KeyError, IndexError, TypeError) as error:
             raise self._question.error(f"the judge's reply is not a chat completion: {str(reply)[:80]!r}") from error
+
+
+class ChatModel:
+    """A served model that is asked one kind of question, ``question``.
+
+    Args:
+        url: base URL of an OpenAI-compatible server, such as "http://127.0.0.1:8000/v1".
+        model: its name there.
+        **options: key_variable, cache, timeout, max_attempts and client of ``CachedChat``.
+
+    Raises:
+        DataError: the cache file is malformed.
+    """
+
+    question: ClassVar[ChatQuestion[Any]]
+
+    def __init__(self, url: str, model: str, **options: Any) -> None:
+        self.chat = CachedChat(url, model, self.question, **options)

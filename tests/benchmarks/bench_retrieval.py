@@ -166,6 +166,15 @@ def rounded(value: Any) -> Any:
     return [rounded(item) for item in value] if isinstance(value, list) else value
 
 
+def deliver(report: dict[str, Any], path: Path | None) -> None:
+    """Print a report as JSON with rounded numbers, and write it to a file if one is given."""
+    text = json.dumps(rounded(report), indent=1) + "\n"
+    if path:
+        with atomic_writer(path, encoding="ascii") as out:
+            out.write(text)
+    print(text)
+
+
 def main() -> None:
     """Run the benchmark, or the one task of a child process."""
     parser = CommandParser(description=__doc__)
@@ -216,11 +225,7 @@ def run(args: argparse.Namespace) -> None:
     if len(args.grow) >= 3:
         report["bookkeeping"] = [part_of(args, "bookkeeping", count=count) for count in (500_000, 1_000_000, 2_000_000)]
         report["estimate_of_wiki_18"] = estimate(report["grown"], report["bookkeeping"])
-    text = json.dumps(rounded(report), indent=1) + "\n"
-    if args.out:
-        with atomic_writer(args.out, encoding="ascii") as out:
-            out.write(text)
-    print(text)
+    deliver(report, args.out)
 
 
 if __name__ == "__main__":

@@ -28,10 +28,9 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from benchmarks.bench_retrieval import WIKI_18, rounded
+from benchmarks.bench_retrieval import WIKI_18, deliver, rounded
 from benchmarks.vector_tasks import exact, library, lists
 
-from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.commands.arguments.parser import CommandParser
 
@@ -137,11 +136,7 @@ def main() -> None:
     }
     if len(report["rows"]) >= 3 and args.part != "libraries":
         report["lines"] = estimates(args.part, report["rows"])
-    text = json.dumps(rounded(report), indent=1) + "\n"
-    if args.out:
-        with atomic_writer(args.out, encoding="ascii") as out:
-            out.write(text)
-    print(text)
+    deliver(report, args.out)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +131,19 @@ def refusals(path: Path, good: bytes, read: Callable[[], object], tries: int, se
             error.add_note(f"seed {seed}, number {number}: {path.read_bytes()[:300]!r}")
             raise
     return refused
+
+
+def damaged_in_turn(folder: Path, names: Iterable[str], harm: str) -> Iterator[Path]:
+    """Yield each file that is not empty while it is damaged (``flip``, ``cut``, ``empty`` or ``gone``); restore it afterwards."""
+    for name in names:
+        file = folder / name
+        whole = file.read_bytes()
+        if not whole:
+            continue
+        data = bytearray(whole)
+        data[len(data) // 2] ^= 0x40
+        file.write_bytes(data if harm == "flip" else whole[:-3] if harm == "cut" else b"")
+        if harm == "gone":
+            file.unlink()
+        yield file
+        file.write_bytes(whole)

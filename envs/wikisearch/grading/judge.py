@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, ServiceError, short_repr
-from creditflow.envs.http.chat import CachedChat, ChatQuestion
+from creditflow.envs.http.chat import ChatModel, ChatQuestion
 
 __all__ = ["ModelJudge", "make_judge"]
 
@@ -40,20 +40,10 @@ _QUESTION: Final[ChatQuestion[bool]] = ChatQuestion(
 )
 
 
-class ModelJudge:
-    """A served model that scores an answer 1.0 (correct) or 0.0.
+class ModelJudge(ChatModel):
+    """A served model that scores an answer 1.0 (correct) or 0.0."""
 
-    Args:
-        url: base URL of an OpenAI-compatible server, such as "http://127.0.0.1:8000/v1".
-        model: its name there.
-        **options: key_variable, cache, timeout, max_attempts and client of ``CachedChat``.
-
-    Raises:
-        DataError: the cache file is malformed.
-    """
-
-    def __init__(self, url: str, model: str, **options: Any) -> None:
-        self.chat = CachedChat(url, model, _QUESTION, **options)
+    question = _QUESTION
 
     def __call__(self, question: str, golden: Sequence[str], answer: str) -> float:
         """1.0 if the model finds the answer correct.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from creditflow.envs.errors import ConfigError, ServiceError, short_repr
-from creditflow.envs.http.chat import CachedChat, ChatQuestion
+from creditflow.envs.http.chat import ChatModel, ChatQuestion
 from creditflow.envs.text.bm25.analyser import analyse
 
 __all__ = ["ModelReader", "PageReader", "best_overlap", "make_reader"]
@@ -66,22 +66,13 @@ _QUESTION: Final[ChatQuestion[list[int]]] = ChatQuestion(
 )
 
 
-class ModelReader:
+class ModelReader(ChatModel):
     """A served language model that chooses the passages. It writes no text of its own, so that what is read stands on the page.
 
     A page of which it chooses nothing is read by ``best_overlap``; so is what it is not shown of a very long page.
-
-    Args:
-        url: base URL of an OpenAI-compatible server, such as "http://127.0.0.1:8000/v1".
-        model: its name there.
-        **options: key_variable, cache, timeout, max_attempts and client of ``CachedChat``.
-
-    Raises:
-        DataError: the cache file is malformed.
     """
 
-    def __init__(self, url: str, model: str, **options: Any) -> None:
-        self.chat = CachedChat(url, model, _QUESTION, **options)
+    question = _QUESTION
 
     def __call__(self, goal: str, passages: Sequence[str], limit: int) -> list[int]:
         """The model's choice.

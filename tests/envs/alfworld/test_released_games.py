@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.child_process import outputs_of
 from helpers.shared_data import ROOT, shared_file
 
 from creditflow.envs.alfworld.env import ALFWorldEnv
@@ -116,14 +115,8 @@ def test_an_id_is_the_same_game_in_every_process_order_and_copy(tmp_path: Path) 
         file = tmp_path / path.relative_to(FOLDER)
         file.parent.mkdir(parents=True)
         file.write_text(json.dumps(json.loads(path.read_text()), indent=1, sort_keys=True))
-    found = []
-    for seed, folder, ids in (("0", FOLDER, there), ("1", FOLDER, there[::-1]), ("2", tmp_path, there)):
-        command = [sys.executable, "-c", CHILD, str(folder), json.dumps(ids)]
-        env = {**os.environ, "PYTHONHASHSEED": seed}
-        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300)
-        assert done.returncode == 0, done.stderr[-2_000:]
-        found.append(done.stdout)
-    assert len(set(found)) == 1
+    cases = ((FOLDER, there), (FOLDER, there[::-1]), (tmp_path, there))
+    assert len(outputs_of(CHILD, ([str(folder), json.dumps(ids)] for folder, ids in cases))) == 1
 
 
 def test_known_ids_are_known_games() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.hostile_files import worse_file
-from helpers.worlds.webshop_small import HUMAN, record, small_stock
+from helpers.worlds.webshop_small import FILES, HUMAN, Contents, file_contents, record, small_stock, write_shop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,27 +29,15 @@ from creditflow.train.cli import main
 COUNT = 8
 PRODUCTS = [small_stock().catalogue.product(f"P{number:02d}") for number in range(COUNT)]
 INSTRUCTED = [one.asin for number, one in enumerate(PRODUCTS) if number % 3]
-NAMES = ("items_shuffle_1000.json", "items_ins_v2_1000.json", "items_human_ins.json")
-Files = tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]
 
 
-def contents() -> Files:
-    entries: dict[str, Any] = {one.asin: {"attributes": list(one.attributes)} for one in PRODUCTS}
-    for asin in INSTRUCTED:
-        entries[asin] |= {"instruction": f"find {asin}", "instruction_attributes": ["light weight"]}
-    return [record(one) for one in PRODUCTS], entries, {PRODUCTS[3].asin: list(HUMAN), "elsewhere": list(HUMAN)}
-
-
-def write(folder: Path, files: Files, written: Callable[[Any], str] = json.dumps) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in zip(NAMES, files, strict=True):
-        (folder / name).write_text(written(content), encoding="utf-8")
-    return folder
+def contents() -> Contents:
+    return file_contents(PRODUCTS, INSTRUCTED, [PRODUCTS[3].asin, "elsewhere"])
 
 
 @pytest.fixture(scope="module")
 def manifest(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
-    return build_manifest(find_files(write(tmp_path_factory.mktemp("released"), contents())))
+    return build_manifest(find_files(write_shop(tmp_path_factory.mktemp("released"), contents())))
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +61,7 @@ def test_formatting_pictures_and_unknown_keys_do_not_matter(
     items, entries, human = contents()
     for item in items:
         item |= {"images": ["https://example.org/1.jpg"], "brand": "x", "query": f" {item['query'].upper()} "}
-    report = check_shop(write(tmp_path, (items, entries, human), written), manifest)
+    report = check_shop(write_shop(tmp_path, (items, entries, human), written), manifest)
     assert not report.differences
     assert all(part.listed_complete and part.published_complete for part in report.parts)
 
@@ -81,9 +69,9 @@ def test_formatting_pictures_and_unknown_keys_do_not_matter(
 def test_equal_files_have_equal_goals(manifest: Manifest, tmp_path: Path) -> None:
     """What the manifest compares is enough: goals, prices and the catalogue's digest follow from it and the seeds."""
     items, entries, human = contents()
-    first = load_stock(write(tmp_path / "first", (items, entries, human)))
+    first = load_stock(write_shop(tmp_path / "first", (items, entries, human)))
     again = (items, dict(reversed(entries.items())), human)
-    assert not check_shop(write(tmp_path / "second", again), manifest).differences
+    assert not check_shop(write_shop(tmp_path / "second", again), manifest).differences
     second = load_stock(tmp_path / "second")
     assert (list(first.goals), first.catalogue.digest) == (list(second.goals), second.catalogue.digest)
 
@@ -107,7 +95,7 @@ def test_every_product_is_reported_once(
         if change == "options":
             item["customization_options"] = {"colour": [{"value": "mauve"}]}
     kept = [item for item, change in zip(items, drawn, strict=True) if change != "absent"]
-    report = check_shop(write(tmp_path_factory.mktemp("shop"), (kept, entries, human)), manifest, ["products"])
+    report = check_shop(write_shop(tmp_path_factory.mktemp("shop"), (kept, entries, human)), manifest, ["products"])
     kinds = {"same": "same", "absent": "missing", "broken": "missing"}
     expected = [kinds.get(change, "changed") for change in drawn] + ["unusable"] * drawn.count("broken")
     counts = report.parts[0].counts
@@ -126,7 +114,7 @@ def test_as_many_more_products_as_the_release_has_may_be_the_release(
         ([more], COUNT, "with 1 more: another catalogue"),
     ):
         monkeypatch.setattr(check_module, "PUBLISHED", {"products": published})
-        part = check_shop(write(tmp_path / str(len(extra)), ([*items, *extra], entries, human)), manifest).parts[0]
+        part = check_shop(write_shop(tmp_path / str(len(extra)), ([*items, *extra], entries, human)), manifest).parts[0]
         assert part.listed_complete
         assert part.published_complete == (verdict.startswith("1 more"))
         assert verdict in part.verdict
@@ -135,7 +123,7 @@ def test_as_many_more_products_as_the_release_has_may_be_the_release(
 def test_order_matters_as_prices_and_goals_depend_on_it(manifest: Manifest, tmp_path: Path) -> None:
     items, entries, human = contents()
     items[2], items[5] = items[5], items[2]
-    report = check_shop(write(tmp_path, (items, entries, human)), manifest)
+    report = check_shop(write_shop(tmp_path, (items, entries, human)), manifest)
     assert found(report) == {("products", "P05"): "other order"}
     assert not report.parts[0].listed_complete
     assert "P02 should be" in report.differences[0].detail
@@ -148,7 +136,7 @@ def test_instructions_are_told_apart_from_products(manifest: Manifest, tmp_path:
     entries["P00"] |= {"instruction": "find P00", "instruction_attributes": ["light weight"]}
     entries["P04"]["instruction_attributes"] = 7
     human["P03"] = [{**HUMAN[0], "instruction": "other"}, HUMAN[0]]
-    report = check_shop(write(tmp_path, (items, entries, human)), manifest)
+    report = check_shop(write_shop(tmp_path, (items, entries, human)), manifest)
     assert found(report) == {
         ("products", "P04"): "missing",
         ("products", "record 4 ('P04')"): "unusable",
@@ -162,13 +150,13 @@ def test_instructions_are_told_apart_from_products(manifest: Manifest, tmp_path:
 
 def test_absent_and_changed_human_instructions_are_told_apart(manifest: Manifest, tmp_path: Path) -> None:
     items, entries, _ = contents()
-    report = check_shop(write(tmp_path / "none", (items, entries, {})), manifest)
+    report = check_shop(write_shop(tmp_path / "none", (items, entries, {})), manifest)
     assert found(report) == {("human", "P03"): "missing"}
     changed = {"P03": [{**HUMAN[0], "instruction": "other"}]}
-    assert found(check_shop(write(tmp_path / "changed", (items, entries, changed)), manifest)) == {
+    assert found(check_shop(write_shop(tmp_path / "changed", (items, entries, changed)), manifest)) == {
         ("human", "P03"): "changed"
     }
-    (tmp_path / "none" / NAMES[2]).unlink()
+    (tmp_path / "none" / FILES[2]).unlink()
     assert found(check_shop(tmp_path / "none", manifest)) == {("human", "P03"): "missing"}
 
 
@@ -178,7 +166,7 @@ def test_a_larger_catalogue_is_another_one_and_not_all_of_its_products_are_named
     monkeypatch.setattr(check_module, "NAMED_EXTRAS", 3)
     items, entries, human = contents()
     items += [record(replace(PRODUCTS[0], asin=f"Q{number}")) for number in range(20)]
-    report = check_shop(write(tmp_path, (items, entries, human)), manifest)
+    report = check_shop(write_shop(tmp_path, (items, entries, human)), manifest)
     part = report.parts[0]
     assert (part.counts["extra"], len(report.differences)) == (20, 3)
     assert (part.listed_complete, part.published_complete) == (True, False)
@@ -187,9 +175,9 @@ def test_a_larger_catalogue_is_another_one_and_not_all_of_its_products_are_named
 
 
 # -- hostile input, the embedded manifest, the command -----------------------------------------------------------------
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FILES)
 def test_damaged_files_are_reported_or_refused(name: str, manifest: Manifest, tmp_path: Path) -> None:
-    write(tmp_path, contents())
+    write_shop(tmp_path, contents())
     good = (tmp_path / name).read_bytes()
     for number in range(80):
         (tmp_path / name).write_bytes(worse_file(good, np.random.default_rng([11, number])))
@@ -202,12 +190,12 @@ def test_damaged_files_are_reported_or_refused(name: str, manifest: Manifest, tm
 
 
 def test_a_compressed_bomb_and_a_cut_file_are_errors(manifest: Manifest, tmp_path: Path) -> None:
-    write(tmp_path, contents())
-    (tmp_path / NAMES[0]).write_bytes((tmp_path / NAMES[0]).read_bytes()[:-40])
+    write_shop(tmp_path, contents())
+    (tmp_path / FILES[0]).write_bytes((tmp_path / FILES[0]).read_bytes()[:-40])
     with pytest.raises(DataError, match="truncated"):
         check_shop(tmp_path, manifest)
-    (tmp_path / NAMES[0]).unlink()
-    (tmp_path / f"{NAMES[0]}.gz").write_bytes(gzip.compress(b"[" + b" " * 200_000_000, 9))
+    (tmp_path / FILES[0]).unlink()
+    (tmp_path / f"{FILES[0]}.gz").write_bytes(gzip.compress(b"[" + b" " * 200_000_000, 9))
     with pytest.raises(DataError):
         check_shop(tmp_path, manifest)
 
@@ -230,7 +218,7 @@ def test_the_command_says_what_it_can_check_and_where_files_come_from(
 ) -> None:
     assert main(["data", "check", "webshop", str(tmp_path)]) == 3
     assert "setup.sh" in capsys.readouterr().err
-    write(tmp_path, contents())
+    write_shop(tmp_path, contents())
     assert main(["data", "check", "webshop", str(tmp_path), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["parts"][0]["counts"]["missing"] == 1_000
     assert main(["data", "check", "webshop", str(tmp_path), "--only", "product"]) == 2

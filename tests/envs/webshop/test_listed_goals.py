@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.webshop_small import HUMAN, record, small_stock
+from helpers.worlds.webshop_small import Contents, file_contents, small_stock, write_shop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,28 +25,15 @@ from creditflow.envs.webshop.panel import released_rows
 
 PRODUCTS = [small_stock().catalogue.product(f"P{number:02d}") for number in range(10)]
 LISTED = [one.asin for number, one in enumerate(PRODUCTS) if number % 2]
-NAMES = ("items_shuffle_1000.json", "items_ins_v2_1000.json", "items_human_ins.json")
-Contents = tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]
 
 
 def contents() -> Contents:
-    entries: dict[str, Any] = {one.asin: {"attributes": list(one.attributes)} for one in PRODUCTS}
-    for asin in LISTED:
-        entries[asin] |= {"instruction": f"find {asin}", "instruction_attributes": ["light weight"]}
-    return [record(one) for one in PRODUCTS], entries, {PRODUCTS[3].asin: list(HUMAN)}
-
-
-def write(folder: Path, made: Contents, packed: bool = False) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in zip(NAMES, made, strict=True):
-        data = json.dumps(content).encode()
-        (folder / (f"{name}.gz" if packed else name)).write_bytes(gzip.compress(data) if packed else data)
-    return folder
+    return file_contents(PRODUCTS, LISTED, [PRODUCTS[3].asin])
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[PanelRow]:
-    return list(released_rows(write(tmp_path_factory.mktemp("shop"), contents()), "small-synthetic-v1"))
+    return list(released_rows(write_shop(tmp_path_factory.mktemp("shop"), contents()), "small-synthetic-v1"))
 
 
 @settings(max_examples=20)
@@ -69,14 +55,14 @@ def test_further_instructions_their_order_and_the_order_of_goals_do_not_matter(
     for asin in more:  # they shift the random stream of price limits, and the numbers of all goals
         entries[asin] |= {"instruction": f"get {asin}", "instruction_attributes": ["light weight"]}
     listed = list(entries.items())
-    folder = write(tmp_path_factory.mktemp("shop"), (items, dict(listed[i] for i in order), human), packed)
+    folder = write_shop(tmp_path_factory.mktemp("shop"), (items, dict(listed[i] for i in order), human), packed=packed)
     tasks = ListedGoals(load_stock(folder, goal_seed=goal_seed), rows)
     assert tasks.task_ids() == tuple(row.task_id for row in rows)
     assert [tasks.get(row.task_id).task_id for row in rows] == [row.task_id for row in rows]
 
 
 def test_a_store_has_the_goals_of_the_files(rows: list[PanelRow], tmp_path: Path) -> None:
-    folder = write(tmp_path / "shop", contents())
+    folder = write_shop(tmp_path / "shop", contents())
     import_webshop(folder, tmp_path / "store")
     for stock in (open_store(str(tmp_path / "store")), load_stock(folder)):
         tasks = ListedGoals(stock, rows)
@@ -86,7 +72,7 @@ def test_a_store_has_the_goals_of_the_files(rows: list[PanelRow], tmp_path: Path
 def test_rows_are_in_the_splits_of_the_original_and_have_no_text_of_the_data(
     rows: list[PanelRow], tmp_path: Path
 ) -> None:
-    stock = load_stock(write(tmp_path, contents()))
+    stock = load_stock(write_shop(tmp_path, contents()))
     assert [row.locator["wish"] for row in rows] == [wish_hash(goal) for goal in stock.goals]
     assert {row.split for row in rows} == {"test"}, "goals 0 to 499"
     assert not any("find" in json.dumps([row.locator, row.strata]) for row in rows)
@@ -104,14 +90,14 @@ def test_other_data_is_an_error_when_it_is_opened(change: str, rows: list[PanelR
     items, entries, human = contents()
     CHANGES[change](items, entries)
     with pytest.raises(DataError, match=r"hashes to|has no goal"):
-        ListedGoals(load_stock(write(tmp_path, (items, entries, human))), rows)
+        ListedGoals(load_stock(write_shop(tmp_path, (items, entries, human))), rows)
 
 
 def test_a_changed_instruction_is_an_error_when_its_goal_is_played(rows: list[PanelRow], tmp_path: Path) -> None:
     items, entries, human = contents()
     last = rows[-1].locator["asin"]
     entries[last]["instruction"] = "find something else"
-    tasks = ListedGoals(load_stock(write(tmp_path, (items, entries, human))), rows)
+    tasks = ListedGoals(load_stock(write_shop(tmp_path, (items, entries, human))), rows)
     with pytest.raises(DataError, match="has no goal"):
         tasks.get(rows[-1].task_id)
     with pytest.raises(UnknownTaskError):
@@ -126,7 +112,7 @@ def test_panels_of_released_data_need_its_files_and_choose_the_goals(panel: str,
         WebShopEnv(panel=panel, data=str(tmp_path), seed=7)
     with pytest.raises(DataError, match="no items_shuffle"):
         WebShopEnv(panel=panel, data=str(tmp_path))
-    folder = str(write(tmp_path / "shop", contents()))
+    folder = str(write_shop(tmp_path / "shop", contents()))
     with pytest.raises(DataError, match="not WebShop's released thousand"):
         WebShopEnv(panel=panel, data=folder)
     with pytest.raises(ConfigError, match="split"):

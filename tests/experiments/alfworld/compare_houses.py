@@ -10,10 +10,7 @@ are compared with the released games of the even ones. About four minutes on one
 
 from __future__ import annotations
 
-import argparse
 import json
-import platform
-import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,10 +22,12 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from experiments.alfworld.fit_houses import fit, plain
 from experiments.alfworld.released import Content, in_split, released_contents, scene_of
+from experiments.arguments import described_parser
 
 from creditflow.envs.alfworld.generator.houses import generate
 from creditflow.envs.alfworld.generator.statistics import parse_statistics
 from creditflow.envs.tasks import load_panel
+from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.statistics.intervals import cluster_bootstrap
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -198,18 +197,13 @@ def compare(games: Mapping[str, Content]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("archive", type=Path, help="archive of the released games")
+    parser = described_parser(__doc__, "archive", "archive of the released games")
     parser.add_argument("--out", type=Path, default=EVIDENCE, help="file to write")
     args = parser.parse_args()
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
     result = {
+        **provenance([], 0),
         "job": "alfworld_houses",
         "command": "python tests/experiments/alfworld/compare_houses.py ARCHIVE",
-        "commit": commit.stdout.strip(),
-        "versions": {"python": platform.python_version(), "numpy": np.__version__},
         **compare(released_contents(args.archive)),
     }
     args.out.write_text(json.dumps(result, indent=1) + "\n", "ascii")

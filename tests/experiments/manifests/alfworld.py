@@ -8,8 +8,11 @@ game. Another archive of the same games gives the same rows. About a minute on o
 
 from __future__ import annotations
 
-import argparse
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from experiments.arguments import parse_source
 
 from creditflow.envs.alfworld.panel import manifest_rows
 from creditflow.envs.tasks import write_panel
@@ -18,13 +21,10 @@ PANEL = Path(__file__).resolve().parents[3] / "assets" / "panels" / "alfworld" /
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("archive", type=Path, help="archive of the released games")
-    parser.add_argument("--out", type=Path, default=PANEL, help="panel to write (default: the embedded one)")
-    args = parser.parse_args()
-    rows = list(manifest_rows(args.archive))
-    write_panel(args.out, rows, spaces=True)
-    print(f"{args.out}: {len(rows)} games")
+    archive, out = parse_source(__doc__, "archive", "archive of the released games", PANEL)
+    rows = list(manifest_rows(archive))
+    write_panel(out, rows, spaces=True)
+    print(f"{out}: {len(rows)} games")
 
 
 if __name__ == "__main__":

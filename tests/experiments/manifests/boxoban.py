@@ -7,8 +7,11 @@ It stores task ids, which are hashes: no level. A second.
 
 from __future__ import annotations
 
-import argparse
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from experiments.arguments import parse_source
 
 from creditflow.envs.sokoban.levels.boxoban import MANIFEST, list_levels, write_ids
 
@@ -16,13 +19,10 @@ OUT = Path(__file__).resolve().parents[3] / "assets" / "manifests" / "sokoban" /
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="folder with unfiltered, medium and hard")
-    parser.add_argument("--out", type=Path, default=OUT, help="manifest to write (default: the embedded one)")
-    args = parser.parse_args()
-    ids = list_levels(args.folder)
-    write_ids(args.out, ids)
-    print(f"{args.out}: " + ", ".join(f"{len(rows)} of {name}" for name, rows in ids.items()))
+    folder, out = parse_source(__doc__, "folder", "folder with unfiltered, medium and hard", OUT)
+    ids = list_levels(folder)
+    write_ids(out, ids)
+    print(f"{out}: " + ", ".join(f"{len(rows)} of {name}" for name, rows in ids.items()))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,11 @@ Of every question it stores the task id, a hash of the text, data set, split and
 
 from __future__ import annotations
 
-import argparse
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from experiments.arguments import parse_source
 
 from creditflow.envs.tasks import write_panel
 from creditflow.envs.wikisearch.slices.panel import SLICES, slice_rows
@@ -17,13 +20,10 @@ OUT = Path(__file__).resolve().parents[3] / "assets" / "panels" / "wikisearch" /
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="folder with a file NAME.jsonl.gz for every data set")
-    parser.add_argument("--out", type=Path, default=OUT, help="panel to write (default: the embedded one)")
-    args = parser.parse_args()
-    rows = list(slice_rows(args.folder))
-    write_panel(args.out, rows)
-    print(f"{args.out}: {len(rows)} questions")
+    folder, out = parse_source(__doc__, "folder", "folder with a file NAME.jsonl.gz for every data set", OUT)
+    rows = list(slice_rows(folder))
+    write_panel(out, rows)
+    print(f"{out}: {len(rows)} questions")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,11 @@ files gives the same manifest. A few seconds.
 
 from __future__ import annotations
 
-import argparse
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from experiments.arguments import parse_source
 
 from creditflow.envs.webshop.catalogue.manifest import build_manifest, write_manifest
 from creditflow.envs.webshop.catalogue.stock import find_files
@@ -18,15 +21,14 @@ MANIFEST = Path(__file__).resolve().parents[3] / "assets" / "manifests" / "websh
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="folder with items_shuffle_1000, items_ins_v2_1000, items_human_ins")
-    parser.add_argument("--out", type=Path, default=MANIFEST, help="manifest to write (default: the embedded one)")
-    args = parser.parse_args()
-    manifest = build_manifest(find_files(args.folder))
-    write_manifest(args.out, manifest)
+    folder, out = parse_source(
+        __doc__, "folder", "folder with items_shuffle_1000, items_ins_v2_1000, items_human_ins", MANIFEST
+    )
+    manifest = build_manifest(find_files(folder))
+    write_manifest(out, manifest)
     human = sum(map(len, manifest.human.values()))
     print(
-        f"{args.out}: {len(manifest.products)} products, {len(manifest.synthetic)} synthetic and {human} human instructions"
+        f"{out}: {len(manifest.products)} products, {len(manifest.synthetic)} synthetic and {human} human instructions"
     )
 
 

@@ -7,8 +7,11 @@ Of every goal they store the task id, the product's id, a hash of the wish and t
 
 from __future__ import annotations
 
-import argparse
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from experiments.arguments import parse_source
 
 from creditflow.envs.tasks import write_panel
 from creditflow.envs.webshop.panel import released_rows
@@ -18,14 +21,13 @@ FOLDER = Path(__file__).resolve().parents[3] / "assets" / "panels" / "webshop"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="folder with items_shuffle_1000, items_ins_v2_1000, items_human_ins")
-    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the panels (default: the embedded ones)")
-    args = parser.parse_args()
+    folder, out = parse_source(
+        __doc__, "folder", "folder with items_shuffle_1000, items_ins_v2_1000, items_human_ins", FOLDER
+    )
     for name in RELEASED:
-        rows = list(released_rows(args.folder, name))
-        write_panel(args.out / f"{name}.json.gz", rows)
-        print(f"{args.out / name}.json.gz: {len(rows)} goals")
+        rows = list(released_rows(folder, name))
+        write_panel(out / f"{name}.json.gz", rows)
+        print(f"{out / name}.json.gz: {len(rows)} goals")
 
 
 if __name__ == "__main__":

@@ -7,9 +7,12 @@ A second.
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from experiments.arguments import parse_source
 
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
@@ -20,15 +23,12 @@ PER_LINE = 12
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("texts", type=Path, help="JSON list of the texts")
-    parser.add_argument("--out", type=Path, default=OUT, help="manifest to write (default: the embedded one)")
-    args = parser.parse_args()
-    hashes = sorted(map(instruction_text_hash, read_json(args.texts)))
+    texts, out = parse_source(__doc__, "texts", "JSON list of the texts", OUT)
+    hashes = sorted(map(instruction_text_hash, read_json(texts)))
     lines = ["".join(hashes[i : i + PER_LINE]) for i in range(0, len(hashes), PER_LINE)]
-    with atomic_writer(args.out) as out:
-        out.write(f'{{"format_version": {FORMAT}, "texts": [\n' + ",\n".join(map(json.dumps, lines)) + "\n]}\n")
-    print(f"{args.out}: {len(hashes)} texts")
+    with atomic_writer(out) as file:
+        file.write(f'{{"format_version": {FORMAT}, "texts": [\n' + ",\n".join(map(json.dumps, lines)) + "\n]}\n")
+    print(f"{out}: {len(hashes)} texts")
 
 
 if __name__ == "__main__":

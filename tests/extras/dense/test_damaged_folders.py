@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.hostile_files import damaged_in_turn
 from helpers.models.encoders import save_encoder
 from helpers.worlds.dense_index import KINDS
 from helpers.worlds.dense_index import build_index as build
@@ -28,17 +29,10 @@ def test_damage_of_any_file_is_found_when_the_folder_is_opened(
     encoder: Path, tmp_path: Path, kind: str, harm: str
 ) -> None:
     copy = build(tmp_path / "whole", encoder, passages=PASSAGES[:20], **KINDS[kind])
-    for name in [*json.loads((copy / HEADER).read_text())["files"], HEADER]:
-        file = copy / name
-        whole = file.read_bytes()
-        data = bytearray(whole)
-        data[len(data) // 2] ^= 0x40
-        file.write_bytes(data if harm == "flip" else whole[:-3] if harm == "cut" else b"")
-        if harm == "gone":
-            file.unlink()
+    names = [*json.loads((copy / HEADER).read_text())["files"], HEADER]
+    for _ in damaged_in_turn(copy, names, harm):
         with pytest.raises(DataError):
             opened(copy, encoder)
-        file.write_bytes(whole)
     opened(copy, encoder)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.hostile_files import damaged_in_turn
 from helpers.shared_data import shared_files
 
 from creditflow.envs.errors import DataError
@@ -120,19 +121,10 @@ HARMS = ["flip", "cut", "gone", "empty"]
 def check_damage(folder: Path, copy: Path, harm: str) -> None:
     """An index folder with a damaged file does not open; with the file restored it does."""
     shutil.copytree(folder, copy)
-    for name in [*json.loads((copy / "header.json").read_text())["files"], "header.json"]:
-        file = copy / name
-        whole = file.read_bytes()
-        if not whole:
-            continue
-        data = bytearray(whole)
-        data[len(data) // 2] ^= 0x40
-        file.write_bytes(data if harm == "flip" else whole[:-3] if harm == "cut" else b"")
-        if harm == "gone":
-            file.unlink()
+    names = [*json.loads((copy / "header.json").read_text())["files"], "header.json"]
+    for _ in damaged_in_turn(copy, names, harm):
         with pytest.raises(DataError):
             open_store(copy)
-        file.write_bytes(whole)
     assert len(open_store(copy)[1]) == len(open_store(folder)[1])
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
 
 from creditflow.envs.webshop.catalogue.catalogue import Catalogue, MemoryProducts
 from creditflow.envs.webshop.catalogue.products import Product
@@ -100,3 +103,26 @@ def with_two_groups(env):
             env.step(f"click[{product.asin.lower()}]")
             return product
     raise AssertionError("no product with two groups")
+
+
+FILES = ("items_shuffle_1000.json", "items_ins_v2_1000.json", "items_human_ins.json")  # as the original names them
+Contents = tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]
+
+
+def file_contents(products: list[Product], instructed: Collection[str], human: Collection[str]) -> Contents:
+    """What the original's three files say of some products: records, synthetic and human instructions."""
+    entries: dict[str, Any] = {one.asin: {"attributes": list(one.attributes)} for one in products}
+    for asin in instructed:
+        entries[asin] |= {"instruction": f"find {asin}", "instruction_attributes": ["light weight"]}
+    return [record(one) for one in products], entries, {asin: list(HUMAN) for asin in human}
+
+
+def write_shop(
+    folder: Path, contents: Contents, written: Callable[[Any], str] = json.dumps, packed: bool = False
+) -> Path:
+    """Write the three files; returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in zip(FILES, contents, strict=True):
+        data = written(content).encode()
+        (folder / (f"{name}.gz" if packed else name)).write_bytes(gzip.compress(data) if packed else data)
+    return folder

@@ -200,11 +200,11 @@ def test_wrong_calls_are_rejected_with_the_reason() -> None:
             call()
     episodes.begin(tasks(1))
     wrong: list[tuple[Any, Any, str]] = [
-        (["a"], None, "takes as many completions and truth values, got 1 and 3"),
-        ("aaa", None, "got 'aaa' and 3"),
-        (["a"] * 3, [True], "got 3 and 1"),
-        (["a", None, "b"], None, "completion of row 1 must be a text"),
-        (["a", "b", b"c"], None, "completion of row 2 must be a text"),
+        (["a"], None, "one completion for each of the 3 episodes, got 1"),
+        ("aaa", None, "got 'aaa'"),
+        (["a"] * 3, [True], "a truth value for each of the 3 episodes, got 1"),
+        (["a", None, "b"], None, "completion 1 must be a text"),
+        (["a", "b", b"c"], None, "completion 2 must be a text"),
     ]
     for predictions, active, message in wrong:
         with pytest.raises(ConfigError, match=message):

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from helpers.smoke_bench import smoke_bench
 
 from creditflow.train.bench.results import read_results
-from creditflow.train.cli import main
 
 
 @pytest.fixture(scope="session")
 def out(tmp_path_factory):
     """Folder of a run on both suites with tables; read-only."""
-    pytest.importorskip("matplotlib", reason="plots need the 'bench' extra")
     folder = tmp_path_factory.mktemp("bench")
-    command = ["bench", "--preset", "smoke", "--workers", "1", "--seed", "5", "--envs", "grids,sokoban"]
-    assert main([*command, "--schemes", "grpo,graphgpo,grouptd", "--out", str(folder)]) == 0
+    words = ["--seed", "5", "--out", str(folder)]
+    assert smoke_bench("grpo,graphgpo,grouptd", *words, envs="grids,sokoban") == 0
     return folder
 
 

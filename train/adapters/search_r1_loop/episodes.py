@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
+from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.tasks import Task
+from creditflow.train.adapters.completions import check_completions
 from creditflow.train.rollout.environment_errors import environment_errors
 from creditflow.wrappers.group_env import GroupEnv, member_seed, payload
 from creditflow.wrappers.recorder import Recorder
@@ -113,14 +114,9 @@ class SearchEpisodes:
         if not self._rows:
             raise EpisodeError("no batch is being played: call begin() first")
         alive = [True] * len(self._rows) if active is None else [bool(one) for one in active]
-        if isinstance(predictions, str) or not len(predictions) == len(alive) == len(self._rows):
-            raise ConfigError(
-                f"a batch of {len(self._rows)} rows takes as many completions and truth values, got "
-                f"{short_repr(predictions) if isinstance(predictions, str) else len(predictions)} and {len(alive)}"
-            )
-        for row, text in enumerate(predictions):
-            if not isinstance(text, str):
-                raise ConfigError(f"the completion of row {row} must be a text, got {short_repr(text)}")
+        if len(alive) != len(self._rows):
+            raise ConfigError(f"expected a truth value for each of the {len(self._rows)} episodes, got {len(alive)}")
+        check_completions(predictions, len(self._rows))
         self.stepped = [one and not self._rows[row][1].finished for row, one in enumerate(alive)]
         work = [(row, predictions[row], self.stepped[row], do_search) for row in range(len(alive))]
         done = list((self._pool.map if self._pool is not None else map)(lambda one: self._turn(*one), work))

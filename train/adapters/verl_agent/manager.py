@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt, slots_of
-from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
+from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.tasks import Task
+from creditflow.train.adapters.completions import check_completions
 from creditflow.train.adapters.verl_agent.anchors import Anchor, PlayedGroup, compute_recorded_advantages
 from creditflow.train.adapters.verl_agent.settings import LoopSettings
 from creditflow.train.adapters.verl_agent.task_order import TaskOrder, given_tasks
@@ -138,14 +139,7 @@ class EnvironmentManager:
         """
         if not self._slots:
             raise EpisodeError("no rollout is running: call reset() before step()")
-        if isinstance(text_actions, str) or len(text_actions) != len(self._slots):
-            raise ConfigError(
-                f"step takes one completion for each of the {len(self._slots)} episodes, got "
-                f"{short_repr(text_actions) if isinstance(text_actions, str) else len(text_actions)}"
-            )
-        for i, text in enumerate(text_actions):
-            if not isinstance(text, str):
-                raise ConfigError(f"completion {i} must be a text, got {short_repr(text)}")
+        check_completions(text_actions, len(self._slots))
         batches = [(self._slots[at : at + self._size], text_actions[at : at + self._size])
                    for at in range(0, len(self._slots), self._size)]  # fmt: skip
         rewards = self._over_groups(

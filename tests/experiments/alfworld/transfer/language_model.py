@@ -11,12 +11,11 @@ model, by the probability that it gives to the oracle's commands in episodes on 
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,9 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from experiments.alfworld.released import Content, released_contents
+from experiments.alfworld.released import Content
 from experiments.alfworld.transfer.play import MAX_STEPS
+from experiments.alfworld.transfer.stored_runs import store_runs
 from experiments.alfworld.transfer.training_sets import evaluation_games, training_sets
 
 from creditflow.agents.language_model.models.pretrained import generation_ends
@@ -34,7 +34,6 @@ from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.tasks import build_task
 from creditflow.envs.alfworld.world import World
-from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.batching import batches_of, split_by_row
 from creditflow.train.policy.logprobs import token_logprobs
@@ -144,19 +143,13 @@ def one_run(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("archive", type=Path, help="archive of the released games")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--out", type=Path, default=Path("runs/transfer"), help="folder of the results")
-    args = parser.parse_args()
-    games = released_contents(args.archive)
-    args.out.mkdir(parents=True, exist_ok=True)
-    for seed, kind in product(args.seeds, KINDS):
-        path = args.out / f"language_model-{kind}-{seed}.json"
-        if not path.exists():
-            with atomic_writer(path) as file:
-                json.dump(one_run(games, kind, seed), file)
-            print(path, flush=True)
+    store_runs(
+        __doc__,
+        lambda seeds: (
+            (f"language_model-{kind}-{seed}", partial(one_run, kind=kind, seed=seed))
+            for seed, kind in product(seeds, KINDS)
+        ),
+    )
 
 
 if __name__ == "__main__":

@@ -10,10 +10,7 @@ a difference counts as equivalent were fixed before the runs reported: 5 points 
 
 from __future__ import annotations
 
-import argparse
 import json
-import platform
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -26,7 +23,9 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from experiments.alfworld.released import Content, released_contents, scene_of
 from experiments.alfworld.transfer.training_sets import evaluation_games
+from experiments.arguments import described_parser
 
+from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.statistics import ClusteredMean, crossed_mean
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -163,25 +162,20 @@ def evidence(games: Mapping[str, Content], folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("archive", type=Path, help="archive of the released games")
+    parser = described_parser(__doc__, "archive", "archive of the released games")
     parser.add_argument("folder", type=Path, help="folder of the results")
     parser.add_argument("--out", type=Path, default=EVIDENCE, help="file to write")
     args = parser.parse_args()
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
     result = {
+        **provenance([], 0),
         "job": "alfworld_transfer",
-        "commands": [
+        "command": "python tests/experiments/alfworld/transfer/summarize.py ARCHIVE runs/transfer",
+        "runs": [
             "python tests/experiments/alfworld/transfer/tabular.py ARCHIVE --seeds 0 1 2 3 4",
             "python tests/experiments/alfworld/transfer/language_model.py ARCHIVE --seeds 0 1 2",
-            "python tests/experiments/alfworld/transfer/summarize.py ARCHIVE runs/transfer",
         ],
-        "commit": commit.stdout.strip(),
         "date": date.today().isoformat(),
         "machine": "two shared CPU cores, no GPU",
-        "versions": {"python": platform.python_version(), "numpy": np.__version__},
         **evidence(released_contents(args.archive), args.folder),
     }
     args.out.write_text(json.dumps(result, indent=1) + "\n", "ascii")

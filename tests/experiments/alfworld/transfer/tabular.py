@@ -10,27 +10,26 @@ are left alone), from which ``summarize.py`` makes the evidence. About three min
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from experiments.alfworld.released import Content, released_contents
+from experiments.alfworld.released import Content
 from experiments.alfworld.transfer.features import is_prior
 from experiments.alfworld.transfer.play import MAX_STEPS, Demonstration, Player, demonstrate, play
 from experiments.alfworld.transfer.policy import Greedy, Policy, Sampled, imitate, uniform, with_prior_of
 from experiments.alfworld.transfer.reinforce import reinforce
+from experiments.alfworld.transfer.stored_runs import store_runs
 from experiments.alfworld.transfer.training_sets import FORMER, evaluation_games, training_sets
 
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.world import World
-from creditflow.envs.files.atomic import atomic_writer
 from creditflow.wrappers.credit.registry import make
 
 SIZES = (100, 400)
@@ -131,19 +130,7 @@ def one_seed(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("archive", type=Path, help="archive of the released games")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--out", type=Path, default=Path("runs/transfer"), help="folder of the results")
-    args = parser.parse_args()
-    games = released_contents(args.archive)
-    args.out.mkdir(parents=True, exist_ok=True)
-    for seed in args.seeds:
-        path = args.out / f"tabular-{seed}.json"
-        if not path.exists():
-            with atomic_writer(path) as file:
-                json.dump(one_seed(games, seed), file)
-            print(path, flush=True)
+    store_runs(__doc__, lambda seeds: ((f"tabular-{seed}", partial(one_seed, seed=seed)) for seed in seeds))
 
 
 if __name__ == "__main__":

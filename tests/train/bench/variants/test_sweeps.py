@@ -6,6 +6,7 @@ from math import prod
 from typing import get_args, get_origin, get_type_hints
 
 import pytest
+from helpers.smoke_bench import smoke_bench
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -140,10 +141,8 @@ def test_the_grid_has_every_combination_once_and_its_names_say_which(discounts, 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A small sweep on an exact suite."""
-    pytest.importorskip("matplotlib", reason="plots need the 'bench' extra")
     out = tmp_path_factory.mktemp("sweep")
-    command = ["bench", "--preset", "smoke", "--envs", "grids", "--schemes", "grpo,graphgpo", "--workers", "1"]
-    assert main([*command, "--sweep", "distance_discount=.1,.8", "--out", str(out)]) == 0
+    assert smoke_bench("grpo,graphgpo", "--sweep", "distance_discount=.1,.8", "--out", str(out)) == 0
     return out
 
 
@@ -163,18 +162,7 @@ def test_tables_plots_and_results_carry_the_values(folder, capsys):
 
 
 def test_a_swept_variant_has_the_numbers_of_the_scheme_with_that_value(folder, tmp_path):
-    command = [
-        "bench",
-        "--preset",
-        "smoke",
-        "--envs",
-        "grids",
-        "--schemes",
-        "graphgpo_paper,graphgpo",
-        "--workers",
-        "1",
-    ]
-    assert main([*command, "--out", str(tmp_path)]) == 0
+    assert smoke_bench("graphgpo_paper,graphgpo", "--out", str(tmp_path)) == 0
     cells = read_results(tmp_path / "results.json")["suites"][0]["cells"]
     for one, other in zip(read_results(folder / "results.json")["suites"][0]["cells"], cells, strict=True):
         assert one["offline"]["graphgpo{distance_discount=0.1}"] == other["offline"]["graphgpo_paper"]
@@ -183,22 +171,11 @@ def test_a_swept_variant_has_the_numbers_of_the_scheme_with_that_value(folder, t
 
 def test_a_finished_sweep_is_resumed_with_the_same_values_only(folder, capsys):
     before = (folder / "results.json").read_bytes()
-    command = [
-        "bench",
-        "--preset",
-        "smoke",
-        "--envs",
-        "grids",
-        "--schemes",
-        "grpo,graphgpo",
-        "--resume",
-        "--out",
-        str(folder),
-    ]
-    assert main([*command, "--sweep", "distance_discount=0.10,0.80"]) == 0  # other texts, the same values
+    words = ["--resume", "--out", str(folder), "--sweep"]
+    assert smoke_bench("grpo,graphgpo", *words, "distance_discount=0.10,0.80") == 0  # other texts, the same values
     assert (folder / "results.json").read_bytes() == before
     capsys.readouterr()
-    assert main([*command, "--sweep", "distance_discount=.1,.7"]) == 3
+    assert smoke_bench("grpo,graphgpo", *words, "distance_discount=.1,.7") == 3
     assert "methods" in capsys.readouterr().err
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from helpers.plugins import AGENT, ENVIRONMENT, SCHEME
+from helpers.smoke_bench import smoke_bench
 
 from creditflow.envs.plugins import loaded
 from creditflow.train.bench.methods import NAMED
@@ -134,21 +135,8 @@ def test_a_scheme_by_path_or_loaded_is_taken_by_every_command_that_names_schemes
 
 
 def test_the_benchmark_measures_a_scheme_by_path_and_resumes_only_with_its_code(folder, capsys):
-    pytest.importorskip("matplotlib", reason="plots need the 'bench' extra")
-    command = [
-        "bench",
-        "--preset",
-        "smoke",
-        "--envs",
-        "grids",
-        "--schemes",
-        "grpo,mine.py:Mine",
-        "--workers",
-        "1",
-        "--out",
-        "run",
-    ]
-    assert main(command) == 0
+    command = ("grpo,mine.py:Mine", "--out", "run")
+    assert smoke_bench(*command) == 0
     stored = json.loads(Path("run/run.json").read_text())
     assert stored["methods"] == ["grpo", "mine"]
     assert stored["versions"]["plugins"].keys() == {"scheme mine"}
@@ -157,7 +145,7 @@ def test_the_benchmark_measures_a_scheme_by_path_and_resumes_only_with_its_code(
     assert main(["bench", "--show", "run/results.json"]) == 0, "results are shown without the code"
     assert "mine" in capsys.readouterr().out
     (folder / "mine.py").write_text(SCHEME + "# another version\n", "utf-8")
-    assert main([*command, "--resume"]) == 3
+    assert smoke_bench(*command, "--resume") == 3
     assert 'versions.plugins.scheme mine: stored "blake2b:' in capsys.readouterr().err
 
 

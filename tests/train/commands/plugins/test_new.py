@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from helpers.shared_data import ROOT
+from helpers.smoke_bench import smoke_bench
 
 from creditflow.train.cli import main
 
@@ -80,24 +81,7 @@ def test_what_is_written_works_in_the_commands(capsys):
         == 0
     )
     assert main(["credit", "--scheme", scheme, "log.jsonl", "--out", "credit.jsonl"]) == 0
-    assert (
-        main(
-            [
-                "bench",
-                "--preset",
-                "smoke",
-                "--envs",
-                "grids",
-                "--schemes",
-                f"grpo,{scheme}",
-                "--workers",
-                "1",
-                "--out",
-                "run",
-            ]
-        )
-        == 0
-    )
+    assert smoke_bench(f"grpo,{scheme}", "--out", "run") == 0
 
 
 @pytest.mark.parametrize("kind", [kind for kind in GROUPS if kind != "metric"])  # eval needs torch: test_own_metrics.py

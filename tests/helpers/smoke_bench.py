@@ -1,0 +1,17 @@
+"""The command of a benchmark at smoke size, for tests that need a run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from creditflow.train.cli import main
+
+SMOKE: Final = ("bench", "--preset", "smoke", "--workers", "1")
+
+
+def smoke_bench(schemes: str, *words: str, envs: str = "grids") -> int:
+    """Run the benchmark on exact suites; returns the exit status. Skips the test where plots cannot be drawn."""
+    pytest.importorskip("matplotlib", reason="plots need the 'bench' extra")
+    return main([*SMOKE, "--envs", envs, "--schemes", schemes, *words])
