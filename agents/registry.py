@@ -11,6 +11,7 @@ from creditflow.agents.base import Agent
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.agents.language_model.react import ReactAgent, ReflexionAgent
 from creditflow.agents.language_model.search_baselines import SearchBaseline
+from creditflow.agents.language_model.search_o1 import SearchO1Agent
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert, RandomAgent
 from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
@@ -46,8 +47,10 @@ AGENTS: dict[str, Callable[[str], Agent]] = {
 PROMPTED: dict[str, Callable[[LanguageModelAgent], Agent]] = {
     "react": ReactAgent,
     "reflexion": ReflexionAgent,
-    "direct": lambda model: SearchBaseline(model, retrieve=False),
-    "rag": lambda model: SearchBaseline(model, retrieve=True),
+    "direct": lambda model: SearchBaseline(model, "direct"),
+    "cot": lambda model: SearchBaseline(model, "cot"),
+    "rag": lambda model: SearchBaseline(model, "rag"),
+    "search-o1": SearchO1Agent,
 }
 
 

@@ -1,32 +1,42 @@
-"""The two baselines of search papers: answer without tools (``direct``), or after one search for the question (``rag``)."""
+"""The baselines of search papers that answer once: ``direct``, ``cot`` and ``rag``.
+
+``direct`` answers without tools, ``cot`` with reasoning first, ``rag`` after one search for the question.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model.agent import LanguageModelAgent
-from creditflow.envs.errors import ConfigError
-from creditflow.envs.wikisearch.actions import Call
+from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.wikisearch.actions import Call, parse_tags
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 
-__all__ = ["SearchBaseline"]
+__all__ = ["SearchBaseline", "search_env"]
+
+_PROMPTS: Final = {"direct": "direct-v1", "cot": "reason-v1", "rag": "rag-v1"}
 
 
 class SearchBaseline:
-    """Answers a question without tools, or after one retrieval.
+    """Answers a question in one turn without tools, or after one retrieval.
 
     Args:
         model: the language model; its own prompt and dialect are replaced.
-        retrieve: search for the question first.
+        kind: "direct", "cot" (chain of thought: reasoning, then ``<answer>``) or "rag" (searches for the question first).
+
+    Raises:
+        ConfigError: an unknown kind.
     """
 
-    def __init__(self, model: LanguageModelAgent, *, retrieve: bool) -> None:
-        self.model, self.retrieve = model, retrieve
-        self.name = "rag" if retrieve else "direct"
-        self._prompted = model.with_prompting(f"{self.name}-v1", "bare", name=self.name, history="window")
+    def __init__(self, model: LanguageModelAgent, kind: str) -> None:
+        if kind not in _PROMPTS:
+            raise unknown_name_error("search baseline", kind, _PROMPTS)
+        self.model, self.name = model, kind
+        self._prompted = model.with_prompting(_PROMPTS[kind], "bare", name=self.name, history="window")
 
     @property
     def sampling(self) -> Sampling:
@@ -35,32 +45,46 @@ class SearchBaseline:
 
     def with_sampling(self, sampling: Sampling) -> SearchBaseline:
         """The same agent with other sampling settings."""
-        return SearchBaseline(self.model.with_sampling(sampling), retrieve=self.retrieve)
+        return SearchBaseline(self.model.with_sampling(sampling), self.name)
 
     def act(self, views: Sequence[View]) -> list[Decision]:
         """Choose one action per view."""
-        answering = [bool(view.turns) or not self.retrieve for view in views]
+        envs = [search_env(view, self.name) for view in views]
+        answering = [bool(view.turns) or self.name != "rag" for view in views]
         answers = iter(self._prompted.act([view for view, now in zip(views, answering, strict=True) if now]))
         return [
-            _answer(view, next(answers)) if now else _search(view) for view, now in zip(views, answering, strict=True)
+            _answered(env, next(answers), reasons=self.name == "cot") if now else _searched(env)
+            for env, now in zip(envs, answering, strict=True)
         ]
 
 
-def _answer(view: View, decision: Decision) -> Decision:
-    """The model's text as an answer call."""
-    text = " ".join(decision.action.split())
-    if decision.stop is not None or not text:
-        return decision
-    return replace(decision, action=_env(view).dialect.write(Call("answer", (text,))))
+def search_env(view: View, agent: str) -> WikiSearchEnv:
+    """The environment of a view.
 
-
-def _search(view: View) -> Decision:
-    """A search for the question."""
-    env = _env(view)
-    return Decision(env.dialect.write(Call("search", (str(env.task.content["text"]),))))
-
-
-def _env(view: View) -> WikiSearchEnv:
+    Raises:
+        ConfigError: it has no questions.
+    """
     if not isinstance(view.env, WikiSearchEnv):
-        raise ConfigError(f"the agents direct and rag answer questions: use --env wikisearch, not {view.env.env_name}")
+        raise ConfigError(f"the agent {agent} answers questions: use --env wikisearch, not {view.env.env_name}")
     return view.env
+
+
+def _answered(env: WikiSearchEnv, decision: Decision, *, reasons: bool) -> Decision:
+    """The model's text, or with ``reasons`` its answer block, as an answer call."""
+    if decision.stop is not None:
+        return decision
+    text, thought = " ".join(decision.action.split()), decision.thought
+    if reasons:
+        call, reason, thought = parse_tags(decision.response)
+        if call is None or call.tool != "answer":
+            reason = reason or f"a call of {call.tool if call else ''}, where only an answer is asked for"
+            return replace(decision, action="", thought=decision.response.strip(), invalid_reason=reason)
+        text = " ".join(call.items[0].split())
+        if not text:
+            return replace(decision, action="", thought=thought, invalid_reason="the answer is empty")
+    return replace(decision, action=env.dialect.write(Call("answer", (text,))), thought=thought) if text else decision
+
+
+def _searched(env: WikiSearchEnv) -> Decision:
+    """A search for the question."""
+    return Decision(env.dialect.write(Call("search", (str(env.task.content["text"]),))))

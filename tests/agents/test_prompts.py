@@ -33,6 +33,8 @@ PINNED = {
     "tools-v1": "7a0a121850ba4769",
     "direct-v1": "0364167691edc183",
     "rag-v1": "e6040e4c2f4d86c7",
+    "reason-v1": "4408b8d70a336ee8",
+    "search-o1-v1": "f50e22d96efc85d7",
     "terse-v1": "5df4e1f00e6c735f",
     "places-v1": "1b1d0e649490f6fc",
     "around-v1": "1b27d33c4d64d648",

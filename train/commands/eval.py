@@ -4,15 +4,16 @@
   creditflow eval --agent react:hf:PATH --env alfworld --panel standard-v1:valid --out transcripts.jsonl
   creditflow eval --agent reflexion:hf:PATH --trials 3 --env webshop --panel standard-v1:valid
   creditflow eval --agent rag:hf:PATH --env wikisearch --panel standard-v1:test
+  creditflow eval --agent search-o1:hf:PATH --env wikisearch --panel standard-v1:test
   creditflow eval --agent openai:http://127.0.0.1:8000/v1#runs/quickstart/model --panel small-v1:test
   creditflow eval --agent hf:PATH --panel small-v1:test --metric patience.py:Patience
   creditflow eval --exact --agent hf:runs/quickstart/model --panel small-v1:test --env-set symbols=ascii
 
 hf:PATH prompts the model in the format it was trained with. vllm:PATH does the same with vLLM in this process, and
 openai:URL#MODEL with an OpenAI-compatible server, token ids in and out (MODEL@FOLDER if its tokenizer is in another
-folder; an API key is read from CREDITFLOW_API_KEY). The prefixes react:, reflexion:, direct: and rag: prompt the model
-in their own way: thought and action; the same with reflections between trials; an answer without tools; an answer after
-one search.
+folder; an API key is read from CREDITFLOW_API_KEY). The prefixes react:, reflexion:, direct:, cot:, rag: and
+search-o1: prompt the model in their own way: thought and action; the same with reflections between trials; an answer without
+tools; an answer after reasoning; an answer after one search; reasoning that searches, with documents read in calls of their own.
 
 With --exact no episode is played: every task is tabulated, the model gives the probability of every action in every state,
 and success is computed without sampling noise, greedily and at --temperature. It needs hf:PATH, prompts that are a function
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--agent",
         required=True,
         metavar="hf:PATH",
-        help="hf:PATH, vllm:PATH or openai:URL#MODEL, optionally with the prefix react:, reflexion:, direct: or rag:",
+        help="hf:PATH, vllm:PATH or openai:URL#MODEL, optionally with the prefix react:, reflexion:, direct:, cot:, rag: or search-o1:",
     )
     parser.add_argument("--env", default="sokoban", help="environment (default sokoban)")
     parser.add_argument(

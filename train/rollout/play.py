@@ -43,10 +43,14 @@ def play_group(
     rngs = [episode_rng(seed, iteration, task.task_id, replica) for replica in range(len(starts))]
     while env.active:
         views = [View(*latest[i], env.members[i].turns, env.members[i].base, rngs[i]) for i in env.active]
-        decisions = decisions_for(agent, views)
-        for i, decision in zip(env.active, decisions, strict=True):
+        decisions = dict(zip(env.active, decisions_for(agent, views), strict=True))
+        actions = {}
+        for i, decision in decisions.items():
+            if decision.stop is not None:
+                env.stop(i, decision.stop)
+                continue
             env.members[i].record_response(thought=decision.thought, response=decision.response)
-        actions = {i: decision.action for i, decision in zip(env.active, decisions, strict=True)}
+            actions[i] = decision.action
         for i, step in env.step(actions).items():
             latest[i] = step.observation, step.info
     return env.group()

@@ -74,7 +74,8 @@ def test_train_then_resume_with_more_iterations_then_eval(
              "--env-set", "max_steps=2", "--device", "cpu", "--out", str(log))  # fmt: skip
     assert len(list(read_jsonl(log))) == 4  # the episodes are kept
     for kind, env, more in (("react", "sokoban", ()), ("reflexion", "alfworld", ("--trials", "2")),
-                            ("react", "webshop", ()), ("react", "wikisearch", ()), ("direct", "wikisearch", ()), ("rag", "wikisearch", ())):  # fmt: skip
+                            ("react", "webshop", ()), ("react", "wikisearch", ()), ("direct", "wikisearch", ()), ("cot", "wikisearch", ()),
+                            ("rag", "wikisearch", ()), ("search-o1", "wikisearch", ())):  # fmt: skip
         panel = f"{'small' if env == 'sokoban' else 'standard'}-v1:valid"
         assert call("eval", "--agent", f"{kind}:{model}", "--env", env, "--panel", panel, "--limit", "2", "--samples", "1",
                     "--json", "--env-set", "max_steps=2", "--device", "cpu", "--out", str(log), *more) == 0  # fmt: skip
