@@ -39,13 +39,30 @@ class Yield:
         return len(self.kept) >= self.settings.limit or self.candidates >= self.settings.limit * self.settings.attempts
 
     def add(self, line: dict[str, Any]) -> None:
-        """Count a candidate, and those since the last one, which were dead ends."""
-        self._skip(line["candidate"])
-        self.candidates = line["candidate"] + 1
-        if line["question"] is None:
-            self.reasons[line["recipe"], line["reason"]] += 1
+        """Count a candidate, and those since the last one, which were dead ends.
+
+        Args:
+            line: a line of the provenance.
+
+        Raises:
+            KeyError: an entry is missing.
+            ValueError: a wrong entry (DataError: a malformed question).
+        """
+        number, recipe, reason = line["candidate"], line["recipe"], line["reason"]
+        question = None if line["question"] is None else Question.from_json(line["question"])
+        if type(number) is not int or not self.candidates <= number < self.settings.limit * self.settings.attempts:
+            raise ValueError("numbers of candidates ascend, and end with the last attempt")
+        if recipe != self.settings.recipes[number % len(self.settings.recipes)]:
+            raise ValueError("recipes take turns")
+        if type(reason) is not str or (reason == "") != (question is not None):
+            raise ValueError("a candidate has a question, or the reason why there is none")
+        if question is not None and not question.edges:
+            raise ValueError("a synthesised question has links")
+        self._skip(number)
+        self.candidates = number + 1
+        if question is None:
+            self.reasons[recipe, reason] += 1
         else:
-            question = Question.from_json(line["question"])
             self.kept.append(question)
             self._texts.add(question.text)
             self._facts.update(_keys(question))

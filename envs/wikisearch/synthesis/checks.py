@@ -6,7 +6,6 @@ Each returns the reason of a rejection, or "". All are exact over the rows that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -126,19 +125,14 @@ def fewest_passages(masks: Iterable[int], terminals: Sequence[int], most: int) -
         if not any(mask | other == other for other in kept):
             kept.append(mask)
     wanted = sum(1 << i for i in terminals)
+    reached = {
+        mask for mask in kept if mask & wanted & -wanted
+    }  # what so many connected passages reach from one terminal
     for count in range(1, most):
-        if any(_connects(chosen, wanted) for chosen in combinations(kept, count)):
+        if any(joined & wanted == wanted for joined in reached):
             return count
+        reached |= {joined | mask for joined in reached for mask in kept if joined & mask}
     return most
-
-
-def _connects(chosen: Sequence[int], wanted: int) -> bool:
-    joined, rest = chosen[0], list(chosen[1:])
-    while touching := [mask for mask in rest if mask & joined]:
-        rest = [mask for mask in rest if not mask & joined]
-        for mask in touching:
-            joined |= mask
-    return joined & wanted == wanted
 
 
 def leak(graph: CorpusGraph, root: Described, text: str) -> str:

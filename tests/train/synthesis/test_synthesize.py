@@ -171,6 +171,36 @@ def test_wrong_arguments_are_refused(
     assert not (tmp_path / "q.jsonl").exists()
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"candidate": 10**13}, "numbers of candidates ascend, and end with the last attempt"),
+        ({"candidate": -1}, "numbers of candidates ascend"),
+        ({"candidate": True}, "numbers of candidates ascend"),
+        ({"recipe": "other"}, "recipes take turns"),
+        ({"recipe": []}, "recipes take turns"),
+        ({"question": None, "reason": None}, "a question, or the reason"),
+        ({"question": None, "reason": ""}, "a question, or the reason"),
+        ({"reason": "shortcut"}, "a question, or the reason"),
+        ({"question": 5}, "a question is a JSON object"),
+    ],
+)
+def test_a_candidate_that_no_synthesis_writes_is_named(
+    change: dict[str, Any], message: str, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "q.jsonl"
+    assert main(command(corpus, out)) == 0
+    header, *lines = provenance_of(out).read_text().splitlines(True)
+    kept = next(line for line in map(json.loads, lines) if line["question"])
+    partial = out.with_name("q.jsonl.partial")
+    for line in [kept | change, kept | {"question": kept["question"] | {"edges": [], "steps": []}}]:
+        partial.write_text(f"{header}{json.dumps(line)}\n")
+        assert main(command(corpus, out, "--resume")) == 3
+        said = capsys.readouterr().err
+        assert "line 2: not a candidate of a synthesis" in said
+        assert message in said or "a synthesised question has links" in said
+
+
 HOSTILE: dict[str, bytes] = {
     "bad UTF-8": b'{"id": "a", "contents": "A\\nb\xff"}\n',
     "no JSON": b"title,text\n",

@@ -235,6 +235,12 @@ def test_fewest_passages_is_the_smallest_set_that_connects(found: list[int], ter
     assert fewest_passages(found, sorted(terminals), 5) == min([*sizes, 5])
 
 
+def test_many_passages_that_connect_nothing_are_searched_by_what_they_reach() -> None:
+    pairs = [1 << i | 1 << j for i, j in combinations(range(10), 2)]  # sets of them are far too many to try
+    assert fewest_passages(pairs, [0, 10], 12) == 12
+    assert fewest_passages([*pairs, 1 << 9 | 1 << 10], [0, 10], 12) == 2
+
+
 @given(cases())
 def test_a_shortcut_is_a_smaller_set_of_passages_that_connects_names_and_answer(
     case: tuple[CorpusGraph, Described],
