@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
+from math import prod
 from typing import Final, NamedTuple
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
@@ -96,12 +97,9 @@ def swept_names(names: Sequence[str], sweeps: Sequence[Sweep]) -> list[str]:
             if sweep.parameter in variant.values:
                 raise ConfigError(f"{sweep}: {name} has a value of {sweep.parameter} already")
         texts = [_texts(sweep, kinds[name]) for sweep in own]
-        grid = list(product(*texts))
-        if len(grid) > MAX_VARIANTS:
-            raise ConfigError(
-                f"the grid of {name} has {len(grid)} variants, the limit is {MAX_VARIANTS}: give fewer values"
-            )
-        for values in grid:
+        if (size := prod(map(len, texts))) > MAX_VARIANTS:
+            raise ConfigError(f"the grid of {name} has {size} variants, the limit is {MAX_VARIANTS}: give fewer values")
+        for values in product(*texts):
             given = {**variant.values, **{s.parameter: text for s, text in zip(own, values, strict=True)}}
             made = str(replace(variant, values=given))
             scheme_entry(made).scheme_for(1, "state")  # its range
