@@ -36,58 +36,64 @@ class Found:
 
 
 def machine() -> list[Found]:
-    """Everything that is looked for."""
-    return [part() for part in PARTS]
+    """Everything that is looked for; what a broken installation raises is the remedy's text, not the end of the report."""
+    return [_looked(name, part) for name, part in PARTS.items()]
 
 
-def _python() -> Found:
-    return Found("python", f"{platform.python_version()}, {platform.system()} {platform.machine()}")
+def _looked(name: str, part: Callable[[str], Found]) -> Found:
+    try:
+        return part(name)
+    except Exception as error:  # noqa: BLE001 - whatever is broken here is what the report is read for
+        reason = " ".join(str(error).split())
+        return Found(name, "", f"cannot be looked at: {type(error).__name__}: {reason[:300]}")
 
 
-def _processors() -> Found:
+def _python(name: str) -> Found:
+    return Found(name, f"{platform.python_version()}, {platform.system()} {platform.machine()}")
+
+
+def _processors(name: str) -> Found:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory = ""
     with suppress(AttributeError, ValueError, OSError):
         memory = f", {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB of memory"
-    return Found("processors", f"{usable}{memory}")
+    return Found(name, f"{usable}{memory}")
 
 
-def _gpu() -> Found:
+def _gpu(name: str) -> Found:
     if find_spec("torch") is None:
-        return Found("GPU", "", "torch, which would see it, is not installed")
+        return Found(name, "", "torch, which would see it, is not installed")
     import torch
 
     names = [str(torch.cuda.get_device_name(i)) for i in range(torch.cuda.device_count())]
     build = f"torch {torch.__version__}"
     return Found(
-        "GPU",
+        name,
         f"{', '.join(names)} ({build})" if names else "",
         "" if names else f"{build} sees none; it trains on the CPU",
     )
 
 
-def _java() -> Found:
+def _java(name: str) -> Found:
     try:
         jar = find_jar()
         java = find_java(jar)
     except MissingJavaError as error:
-        return Found("Lucene", "", str(error))
-    return Found("Lucene", f"{jar.name} on Java {java.version} ({java.source})")
+        return Found(name, "", str(error))
+    return Found(name, f"{jar.name} on Java {java.version} ({java.source})")
 
 
-def _alfworld() -> Found:
+def _alfworld(name: str) -> Found:
     named = os.environ.get(ALFWORLD_VARIABLE)
     folder = (Path(named) if named else ALFWORLD_DEFAULT).expanduser() / GAMES
     if not folder.is_dir():
         return Found(
-            "ALFWorld's released games", "",
+            name, "",
             f"not in {folder.parent}; the generated houses need no files. For the released games: pip install alfworld, "
             f"alfworld-download, then creditflow data check alfworld {folder.parent}",
         )  # fmt: skip
     splits = ", ".join(sorted(_subfolders(folder)))
-    return Found(
-        "ALFWorld's released games", f"{folder} ({splits or 'empty'}); creditflow data check alfworld {folder}"
-    )
+    return Found(name, f"{folder} ({splits or 'empty'}); creditflow data check alfworld {folder}")
 
 
 def _subfolders(folder: Path) -> Iterator[str]:
@@ -95,13 +101,13 @@ def _subfolders(folder: Path) -> Iterator[str]:
         yield from (entry.name for entry in entries if entry.is_dir())
 
 
-def _models() -> Found:
+def _models(name: str) -> Found:
     home = os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME", "~/.cache/huggingface")) / "hub"
     folder = Path(home).expanduser()
-    names = sorted(name.removeprefix("models--").replace("--", "/") for name in _models_in(folder))
+    names = sorted(one.removeprefix("models--").replace("--", "/") for one in _models_in(folder))
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return Found(
-        "downloaded models",
+        name,
         f"{shown} in {folder}" if names else "",
         "" if names else f"none in {folder}; recipes name theirs, models from scratch need none",
     )
@@ -112,4 +118,11 @@ def _models_in(folder: Path) -> Iterator[str]:
         yield from (name for name in _subfolders(folder) if name.startswith("models--"))
 
 
-PARTS: Final[tuple[Callable[[], Found], ...]] = (_python, _processors, _gpu, _java, _alfworld, _models)
+PARTS: Final[dict[str, Callable[[str], Found]]] = {
+    "python": _python,
+    "processors": _processors,
+    "GPU": _gpu,
+    "Lucene": _java,
+    "ALFWorld's released games": _alfworld,
+    "downloaded models": _models,
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -132,9 +133,26 @@ def test_games_and_models_are_found_where_their_variables_say(tmp_path: Path, mo
     assert "own/m0" in after["downloaded models"].value and "2 more" in after["downloaded models"].value
 
 
+@pytest.mark.parametrize("variable", ["ALFWORLD_DATA", "HF_HOME"])
+def test_what_is_broken_is_a_line_of_the_report(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A torch that cannot be loaded and a home that does not exist: the command is called because of them."""
+    (tmp_path / "torch.py").write_text("raise OSError('libcudart.so.12: cannot open\\nshared object file')", "ascii")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    monkeypatch.setenv(variable, "~no-such-user/data")
+    assert main(["doctor"]) in (0, 1)
+    text = capsys.readouterr().out
+    assert "OSError: libcudart.so.12: cannot open shared object file" in text
+    assert "RuntimeError: Could not determine home directory" in text
+    assert "needed packages: " in text
+
+
 def test_without_torch_the_gpu_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_module, "find_spec", lambda _: None)
-    assert "not installed" in machine_module._gpu().remedy
+    assert "not installed" in machine_module._gpu("GPU").remedy
 
 
 def test_an_extra_is_a_plain_value() -> None:
