@@ -93,6 +93,8 @@ def _compared(game: FoundGame, row: PanelRow | None, named: bool, paths: Mapping
         kind = game.path.split("/")[1].split("-", 1)[0]
         if kind != game.task_type:
             return "other world", f"the path is of a game of type {kind}, the game is of type {game.task_type}"
+        if copy:
+            return "other world", f"a copy of {copy}"
         return "text unknown", UNKNOWN
     if row is None:
         return "extra", f"a copy of {copy}" if copy else "not listed"

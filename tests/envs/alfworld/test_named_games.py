@@ -50,6 +50,20 @@ def test_games_that_are_known_by_name_are_missing_there_or_of_another_type(
         assert report.complete, "what the manifest lists is as released"
 
 
+def test_a_copy_of_a_listed_game_is_not_one_that_is_known_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No two released games are equal, so a copy in the place of one stands for none."""
+    monkeypatch.setattr(check_module, "PUBLISHED", {"valid_seen": 2})
+    kind = Game(generate(3)).content["goal"][0]
+    listed, named = (f"valid_seen/{kind}-Mug-None-Desk-{n}/trial_{n}/game.tw-pddl" for n in (3, 99))
+    rows = tuple(manifest_rows(archive_of(tmp_path / "games.tar", [(listed, game_of(3))])))
+    folder = write_games(tmp_path / "games", {listed: game_of(3), named: game_of(3)})
+    report = compare_games("games", read_games(folder, SPLITS), rows, [named])
+    assert [(one.kind, one.detail) for one in report.differences] == [("other world", f"a copy of {listed}")]
+    assert not report.parts[0].published_complete
+
+
 def test_listed_and_named_games_are_of_each_type_as_many_as_published() -> None:
     """Pick, Look, Clean, Heat, Cool, Pick2 of train, valid_seen and valid_unseen: table 1 of ALFWorld's paper."""
     published = {
