@@ -16,7 +16,7 @@ from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, content_id
 from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.goals.goals import Goal, cap_words
-from creditflow.envs.webshop.goals.tasks import GoalTasks, goal_content
+from creditflow.envs.webshop.goals.tasks import GoalTasks, goal_content, is_price
 
 __all__ = ["ListedGoals", "listed_locator", "wish_hash"]
 
@@ -64,6 +64,10 @@ class ListedGoals(RowTasks):
     def _task_of(self, content: Any) -> Task:
         if not isinstance(content, Mapping) or set(content) != LOCATOR_KEYS:
             return self._all.from_content(content)
+        if not isinstance(content["asin"], str) or not is_price(content["cap"]):
+            raise DataError(
+                f"webshop: a goal's locator has a value of the wrong type: {short_repr(dict(content), 300)}"
+            )
         found = goal_content(self._goal(content), self.stock.catalogue.digest)
         task_id = content_id("webshop1", found)
         return Task(task_id, task_id, found)

@@ -16,7 +16,7 @@ from creditflow.envs.tasks import Task, content_id, sample_index
 from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.goals.goals import Goal
 
-__all__ = ["GoalTasks", "goal_content", "goal_from_content"]
+__all__ = ["GoalTasks", "goal_content", "goal_from_content", "is_price"]
 
 MAX_PRICE: Final = 1e15  # larger amounts are not exact in dollars and cents
 _KEYS: Final = {"catalogue", "asin", "instruction", "attributes", "price_cap", "options"}
@@ -34,7 +34,8 @@ def goal_content(goal: Goal, catalogue_digest: str) -> dict[str, Any]:
     }
 
 
-def _is_price(value: Any) -> bool:
+def is_price(value: Any) -> bool:
+    """Whether a value of a content is a price limit."""
     return type(value) in (int, float) and 0 <= value <= MAX_PRICE
 
 
@@ -54,7 +55,7 @@ def goal_from_content(content: Any, stock: Stock) -> Goal:
         isinstance(content["asin"], str)
         and isinstance(content["instruction"], str)
         and is_string_list(content["attributes"])
-        and _is_price(content["price_cap"])
+        and is_price(content["price_cap"])
         and (named or is_string_list(options))
     ):
         raise DataError(f"webshop: a task's content has a value of the wrong type: {short_repr(content, 300)}")

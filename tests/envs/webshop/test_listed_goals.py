@@ -104,6 +104,17 @@ def test_a_changed_instruction_is_an_error_when_its_goal_is_played(rows: list[Pa
         tasks.get("webshop1:00")
 
 
+@pytest.mark.parametrize(
+    "change", [{"cap": "x"}, {"cap": None}, {"cap": float("nan")}, {"asin": ["P01"]}, {"asin": 3}, {"wish": ["x"]}]
+)
+def test_a_malformed_locator_given_as_a_task_is_explained(
+    change: dict[str, Any], rows: list[PanelRow], tmp_path: Path
+) -> None:
+    tasks = ListedGoals(load_stock(write_shop(tmp_path, contents())), rows)
+    with pytest.raises(DataError, match=r"wrong type|has no goal"):
+        tasks.from_content({**rows[0].locator, **change})
+
+
 @pytest.mark.parametrize("panel", ["small-synthetic-v1:test", "small-human-v1"])
 def test_panels_of_released_data_need_its_files_and_choose_the_goals(panel: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="data=FOLDER"):
