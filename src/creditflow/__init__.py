@@ -15,15 +15,22 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+_HERE = Path(__file__).parent
+_ROOT = _HERE.parents[1]
+if not (_HERE / "envs").is_dir() and (_ROOT / "envs" / "__init__.py").is_file():
+    # a checkout whose links became plain files (a zip download, Windows): its root has what they would have pointed to
+    __path__.append(str(_ROOT))
+
 try:
     from creditflow.envs import errors
     from creditflow.envs.errors import CreditflowError
     from creditflow.envs.registration import make, make_vec, register_envs
 except ModuleNotFoundError as _error:
-    if not (Path(__file__).parent / "envs" / "__init__.py").is_file():
+    if _error.name in ("creditflow.envs", "creditflow.envs.errors"):
         raise ImportError(
-            "creditflow: src/creditflow/envs is not a folder but a broken symbolic link. A git checkout needs "
-            "symbolic links; on Windows clone with `git -c core.symlinks=true clone …`, or install the wheel."
+            f"creditflow: the package in {_HERE} has no code, because it was built from a checkout whose symbolic links are "
+            "plain files (a zip download, or Windows). Install the checkout with `pip install -e FOLDER`, which needs no links, or a "
+            "wheel; or restore the links: `git config core.symlinks true`, then `git checkout -- src/creditflow`."
         ) from _error
     raise
 

@@ -52,14 +52,39 @@ def test_no_source_file_imports_a_root_folder_by_its_bare_name_or_relatively():
             assert not {name.partition(".")[0] for name in names} & {*PACKAGES, "tests"}, f"{path}:{node.lineno}"
 
 
-def test_missing_links_give_a_clear_import_error(tmp_path):
+@pytest.fixture
+def without_links(tmp_path):
+    """A checkout whose links are plain files, as a zip download or Windows makes them; the root's folders are the real ones."""
+    package = tmp_path / "src" / "creditflow"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text((ROOT / "src/creditflow/__init__.py").read_text(encoding="utf-8"))
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for name in PACKAGES:
+        (package / name).write_text(f"../../{name}")
+        (tmp_path / name).symlink_to(ROOT / name)
+    return tmp_path
+
+
+def test_a_checkout_whose_links_are_plain_files_runs_and_the_doctor_says_how_to_mend_it(without_links):
+    environment = {"PYTHONPATH": str(without_links / "src"), "PYTHONSAFEPATH": "1"}
+    code = "import creditflow\nprint(creditflow.make('sokoban').reset(seed=0)[1]['task_id'])\nprint(creditflow.credit.names()[0])"
+    done = run(sys.executable, "-c", code, env=environment, cwd=without_links)
+    assert done.stdout.startswith("sokoban1:"), done.stderr
+    done = run(sys.executable, "-m", "creditflow.train", "doctor", env=environment, cwd=without_links)
+    assert "plain files" in done.stdout, done.stderr
+    assert "git checkout -- src/creditflow" in done.stdout
+    assert "plain files" not in python("from creditflow.train.cli import main\nmain(['doctor'])").stdout
+
+
+def test_a_package_without_code_says_why_and_what_to_do(tmp_path):
     package = tmp_path / "creditflow"
     package.mkdir()
     (package / "__init__.py").write_text((ROOT / "src/creditflow/__init__.py").read_text(encoding="utf-8"))
-    (package / "envs").write_text("../../envs")  # what a Windows clone without symbolic links writes
+    (package / "envs").write_text("../../envs")
     done = run(sys.executable, "-c", "import creditflow", env={"PYTHONPATH": str(tmp_path), "PYTHONSAFEPATH": "1"})
     assert done.returncode == 1
-    assert "symbolic link" in done.stderr
+    assert "symbolic links" in done.stderr
+    assert "pip install -e" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["--help", "--version", "envs --help", "credit --help", "bench --help"])

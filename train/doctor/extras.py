@@ -8,7 +8,7 @@ from typing import Final
 
 from creditflow.train.doctor.requirements import Requirement, installed_version, requirements
 
-__all__ = ["USES", "Extra", "extra_of"]
+__all__ = ["MEGABYTES", "USES", "Extra", "extra_of"]
 
 USES: Final = {
     "train": "train and evaluate language models with torch and transformers",
@@ -36,6 +36,12 @@ USES: Final = {
     "torchrl": "roll out and credit with TorchRL",
     "dev": "run the tests and linters",
 }
+# what each adds to the core on disk, in MB of 10^6 bytes; measured by tests/experiments/extra_sizes.py, see EXTRAS.md
+MEGABYTES: Final = {
+    "train": 1023, "lora": 1034, "train-log": 1152, "bench": 78, "serve": 5, "ray": 253, "dense": 1091, "tantivy": 18,
+    "lucene": 7, "webshop": 238, "alfworld": 300, "export": 323, "openenv": 317, "sb3": 850, "trl": 1302, "verl": 1749,
+    "verifiers": 395, "rllm": 42, "gem-llm": 238, "skyrl-gym": 91, "torchrl": 884, "dev": 366,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,11 @@ class Extra:
         if self.missing:
             return "in part" if self.found else "missing"
         return "other version" if self.outside else "ready"
+
+    @property
+    def size(self) -> str:
+        """What it adds to the core on disk; "" where it was not measured."""
+        return f"{MEGABYTES[self.name]:,} MB" if self.name in MEGABYTES else ""
 
     @property
     def remedy(self) -> str:

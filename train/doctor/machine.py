@@ -1,4 +1,4 @@
-"""What this machine has beside Python packages: processors, memory, a GPU, Java, files of the environments."""
+"""What this machine has beside Python packages: the checkout, processors, memory, a GPU, Java, files of the environments."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+import creditflow
 from creditflow.envs.wikisearch.retrieval.engines.java import MissingJavaError, find_jar, find_java
 
 __all__ = ["Found", "machine"]
@@ -18,6 +19,7 @@ __all__ = ["Found", "machine"]
 ALFWORLD_VARIABLE: Final = "ALFWORLD_DATA"  # where alfworld's own download command puts the games
 ALFWORLD_DEFAULT: Final = Path("~/.cache/alfworld")
 GAMES: Final = "json_2.1.1"
+LINKS: Final = ("agents", "assets", "envs", "train", "wrappers")  # in src/creditflow, to the root's folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,21 @@ def _looked(name: str, part: Callable[[str], Found]) -> Found:
 
 def _python(name: str) -> Found:
     return Found(name, f"{platform.python_version()}, {platform.system()} {platform.machine()}")
+
+
+def _package(name: str) -> Found:
+    here = Path(creditflow.__file__).parent
+    root = here.parents[1]
+    if not (root / "pyproject.toml").is_file():
+        return Found(name, str(here))
+    plain = [link for link in LINKS if not (here / link).is_dir()]
+    return Found(
+        name,
+        f"checkout {root}",
+        f"{', '.join(plain)} in {here} should be symbolic links and are plain files, as in a zip download or on Windows. The package runs from this "
+        "checkout, but no wheel can be built from it. To mend it: git config core.symlinks true, then git checkout -- src/creditflow (Windows: "
+        "with developer mode switched on)" if plain else "",
+    )  # fmt: skip
 
 
 def _processors(name: str) -> Found:
@@ -120,6 +137,7 @@ def _models_in(folder: Path) -> Iterator[str]:
 
 PARTS: Final[dict[str, Callable[[str], Found]]] = {
     "python": _python,
+    "package": _package,
     "processors": _processors,
     "GPU": _gpu,
     "Lucene": _java,

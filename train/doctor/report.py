@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from creditflow.train.doctor.extras import Extra
 from creditflow.train.doctor.machine import Found
 from creditflow.train.text_table import text_table
 
 __all__ = ["report_text"]
+
+SIZES: Final = "adds: disk space beside the core's 115 MB, with torch's build for CPUs; builds for CUDA take gigabytes more (train/doctor/EXTRAS.md)"
 
 
 def report_text(version: str, core: Extra, extras: Sequence[Extra], machine: Sequence[Found]) -> str:
@@ -21,10 +24,10 @@ def report_text(version: str, core: Extra, extras: Sequence[Extra], machine: Seq
     others = [one for one in extras if one.state != "ready"]
     if others:
         table = [
-            ("extra", "state", "use", "install"),
-            *((one.name, _state(one), one.use, one.remedy) for one in others),
+            ("extra", "state", "adds", "use", "install"),
+            *((one.name, _state(one), one.size or "?", one.use, one.remedy) for one in others),
         ]
-        parts.append(text_table(table))
+        parts.append(f"{text_table(table)}\n\n{SIZES}")
     return "\n\n".join(parts)
 
 

@@ -1,0 +1,19 @@
+# creditflow with tables, plots and reports, on a CPU; no torch. From a checkout:
+#   docker build -t creditflow .
+#   docker run --rm -v "$PWD/runs:/work/runs" creditflow bench --preset quick --envs sokoban --out runs/demo
+# The folder that is mounted must be writable for user 1000, or name yours: docker run --user "$(id -u):$(id -g)" …
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /src
+COPY . .
+# the releases that the demo tier tests
+RUN python -m venv /opt/creditflow \
+    && /opt/creditflow/bin/python -m pip install --no-cache-dir --disable-pip-version-check -c constraints/demo.txt '.[bench]'
+
+FROM python:3.11-slim-bookworm
+COPY --from=build /opt/creditflow /opt/creditflow
+RUN useradd --create-home --uid 1000 creditflow && install --directory --owner creditflow /work /work/runs
+ENV PATH=/opt/creditflow/bin:$PATH PYTHONSAFEPATH=1
+WORKDIR /work
+USER 1000
+ENTRYPOINT ["creditflow"]
+CMD ["doctor"]

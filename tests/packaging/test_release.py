@@ -1,0 +1,49 @@
+"""A release: one version everywhere, a citation that tools read, and an image that runs what was tested."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import yaml
+from helpers.shared_data import ROOT
+
+from creditflow.train.doctor.extras import MEGABYTES, USES
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_the_citation_is_complete_and_has_the_version_and_licence_of_the_package() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    # what schema 1.2.0 requires; cffconvert --validate checks the rest by hand before a release
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["cff-version"] == "1.2.0"
+    assert all(author["name"] for author in citation["authors"])
+    assert citation["version"] == PROJECT["version"]
+    assert citation["license"] == PROJECT["license"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", str(citation["date-released"]))
+
+
+def test_no_other_place_states_the_version() -> None:
+    places = [*ROOT.glob("src/creditflow/*.py"), ROOT / "Dockerfile", ROOT / "Makefile"]
+    number = re.compile(rf"(?<![\d.]){re.escape(PROJECT['version'])}(?![\d.])")
+    assert not [place.name for place in places if number.search(place.read_text(encoding="utf-8"))]
+
+
+def test_the_image_is_pinned_not_root_and_installs_what_a_tier_tests() -> None:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    images = re.findall(r"^FROM (\S+)", text, re.M)
+    assert images and all(re.fullmatch(r"python:3\.\d+-slim-\w+", image) for image in images)
+    assert re.search(r"^USER [1-9]\d*$", text, re.M)
+    for constraints in re.findall(r"-c (\S+)", text):
+        assert (ROOT / constraints).is_file()
+    for extra in re.findall(r"'\.\[([\w,-]+)\]'", text):
+        assert set(extra.split(",")) <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_page_of_extras_lists_every_extra_with_its_use_and_its_measured_size() -> None:
+    page = (ROOT / "train" / "doctor" / "EXTRAS.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \| (.+) \| ([\d,]+|\?) \|$", page, re.M)
+    assert [(name, use) for name, use, _ in rows] == list(USES.items())
+    sizes = {name: int(size.replace(",", "")) for name, _, size in rows if size != "?"}
+    assert sizes == MEGABYTES
