@@ -36,12 +36,3 @@ def test_a_row_of_the_readme_has_the_shipped_figures(row: str) -> None:
         found = shipped().measured[ROWS[row]][regime][endpoint]
         expected = [factor * x for x in (found.mean, found.low, found.high)]
         assert numbers(cells[place]) == pytest.approx(expected, abs=0.051 if factor > 1.0 else 0.00051), regime
-
-
-def test_means_of_annotated_schemes_are_the_shipped_ones() -> None:
-    text = (ROOT / "README.md").read_text("utf-8")
-    for names in (("pica", "mt_ppo", "prm", "tips", "igpo"), ("steppo", "trace")):
-        shown = "; ".join(
-            f"{shipped().measured[f'{name}[fitted]']['tables']['step'].mean:.3f}".removeprefix("0") for name in names
-        )
-        assert shown in text
