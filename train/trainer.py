@@ -210,8 +210,8 @@ class Trainer:
         with timed("credit"):
             groups, overlong = subtract_overlong(groups, self.settings.credit.overlong, world)
             credits_ = assign_credit(self.scheme, groups, sampled.places, world)
-            if self.settings.rollout.branching.shared_prefix_advantage == "mean":
-                credits_ = [share_prefixes(group, one) for group, one in zip(groups, credits_, strict=True)]
+            if (combine := self.settings.rollout.branching.shared_prefix_advantage) != "own":
+                credits_ = [share_prefixes(group, one, combine) for group, one in zip(groups, credits_, strict=True)]
         with timed("update"), memory_errors(update.batch_tokens):
             rows = make_rows(groups, credits_, row_layout=update.row_layout)
             logprobs = select_loss_tokens(logprobs, all_rows, rows)

@@ -4,6 +4,11 @@ After ARPO (Dong et al. 2025, arXiv 2507.19849): entropy rises after a tool resp
 plausible, and a sample is more informative there than at the start. A branch begins at a snapshot of the environment,
 before the uncertain completion, and stores its own turns only. ARPO fills a group with
 fresh episodes when it has fewer branches than it may have; so does ``fill_group``.
+
+ARPO's paper forks where its equation exceeds a threshold (``rule: threshold``), its released code with the probability
+``base`` + ``slope`` · ΔH (``rule: probability``). That code divides the entropy, summed over 20 tokens and their ten likeliest
+continuations, by the logarithm of the vocabulary's size: its weight 0.2 is ``slope`` 0.2 · 20 / ln(151,665) = 0.335 here. It also
+begins a branch one tool response later, after the uncertain completion and its result.
 """
 
 from __future__ import annotations
@@ -26,28 +31,31 @@ class BranchConfig:
     Attributes:
         max_trajectories: maximum number of trajectories in a group, branches included; 0 for no branches.
         entropy_tokens: number of leading completion tokens that the entropy is averaged over.
-        base, slope, threshold: a turn is forked where base + slope · ΔH > threshold, ΔH being the mean entropy (nats a
-            token) of its first tokens minus that of the episode's first turn. The first turn is never forked: a fork
-            there is an episode like any other.
+        rule: "threshold": a turn is forked where base + slope · ΔH > threshold, ΔH being the mean entropy (nats a
+            token) of its first tokens minus that of the episode's first turn; "probability": each of its branches is made
+            with the probability base + slope · ΔH. The first turn is never forked: a fork there is an episode like any other.
+        base, slope, threshold: numbers of the rule.
         branches_per_turn: number of branches made at a forked turn.
         max_tokens: a group gets no further branches or fresh episodes once it has generated this many tokens; 0
             for no limit. A branch's prefix was generated once and is counted once.
         fill_group: a group with too few forks plays fresh episodes, once its own have ended, until it has
             ``max_trajectories`` (within ``max_tokens``), so that every task has the same number of rollouts. These
             episodes are not forked.
-        shared_prefix_advantage: advantage of turns that several trajectories share: "mean" over all of them, or that of
-            the trajectory that stores them ("own").
+        shared_prefix_advantage: advantage of turns that d trajectories share, which are stored and trained on once: "mean"
+            over all d; "sum", d times the mean, which is the gradient of ARPO's hard estimate, whose prefixes stand in all d
+            rows (and of its soft estimate where ratios are 1); or that of the trajectory that stores them ("own").
     """
 
     max_trajectories: int = 0
     entropy_tokens: int = 20
+    rule: Literal["threshold", "probability"] = "threshold"
     base: float = 0.2
     slope: float = 0.4
     threshold: float = 0.5
     branches_per_turn: int = 1
     max_tokens: int = 0
     fill_group: bool = False
-    shared_prefix_advantage: Literal["mean", "own"] = "mean"
+    shared_prefix_advantage: Literal["mean", "sum", "own"] = "mean"
 
     def __post_init__(self) -> None:
         require_at_least(self, 0, "max_trajectories", "max_tokens")
@@ -59,9 +67,17 @@ class BranchConfig:
             return 0
         return max(self.max_trajectories - trajectories, 0)
 
-    def should_fork(self, entropy: float, first_turn_entropy: float) -> bool:
-        """Whether a turn with this entropy is forked."""
-        return self.base + self.slope * (entropy - first_turn_entropy) > self.threshold
+    def branches(self, entropy: float, first_turn_entropy: float, rng: np.random.Generator) -> int:
+        """Number of branches made before a turn with this entropy.
+
+        Args:
+            entropy, first_turn_entropy: mean entropies (nats) of the turn and of the episode's first turn.
+            rng: the episode's generator; only the rule "probability" draws from it, ``branches_per_turn`` numbers.
+        """
+        value = self.base + self.slope * (entropy - first_turn_entropy)
+        if self.rule == "threshold":
+            return self.branches_per_turn if value > self.threshold else 0
+        return int(np.count_nonzero(rng.random(self.branches_per_turn) < value))
 
 
 def mean_entropy(entropies: NDArray[np.float32], tokens: int) -> float:

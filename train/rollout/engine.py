@@ -162,10 +162,8 @@ class RolloutEngine:
         entropy = mean_entropy(tokens.entropies, config.entropy_tokens)
         if episode.first_turn_entropy is None:
             episode.first_turn_entropy = entropy
-        if episode.next_turn < episode.first_forkable_turn or not config.should_fork(
-            entropy, episode.first_turn_entropy
-        ):
+        if episode.next_turn < episode.first_forkable_turn:
             return
-        remaining = config.remaining(len(group.episodes), group.generated_tokens)
-        for _ in range(min(config.branches_per_turn, remaining)):
+        wanted = config.branches(entropy, episode.first_turn_entropy, episode.rng)
+        for _ in range(min(wanted, config.remaining(len(group.episodes), group.generated_tokens))):
             starter.add_branch(group, episode, agent)

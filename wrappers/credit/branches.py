@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +15,18 @@ from creditflow.wrappers.records.trajectory import Trajectory
 __all__ = ["share_prefixes"]
 
 
-def share_prefixes(group: Group, credit: Credit) -> Credit:
-    """Give shared turns the mean outcome advantage of all trajectories that pass through them.
+def share_prefixes(group: Group, credit: Credit, combine: Literal["mean", "sum"] = "mean") -> Credit:
+    """Give shared turns the outcome advantages of all trajectories that pass through them.
 
-    Step advantages are unchanged, and so is the credit of a group without branches. Token advantages move by as much as
-    the advantage of their turn. (ARPO, arXiv 2507.19849, section 3.2, averages over shared tokens in the same way.)
+    With "mean" step advantages are unchanged, and token advantages move by as much as the advantage of their turn. With
+    "sum" all advantages of a turn that d trajectories share are d times those of "mean", since the turn is stored once: its
+    gradient is that of ARPO's hard advantage estimate (arXiv 2507.19849, section 3.2), in which shared tokens stand in d rows,
+    each with their mean advantage. The credit of a group without branches is unchanged.
 
     Args:
         group: a group, possibly with branches.
         credit: the credit of this group.
+        combine: "mean" or "sum".
     """
     members = group.trajectories
     if not any(member.parent for member in members):
@@ -43,13 +47,18 @@ def share_prefixes(group: Group, credit: Credit) -> Credit:
             last = min(last, first[at])
             at = numbers[ancestor.parent]
             ancestor = members[at]
-    change = total / np.maximum(count, 1.0) - np.repeat(outcome, np.diff(offsets))
+    own_outcome, count = np.repeat(outcome, np.diff(offsets)), np.maximum(count, 1.0)
+    change = total / count - own_outcome
+    times = count if combine == "sum" else np.ones_like(count)
+    step = times * (own_outcome + credit.flat_step_advantages + change) - own_outcome
     tokens = credit.token_advantages
     if tokens is not None:
+        spans = [slice(offsets[i], offsets[i + 1]) for i in range(len(members))]
         tokens = tuple(
-            one + _per_token(members[i], change[offsets[i] : offsets[i + 1]]) for i, one in enumerate(tokens)
+            (one + _per_token(members[i], change[spans[i]])) * _per_token(members[i], times[spans[i]])
+            for i, one in enumerate(tokens)
         )
-    return replace(credit, flat_step_advantages=credit.flat_step_advantages + change, token_advantages=tokens)
+    return replace(credit, flat_step_advantages=step, token_advantages=tokens)
 
 
 def _per_token(trajectory: Trajectory, change: NDArray[np.float64]) -> NDArray[np.float64]:

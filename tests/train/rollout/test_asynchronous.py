@@ -37,6 +37,7 @@ def text(groups: Sequence[Group]) -> list[str]:
 BRANCHING = st.builds(
     BranchConfig,
     max_trajectories=st.integers(4, 9),
+    rule=st.sampled_from(["threshold", "probability"]),
     base=st.sampled_from([0.2, 0.6]),
     branches_per_turn=st.integers(1, 2),
     max_tokens=st.sampled_from([0, 30, 90]),

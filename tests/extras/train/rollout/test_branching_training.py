@@ -57,6 +57,7 @@ def test_a_branch_continues_its_parents_tokens(trainer_of: Any, config: dict[str
         ("update.row_layout=turn",),
         ("update.epochs=2", "update.minibatches=2"),
         ("rollout.branching.shared_prefix_advantage=own",),
+        ("rollout.branching.shared_prefix_advantage=sum", "rollout.branching.rule=probability"),
         ("credit.scheme=ppo_gae", "critic.kind=separate"),
         ("credit.scheme=mt_ppo", "critic.kind=shared"),
         ("rollout.cache=static",),

@@ -1,0 +1,72 @@
+"""Turns that several trajectories share are trained on once, with the credit of all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers.episodes.builders import walk
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creditflow import credit
+from creditflow.wrappers.credit.branches import share_prefixes
+from creditflow.wrappers.credit.random_group import random_fork, random_group
+from creditflow.wrappers.records.group import Group
+
+
+def forked(seed: int, forks: int) -> Group:
+    """A random group with branches of its trajectories and of their branches."""
+    rng = np.random.default_rng(seed)
+    stored = whole = random_group(rng)
+    for number in range(forks):
+        branch, full = (group.trajectories[-1] for group in random_fork(rng, whole))
+        stored = replace(stored, trajectories=(*stored.trajectories, replace(branch, trajectory_id=f"fork {number}")))
+        whole = replace(whole, trajectories=(*whole.trajectories, replace(full, trajectory_id=f"fork {number}")))
+    # a branch repeats turns of another trajectory: every stored turn becomes an object of its own
+    members = tuple(replace(one, turns=tuple(map(replace, one.turns))) for one in stored.trajectories)
+    return replace(stored, trajectories=members)
+
+
+@given(seed=st.integers(0, 10**6), forks=st.integers(0, 4))
+def test_the_sum_has_the_policy_gradient_of_rows_that_repeat_their_prefix(seed: int, forks: int) -> None:
+    group = forked(seed, forks)
+    rng = np.random.default_rng(seed)
+    scored = credit.make("grpo").assign(group)
+    scored = replace(scored, flat_step_advantages=rng.normal(size=len(group.turns)))
+    own = [turn for one in group.trajectories for turn in one.turns]
+    score = {id(turn): rng.normal() for turn in own}  # ∇ log π of a turn, in one direction
+    step = dict(zip(map(id, own), scored.flat_step_advantages, strict=True))
+    expected = sum(
+        score[id(turn)] * (outcome + step[id(turn)])
+        for outcome, episode in zip(scored.outcome_advantages, group.episodes, strict=True)
+        for turn in episode
+    )
+    stored = share_prefixes(group, scored, "sum").flat_advantages
+    got = sum(score[id(turn)] * advantage for turn, advantage in zip(own, stored, strict=True))
+    assert got == pytest.approx(expected, abs=1e-9)
+
+
+@given(seed=st.integers(0, 10**6), forks=st.integers(0, 4))
+def test_the_sum_is_the_mean_times_the_number_of_trajectories_that_share_a_turn(seed: int, forks: int) -> None:
+    group = forked(seed, forks)
+    scored = credit.make("grpo").assign(group)
+    passes = [id(turn) for episode in group.episodes for turn in episode]
+    times = [passes.count(id(turn)) for one in group.trajectories for turn in one.turns]
+    mean, total = (share_prefixes(group, scored, combine).flat_advantages for combine in ("mean", "sum"))
+    np.testing.assert_allclose(total, np.array(times) * mean, atol=1e-12)
+
+
+def test_known_sums() -> None:
+    root = walk("s a b g", name="root")
+    first = walk("a c x", "failed", name="first", parent="root", fork_turn=1)
+    second = walk("c y", "failed", name="second", parent="first", fork_turn=2)
+    group = Group((root, first, second, walk("s z", "failed", name="alone")))
+    scored = credit.make("grpo").assign(group)
+    a = scored.outcome_advantages
+    shared = share_prefixes(group, scored, "sum").advantages
+    np.testing.assert_allclose(shared[0], [a[0] + a[1] + a[2], a[0], a[0]])
+    np.testing.assert_allclose(shared[1], [a[1] + a[2], a[1]])
+    np.testing.assert_allclose(shared[2], [a[2]])
+    np.testing.assert_allclose(shared[3], [a[3]])
