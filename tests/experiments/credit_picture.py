@@ -40,14 +40,14 @@ def rollouts() -> Group:
 
 def distances(group: Group) -> dict[str, float]:
     """Fewest moves to success from every state of the group, by state key."""
-    env = creditflow.make("sokoban", max_steps=STEPS)
+    env: Any = creditflow.make("sokoban", max_steps=STEPS).unwrapped
     found: dict[str, float] = {}
     for trajectory in group.trajectories:
         env.reset(options={"task_id": group.task_id})
         for turn in trajectory.turns:
-            found[turn.state_key] = env.unwrapped.oracle.distance(env.unwrapped.get_state())
+            found[turn.state_key] = env.oracle.distance(env.get_state())
             env.step(turn.action)
-        found[trajectory.turns[-1].next_state_key] = env.unwrapped.oracle.distance(env.unwrapped.get_state())
+        found[trajectory.turns[-1].next_state_key] = env.oracle.distance(env.get_state())
     return found
 
 
