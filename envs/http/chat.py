@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
-from creditflow.envs.errors import CreditflowError, DataError, ServiceError
+from creditflow.envs.errors import ConfigError, CreditflowError, DataError, ServiceError, short_repr
 from creditflow.envs.files.appended import read_appended
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey
@@ -58,7 +58,7 @@ class CachedChat(Generic[ValueT]):
         client: replaces the client, in tests.
 
     Raises:
-        ConfigError: an invalid URL or number, or an unset variable.
+        ConfigError: an invalid URL or number, an unset variable, or a cache that cannot be written.
         DataError: a malformed cache file.
     """
 
@@ -83,6 +83,8 @@ class CachedChat(Generic[ValueT]):
         self._lock = threading.Lock()
         self._values: dict[str, ValueT] = {}
         self._asked: dict[str, Future[ValueT]] = {}  # cases whose reply has not come yet
+        if self._path is not None and (self._path.is_dir() or not self._path.parent.is_dir()):
+            raise ConfigError(f"a cache is a file in a folder that exists, got {short_repr(cache)}")
         if self._path is not None and self._path.exists():
             self._read(self._path)
 
@@ -154,7 +156,7 @@ class CachedChat(Generic[ValueT]):
         try:
             return str(reply["choices"][0]["message"]["content"])
         except (KeyError, IndexError, TypeError) as error:
-            raise self._question.error(f"the judge's reply is not a chat completion: {str(reply)[:80]!r}") from error
+            raise self._question.error(f"the model's reply is not a chat completion: {str(reply)[:80]!r}") from error
 
 
 class ChatModel:
@@ -173,3 +175,33 @@ class ChatModel:
 
     def __init__(self, url: str, model: str, **options: Any) -> None:
         self.chat = CachedChat(url, model, self.question, **options)
+
+    @classmethod
+    def from_options(cls, options: Any, what: str) -> Self:
+        """A model from plain values: ``{"url": …, "model": …, "key_variable": …, "cache": …}``.
+
+        Args:
+            options: the arguments but ``client``.
+            what: who takes them, for the message: "a judge".
+
+        Raises:
+            ConfigError: a missing, unknown or wrong option.
+            DataError: the cache file is malformed.
+        """
+        takes = f"{what} takes {', '.join(_OPTIONS)}"
+        if not isinstance(options, Mapping):
+            raise ConfigError(f"{takes}, got {short_repr(options)}")
+        for name, value in options.items():
+            if name not in _OPTIONS:
+                raise ConfigError(f"{takes}; got {short_repr(name)}")
+            if type(value) not in _OPTIONS[name]:
+                raise ConfigError(f"{takes}; its {name} has a wrong type, got {short_repr(value)}")
+        if missing := [name for name in ("url", "model") if not options.get(name)]:
+            raise ConfigError(f"{takes}; {missing[0]} is missing")
+        return cls(**options)
+
+
+_TEXT: Final = (str,)
+_OPTIONS: Final[Mapping[str, tuple[type, ...]]] = {
+    "url": _TEXT, "model": _TEXT, "key_variable": _TEXT, "cache": (str, type(None)), "timeout": (int, float), "max_attempts": (int,),
+}  # fmt: skip

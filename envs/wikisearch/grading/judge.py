@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, ServiceError, short_repr
+from creditflow.envs.errors import ServiceError, short_repr
 from creditflow.envs.http.chat import ChatModel, ChatQuestion
 
 __all__ = ["ModelJudge", "make_judge"]
@@ -59,11 +59,6 @@ def make_judge(options: Mapping[str, Any]) -> ModelJudge:
     """A judge from plain values: ``{"url": …, "model": …, "key_variable": …, "cache": …}``.
 
     Raises:
-        ConfigError: a missing or unknown option.
+        ConfigError: a missing, unknown or wrong option.
     """
-    try:
-        return ModelJudge(**dict(options))
-    except TypeError as error:
-        raise ConfigError(
-            f"a judge takes url, model, key_variable, cache, timeout and max_attempts: {error}"
-        ) from error
+    return ModelJudge.from_options(options, "a judge")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from creditflow.envs.errors import ConfigError, ServiceError, short_repr
+from creditflow.envs.errors import ServiceError, short_repr
 from creditflow.envs.http.chat import ChatModel, ChatQuestion
 from creditflow.envs.text.bm25.analyser import analyse
 
@@ -69,7 +69,8 @@ _QUESTION: Final[ChatQuestion[list[int]]] = ChatQuestion(
 class ModelReader(ChatModel):
     """A served language model that chooses the passages. It writes no text of its own, so that what is read stands on the page.
 
-    A page of which it chooses nothing is read by ``best_overlap``; so is what it is not shown of a very long page.
+    It is shown the passages that begin a page, up to ``MAX_SHOWN`` characters. A page of which it chooses nothing is read whole,
+    by ``best_overlap``.
     """
 
     question = _QUESTION
@@ -99,14 +100,6 @@ def make_reader(options: Mapping[str, Any] | None) -> PageReader:
     """A reader from plain values: None for ``best_overlap``, else ``{"url": …, "model": …, "key_variable": …, "cache": …}``.
 
     Raises:
-        ConfigError: a missing or unknown option.
+        ConfigError: a missing, unknown or wrong option.
     """
-    if options is None:
-        return best_overlap
-    takes = "a page reader takes url, model, key_variable, cache, timeout and max_attempts"
-    if not isinstance(options, Mapping):
-        raise ConfigError(f"{takes}, got {short_repr(options)}")
-    try:
-        return ModelReader(**options)
-    except TypeError as error:
-        raise ConfigError(f"{takes}: {error}") from error
+    return best_overlap if options is None else ModelReader.from_options(options, "a page reader")

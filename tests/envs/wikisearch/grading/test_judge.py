@@ -10,6 +10,7 @@ from helpers.servers.replies import replying, serving
 
 from creditflow.envs.errors import ConfigError, DataError, ServiceError
 from creditflow.envs.wikisearch.grading.judge import ModelJudge, make_judge
+from creditflow.envs.wikisearch.retrieval.page_readers import make_reader
 
 
 def chat(text: str) -> dict[str, Any]:
@@ -51,6 +52,20 @@ def test_a_damaged_cache_is_named(tmp_path: Path) -> None:
         ModelJudge("http://127.0.0.1:9", "m", cache=str(tmp_path / "v.jsonl"))
 
 
-def test_unknown_judge_options_are_configuration_errors() -> None:
-    with pytest.raises(ConfigError, match="url, model"):
-        make_judge({"url": "http://x", "model": "m", "temperature": 1})
+SERVER = {"url": "http://127.0.0.1:9", "model": "m"}
+
+
+@pytest.mark.parametrize("make", [make_judge, make_reader])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({**SERVER, "temperature": 1}, "url, model"), ({**SERVER, "client": 5}, "got 'client'"), ({**SERVER, "key": "a"}, "got 'key'"),
+        ({**SERVER, "question": "a"}, "got 'question'"), ({1: 2}, "got 1"), ({"url": "http://x"}, "model is missing"),
+        ({**SERVER, "url": 5}, "its url"), ({**SERVER, "model": 3}, "its model"), ({**SERVER, "cache": 5}, "its cache"),
+        ({**SERVER, "timeout": True}, "its timeout"), ({**SERVER, "max_attempts": 1.5}, "its max_attempts"),
+        ({**SERVER, "cache": "no-folder/v.jsonl"}, "a cache is a file"), ({**SERVER, "cache": "."}, "a cache is a file"),
+    ],
+)  # fmt: skip
+def test_wrong_options_of_a_model_are_configuration_errors(make: Any, options: dict[Any, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make(options)
