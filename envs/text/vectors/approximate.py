@@ -38,6 +38,7 @@ SEED: Final = 1234
 REFINE: Final = 10  # candidates scored exactly for each row wanted
 MIN_CANDIDATES: Final = 100
 _CODES: Final = re.compile(r"sq8|pq([1-9][0-9]{0,3})")
+MIN_ROWS: Final = 16  # that product quantisation can learn a codebook from
 _BLOCK: Final = 65_536
 
 
@@ -115,6 +116,9 @@ def build_approximate(
 
     Returns:
         The file of each shard, in order.
+
+    Raises:
+        ConfigError: too few vectors for product quantisation.
     """
     faiss = require_faiss()
     trained = folder / "trained.faiss"
@@ -137,6 +141,10 @@ def build_approximate(
 
 def _trained(faiss: ModuleType, shards: Sequence[Shard], settings: ApproximateSettings) -> Any:
     rows, dimension = sum(len(shard) for shard in shards), shards[0].vectors.shape[1]
+    if settings.parts and rows < MIN_ROWS:
+        raise ConfigError(
+            f"{settings.codes} needs at least {MIN_ROWS} vectors, there are {rows}: search so few exactly"
+        )
     lists = settings.lists_for(rows)
     # np: codebooks as they are learned; faiss would reorder them for a search that is not used here, at ten times the work
     codes = f"PQ{settings.parts}x{8 if rows >= 256 else 4}np" if settings.parts else "SQ8"

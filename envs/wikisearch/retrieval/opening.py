@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -64,19 +65,19 @@ def open_engine(
         raise ConfigError("an engine needs a corpus (a passage file) or an index (a folder)")
     if not index and Path(corpus).is_dir():
         corpus, index = "", corpus
+    dense = {"encoder": encoder, "probes": probes, "device": device}
     if not index:
         if engine not in ("auto", "bm25"):
             how = _BUILD.format(engine=engine) + (" --encoder FOLDER" if engine in ENCODED else "")
             raise ConfigError(f"the engine {engine} needs an index folder; build one: {how}")
-        _check_options("bm25", memory, threads, encoder, probes)
+        _check_options("bm25", memory, threads, dense)
         return index_passages(_in_memory(corpus))
     if is_checksummed(index):
-        dense = {"encoder": encoder, "probes": probes, "device": device}
         return _open_own(corpus, index, engine, memory, threads, dense)
     if is_lucene(index):
         if engine not in ("auto", "lucene"):
             raise ConfigError(f"{index} is a Lucene index, not one of {engine}")
-        _check_options("lucene", memory, threads, encoder, probes)
+        _check_options("lucene", memory, threads, dense)
         return LocalRetriever(*open_prebuilt(index, _passages(corpus) if corpus else None, memory, threads))
     what = "is a folder but not an index" if Path(index).is_dir() else "is not a folder"
     raise DataError(
@@ -96,7 +97,7 @@ def _open_own(corpus: str, index: str, engine: str, memory: str, threads: int, d
     header = files.header
     if engine not in ("auto", header.get("engine")):
         raise ConfigError(f"{index} was built for the engine {header.get('engine')!r}, not {engine!r}")
-    _check_options(str(header.get("engine")), memory, threads, dense["encoder"], dense["probes"])
+    _check_options(str(header.get("engine")), memory, threads, dense)
     if corpus:
         found = _passages(corpus).digest if Path(corpus).is_dir() else corpus_digest(read_passages(corpus))
         if found != files.fact("digest", str):
@@ -106,14 +107,15 @@ def _open_own(corpus: str, index: str, engine: str, memory: str, threads: int, d
     return LocalRetriever(*open_store(index, memory, threads, **dense))
 
 
-def _check_options(engine: str, memory: str, threads: int, encoder: str, probes: int) -> None:
+def _check_options(engine: str, memory: str, threads: int, dense: Mapping[str, Any]) -> None:
     """Reject options that the engine would ignore."""
     if memory and engine != "lucene":
         raise ConfigError(f"a memory limit is for the engine lucene, this is {engine}; got {short_repr(memory, 40)}")
     if threads > 1 and engine == "bm25":
         raise ConfigError(f"the engine bm25 searches in one thread, got threads={threads}")
-    if (encoder or probes) and engine not in ENCODED:
-        raise ConfigError(f"an encoder and probes are for the engines {' and '.join(ENCODED)}, this is {engine}")
+    given = dense != {"encoder": "", "probes": 0, "device": "auto"}
+    if given and engine not in ENCODED:
+        raise ConfigError(f"encoder, probes and device are for the engines {' and '.join(ENCODED)}, this is {engine}")
 
 
 def _passages(corpus: str) -> Corpus:

@@ -95,6 +95,13 @@ def test_few_vectors_have_few_lists(tmp_path: Path) -> None:
         assert recall(found, best_rows(QUERIES, shards, 5)) > 0.99
 
 
+def test_too_few_vectors_for_a_codebook_are_a_configuration_error(tmp_path: Path) -> None:
+    for rows in (1, 15):
+        with pytest.raises(ConfigError, match=f"needs at least 16 vectors, there are {rows}"):
+            build_approximate([Shard(0, VECTORS[:rows])], ApproximateSettings(codes="pq8"), tmp_path)
+    assert len(build_approximate([Shard(0, VECTORS[:16])], ApproximateSettings(codes="pq8"), tmp_path)) == 1
+
+
 def test_files_of_other_vectors_or_cut_files_are_data_errors(files: list[Path], tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected 2500 of 32"):
         open_approximate([files[2], files[1], files[0]], SHARDS, 16, "build the index again")

@@ -120,7 +120,9 @@ def test_another_encoder_another_corpus_and_options_that_do_not_fit(encoder: Pat
     (tmp_path / "p.jsonl").write_text('{"id": "0", "contents": "Town\\nOne cat."}\n', encoding="ascii")
     with pytest.raises(DataError, match="was built from other passages"):
         open_engine(index=path, encoder=str(encoder), corpus=str(tmp_path / "p.jsonl"))
-    with pytest.raises(ConfigError, match="an encoder and probes are for the engines dense and hybrid, this is bm25"):
+    with pytest.raises(
+        ConfigError, match="encoder, probes and device are for the engines dense and hybrid, this is bm25"
+    ):
         open_engine(corpus=str(tmp_path / "p.jsonl"), encoder=str(encoder))
     with pytest.raises(ConfigError, match="needs an index folder"):
         open_engine(corpus=str(tmp_path / "p.jsonl"), encoder=str(encoder), engine="dense")

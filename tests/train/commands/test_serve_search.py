@@ -65,6 +65,11 @@ def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
         (("--build-only", "--index", "new", "--engine", "lucene"), "needs both --corpus"),
         (("--engine", "tantivy"), "need --corpus or --index"),
         (("--memory", "1g"), "need --corpus or --index"),
+        (("--encoder", "e"), "--encoder is for the engines dense and hybrid"),
+        (("--device", "cuda"), "--device is for the engines dense and hybrid"),
+        (("--probes", "3"), "--probes is for the engines dense and hybrid"),
+        (("--index", "x", "--query-prefix", "query: "), "--query-prefix is for building an index"),
+        (("--corpus", "p.jsonl", "--precision", "int8"), "--precision is for building an index"),
     ],
 )
 def test_an_engine_without_its_files_is_a_configuration_error(options: tuple[str, ...], message: str) -> None:

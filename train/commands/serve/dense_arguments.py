@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.encoding.settings import POOLINGS
@@ -11,7 +12,7 @@ from creditflow.envs.wikisearch.retrieval.engines.base import ENCODED
 from creditflow.envs.wikisearch.retrieval.engines.dense_options import LEXICAL, DenseOptions
 from creditflow.train.commands.arguments.outputs import add_input
 
-__all__ = ["add_dense_arguments", "dense_options"]
+__all__ = ["add_dense_arguments", "build_options", "dense_options"]
 
 _BUILDS = ("pooling", "query_prefix", "passage_prefix", "max_tokens", "normalise", "precision", "approximate", "lists",
            "lexical", "batch")  # fmt: skip
@@ -45,18 +46,23 @@ def add_dense_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", help="where texts are encoded (default: a GPU if there is one)")
 
 
+def build_options(args: argparse.Namespace) -> dict[str, Any]:
+    """The options of a build that are given; an index that is there already has those that it was built with."""
+    return {name: value for name in _BUILDS if (value := getattr(args, name)) is not None}
+
+
 def dense_options(args: argparse.Namespace, engine: str) -> DenseOptions | None:
     """Options of a build, or None for the other engines.
 
     Raises:
         ConfigError: an encoder is missing, or options are given to an engine that has none of them.
     """
-    given = {name: value for name in _BUILDS if (value := getattr(args, name)) is not None}
+    given = build_options(args)
     if engine not in ENCODED:
-        if given or args.encoder:
-            first = "encoder" if args.encoder else next(iter(given))
+        searched = {"encoder": args.encoder, "probes": args.probes, "device": args.device != "auto"}
+        if named := [*(name for name, value in searched.items() if value), *given]:
             raise ConfigError(
-                f"--{first.replace('_', '-')} is for the engines {' and '.join(ENCODED)}, this is {engine}"
+                f"--{named[0].replace('_', '-')} is for the engines {' and '.join(ENCODED)}, this is {engine}"
             )
         return None
     if not args.encoder:

@@ -31,7 +31,7 @@ from creditflow.envs.wikisearch.retrieval.store import write_store
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, load_encyclopedia
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
 from creditflow.train.commands.arguments.servers import add_server_arguments
-from creditflow.train.commands.serve.dense_arguments import add_dense_arguments, dense_options
+from creditflow.train.commands.serve.dense_arguments import add_dense_arguments, build_options, dense_options
 
 __all__ = ["add_arguments", "run"]
 
@@ -122,16 +122,21 @@ def _build(args: argparse.Namespace) -> None:
 
 def _engine(args: argparse.Namespace) -> LocalRetriever:
     if not (args.corpus or args.index):
-        if args.engine not in ("auto", "bm25") or args.memory or args.encoder or args.threads != 1:
+        if args.engine not in ("auto", "bm25") or args.memory or args.threads != 1:
             raise ConfigError(
                 "the fictional encyclopedia is searched with bm25; other engines need --corpus or --index"
             )
+        dense_options(args, "bm25")
         return load_encyclopedia(args.seed, args.articles).retriever
     corpus, memory = args.corpus or "", args.memory
     if args.index and args.corpus and not Path(args.index).exists():
         _build(args)
         corpus = ""  # it has just been indexed
         memory = memory if args.engine == "lucene" else ""  # tantivy's is for building
+    elif given := build_options(args):
+        raise ConfigError(
+            f"--{next(iter(given)).replace('_', '-')} is for building an index; one that exists keeps what it was built with"
+        )
     return open_engine(
         corpus=corpus, index=args.index or "", engine=args.engine, memory=memory, threads=args.threads,
         encoder=args.encoder or "", probes=args.probes, device=args.device,

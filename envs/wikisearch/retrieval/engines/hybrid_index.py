@@ -1,6 +1,6 @@
 """Hybrid retrieval: a lexical and a dense ranking of the same passages, joined by reciprocal-rank fusion.
 
-Both rankings are read to the same depth whatever the number of results, so a short list is the beginning of a long one. Equal
+Both rankings are read 100 deep for any number of results up to that, so a short list is the beginning of a long one. Equal
 sums are in the order of passages.
 """
 
