@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from creditflow.train.rollout.evaluation import Evaluation
 from creditflow.train.rollout.score_table import MEAN, estimate, latex_table, score_rows, score_text
-from creditflow.train.statistics import crossed_mean
+from creditflow.train.statistics import crossed_mean, wilson_interval
 
 KINDS = ("pick_two_obj_and_place", "pick_and_place_simple", "bridge_comparison", "")
 
@@ -149,4 +149,6 @@ def test_an_estimate_over_seeds_is_the_crossed_mean() -> None:
     )
     equal = estimate([np.zeros((3, 4))])
     assert (equal.mean, equal.low) == (0.0, 0.0)
+    solved = estimate([np.ones((3, 4))])
+    assert (solved.mean, solved.low, solved.high) == (1.0, *wilson_interval(4, 4))
     assert 0.0 < equal.high < 1.0, "no success among four tasks does not show that there is none"

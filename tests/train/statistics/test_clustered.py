@@ -243,8 +243,11 @@ def test_one_stratum_is_crossed_and_one_seed_stratified(values):
     assert (together.mean, *together.interval) == pytest.approx((apart.mean, *apart.interval), nan_ok=True)
 
 
-def test_strata_of_equal_size_whose_tasks_do_not_differ_by_stratum_are_near_one_crossed_design():
-    values = np.random.default_rng(1).normal(size=(5, 400)) + np.arange(5)[:, None]
+@pytest.mark.parametrize(("of_seed", "of_task"), [(1.0, 0.0), (0.0, 1.0), (0.05, 1.0), (0.1, 1.0), (0.0, 0.0)])
+def test_strata_of_equal_size_whose_tasks_do_not_differ_by_stratum_are_near_one_crossed_design(of_seed, of_task):
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(5, 400)) + of_seed * np.arange(5)[:, None] + of_task * rng.normal(size=400)
     halves = crossed_strata_mean([values[:, :200], values[:, 200:]])
     whole = crossed_mean(values)
-    assert (halves.mean, halves.standard_error) == pytest.approx((whole.mean, whole.standard_error), rel=0.01)
+    assert (halves.mean, halves.standard_error) == pytest.approx((whole.mean, whole.standard_error), rel=0.02)
+    assert halves.degrees_of_freedom == pytest.approx(whole.degrees_of_freedom, rel=0.1)
