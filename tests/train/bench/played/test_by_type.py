@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,10 @@ from hypothesis import strategies as st
 from creditflow.agents.scripted import ExpertAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
+from creditflow.train.bench import suites
 from creditflow.train.bench.played.by_type import final_scores, scores_by_type
+from creditflow.train.bench.played.learning import learn
+from creditflow.train.bench.presets import PRESETS, PlayedWork
 from creditflow.train.bench.report.tables.played import by_type_cells, latex_tables
 from creditflow.train.commands.bench import _latex
 from creditflow.train.rollout import play_group
@@ -96,3 +100,11 @@ def test_final_scores_are_means_of_each_tasks_rollouts(name: str, measures: list
     found = final_scores(env, groups)
     assert list(found) == measures
     assert found["score"] == [float(np.mean([one.score for one in group.trajectories])) for group in groups]
+
+
+def test_scores_after_training_are_of_the_rollouts_after_the_last_update() -> None:
+    """Exact match of answers is success in search, which differs before and after the last update."""
+    open_ = suites.open_suite("wikisearch", replace(PRESETS["quick"], played=PlayedWork(2, 4, 3, 1, kl=0.3)))
+    found = learn("grpo", open_.envs[0], PlayedWork(2, 4, 3, 1, kl=0.3), open_.envs[0].horizon, 0)
+    assert found["success"][-1] != found["success"][-2]
+    assert found["final"]["em"] == found["success"][-1]
