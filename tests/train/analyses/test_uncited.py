@@ -53,6 +53,20 @@ def test_the_answer_uses_an_entity_without_citing_it():
     assert (row["uncited"]["share"], row["unused"]["share"]) == (1.0, 0.0)
 
 
+def test_what_an_unanswered_rollout_searched_last_is_not_its_answer():
+    cut = rollout("cut", [("think", "London")], False)
+    last = replace(cut.turns[-1], action="search: London")
+    cut = replace(cut, turns=(*cut.turns[:-1], last), stop_reason="env_limit")
+    row = analyse([question(cut)]).numbers["by_outcome"]["all"]
+    assert (row["uncited"]["share"], row["unused"]["share"]) == (1.0, 1.0)
+
+
+def test_a_share_that_rests_on_one_question_has_no_interval():
+    found = analyse([question(RIGHT, WRONG), question(WRONG)]).numbers["by_outcome"]
+    assert np.isnan([found["correct"]["uncited"]["low"], found["correct"]["uncited"]["high"]]).all()
+    assert found["all"]["uncited"]["low"] <= found["all"]["uncited"]["share"] <= found["all"]["uncited"]["high"]
+
+
 def test_a_log_without_thoughts_or_entities_is_not_analysed():
     mute = rollout("mute", [("", "London")], True, answer="")
     with pytest.raises(NotDefined, match="needs thoughts"):
