@@ -218,7 +218,7 @@ def latex_table(rows: Sequence[ScoreRow], caption: str = "") -> str:
     \end{tabular}
     """
     note = r"percent, with 95 % intervals over tasks; needs \usepackage{booktabs}"
-    return latex_cells(_cells(rows), (*caption.splitlines(), note), last=ALL)
+    return latex_cells(_cells(rows), (caption, note), last=ALL)
 
 
 def latex_cells(cells: Sequence[Sequence[str]], comments: Sequence[str], *, last: str = "") -> str:
@@ -226,11 +226,11 @@ def latex_cells(cells: Sequence[Sequence[str]], comments: Sequence[str], *, last
 
     Args:
         cells: head and rows.
-        comments: lines above the table.
+        comments: what stands above the table.
         last: first cell of a row that has a rule above it, if there are others.
     """
     head, *body = [[_escaped(cell) for cell in row] for row in cells]
-    lines = [f"% {line}" for line in comments]
+    lines = [f"% {line}" for comment in comments for line in comment.splitlines()]
     lines += [rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", r"\toprule", " & ".join(head) + r" \\", r"\midrule"]
     for row in body:
         if row[0] == last and len(body) > 1:

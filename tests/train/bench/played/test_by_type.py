@@ -87,6 +87,11 @@ def test_a_measure_that_says_the_same_has_no_table() -> None:
     assert r"a\_b & " in latex_tables(answers)
 
 
+def test_a_suite_of_a_file_with_a_line_break_in_its_name_stays_in_its_comment() -> None:
+    lines = latex_tables({**suite(score=[1.0, 0.5]), "name": "webshop@a/b\n\\input{c}"}).splitlines()
+    assert lines[:2] == ["% webshop@a/b", r"% \input{c}, Success"]
+
+
 def test_results_without_played_suites_or_of_an_older_release_have_no_latex() -> None:
     with pytest.raises(ConfigError, match="suites that are played"):
         _latex({"suites": [{"name": "grids", "cells": []}, {"name": "shop", "rows": {}}]})
