@@ -19,6 +19,7 @@ from creditflow import credit
 from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
 from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.adapters.gem.infos import step_info
 from creditflow.train.adapters.played_groups import make_group, plain_trajectory, read_record
 from creditflow.train.adapters.task_lists import panel_tasks
 from creditflow.train.adapters.text_episode import MAX_CHARACTERS, TextEpisode
@@ -102,6 +103,28 @@ def test_an_environment_that_fails_ends_its_episode_alone(monkeypatch: pytest.Mo
     monkeypatch.setattr(episode._recorder, "step", broken)
     assert episode.step("<think></think><action>up</action>").done
     assert episode.trajectory.stop_reason == "env_error"
+
+
+def _shaped(result: tuple[Any, ...]) -> tuple[Any, ...]:
+    return *result[:4], {**result[4], "raw_reward": 0.5, "shaping": 0.25}
+
+
+def test_the_info_of_a_step_that_failed_has_no_reward_of_the_turn_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    episode = TextEpisode(SOKOBAN, panel_tasks(SOKOBAN.env, count=1)[0].content, group_id="g")
+    shaped = episode._recorder.step
+    monkeypatch.setattr(episode._recorder, "step", lambda action: _shaped(shaped(action)))
+    reply = episode.step(episode.write("up"))
+    before = step_info(episode, reply.reward)
+    assert (before["raw_reward"], before["shaping"], before["is_action_valid"]) == (0.5, 0.25, True)
+
+    def broken(_action: Any) -> Any:
+        raise ZeroDivisionError("inside")
+
+    monkeypatch.setattr(episode._recorder, "step", broken)
+    reply = episode.step("<think></think><action>up</action>")
+    after = step_info(episode, reply.reward)
+    assert (after["raw_reward"], after["shaping"], after["is_action_valid"]) == (0.0, 0.0, False)
+    assert read_record(after["creditflow"], "x")[0].stop_reason == "env_error"
 
 
 def test_members_of_a_group_have_seeds_of_their_own_and_all_documents_that_any_of_them_saw() -> None:
