@@ -29,7 +29,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.bench_retrieval import WIKI_18, deliver, rounded
-from benchmarks.vector_tasks import exact, library, lists
+from benchmarks.tasks.vector_tasks import exact, library, lists
 
 from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.commands.arguments.parser import CommandParser

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from experiments.ray_cluster import KILLED_ROLLOUT
-from experiments.vllm_engine import REPLACED
+from experiments.engines.ray_cluster import KILLED_ROLLOUT
+from experiments.engines.vllm_engine import REPLACED
 
 from creditflow.agents.backends.engine import Engine
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
-from helpers.shared_data import ROOT, shared_file
+from helpers.shared_data import shared_file
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.tasks import parse_panel_spec
-from creditflow.train.bench.exact.cells import run_task
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.report.tables import suite_tables
 from creditflow.train.bench.report.text import document_text
@@ -111,60 +105,6 @@ def test_a_file_without_results_is_rejected(text, tmp_path, capsys):
     assert "results.json" in capsys.readouterr().err
 
 
-def test_an_interrupted_run_is_resumed_where_it_stopped(tmp_path, monkeypatch, capsys):
-    command = [*SMOKE, "--envs", "grids", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
-    done: list[tuple[str, int]] = []
-    most = 3
-
-    def stops(suite, cell, work, methods, seed, number):
-        if len(done) == most:
-            raise KeyboardInterrupt
-        done.append((cell.kind, number))
-        return run_task(suite, cell, work, methods, seed, number)
-
-    monkeypatch.setattr("creditflow.train.bench.run.run_task", stops)
-    assert main(command) == 130
-    assert len(list((tmp_path / "unfinished").rglob("*.json"))) == 3
-    most = 100
-    assert main(command) == 2  # not silently begun anew
-    assert "--resume continues it" in capsys.readouterr().err
-    assert main([*command, "--resume"]) == 0
-    everything = [(kind, number) for kind in ("alias", "open", "pits", "slip") for number in (0, 1)]
-    assert sorted(done) == everything
-    results = (tmp_path / "results.json").read_bytes()
-    assert main([*command, "--resume"]) == 0  # nothing is missing
-    assert sorted(done) == everything
-    assert (tmp_path / "results.json").read_bytes() == results
-    (tmp_path / "notes.txt").write_text("mine")
-    assert main([*command, "--force"]) == 2
-    (tmp_path / "notes.txt").unlink()
-    assert main([*command, "--force"]) == 0
-    assert sorted(done) == sorted(2 * everything)
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        (["--seed", "6"], "seed: stored 5, requested 6"),
-        (["--preset", "quick"], 'preset: stored "smoke", requested "quick"'),
-        (["--schemes", "grpo"], "methods: stored"),
-        (["--envs", "grids,sokoban"], "suites.sokoban: stored nothing"),
-    ],
-)
-def test_an_interrupted_run_is_not_resumed_with_other_settings(changed, message, tmp_path, monkeypatch, capsys):
-    command = [*SMOKE, "--envs", "grids", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
-
-    def stops(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("creditflow.train.bench.run.run_task", stops)
-    assert main(command) == 130
-    left = sorted(path.name for path in tmp_path.rglob("*"))
-    assert main([*command, *changed, "--resume"]) == 3
-    assert message in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.rglob("*")) == left
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -176,21 +116,6 @@ def test_an_option_without_effect_on_the_preset_is_rejected(options, message, tm
     assert main(["bench", *options, "--out", str(tmp_path / "out")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_an_interrupted_run_is_not_resumed_with_changed_levels(tmp_path, monkeypatch, capsys):
-    levels = tmp_path / "own.xsb"
-    levels.write_text("#######\n#@ $ .#\n#     #\n#######\n\n#######\n# @ $.#\n#     #\n#######\n")
-
-    def stops(*_, **__):
-        raise KeyboardInterrupt
-
-    command = [*SMOKE, "--envs", f"sokoban@{levels}", "--schemes", "grpo", "--out", str(tmp_path / "out")]
-    monkeypatch.setattr("creditflow.train.bench.run.play_groups", stops)
-    assert main(command) == 130
-    levels.write_text("#######\n#@ $ .#\n#     #\n#######\n\n#######\n#@  $.#\n#     #\n#######\n")
-    assert main([*command, "--resume"]) == 3
-    assert f"suites.sokoban@{levels}: stored" in capsys.readouterr().err
 
 
 def test_fingerprints_differ_if_settings_differ():
@@ -280,47 +205,3 @@ def test_quick_compares_every_registered_scheme_and_full_their_variants_too():
 
 def test_results_contain_neither_nan_nor_infinity(out):
     json.loads((out / "results.json").read_text(), parse_constant=lambda name: pytest.fail(name))
-
-
-def test_a_killed_run_leaves_no_worker_and_no_lock_and_is_resumed(tmp_path):
-    out = tmp_path / "out"
-    command = [
-        *SMOKE[:3],
-        "--workers",
-        "2",
-        "--seed",
-        "5",
-        "--envs",
-        "grids",
-        "--schemes",
-        "grpo,grouptd",
-        "--out",
-        str(out),
-    ]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
-    with subprocess.Popen(
-        [sys.executable, "-m", "creditflow.train", *command], env=environment, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    ) as killed:  # fmt: skip
-        while killed.poll() is None and not list((out / "unfinished").rglob("*.json")):
-            time.sleep(0.01)
-        killed.kill()
-        assert killed.wait() == -signal.SIGKILL
-    with pytest.raises(ProcessLookupError):  # workers notice that their parent is gone
-        for _ in range(500):
-            os.killpg(killed.pid, 0)
-            time.sleep(0.02)
-    (out / "unfinished" / f"mine.json.{killed.pid}.tmp").write_text("torn")
-    kept = {path: path.stat().st_mtime_ns for path in (out / "unfinished").rglob("*.json")}
-    assert kept
-    assert main([*command, "--resume"]) == 0
-    assert not list(tmp_path.rglob("*.tmp"))
-    assert not list(tmp_path.rglob("*.lock"))
-    whole = [*command[:-1], str(tmp_path / "whole")]
-    assert main(whole) == 0
-    one, other = (read_results(place / "results.json")["suites"] for place in (out, tmp_path / "whole"))
-    for suite in (*one, *other):
-        del suite["cost"]  # milliseconds
-    assert one == other
-    for name in ("rollouts-grids.jsonl.gz", "run.json"):
-        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

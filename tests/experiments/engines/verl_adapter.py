@@ -1,6 +1,6 @@
 """Writes ``tests/evidence/verl.json``: which parts of the verl adapter ran, with which versions and results.
 
-    PYTHONPATH=src python tests/experiments/verl_adapter.py        (in an environment with creditflow[verl], pytest, hypothesis)
+    PYTHONPATH=src python tests/experiments/engines/verl_adapter.py        (in an environment with creditflow[verl], pytest, hypothesis)
 
 Four parts, all on a CPU: the tests of the verl tier; a dry pass from a sampled episode to a gradient (a tiny Qwen2 plays
 Sokoban in verl's agent-loop worker, credit is assigned, verl's own policy loss is differentiated and compared with
@@ -31,8 +31,8 @@ from verl.protocol import DataProto
 from verl.trainer.ppo.core_algos import get_policy_loss_fn
 from verl.utils.config import omega_conf_to_dataclass
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from experiments.verl_sizes import SIZE, sizes
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from experiments.engines.verl_sizes import SIZE, sizes
 from helpers.servers.verl_parts import Server
 from helpers.worlds.sokoban_episodes import sokoban_options
 
@@ -49,7 +49,7 @@ from creditflow.train.policy.network.scratch import ScratchConfig, build_model, 
 from creditflow.train.run.assemble import training_tasks
 from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TARGET = ROOT / "tests" / "evidence" / "verl.json"
 PACKAGES = ("verl", "TransferQueue", "ray", "tensordict", "hydra-core", "transformers", "torch", "numpy")
 TESTS = ["-m", "pytest", "-q", "-m", "verl", "--require", "verl", "tests/extras/verl"]
@@ -212,7 +212,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         evidence = {
             "job": "verl",
-            "command": "python tests/experiments/verl_adapter.py",
+            "command": "python tests/experiments/engines/verl_adapter.py",
             "commit": commit,
             "machine": f"{platform.system()} {platform.machine()}, one CPU thread, no GPU",
             "versions": {

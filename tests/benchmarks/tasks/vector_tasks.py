@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.retrieval_tasks import PrivateMemory, resident
+from benchmarks.tasks.retrieval_tasks import PrivateMemory, resident
 from numpy.typing import NDArray
 
 from creditflow.envs.text.vectors.approximate import ApproximateSettings, build_approximate, open_approximate

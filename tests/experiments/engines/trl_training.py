@@ -1,6 +1,6 @@
 """TRL trains a tiny model on Sokoban with our credit: the arrays in its loss, success before and after, and resume.
 
-  python tests/experiments/trl_training.py --out tests/evidence/trl.json
+  python tests/experiments/engines/trl_training.py --out tests/evidence/trl.json
 
 The model is made from scratch, fine-tuned briefly on demonstrations of a noisy expert (SFT), and trained by
 ``CreditGRPOTrainer``. Success is that of sampled episodes, on the training levels and on held-out ones, with 95 % intervals
@@ -167,7 +167,7 @@ def main() -> int:
         report: dict[str, Any] = {
             "what": "CreditGRPOTrainer on Sokoban, a model from scratch, CPU",
             "provenance": provenance([], 5)
-            | {"command": f"python tests/experiments/trl_training.py --steps {args.steps} --scheme {args.scheme} --out FILE"},
+            | {"command": f"python tests/experiments/engines/trl_training.py --steps {args.steps} --scheme {args.scheme} --out FILE"},
             "versions": {
                 name: importlib.metadata.version(name)
                 for name in ("trl", "transformers", "accelerate", "datasets", "torch")

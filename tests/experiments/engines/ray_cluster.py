@@ -1,6 +1,6 @@
 """Rollouts on two Ray nodes while a process, a node and the driver are killed: episodes lost and doubled, and speed.
 
-  python tests/experiments/ray_cluster.py --out tests/evidence/ray.json
+  python tests/experiments/engines/ray_cluster.py --out tests/evidence/ray.json
 
 Every file is compared with that of one process, byte for byte. Speeds are measured on the same tasks once the workers are
 ready. Wall-clock time is unreliable on a shared machine, and two nodes on one machine share its cores: CPU seconds show the
@@ -35,7 +35,7 @@ from creditflow.train.rollout.workers.pool import Executor, run_in_order
 from creditflow.train.rollout.workers.processes import ProcessExecutor
 from creditflow.train.rollout.workers.ray_cluster import RayExecutor
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SOURCE = str(Path(creditflow.__file__).parents[1])
 KILLED_ROLLOUT = ROOT / "tests" / "helpers" / "killed_rollout.py"
 PANEL, AGENT, SIZE, SEED = "standard-v1:train", "noisy:0.5", 16, 3
@@ -207,7 +207,7 @@ def main() -> int:
         "what": "rollouts on two local Ray nodes: lost, doubled, resumed, speed",
         "provenance": provenance([], SEED)
         | {
-            "command": f"python tests/experiments/ray_cluster.py --groups {args.groups} --out FILE",
+            "command": f"python tests/experiments/engines/ray_cluster.py --groups {args.groups} --out FILE",
             "ray": ray.__version__,
         },
         "load_average_at_the_start": round(os.getloadavg()[0], 1),

