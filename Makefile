@@ -6,6 +6,7 @@
 #   make pica-proof  trains PiCA's success model from random weights; fails unless it finds pivots on held-out questions
 #   make gpu     on a GPU, half an hour: equality tests, speed, the benchmark lm at 20 M parameters (ARGS=--dry-run: toy size,
 #                CPU, two minutes; ARGS=--resume: continue; ARGS='--resume --minutes 9': as far as nine minutes go)
+#   make docs    the documentation site, build/site/html/index.html: built without network, warnings and broken links are errors
 #   make fuzz    damaged and hostile input for everything that is read; for hours: make fuzz SECONDS=7200 SEED=7
 #   make slow    the tests that take minutes
 #   make ci      what continuous integration runs (TIERS="browser alfworld": only these)
@@ -13,7 +14,7 @@ export PYTHONSAFEPATH := 1
 BOXOBAN := $(wildcard ../shared/data/boxoban/unfiltered/train/000.txt)
 SUITES := shared,sokoban,grids$(if $(BOXOBAN),$(shell printf ',sokoban@%s' $(BOXOBAN)))
 
-.PHONY: demo test check bench ci slow fuzz gpu pica-proof clean
+.PHONY: demo test check bench ci docs slow fuzz gpu pica-proof clean
 
 demo:
 	@venv=$$(.ci/venv demo bench) && $$venv/bin/creditflow bench --preset quick --envs $(SUITES) --out runs/demo --force
@@ -26,6 +27,9 @@ check:
 
 bench:
 	@venv=$$(.ci/venv fast dev) && for script in tests/benchmarks/bench_*.py; do echo "== $$script"; $$venv/bin/python $$script || exit 1; done
+
+docs:
+	@venv=$$(.ci/venv docs docs) && $$venv/bin/python -m creditflow.assets.site.build && .ci/spelling $$venv
 
 slow:
 	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -m slow --ignore=tests/extras

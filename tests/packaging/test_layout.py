@@ -142,7 +142,7 @@ def test_the_wheel_built_from_the_sdist_holds_exactly_the_tracked_package_files(
         f"creditflow/{path.relative_to(archive).as_posix()}"
         for name in PACKAGES
         for path in (archive / name).rglob("*")
-        if path.is_file()
+        if path.is_file() and not path.is_relative_to(archive / "assets" / "site")  # the documentation site
     }
     unnamed = {name for name in expected if Path(name).suffix not in suffixes and not name.endswith("py.typed")}
     assert not unnamed, "a package file whose suffix [tool.setuptools.package-data] does not name"

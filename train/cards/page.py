@@ -15,7 +15,7 @@ from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.keys import StateScheme
 
-__all__ = ["card_markdown", "card_text", "cards_page", "overview"]
+__all__ = ["card_markdown", "card_text", "cards_page", "figure_rows", "needs_lines", "overview"]
 
 HEAD = ["scheme", "needs", "M2, tables", "M2, shared", "learning, shared", "learning, LM", "cost", "verification"]
 FOOTER = ("oracle_adv", "stateless")
@@ -66,7 +66,7 @@ def _times(ratio: float) -> str:
     return "–" if math.isnan(ratio) else f"{ratio:.1f}"
 
 
-def _figure_rows(card: Card) -> list[list[str]]:
+def figure_rows(card: Card) -> list[list[str]]:
     """The measured methods in every regime, header first; empty if nothing was measured."""
     if not card.figures:
         return []
@@ -79,7 +79,8 @@ def _figure_rows(card: Card) -> list[list[str]]:
     return rows
 
 
-def _needs_lines(card: Card) -> list[str]:
+def needs_lines(card: Card) -> list[str]:
+    """What the scheme reads and which annotations it needs, a line each."""
     lines = [f"reads: {', '.join(card.reads) or 'nothing but its annotations'}"]
     for name, writer in card.annotations.items():
         written = (
@@ -106,7 +107,7 @@ def card_text(card: Card) -> str:
         card.text,
         f"Source: {card.source}\nVerification: {card.verification or '–'}",
     ]
-    parts.append("Needs\n" + _listed(_needs_lines(card)))
+    parts.append("Needs\n" + _listed(needs_lines(card)))
     properties = [["property", "", "rule"], *([p.name, p.result, p.rule] for p in card.properties)]
     parts.append(f"Properties (check_credit)\n{_indented(text_table(properties))}")
     examples = [f"{p.name}: {p.counterexample}" for p in card.properties if p.counterexample]
@@ -116,7 +117,7 @@ def card_text(card: Card) -> str:
             + _listed(examples)
         )
     parts.append(f"Cost\n  {_cost_line(card)}")
-    rows = _figure_rows(card)
+    rows = figure_rows(card)
     settings = [f"{method}: {text}" for method, text in card.settings.items()]
     parts.append(
         "Figures\n"
@@ -149,14 +150,14 @@ def card_markdown(card: Card) -> str:
         *([card.text, ""] if card.text else []),
         f"*Source:* {card.source}. *Verification:* {card.verification}.",
         "",
-        *(f"- {line}" for line in _needs_lines(card)),
+        *(f"- {line}" for line in needs_lines(card)),
         f"- cost: {_cost_line(card)}",
         f"- holds: {', '.join(p.name for p in card.properties if p.result == 'declared') or '–'} (declared); "
         f"{', '.join(p.name for p in card.properties if p.result == 'holds') or '–'} (on all groups sampled)",
         *(f"- refuted: {p.name}, {p.counterexample}" for p in refuted),
         "",
     ]
-    rows = _figure_rows(card)
+    rows = figure_rows(card)
     lines += [*_markdown(rows), ""] if rows else []
     lines += [f"`{method}`: {text}.  " for method, text in card.settings.items()]
     lines += [""] if card.settings else []

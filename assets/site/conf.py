@@ -1,0 +1,77 @@
+"""Settings of Sphinx for the documentation site; ``python -m creditflow.assets.site.build`` stages the pages and runs it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from creditflow import __version__
+
+project = "creditflow"
+author = "the creditflow authors"
+release = version = __version__
+language = "en"
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+source_suffix = {".md": "myst-nb"}
+exclude_patterns: list[str] = []
+nitpicky = False  # types of other packages are not documented here; links of pages are checked by check/links.py
+keep_warnings = False
+
+# Pages: Markdown with fences for directives; every heading is an anchor that a link can name.
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence"]
+myst_heading_anchors = 4
+myst_links_external_new_tab = False
+
+# Notebooks are text; they are executed at every build, and an error in one is an error of the build.
+nb_execution_mode = "force"
+nb_execution_timeout = 120
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_merge_streams = True
+
+# The reference: signatures and docstrings of what the packages name in ``__all__``. What an extra brings is not imported.
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+autodoc_mock_imports = [
+    *("torch", "transformers", "tokenizers", "safetensors", "peft"),
+    *("trl", "accelerate", "datasets", "verl", "tensordict"),
+]
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+
+# Nothing is loaded from elsewhere: the theme's fonts are the reader's own.
+html_theme = "furo"
+html_title = f"creditflow {release}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_show_sphinx = False
+html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
+_SECTION = re.compile(r"^(?:Args|Attributes|Raises|Returns|Yields|Examples?):$", re.MULTILINE)
+
+
+def formulas(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:  # noqa: ARG001 - Sphinx's signature
+    """Docstrings write formulas as indented blocks and norms as |x|; reStructuredText wants a mark for both."""
+    text = "\n".join(lines)
+    found = _SECTION.search(text)
+    at = found.start() if found else len(text)
+    blocks: list[str] = []
+    for block in re.split(r"\n{2,}", text[:at]):
+        if re.match(r" {4,}(?!>>>)", block) and not (blocks and blocks[-1].startswith("    ")):
+            blocks.append("::")
+        blocks.append(block)
+    literal, changed = False, []
+    for line in ("\n\n".join(blocks) + text[at:]).split("\n"):
+        literal = line == "::" or (literal and line[:1] in ("", " "))
+        changed.append(line if literal else re.sub(r"\|(?=(?:[^`]|``[^`]*``)*$)", r"\\|", line))
+    lines[:] = changed
+
+
+def setup(app: Any) -> None:
+    """Register the change of docstrings, before Napoleon's."""
+    app.connect("autodoc-process-docstring", formulas, priority=400)

@@ -1,0 +1,47 @@
+"""The reference of the Python interface: for every public package what its ``__all__`` names, from the docstrings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["PACKAGES", "pages"]
+
+# package -> what it is for
+PACKAGES: Final = {
+    "creditflow": "the short way in: `make`, `credit`, errors",
+    "creditflow.envs": "environments: the contract, tasks and panels, the checker",
+    "creditflow.envs.errors": "every error, as one tree",
+    "creditflow.wrappers": "Gymnasium wrappers; turns, trajectories, groups and their logs; graphs",
+    "creditflow.wrappers.credit": "credit schemes: make, check, register",
+    "creditflow.agents": "what chooses actions",
+    "creditflow.train.rollout": "agents play groups",
+    "creditflow.train.policy.samples": "training rows: one advantage per token",
+    "creditflow.train.run.assemble": "environments, tasks and agents from settings",
+    "creditflow.train.analyses.audit": "the audit of a log",
+    "creditflow.train.statistics": "intervals and tests",
+}
+
+
+def pages() -> dict[str, tuple[str, str]]:
+    """The index and a page per package."""
+    rows = "\n".join(f"- [`{name}`]({file_of(name)}.md): {text}" for name, text in PACKAGES.items())
+    tree = "\n".join(file_of(name) for name in PACKAGES)
+    index = (
+        "# API\n\nWhat the packages name in `__all__`. Everything else may change between releases.\n\n"
+        f"{rows}\n\n```{{toctree}}\n:hidden:\n{tree}\n```\n"
+    )
+    found = {"reference/api/index": ("", index)}
+    for name, text in PACKAGES.items():
+        more = "   :no-index:\n" if name == "creditflow" else ""  # what it names is documented where it is defined
+        body = f"# {name}\n\n{text[0].upper()}{text[1:]}.\n\n```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n   :show-inheritance:\n{more}```\n"
+        found[f"reference/api/{file_of(name)}"] = ("", body)
+    return found
+
+
+def file_of(name: str) -> str:
+    """The page of a package.
+
+    >>> file_of("creditflow.envs.errors")
+    'envs_errors'
+    """
+    return name.removeprefix("creditflow.").replace(".", "_")

@@ -1,0 +1,117 @@
+"""The index of stored evidence: every file with one line, the command that made it, and its page."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from creditflow.assets.site.markdown import table
+from creditflow.assets.site.repository import ROOT, TARGETS
+
+__all__ = ["LINES", "pages"]
+
+FOLDER = "tests/evidence"
+
+# what a file shows, in one line; a file without an entry says it itself
+LINES: Final = {
+    "alfworld_fuzz.json": "our ALFWorld rules against TextWorld, step by step, under random play",
+    "alfworld_games.json": "all released games parse, their solutions win, and the oracle's distance is their length",
+    "alfworld_houses.json": "how close generated houses come to the released ones",
+    "alfworld_manager.json": "batched games beside ALFWorld's own batch environment: steps per second",
+    "alfworld_transfer.json": "policies trained on generated houses, played on released games",
+    "analyses.json": "the papers' own analyses on our rollouts",
+    "bench/full.json.gz": "all schemes on 66 cells with exact values, and 22 predictions",
+    "bench/sweep.json.gz": "GraphGPO's discount of distances, RewardFlow's three propagations",
+    "choice/cells.json": "settings with features of their logs: can a rule choose the scheme?",
+    "choice/options.json": "options of grouptd by what state keys do",
+    "confirmation/confirmation.json.gz": "schemes in 17 settings that grouptd was not designed on",
+    "dense/encoder.json": "a small trained encoder beside BM25",
+    "dense/exact.json": "exact vector search up to a million vectors",
+    "dense/libraries.json": "vector search libraries side by side",
+    "dense/lists.json": "recall and speed of inverted lists",
+    "estimators.json": "advantage code of TRL, verl and verl-agent judged by the same benchmark",
+    "language_models/lm.json.gz": "small language models, ten seeds, every scheme, exact success",
+    "language_models/replication.json.gz": "the same with ten other seeds",
+    "merging.json": "merging similar text states: effect on states and credit",
+    "openenv.json": "steps per second of served environments beside OpenEnv's template",
+    "peer/trl.json": "our trainer beside TRL's at the same work",
+    "pica_proof.json": "PiCA's success model, trained from random weights, beside a lexical baseline",
+    "quickstart/quickstart.json": "RL after imitation, four seeds, beside more imitation",
+    "ray.json": "rollouts on two nodes, one killed: nothing lost or doubled",
+    "retrieval.json": "Lucene, tantivy and our BM25: recall and speed up to a million passages",
+    "sb3/sb3.json": "PPO with a dense reward from credit",
+    "schemes/annotated.json.gz": "figures of the schemes that read annotations, on tables",
+    "schemes/cost.json": "processor time of every scheme",
+    "schemes/shared.json.gz": "figures of the schemes with one policy for many tasks",
+    "schemes/tables.json.gz": "figures of the schemes on tables",
+    "sokoban/levels.json": "our generator beside gym-sokoban's: the same distribution",
+    "sokoban/numeric.json": "PPO on grids of Sokoban",
+    "sokoban/speed.json": "steps per CPU second beside gym-sokoban, jumanji and gem-llm",
+    "synthesis.json": "synthesised questions: yield, difficulty, an audit by hand",
+    "text_games.json": "what a wrong state key costs",
+    "trl.json": "a run in TRL with credit by turn, its contract and resume",
+    "verl.json": "contract tests, dry pass and sizes in verl",
+    "vision/more_demonstrations.json": "a small policy that reads pictures, with more demonstrations",
+    "vision/vision.json": "a small policy that reads pictures",
+    "vllm.json": "vLLM as the sampler: agreement, weight pushes, speed",
+    "webshop_million.json": "a million products imported, opened and played",
+}
+
+
+def pages() -> dict[str, tuple[str, str]]:
+    """The index; the pages of the folder are those of the repository."""
+    rows = [["what it shows", "command", "commit", "file"]]
+    for path in result_files():
+        name = path.relative_to(ROOT / FOLDER).as_posix()
+        document = json.loads(_text(path))
+        command, commit = origin(document)
+        where = f"{FOLDER}/{name}"
+        page = next((TARGETS[one] for one in (str(Path(where).parent), where.replace(".json", ".md")) if one in TARGETS), "")  # fmt: skip
+        line = LINES.get(name) or about(document, name)
+        shown = f"[{line}](/{page}.md)" if page else line
+        rows.append([shown, f"`{command}`" if command else "see its page", commit, f"`{where}`"])
+    listed = sorted(page.removeprefix("evidence/") for page in TARGETS.values() if page.startswith("evidence/"))
+    tree = "```{toctree}\n:hidden:\n" + "\n".join(dict.fromkeys(listed)) + "\n```\n"
+    head = (
+        "# Evidence\n\nEvery figure on this site comes from a stored file that a command wrote. The file holds the command, the "
+        "commit and the machine; rows with a link have a page that says what was found and what was not shown.\n"
+    )
+    return {"evidence/index": ("", f"{head}\n{table(rows)}\n{tree}")}
+
+
+def about(document: Any, name: str) -> str:
+    """What a file without a line above says of itself.
+
+    >>> about({"what": "a run"}, "a.json"), about([], "b/c_d.json.gz")
+    ('a run', 'c d')
+    """
+    said = [document.get(key) for key in ("what", "job")] if isinstance(document, dict) else []
+    return next(
+        (text for text in said if isinstance(text, str) and text), Path(name).name.partition(".")[0].replace("_", " ")
+    )
+
+
+def result_files() -> list[Path]:
+    """The result files of the folder."""
+    folder = ROOT / FOLDER
+    return sorted(path for path in folder.rglob("*") if path.name.endswith((".json", ".json.gz")))
+
+
+def _text(path: Path) -> str:
+    raw = path.read_bytes()
+    return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
+
+
+def origin(document: Any) -> tuple[str, str]:
+    """The command that wrote a result file, and its commit; "" where it does not say."""
+    if not isinstance(document, dict):
+        return "", ""
+    parts = [document, document.get("provenance") or {}]
+    parts += [value for value in document.values() if isinstance(value, dict)]
+    command = next((part["command"] for part in parts if isinstance(part.get("command"), str)), "")
+    several = document.get("commands")
+    command = command or (several[0] + " …" if isinstance(several, list) and several else "")
+    commit = next((str(part["commit"]) for part in parts if part.get("commit")), "")
+    return command.partition(" --force")[0], commit[:9]

@@ -1,0 +1,57 @@
+"""A page for every trainer: the sections of "Bring your own trainer", and the capability matrix of its table."""
+
+from __future__ import annotations
+
+import re
+
+from creditflow.assets.site.repository import read
+
+__all__ = ["SECTIONS", "pages"]
+
+WHERE = "train/adapters/README.md"
+
+# heading of the section -> name of the page
+SECTIONS = {
+    "Your own rollouts": "own_rollouts",
+    "A plain PyTorch loop": "pytorch",
+    "TRL": "trl",
+    "Stable-Baselines3, RLlib, CleanRL: classic Gymnasium trainers": "sb3",
+    "verl": "verl",
+    "verl-agent and its forks (GiGPO, GraphGPO, RewardFlow)": "verl_agent_short",
+    "Search-R1-style reward functions": "search_r1_rewards",
+    "verifiers": "verifiers",
+    "rLLM": "rllm",
+    "SkyRL": "skyrl",
+    "tinker-cookbook": "tinker",
+    "prime-rl": "prime_rl",
+    "OpenRLHF": "openrlhf",
+    "Any other trainer": "other",
+}
+INCLUDED = {"verl_agent_short": "verl_agent"}  # a page of its own says more
+MORE = ("loops", "openenv", "torchrl", "verl_scaling", "data")
+
+
+def pages() -> dict[str, tuple[str, str]]:
+    """The overview and a page per section."""
+    head, *sections = re.split(r"^## ", read(WHERE), flags=re.M)
+    found = {}
+    for section in sections:
+        title, _, text = section.partition("\n")
+        name = name_of(title.strip())
+        if name not in INCLUDED:
+            found[f"integrations/{name}"] = (WHERE, f"# {title}\n{text}")
+    names = [name_of(section.partition("\n")[0].strip()) for section in sections]
+    listed = [INCLUDED.get(name, name) for name in names] + list(MORE)
+    title, _, rest = head.partition("\n")
+    tree = "```{toctree}\n:hidden:\n" + "\n".join(dict.fromkeys(listed)) + "\n```\n"
+    found["integrations/index"] = (WHERE, f"# Integrations\n\n*{title.lstrip('# ')}.* {rest.strip()}\n\n{tree}")
+    return found
+
+
+def name_of(title: str) -> str:
+    """The page of a section.
+
+    >>> name_of("TRL"), name_of("A new trainer!")
+    ('trl', 'a_new_trainer')
+    """
+    return SECTIONS.get(title) or re.sub(r"\W+", "_", title.lower()).strip("_")

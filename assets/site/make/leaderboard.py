@@ -1,0 +1,98 @@
+"""The leaderboard: every method of the stored results, in every regime, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from creditflow.assets.site.markdown import prose, table
+from creditflow.assets.site.repository import ROOT
+from creditflow.envs.errors import DataError
+from creditflow.envs.reading.json_text import read_json
+from creditflow.train.bench.methods import is_control
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.results import read_results
+from creditflow.train.cards.figures import REGIMES, Figures, collected
+from creditflow.wrappers import credit
+
+__all__ = ["pages", "stored_figures"]
+
+# the stored results, in the order in which figures of the reference cards are made from them
+FILES = (
+    "tests/evidence/schemes/annotated.json.gz",
+    "tests/evidence/schemes/tables.json.gz",
+    "tests/evidence/schemes/shared.json.gz",
+    "tests/evidence/language_models/lm.json.gz",
+    "tests/evidence/language_models/replication.json.gz",
+)
+COST = "tests/evidence/schemes/cost.json"
+CONTROLS: Mapping[str, str] = {
+    "oracle_adv": "exact advantage (ceiling)",
+    "stateless": "discounted outcome, reads no states (control)",
+}
+
+
+def stored_figures() -> Figures:
+    """Figures made now from the stored result files.
+
+    Raises:
+        DataError: a file is damaged or of another version.
+    """
+    cost = read_json(ROOT / COST)
+    if not isinstance(cost, Mapping):
+        raise DataError(f"{COST}: expected an object")
+    return collected({name: read_results(ROOT / name) for name in FILES}, cost)
+
+
+def pages() -> dict[str, tuple[str, str]]:
+    """One page with a table per regime."""
+    figures = stored_figures()
+    head = (
+        "# Leaderboard\n\nMade from the stored result files when this site is built; no number is written by hand. **Learning** is the area under the "
+        "curve of exact success minus `grpo`'s, in points; **M2** the success gained by one step relative to the exact gradient's. 95 % intervals over "
+        "tasks, layout seeds, or seeds and tasks. Two rows whose intervals overlap are not ranked by this table: "
+        "`creditflow bench --show FILE` prints paired differences.\n"
+    )
+    parts = [head]
+    for regime, meaning in REGIMES.items():
+        parts.append(f"## {regime.capitalize()}: {meaning}\n\n{regime_table(figures, regime)}")
+    runs = "\n".join(
+        f"- {s['regime']}: `{s['file'] or COST}`, `{s['command']}` at {s['commit']}" for s in figures.sources
+    )
+    parts.append(f"## Where it comes from\n\n{runs}\n\nYour own row: [Submit a result](/benchmark/submit.md).\n")
+    return {"benchmark/leaderboard": ("", "\n\n".join(parts))}
+
+
+def regime_table(figures: Figures, regime: Any) -> str:
+    """Methods of a regime, by learning, then by M2."""
+    found = []
+    for method, measured in figures.measured.items():
+        endpoints = measured.get(regime, {})
+        learning, step = endpoints.get("learning"), endpoints.get("step")
+        if method == "grpo" and learning is None and endpoints:
+            learning = Estimate(0.0, float("nan"), float("nan"))
+        if endpoints:
+            found.append((learning, step, method))
+    found.sort(key=lambda row: -(row[0].mean if row[0] else -1.0))
+    rows = [["method", "learning over grpo, points", "M2"]]
+    for learning, step, method in found:
+        area = "–" if learning is None else scaled(learning).text(1, "+")
+        rows.append(
+            [label(method, figures), area if method != "grpo" else "0 (baseline)", step.text(2) if step else "–"]
+        )
+    return table(rows)
+
+
+def scaled(found: Estimate) -> Estimate:
+    """An estimate in points."""
+    return Estimate(100 * found.mean, 100 * found.low, 100 * found.high)
+
+
+def label(method: str, figures: Figures) -> str:
+    """A method with a link to its scheme, and its settings if they differ from the paper's."""
+    if is_control(method):
+        return f"*{CONTROLS.get(method, method)}*"
+    scheme = next((name for name in sorted(credit.names(), key=len, reverse=True) if method.startswith(name)), "")
+    settings = figures.settings.get(method, "")
+    linked = f"[`{method}`](/schemes/{scheme}.md)" if scheme else f"`{method}`"
+    return f"{linked}: {prose(settings)}" if settings else linked

@@ -1,0 +1,50 @@
+"""The paper index: equation by equation, where it is in the code; tests check that every place exists."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from creditflow.assets.site.markdown import prose, table
+
+__all__ = ["pages", "papers", "places"]
+
+FILE = Path(__file__).resolve().parents[1] / "papers.toml"
+
+HEAD = """# Paper index
+
+Equation by equation, where it is in the code. Numbers are the paper's; a dash is a formula without a number, or one whose paper we could not read:
+then the page of the scheme says what it was checked against.
+"""
+
+
+def papers() -> list[dict[str, Any]]:
+    """The papers of the index: title, arXiv number, page of the scheme, and rows of (equation, quantity, places)."""
+    found: list[dict[str, Any]] = tomllib.loads(FILE.read_text(encoding="utf-8"))["paper"]
+    return found
+
+
+def places() -> Iterator[tuple[str, str, str]]:
+    """(paper, file, qualified name) of every place that the index names."""
+    for paper in papers():
+        for _, _, where in paper["rows"]:
+            for place in where.split(", "):
+                file, _, name = place.partition("::")
+                yield paper["title"], file, name
+
+
+def pages() -> dict[str, tuple[str, str]]:
+    """One page with a table per paper."""
+    parts = [HEAD]
+    for paper in papers():
+        rows = [["equation", "what", "where"]]
+        for equation, quantity, where in paper["rows"]:
+            shown = [f"`{name}` in `{file}`" for file, _, name in (p.partition("::") for p in where.split(", "))]
+            rows.append([equation, prose(quantity), "; ".join(shown)])
+        named = [f"[{name}](/schemes/{name}.md)" for name in paper.get("schemes", ())]
+        link = f"[arXiv {paper['arxiv']}](https://arxiv.org/abs/{paper['arxiv']})"
+        about = f"{link}. Schemes: {', '.join(named)}." if named else f"{link}."
+        parts.append(f"## {paper['title']}\n\n{about}\n\n{table(rows)}")
+    return {"paper_index": ("", "\n\n".join(parts))}

@@ -1,0 +1,149 @@
+"""The schemas of logs, of ``info`` and of training settings, from the dataclasses that read and write them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import types
+import typing
+from typing import Any
+
+from creditflow.assets.site.markdown import prose, table
+from creditflow.assets.site.repository import read
+from creditflow.envs.info import AgentInfo
+from creditflow.wrappers.records.stop_reasons import STOP_REASONS
+from creditflow.wrappers.records.tokens import Tokens
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
+
+__all__ = ["attributes_of", "pages"]
+
+
+def pages() -> dict[str, tuple[str, str]]:
+    """Three pages."""
+    return {
+        "reference/log_schema": ("", log_page()),
+        "reference/info_schema": ("", info_page()),
+        "reference/settings_schema": ("", settings_page()),
+    }
+
+
+def attributes_of(kind: type) -> dict[str, str]:
+    """By name what the section "Attributes" of a docstring says; names that share a line share its text.
+
+    >>> from creditflow.wrappers.records.trajectory import Turn
+    >>> attributes_of(Turn)["reward"]
+    'reward of the environment; penalties are applied by the scheme.'
+    """
+    text = inspect.cleandoc(kind.__doc__ or "")
+    section = re.search(r"^Attributes:\n(.*?)(?=^\S|\Z)", text, re.M | re.S)
+    found: dict[str, str] = {}
+    names: list[str] = []
+    for line in section[1].splitlines() if section else ():
+        entry = re.match(r"    ((?:\w+, )*\w+): (.*)", line)
+        if entry:
+            names = entry[1].split(", ")
+            found |= dict.fromkeys(names, entry[2])
+        elif line.strip():
+            found |= {name: f"{found[name]} {line.strip()}" for name in names}
+    return found
+
+
+def fields_table(kind: Any) -> str:
+    """Name, type, default and meaning of every field of a dataclass."""
+    meaning, hints = attributes_of(kind), typing.get_type_hints(kind)
+    rows = [["field", "type", "default", "meaning"]]
+    rows += [
+        [f"`{one.name}`", f"`{type_name(hints[one.name])}`", default_of(one), prose(meaning.get(one.name, ""))]
+        for one in dataclasses.fields(kind)
+    ]
+    return table(rows)
+
+
+def default_of(field: dataclasses.Field[Any]) -> str:
+    """The default as text."""
+    if field.default is not dataclasses.MISSING:
+        return f"`{field.default!r}`"
+    if field.default_factory is dataclasses.MISSING:
+        return "needed"
+    return f"`{made!r}`" if not dataclasses.is_dataclass(made := plain(field.default_factory())) else "see below"
+
+
+def plain(value: Any) -> Any:
+    """A mapping proxy as a dict."""
+    return dict(value) if isinstance(value, types.MappingProxyType) else value
+
+
+def type_name(hint: Any) -> str:
+    """A type as JSON's and YAML's users say it."""
+    if hint is type(None):
+        return "null"
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return " | ".join(map(repr, arguments))
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(map(type_name, arguments))
+    if origin is not None:
+        inner = ", ".join("…" if one is Ellipsis else type_name(one) for one in arguments)
+        return f"{getattr(origin, '__name__', origin)}[{inner}]"
+    return str(getattr(hint, "__name__", hint))
+
+
+def log_page() -> str:
+    """Logs."""
+    head = (
+        "# Schema of logs\n\nJSON Lines, plain or gzip: one trajectory a line, `format_version` 1. Fields at their default may be missing, unknown "
+        "fields, NaN and repeated keys are errors that name the line. A log is safe to read from strangers: nothing in it is executed.\n\n"
+        "Shortest example: [Score your own log](/start/own_log.md#anything-else-write-json-lines)."
+    )
+    reasons = ", ".join(f"`{reason}`" for reason in STOP_REASONS)
+    parts = [
+        head,
+        f"## A line: a trajectory\n\n{fields_table(Trajectory)}\nThe first line of a group may also have `task`, the payload that some "
+        f"schemes need (answers, entities, documents).\n\n`stop_reason` is one of {reasons}; only `success` is a success.",
+        f"## `turns`: a list of turns\n\n{fields_table(Turn)}",
+        f"## `tokens`: what a language model sampled\n\n{fields_table(Tokens)}",
+        "## The result of `creditflow credit`\n\nOne line per trajectory: `format_version`, `scheme`, `group_id`, `trajectory_id`, "
+        "`outcome_advantage` (one number), and one entry per turn in `step_rewards`, `step_advantages`, `advantages` (their sum with the outcome) "
+        "and `loss_mask`; `aggregation` says how the scheme averages token losses.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def info_page() -> str:
+    """The keys of ``info``, with the comments of their definition."""
+    source = read("envs/info.py").partition("class AgentInfo")[2].partition("INFO_TYPES")[0]
+    rows = [["key", "type", "meaning"]]
+    for name, kind, comment in re.findall(r"^    (\w+): ([\w\[\], .]+?)(?:  # (.*))?$", source, re.M):
+        rows.append([f"`{name}`", f"`{kind}`", prose(comment)])
+    keys = set(AgentInfo.__annotations__)
+    if {row[0].strip("`") for row in rows[1:]} != keys:
+        raise ValueError("envs/info.py is no longer read as it is written")
+    return (
+        "# Schema of `info`\n\nEvery environment returns these keys from `reset` and `step`; it may add flat keys of its own. "
+        "`creditflow.envs.check_agent_env` checks them.\n\n" + table(rows)
+    )
+
+
+def settings_page() -> str:
+    """Settings of ``creditflow train``: a table per section."""
+    from creditflow.train.settings.schema import TrainConfig
+
+    parts = [
+        "# Settings of a training run\n\n`creditflow train CONFIG.yaml` reads these; a wrong name, type or value is an error that names the line. "
+        "`--set update.learning_rate=1e-6` overrides one, `--dry-run` prints all of them with their values and the GPU memory needed.",
+        f"## The file\n\n{fields_table(TrainConfig)}",
+    ]
+    done: set[type] = set()
+
+    def sections(kind: type, prefix: str) -> None:
+        for name, hint in typing.get_type_hints(kind).items():
+            for one in (hint, *typing.get_args(hint)):
+                if isinstance(one, type) and dataclasses.is_dataclass(one) and one not in done:
+                    done.add(one)
+                    summary = inspect.cleandoc(one.__doc__ or "").split("\n\n")[0]
+                    parts.append(f"## `{prefix}{name}`\n\n{prose(summary)}\n\n{fields_table(one)}")
+                    sections(one, f"{prefix}{name}.")
+
+    sections(TrainConfig, "")
+    return "\n\n".join(parts) + "\n"

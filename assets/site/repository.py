@@ -1,0 +1,54 @@
+"""Where the site's pages come from: the checkout, and which of its pages become which page of the site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+__all__ = ["PAGES", "ROOT", "TARGETS", "read"]
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+def _evidence() -> dict[str, str]:
+    """The pages beside stored evidence: `evidence/NAME` from NAME.md or from NAME/README.md."""
+    paths = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests" / "evidence").rglob("*.md"))]
+    return {path.removeprefix("tests/").removesuffix(".md").removesuffix("/README"): path for path in paths}
+
+
+# page of the site -> page of the repository, shown as it is
+PAGES: Final[Mapping[str, str]] = {
+    **_evidence(),
+    "how_to/own_environment": "wrappers/README.md",
+    "how_to/text_games": "wrappers/TEXT_GAMES.md",
+    "how_to/credit_set": "assets/credit_set/README.md",
+    "how_to/synthesize_questions": "envs/wikisearch/synthesis/README.md",
+    "environments/alfworld_transfer": "envs/alfworld/TRANSFER.md",
+    "integrations/data": "train/adapters/DATA.md",
+    "integrations/loops": "train/adapters/LOOPS.md",
+    "integrations/openenv": "train/adapters/OPENENV.md",
+    "integrations/torchrl": "train/adapters/TORCHRL.md",
+    "integrations/verl_agent": "train/adapters/VERL_AGENT.md",
+    "integrations/verl_scaling": "train/adapters/SCALING.md",
+    "reference/architecture": "ARCHITECTURE.md",
+    "reference/changelog": "CHANGELOG.md",
+    "reference/contributing": "CONTRIBUTING.md",
+}
+
+# what a page may name in backquotes -> page of the site that it then links to
+TARGETS: Final[Mapping[str, str]] = {
+    **{path: page for page, path in PAGES.items()},
+    **{path.removesuffix("/README.md"): page for page, path in PAGES.items() if path.startswith("tests/evidence/")},
+    "envs/alfworld/README.md": "environments/alfworld",
+    "envs/sokoban/README.md": "environments/sokoban",
+    "envs/webshop/README.md": "environments/webshop",
+    "envs/wikisearch/README.md": "environments/wikisearch",
+    "train/adapters/README.md": "integrations/index",
+    "wrappers/credit/SCHEMES.md": "schemes/index",
+}
+
+
+def read(path: str) -> str:
+    """The text of a file of the repository."""
+    return (ROOT / path).read_text(encoding="utf-8")

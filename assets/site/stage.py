@@ -1,0 +1,71 @@
+"""Stage the pages: those written for the site, those of the repository, and those generated from code and results.
+
+They are one tree of Markdown files, as Sphinx wants them. Nothing staged is stored, so no page can be out of date.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from creditflow.assets.site.make import (
+    api,
+    commands,
+    environments,
+    evidence,
+    integrations,
+    leaderboard,
+    paper_index,
+    recipes,
+    schemas,
+    schemes,
+)
+from creditflow.assets.site.markdown import staged_text
+from creditflow.assets.site.repository import PAGES, ROOT, read
+
+__all__ = ["pages", "stage"]
+
+HERE = Path(__file__).resolve().parent
+GENERATORS = (api, commands, environments, evidence, integrations, leaderboard, paper_index, recipes, schemas, schemes)
+
+
+def pages() -> dict[str, tuple[str, str]]:
+    """By name of the page (path, text): the repository's path that its links and pictures are relative to, and the Markdown.
+
+    Raises:
+        ValueError: two sources make the same page.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    sources = [{page: (path, read(path)) for page, path in PAGES.items()}]
+    written = sorted((HERE / "pages").rglob("*.md"))
+    names = [path.relative_to(HERE / "pages").with_suffix("").as_posix() for path in written]
+    sources.append({name: ("", path.read_text(encoding="utf-8")) for name, path in zip(names, written, strict=True)})
+    sources += [module.pages() for module in GENERATORS]
+    for source in sources:
+        twice = found.keys() & source.keys()
+        if twice:
+            raise ValueError(f"two sources for the pages {sorted(twice)}")
+        found |= source
+    return found
+
+
+def stage(folder: Path) -> None:
+    """Write the tree of pages; files that did not change keep their time, files that are no longer made go."""
+    made: set[Path] = set()
+    for name, (path, text) in pages().items():
+        shown, pictures = staged_text(text, path)
+        made.add(_write(folder / f"{name}.md", shown.encode()))
+        made |= {_write(folder / picture, (ROOT / picture).read_bytes()) for picture in pictures}
+    for old in [path for path in folder.rglob("*") if path.is_file() and path not in made]:
+        old.unlink()
+    for empty in [
+        path for path in folder.rglob("*") if path.is_dir() and not any(p.is_file() for p in path.rglob("*"))
+    ]:
+        shutil.rmtree(empty, ignore_errors=True)
+
+
+def _write(path: Path, content: bytes) -> Path:
+    if not path.is_file() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return path

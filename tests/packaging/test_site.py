@@ -1,0 +1,133 @@
+"""The documentation site's sources: blocks are marked, evidence is listed, equations are where the paper index says."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.page_blocks import console_steps, run_page, same
+from helpers.shared_data import ROOT
+
+from creditflow.assets.site.check.links import check_links, external_links
+from creditflow.assets.site.make.evidence import LINES, result_files
+from creditflow.assets.site.make.paper_index import papers, places
+from creditflow.assets.site.make.recipes import PUBLISHED, recipes
+from creditflow.assets.site.markdown import RUNNABLE, blocks_of, prose, staged_text
+from creditflow.assets.site.repository import PAGES, TARGETS
+from creditflow.wrappers import credit
+
+SITE = ROOT / "assets" / "site" / "pages"
+MARKS = ("run=", "file=", "not-run: ")
+
+
+@pytest.mark.parametrize("page", sorted(SITE.rglob("*.md")), ids=lambda path: path.relative_to(SITE).as_posix())
+def test_a_block_runs_or_its_mark_says_why_not(page: Path) -> None:
+    for language, mark, _ in blocks_of(page.read_text(encoding="utf-8")):
+        if language in RUNNABLE:
+            assert not mark or mark.startswith(MARKS), mark
+            assert not mark.startswith("not-run") or len(mark) > len("not-run: ")
+        else:
+            assert language in ("text", "json", "yaml") or mark.startswith("{"), "what runs has its language"
+
+
+def test_pages_of_the_repository_that_the_site_shows_exist() -> None:
+    assert not [path for path in PAGES.values() if not (ROOT / path).is_file()]
+    assert len(set(PAGES.values())) == len(PAGES)
+
+
+def test_lines_of_the_index_of_evidence_belong_to_stored_files() -> None:
+    assert set(LINES) <= {path.relative_to(ROOT / "tests/evidence").as_posix() for path in result_files()}
+
+
+def test_marks_links_and_pictures_are_staged() -> None:
+    text = "See `TRANSFER.md` and [it](TRANSFER.md#a).\n\n![x](../../assets/images/a.png)\n\n```python run=trl\n`TRANSFER.md`\n```\n"
+    shown, pictures = staged_text(text, "envs/alfworld/README.md")
+    page = TARGETS["envs/alfworld/TRANSFER.md"]
+    assert f"See [`TRANSFER.md`](/{page}.md) and [it](/{page}.md#a)." in shown
+    assert pictures == {"assets/images/a.png"} and "![x](/assets/images/a.png)" in shown
+    assert "```python\n`TRANSFER.md`\n```\n\n{.mark}\nRun by the tests of the tier `trl`." in shown
+
+
+def test_a_link_to_a_page_that_the_site_lacks_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no page of the site"):
+        staged_text("[a](../nowhere.md)", "envs/alfworld/README.md")
+
+
+def test_marks_of_markdown_in_docstrings_are_escaped_and_formulas_are_not() -> None:
+    assert prose("a_b <c> ``d_e``") == r"a\_b \<c> `d_e`"
+    assert prose("    a_b * c") == "    a_b * c"
+
+
+PAGE = '<html><body id="top"><a href="{}">x</a>{}</body></html>'
+
+
+@pytest.mark.parametrize(
+    ("address", "more", "fault"),
+    [
+        ("b.html", "", "no such page"),
+        ("#nothing", "", "no such anchor"),
+        ("../outside.html", "", "no such page"),
+        ("http://example.org/", "", "not https"),
+        ("https://no_host/", "", "not a host"),
+        ("#top", '<script src="https://cdn.example.org/x.js"></script>', "loaded from another host"),
+        ("#top", '<img src="x.png">', "no such page"),
+    ],
+)
+def test_a_broken_link_is_found(tmp_path: Path, address: str, more: str, fault: str) -> None:
+    (tmp_path / "a.html").write_text(PAGE.format(address, more), encoding="utf-8")
+    [line] = check_links(tmp_path)
+    assert line.startswith("a.html: ") and line.endswith(fault)
+
+
+def test_good_links_pass_and_those_elsewhere_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(PAGE.format("https://arxiv.org/abs/2402.03300", ""), encoding="utf-8")
+    (tmp_path / "b.html").write_text(PAGE.format("a.html#top", ""), encoding="utf-8")
+    assert check_links(tmp_path) == []
+    assert external_links(tmp_path) == {"https://arxiv.org/abs/2402.03300": ["a.html"]}
+
+
+def test_the_runner_fails_on_a_block_that_fails_or_prints_something_else(tmp_path: Path) -> None:
+    assert run_page("```sh\ntrue\n```\n\n```sh not-run: x\nfalse\n```\n", tmp_path) == 1
+    for block in ("sh\nfalse\n", "console\n$ echo 1\n2\n", "python\nassert 0\n", "pycon\n>>> 1\n2\n"):
+        with pytest.raises(AssertionError):
+            run_page(f"```{block}```\n", tmp_path)
+    same("in 0.3 s", "in … s\n", "x")
+    assert console_steps("$ a\nb\nc\n$ d\n") == [("a", "b\nc\n"), ("d", "")]
+
+
+def definitions(path: Path) -> set[str]:
+    """Qualified names of what a module defines."""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            names |= {f"{node.name}.{one.name}" for one in node.body if isinstance(one, ast.FunctionDef)}
+    return names
+
+
+def test_places_of_the_paper_index_exist() -> None:
+    for paper, file, name in places():
+        path = ROOT / file
+        if path.suffix == ".py":
+            assert name in definitions(path), f"{paper}: {file} has no {name}"
+        else:
+            assert f"## {name}" in path.read_text(encoding="utf-8"), f"{paper}: {file} has no section {name}"
+
+
+def test_every_scheme_with_a_paper_is_in_the_paper_index() -> None:
+    indexed = {name for paper in papers() for name in paper.get("schemes", ())}
+    assert indexed == set(credit.names()) - {"grouptd"}
+
+
+@pytest.mark.parametrize("paper", papers(), ids=lambda paper: paper["arxiv"])
+def test_a_scheme_names_the_arxiv_number_of_its_paper(paper: dict[str, Any]) -> None:
+    for name in paper.get("schemes", ()):
+        text = credit.make(name).source + str(type(credit.make(name)).__doc__)
+        assert paper["arxiv"] in text or name in ("mt_ppo", "ppo_gae"), name
+
+
+def test_published_figures_belong_to_recipes() -> None:
+    assert set(PUBLISHED) <= set(recipes())
