@@ -6,9 +6,12 @@ Gymnasium ≥ 1.0 has no entry-point plugins: ids exist once ``creditflow`` is i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
@@ -167,9 +170,13 @@ def make(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
 
     A foreign environment is returned as it is; with ``success`` (and ``state_key``) among the arguments as a ``ForeignEnv``:
     ``creditflow.make("FrozenLake-v1", success="positive_reward", is_slippery=False)``.
+
+    Raises:
+        ConfigError: an unknown environment, or an argument that one of creditflow's environments does not take.
     """
     gym_id = env_id(name)
     if _is_own(gym_id):
+        _check_arguments(name, gym_id, kwargs)
         return gym.make(gym_id, **kwargs)
     rules = {key: kwargs.pop(key) for key in ("state_key", "success") if key in kwargs}
     try:
@@ -182,6 +189,17 @@ def make(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
     from creditflow.envs.foreign.env import ForeignEnv
 
     return ForeignEnv(env, **rules)
+
+
+def _check_arguments(name: str, gym_id: str, given: Mapping[str, Any]) -> None:
+    """Reject arguments that neither the environment nor Gymnasium's ``make`` takes."""
+    entry_point: Any = gym.spec(gym_id).entry_point
+    creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    known = signature(creator).parameters
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values()):
+        return
+    if unknown := sorted(set(given) - set(known) - set(signature(gym.make).parameters)):
+        raise unknown_name_error(f"argument of the environment {name!r}:", unknown[0], known)
 
 
 def _is_own(gym_id: str) -> bool:

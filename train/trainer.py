@@ -257,7 +257,7 @@ class Trainer:
         config = self.settings.evaluation
         start = time.perf_counter()
         self.rollouts.prepare_evaluation()
-        tasks = assemble.panel_tasks(self.settings.env, spec, config.limit if name == "valid" else 0)
+        tasks = assemble.panel_tasks(self.settings.evaluation_env, spec, config.limit if name == "valid" else 0)
         agent = partial(assemble.make_policy_agent, self.settings, self.backend, self.tokenizer)
         sampled = agent(temperature=config.temperature, top_p=config.top_p) if config.samples else None
         engine = SharedEngine(self.eval_engine, self.world)

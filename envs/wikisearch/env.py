@@ -46,6 +46,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         dialect: "plain", "search_r1", "pica", "tool_call", or "browse": the corpus as a web site (see ``protocol.dialects``
             and ``retrieval.site``).
         site: with "browse": how pages are shown, ``{"snippet": …, "page_passages": …, "reader": …}`` (``site.SiteOptions``).
+        simulation: searches are simulated (ZeroSearch): ``{"start": …, "end": …, "base": …, "seed": …, "model": …}``, with documents
+            of the corpus or of a served model, noisy by a curriculum (see ``retrieval.simulation``); not with "browse".
         top_k: passages that a search returns for each query.
         metric: "em", "f1" or "sub_em": the metric that is the ``score``.
         judge: instead of the metric: a callable (question, golden answers, answer) → score in [0, 1], or the arguments
@@ -83,6 +85,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         answers: str = "none",
         dialect: str = "plain",
         site: Mapping[str, Any] | None = None,
+        simulation: Mapping[str, Any] | None = None,
         top_k: int = 3,
         metric: str = "em",
         judge: Judge | Mapping[str, Any] | None = None,
@@ -105,6 +108,10 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         self.dialect = named_dialect(dialect)
         if (shown := site_options(site, dialect)) is not None:
             library = library.on_site(shown)
+        if simulation is not None:
+            if shown is not None:
+                raise ConfigError("simulated search has no pages to visit: use another dialect than 'browse'")
+            library = library.simulated(simulation)
         super().__init__(tasks=library.tasks, max_steps=max_steps)
         self.action_space, self.observation_space = TextSpace((f"answer: {UNKNOWN}",)), TextSpace()
         self.library, self.render_mode = library, render_mode
@@ -157,21 +164,13 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         if action.tool != "answer" and used_up:
             reason = f"no {action.tool} any more: {used_up}; give your answer"
         elif action.tool == "visit":
-            self._step.opened = self._open_pages(action)
+            self._step.opened = self.episode.open_pages(self.library, action)
             unknown = [name for name, page in zip(action.items, self._step.opened, strict=True) if page is None]
             if unknown:
                 reason = f"no page is called {unknown[0][:80]!r}; visit a title or id from the results"
         if reason:
             self._reject(reason)
         return reason
-
-    def _open_pages(self, action: Call) -> list[tuple[Passage, ...] | None]:
-        """The passages that a visit returns; of pages that a server cannot open, those that this episode has seen."""
-        opened = self.library.retriever.visit(action.items, action.goal or self.episode.question.text)
-        if self.library.local is not None:
-            return opened
-        seen = self.episode.seen_pages(action.items)
-        return [page if page is not None else passages for page, passages in zip(opened, seen, strict=True)]
 
     def _apply(self, action: Call) -> Outcome:
         episode = self.episode
@@ -180,8 +179,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
             self._listed = ()
             return Outcome(episode.grade.score, True, True)
         if action.tool == "search":
-            results = self.library.retriever.search(action.items, self.budget.top_k)
-            groups = [tuple(hit.passage for hit in hits) for hits in results]
+            question, k = self.episode.question, self.budget.top_k
+            groups = self.library.search(question, action.items, k, self.training_progress)
             self._step.queries = action.items
         else:
             groups = [page for page in self._step.opened if page is not None]

@@ -124,6 +124,18 @@ class Episode:
         """The listed calls; without ``tools`` only answers."""
         return listed_calls(self.question, self.names, tuple(self.pages), self.complete, tools)
 
+    def open_pages(self, library: Library, call: Call) -> list[tuple[Passage, ...] | None]:
+        """The passages that a visit returns; of pages that a server cannot open, those that this episode has seen.
+
+        Raises:
+            ServiceError: the engine cannot answer.
+        """
+        opened = library.visit(call.items, call.goal or self.question.text)
+        if library.local is not None:
+            return opened
+        seen = self.seen_pages(call.items)
+        return [page if page is not None else passages for page, passages in zip(opened, seen, strict=True)]
+
     def seen_pages(self, names: Sequence[str]) -> list[tuple[Passage, ...] | None]:
         """For each page name the passages of it that this episode has seen; None for none.
 

@@ -21,6 +21,7 @@ from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
+from creditflow.envs.wikisearch.retrieval.simulation.engine import Simulation, open_simulation
 from creditflow.envs.wikisearch.retrieval.site import SiteOptions, open_site
 from creditflow.envs.wikisearch.slices.panel import SLICES, find_questions
 from creditflow.envs.wikisearch.world.ask import build_question
@@ -49,17 +50,43 @@ class Library:
         retriever: the engine.
         digest: digest of the corpus; "" if it is unknown.
         shared_reader: finds names for all questions; None where each question has its own reader.
+        simulation: answers searches in place of the engine; pages cannot be visited then.
     """
 
     tasks: TaskSource
     retriever: Retriever
     digest: str = ""
     shared_reader: Reader | None = None
+    simulation: Simulation | None = None
 
     @property
     def local(self) -> LocalRetriever | None:
-        """The engine, if it runs in this process."""
-        return self.retriever if isinstance(self.retriever, LocalRetriever) else None
+        """The engine, if it runs in this process and answers the searches."""
+        return self.retriever if isinstance(self.retriever, LocalRetriever) and self.simulation is None else None
+
+    def search(self, question: Question, queries: Sequence[str], k: int, progress: float) -> list[tuple[Passage, ...]]:
+        """The best ``k`` passages for each query of a question.
+
+        Args:
+            question: the task.
+            queries: the queries of one call.
+            k: passages for each.
+            progress: the fraction of a training run that is done, which a simulation follows.
+
+        Raises:
+            ServiceError: the engine cannot answer.
+        """
+        if self.simulation is not None:
+            return self.simulation.search(question, queries, k, progress)
+        return [tuple(hit.passage for hit in hits) for hits in self.retriever.search(queries, k)]
+
+    def visit(self, names: Sequence[str], goal: str) -> list[tuple[Passage, ...] | None]:
+        """The passages of each page; None for an unknown one.
+
+        Raises:
+            ServiceError: the engine cannot answer.
+        """
+        return [None] * len(names) if self.simulation is not None else self.retriever.visit(names, goal)
 
     def reader(self, question: Question) -> Reader:
         """The reader that finds names in passages."""
@@ -79,6 +106,14 @@ class Library:
             return _graph(local, reader, k)
         except OracleLimitError:
             return None
+
+    def simulated(self, options: Mapping[str, Any]) -> Library:
+        """The same tasks with simulated search; the options are those of ``open_simulation``.
+
+        Raises:
+            ConfigError: a wrong option.
+        """
+        return replace(self, simulation=open_simulation(options, self.local))
 
     def on_site(self, options: SiteOptions) -> Library:
         """The same tasks over the corpus as a web site.

@@ -44,13 +44,14 @@ def sample_groups(
     *,
     seed: int,
     iteration: int,
+    progress: float = 0.0,
     world: World = ALONE,
     on_turn: Callable[[int, int], None] | None = None,
 ) -> SampledGroups:
     """Play the groups of an iteration; with dynamic sampling, drop dead groups and sample others instead.
 
     There are at most ``rollout.attempts`` attempts; the last one keeps dead groups too. All ranks draw the same tasks, and
-    each plays its part of them. ``on_turn`` is called after every turn, as in ``RolloutEngine.play``.
+    each plays its part of them. ``progress`` and ``on_turn`` are those of ``RolloutEngine.play``.
 
     Raises:
         NoGroupError: no group of an attempt could start in any rank.
@@ -68,7 +69,7 @@ def sample_groups(
         distinct = _distinct(chosen)
         played = _play(
             engine, agent, distinct, rollout.concurrent_groups, world,
-            seed=seed, iteration=number, report=sampled.report, on_turn=on_turn,
+            seed=seed, iteration=number, progress=progress, report=sampled.report, on_turn=on_turn,
         )  # fmt: skip
         kept = credit.filter_groups(played, keep_all=attempt == attempts - 1)
         index_of = {task.task_id: i for i, task in enumerate(distinct)}

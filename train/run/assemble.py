@@ -273,7 +273,9 @@ def _engine(settings: TrainConfig, *arguments: Any, **options: Any) -> RolloutEn
 
 def make_eval_engine(settings: TrainConfig) -> RolloutEngine:
     """The engine that plays evaluation episodes, one per group."""
-    return _engine(settings, group_env_factory(settings.env, 1, texts=settings.prompting.history == "window"))
+    return _engine(
+        settings, group_env_factory(settings.evaluation_env, 1, texts=settings.prompting.history == "window")
+    )
 
 
 def make_policy_agent(

@@ -48,11 +48,12 @@ def describe(settings: TrainConfig) -> None:
         vllm_release()
     tasks = training_tasks(settings.env, settings.tasks, settings.seed)
     panels = {
-        spec: len(panel_tasks(settings.env, spec))
+        spec: len(panel_tasks(settings.evaluation_env, spec))
         for spec in (settings.evaluation.panel, settings.evaluation.final_panel)
         if spec
     }
     _smoke_rollout(settings, scheme, tasks[0])
+    group_env_factory(settings.evaluation_env, 1)()
     model, sizes = _model(settings, tasks)
     memory = (
         memory_table(sizes, settings)

@@ -117,7 +117,7 @@ class Rollouts:
         self.numbers |= self._samplers[slot].sync_numbers
 
     def _sample(self, slot: int, iteration: int, on_turn: OnTurn | None) -> SampledGroups:
-        rollout = self._settings.rollout
+        rollout, total = self._settings.rollout, self._settings.update.iterations
         agent = assemble.make_policy_agent(
             self._settings, self._samplers[slot], self._tokenizer,
             temperature=rollout.temperature, top_p=rollout.top_p, top_k=rollout.top_k,
@@ -125,5 +125,6 @@ class Rollouts:
         )  # fmt: skip
         return sample_groups(
             self._engine, agent, self._tasks, rollout,
-            seed=self._settings.seed, iteration=iteration, world=self._world, on_turn=on_turn,
+            seed=self._settings.seed, iteration=iteration, progress=iteration / max(total, 1), world=self._world,
+            on_turn=on_turn,
         )  # fmt: skip

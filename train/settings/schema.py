@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,6 +76,7 @@ class EvaluationConfig:
         limit: only the first tasks of the panel; 0 takes all.
         samples: sampled episodes per task, beside one greedy one.
         temperature, top_p: sampling of the sampled episodes.
+        env_options: options of the environment that differ in evaluations.
     """
 
     panel: str = ""
@@ -85,6 +86,7 @@ class EvaluationConfig:
     samples: int = 4
     temperature: float = 1.0
     top_p: float = 1.0
+    env_options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_at_least(self, 0, "every", "limit", "samples")
@@ -176,6 +178,11 @@ class TrainConfig:
                 "update.loss.ratio: sequence needs a trajectory in one row; with prompting.history: window or "
                 "update.row_layout: turn use ratio: turn"
             )
+
+    @property
+    def evaluation_env(self) -> EnvConfig:
+        """The environment of evaluations."""
+        return replace(self.env, options={**self.env.options, **self.evaluation.env_options})
 
     @property
     def sampling(self) -> Sampling:
