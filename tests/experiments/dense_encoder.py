@@ -5,7 +5,7 @@
 The corpus is a generated encyclopedia. A BERT of one layer and 128 dimensions starts from random weights and learns by
 contrast with the other passages of its batch (InfoNCE, temperature .05): from the golden sub-questions of training questions, and from
 sentences taken out of the passages that they stand in. It is then a folder like any other: an index is built and searched
-by the engines ``dense`` and ``hybrid``.
+by the engines ``dense`` and ``hybrid``. The rivals of ``hybrid`` are BM25 fused in the same way with rankings that need no training.
 
 Two sets of queries are scored, both of held-out questions, which share no fact with training questions: their sub-questions with one
 golden passage each, names filled in, and the whole questions with all their golden passages. A question enters the panel only
@@ -31,9 +31,11 @@ from numpy.typing import NDArray
 
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.text.bm25.analyser import analyse
+from creditflow.envs.text.fusion import reciprocal_rank_fusion
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.engines.dense_options import DenseOptions
+from creditflow.envs.wikisearch.retrieval.engines.hybrid_index import DEPTH
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia
@@ -42,7 +44,7 @@ from creditflow.envs.wikisearch.world.selection import select_questions
 from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.statistics import crossed_mean
 
-WORLD, ARTICLES, QUESTIONS, WIDTH, TOKENS, BATCH, DEPTH = 7, 1_500, 600, 128, 64, 128, 10
+WORLD, ARTICLES, QUESTIONS, WIDTH, TOKENS, BATCH, BEST = 7, 1_500, 600, 128, 64, 128, 10
 TEMPERATURE, RATE, TAKEN_OUT = 0.05, 2e-3, 0.5  # half of the sentences are also taken out of their passage
 Search = Callable[[Sequence[str]], list[list[str]]]
 Pair = tuple[str, str]
@@ -139,6 +141,18 @@ def searching(engine: LocalRetriever) -> Search:
     return lambda queries: [[hit.passage.id for hit in hits] for hits in engine.search(queries, DEPTH)]
 
 
+def fused(first: Search, second: Search, passages: Sequence[Passage]) -> Search:
+    """Both rankings by reciprocal ranks, as the engine ``hybrid`` fuses BM25 and vectors."""
+    rows = {passage.id: row for row, passage in enumerate(passages)}
+
+    def search(queries: Sequence[str]) -> list[list[str]]:
+        both = zip(first(queries), second(queries), strict=True)
+        best = (reciprocal_rank_fusion([[rows[name] for name in ids] for ids in pair], DEPTH) for pair in both)
+        return [[passages[row].id for row, _ in found] for found in best]
+
+    return search
+
+
 def engine_of(scratch: Path, passages: Sequence[Passage], kind: str, encoder: Path) -> Search:
     """An index folder of an engine, built and opened."""
     path = scratch / f"{encoder.name}-{kind}"
@@ -204,7 +218,7 @@ def table_of(searches: dict[str, list[Search]], queries: Sequence[tuple[str, fro
     texts = [query for query, _ in queries]
     found = {name: [search(texts) for search in each] for name, each in searches.items()}
     table: dict[str, Any] = {name: {} for name in searches}
-    for k in (1, DEPTH):
+    for k in (1, BEST):
         values = {name: np.stack([recalls(one, queries, k) for one in each]) for name, each in found.items()}
         for name, one in values.items():
             table[name] |= {
@@ -234,11 +248,13 @@ def main() -> None:
         "sub-questions": [(query, frozenset([name])) for query, name in steps],
         "whole questions": [(question.text, frozenset(question.supporting)) for question in held_out],
     }
+    bm25, cosine, latent = (
+        searching(encyclopedia.retriever), linear(passages, None), linear(passages, latent_axes(passages))
+    )  # fmt: skip
     searches: dict[str, list[Search]] = {
-        "bm25": [searching(encyclopedia.retriever)],
-        "tf-idf cosine": [linear(passages, None)],
-        "lsa": [linear(passages, latent_axes(passages))],
-    }
+        "bm25": [bm25], "tf-idf cosine": [cosine], "lsa": [latent],
+        "bm25 fused with tf-idf cosine": [fused(bm25, cosine, passages)], "bm25 fused with lsa": [fused(bm25, latent, passages)],
+    }  # fmt: skip
     terms = bags(passages)[0].shape[1]
     runs = []
     with tempfile.TemporaryDirectory(prefix="encoder.") as scratch:
