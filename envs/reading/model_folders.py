@@ -92,7 +92,7 @@ def saved_tokenizer(path: str | Path) -> Any:
 
     ``AutoTokenizer`` picks a class by the *model's* family and then applies that family's own splitting rules to
     a tokenizer made here, which silently changes its ids. A folder whose configuration names the plain ``tokenizers``
-    backend is therefore opened with it.
+    backend is therefore opened with it. Code in the folder is not executed.
 
     Raises:
         DataError: there is none, or it is damaged.
@@ -104,4 +104,6 @@ def saved_tokenizer(path: str | Path) -> Any:
     plain = kind in ("TokenizersBackend", "PreTrainedTokenizerFast")
     check_token_ids(path)
     with loading(f"cannot open the tokenizer of {str(path)!r}"):
-        return (PreTrainedTokenizerFast if plain else AutoTokenizer).from_pretrained(path)
+        if plain:
+            return PreTrainedTokenizerFast.from_pretrained(path)
+        return AutoTokenizer.from_pretrained(path, trust_remote_code=False)

@@ -161,7 +161,9 @@ def open_critic(path: str | Path, device: Any) -> Critic:
         raise DataError(f"{folder}: format_version {short_repr(version)}, this reader knows {VERSION}")
     check_model_files(folder)
     with loading(f"{folder}: is not a critic that a training run wrote"):
-        decoder = AutoModel.from_pretrained(folder, use_safetensors=True, attn_implementation="sdpa").to(device)
+        decoder = AutoModel.from_pretrained(
+            folder, use_safetensors=True, trust_remote_code=False, attn_implementation="sdpa"
+        ).to(device)
         critic = Critic(CriticConfig(kind="shared"), decoder)
         critic.head.load_state_dict(load_file(folder / HEAD_FILE))
     critic.to(device).eval()

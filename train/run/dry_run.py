@@ -135,9 +135,11 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> tuple[str, ModelSizes | 
     check_model_files(folder)
     with loading(f"cannot open {str(folder)!r} as a causal language model"):
         with torch.device("meta"):  # shapes without weights: a dry run of a large model takes no memory
-            config = AutoConfig.from_pretrained(folder)
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
             vision = config.model_type in VISION_FAMILIES
-            model = (AutoModelForImageTextToText if vision else AutoModelForCausalLM).from_config(config)
+            model = (AutoModelForImageTextToText if vision else AutoModelForCausalLM).from_config(
+                config, trust_remote_code=False
+            )
         tokenizer = open_tokenizer(folder)
     if not list(folder.glob("*.safetensors")):
         raise DataError(f"{folder}: has no weights (*.safetensors)")

@@ -143,11 +143,12 @@ def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") 
     check_model_files(path)
     tokenizer = open_tokenizer(path)
     with loading(f"cannot open {path!r} as a causal language model"):
-        vision = AutoConfig.from_pretrained(path).model_type in VISION_FAMILIES
+        vision = AutoConfig.from_pretrained(path, trust_remote_code=False).model_type in VISION_FAMILIES
         model, report = (AutoModelForImageTextToText if vision else AutoModelForCausalLM).from_pretrained(
             path,
             dtype=getattr(torch, dtype),
             use_safetensors=True,
+            trust_remote_code=False,
             attn_implementation="sdpa",
             output_loading_info=True,
         )

@@ -157,8 +157,9 @@ def _open_network(folder: str | Path, device: str) -> Any:
     where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     with loading(f"cannot open {str(folder)!r} as a text encoder"):
         network, report = AutoModel.from_pretrained(
-            folder, dtype=torch.float32, use_safetensors=True, local_files_only=True, output_loading_info=True
-        )
+            folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, local_files_only=True,
+            output_loading_info=True,
+        )  # fmt: skip
         if network.config.is_encoder_decoder:
             network = network.get_encoder()
     # the pooler of BERT-class models is a layer after the hidden states, which many encoders are saved without

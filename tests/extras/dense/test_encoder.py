@@ -158,8 +158,9 @@ def foreign_code(folder: Path) -> None:
     "harm", [without_weights, pickled, cut_weights, another_depth, not_finite, foreign_code], ids=lambda f: f.__name__
 )
 def test_a_folder_that_is_no_encoder_is_a_data_error(
-    encoder: Path, tmp_path: Path, harm: Callable[[Path], None]
+    encoder: Path, tmp_path: Path, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("builtins.input", lambda *_: "y")  # transformers asks at a terminal whether to run foreign code
     copy = tmp_path / "copy"
     shutil.copytree(encoder, copy)
     harm(copy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from creditflow.envs.wikisearch.synthesis.checks import leak, not_unique, shortcut
+from creditflow.envs.wikisearch.synthesis.checks import leak, not_unique, shortcut, supporting_rows
 from creditflow.envs.wikisearch.synthesis.graph import CorpusGraph, Node, Statement
 from creditflow.envs.wikisearch.synthesis.queries import Described, Link, Named
 
@@ -57,3 +57,18 @@ def test_a_passage_with_both_ends_is_a_shortcut_and_one_with_the_names_alone_is_
     stated = [Statement(0, "director", 2, 0), Statement(1, "spouse", 2, 1)]
     assert shortcut(small(stated, [[0, 2], [1, 2], [2], [0, 1], [4]]), both) == ""
     assert shortcut(small(stated, [[0, 2], [1, 2], [2], [0, 1, 2], [4]]), both) == "shortcut"
+
+
+def test_a_word_or_years_are_supported_by_the_passage_that_defines_the_thing() -> None:
+    graph = CorpusGraph(
+        (Node("A", "a", "work", row=7), Node("B", "b", "person", row=8), Node("C", "c", "person")),
+        (), np.array([0]), np.array([], np.int32),
+    )  # fmt: skip
+
+    def rows(word: str, years: tuple[int, int] | None, of: int = 0) -> tuple[int, ...]:
+        inner = Described(of, (Link("director", False, Named(2, "C"), 3),), word, years)
+        return supporting_rows(graph, Described(1, (Link("writer", True, inner, 5),)))
+
+    assert rows("", None) == (3, 5)
+    assert rows("film", None) == rows("", (1950, 1959)) == rows("film", (1950, 1959)) == (3, 7, 5)
+    assert rows("film", None, of=2) == (3, 5)  # no passage defines it

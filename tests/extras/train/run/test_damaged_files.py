@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable
@@ -67,6 +68,23 @@ def test_a_damaged_adapter_is_opened_or_rejected_by_name(
     run = trainer_of(data, "update.iterations=0")
     run.run()
     assert worse_folders(run.folder / "adapter", lambda path: open_pretrained(str(path), device="cpu"), 45, seed=5)
+
+
+@pytest.mark.parametrize("classes", [{"AutoConfig": "own.Config"}, {"AutoTokenizer": ["own.Tokenizer", None]}])
+def test_code_in_a_model_folder_is_never_run_whatever_is_answered(
+    classes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from helpers.models.pretrained import pretrained_folder
+
+    monkeypatch.setattr("builtins.input", lambda *_: "y")  # transformers asks at a terminal
+    folder = Path(pretrained_folder(tmp_path / "model"))
+    (folder / "own.py").write_text("raise SystemExit('code of the folder has run')", encoding="ascii")
+    for name, more in (("config.json", {"model_type": "own"}), ("tokenizer_config.json", {"tokenizer_class": "Own"})):
+        if ("Config" in str(classes)) == (name == "config.json"):
+            file = folder / name
+            file.write_text(json.dumps(json.loads(file.read_text()) | more | {"auto_map": classes}), encoding="ascii")
+    with contextlib.suppress(DataError):  # SystemExit is none; a tokenizer may be opened without its class
+        open_pretrained(str(folder), device="cpu")
 
 
 def test_damaged_models_and_checkpoints_are_opened_or_rejected_by_name(
