@@ -4,7 +4,9 @@
 task, shrunk towards the task's own mean by one pseudo-visit (without any rollout: success probability 1/2, value 0).
 While a policy learns, earlier rollouts are those of the iterations before, weighted by ``MEMORY`` per iteration; none are
 sampled in addition. For the one-step metrics they are ``HELD_OUT`` additional groups for each measured one, which other
-schemes do not get. ``X[exact]`` reads the exact V^π, which no method has in practice: an upper bound, and a control.
+schemes do not get. ``X[linear]`` and ``X[network]`` read critics that are fitted to the same rollouts, on what states show (see ``critics``).
+``X[exact]`` reads the exact V^π, which no method has in practice: an upper bound, and a control; ``X[noise=S]`` reads it with a lasting normal
+error of standard deviation S of its log odds.
 
 Both write the same annotations, derived from the probability of success f: ``value.pica`` is f; ``logp.answer`` and
 ``logp.answer.mean`` are log f, success standing for the golden answer; ``judge.score`` is the change of f; and
@@ -23,20 +25,22 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.controls import ExactEvaluator
+from creditflow.train.bench.critics import HIDDEN, FittedCritic, StateFeatures, noisy
 from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.exact.values import evaluate
-from creditflow.train.bench.methods import base_method, is_control, scheme_entry
+from creditflow.train.bench.methods import base_method, is_control, noise_of, scheme_entry
 from creditflow.wrappers.credit import Scheme
 from creditflow.wrappers.credit.annotations.tips import TIPS
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import FAILED, GOAL, TRUNCATED
 from creditflow.wrappers.records.tokens import Tokens
 
-__all__ = ["HELD_OUT", "MEMORY", "AnnotationSource", "annotated_log", "open_annotation_source"]
+__all__ = ["HELD_OUT", "MEMORY", "AnnotationSource", "annotated_log", "open_annotation_source", "reads_earlier"]
 
 HELD_OUT: Final = 8  # additional groups per measured one, of the same size
 MEMORY: Final = 0.9
 MIN_PROBABILITY: Final = 1e-3  # lower bound before a logarithm is taken
+HIDDEN_LAYER: Final[Mapping[str, int]] = {"linear": 0, "network": HIDDEN}  # its size in a critic
 TERMINAL_KEYS: Final = ("\0solved", "\0failed")  # all terminal states count as one of these two
 
 Floats = NDArray[np.float64]
@@ -55,20 +59,41 @@ class AnnotationSource(Protocol):
         ...
 
 
-def open_annotation_source(name: str, horizon: int, key: Key) -> AnnotationSource:
+def open_annotation_source(
+    name: str, horizon: int, key: Key, features: StateFeatures | None = None
+) -> AnnotationSource:
     """The annotation source of a method; a corrupted method has that of the method it corrupts.
 
     Args:
         name: name of the method.
         horizon: turn limit.
         key: the key by which estimates are stored.
+        features: what fitted critics see of a state; None where the suite has none.
+
+    Raises:
+        ConfigError: the method reads a critic, and there are no features.
     """
     name = base_method(name)
     entry = None if is_control(name) else scheme_entry(name)
     if entry is None or not entry.annotation_source:
         return _NoAnnotations()
-    scheme = _scheme(name, horizon, key)
-    return _Exact(scheme) if entry.annotation_source == "exact" else _Fitted(scheme, key)
+    scheme, source = _scheme(name, horizon, key), entry.annotation_source
+    if (noise := noise_of(source)) is not None:
+        return _Exact(scheme, noise)
+    if source not in HIDDEN_LAYER:
+        return _Fitted(scheme, key)
+    if features is None:
+        raise ConfigError(
+            f"{name}: a critic needs features of states, which only the suites with a shared policy and with language models have"
+        )
+    return _Critic(scheme, FittedCritic(features, horizon, HIDDEN_LAYER[source]))
+
+
+def reads_earlier(name: str) -> bool:
+    """Whether a method's annotations are fitted to earlier rollouts."""
+    name = base_method(name)
+    source = "" if is_control(name) else scheme_entry(name).annotation_source
+    return bool(source) and noise_of(source) is None
 
 
 @lru_cache(maxsize=64)
@@ -77,7 +102,9 @@ def _scheme(name: str, horizon: int, key: Key) -> Scheme:
     return scheme_entry(name).scheme_for(horizon, key)
 
 
-def annotated_log(name: str, horizon: int, groups: Sequence[Group], earlier: Sequence[Group]) -> list[Group]:
+def annotated_log(
+    name: str, horizon: int, groups: Sequence[Group], earlier: Sequence[Group], features: StateFeatures | None = None
+) -> list[Group]:
     """A recorded log with the annotations that a method reads.
 
     Args:
@@ -85,10 +112,11 @@ def annotated_log(name: str, horizon: int, groups: Sequence[Group], earlier: Seq
         horizon: turn limit.
         groups: groups of the log.
         earlier: for each group another one of its task and policy; may be empty.
+        features: what fitted critics see of a state.
     """
     annotated = []
     for number, group in enumerate(groups):
-        source = open_annotation_source(name, horizon, "state")
+        source = open_annotation_source(name, horizon, "state", features)
         if earlier:
             source.update(earlier[number])
         annotated.append(source.annotate(group))
@@ -106,17 +134,19 @@ class _NoAnnotations:
 
 
 class _Exact:
-    """The source of ``X[exact]``: annotations computed from V^π."""
+    """The source of ``X[exact]`` and ``X[noise=S]``: annotations computed from V^π, with an error of the log odds."""
 
-    def __init__(self, scheme: Scheme) -> None:
-        self._scheme = scheme
+    def __init__(self, scheme: Scheme, noise: float) -> None:
+        self._scheme, self._noise = scheme, noise
 
     def annotate(self, group: Group, evaluator: ExactEvaluator | None = None) -> Group:
         if evaluator is None:
             raise ConfigError(f"{self._scheme.name}[exact] needs exact values, which this suite does not have")
         at = evaluator.index_turns(group)
-        before = evaluator.exact.value[at.left, at.state]
-        after = evaluator.exact.value[at.left - 1, at.next_state]
+        value = evaluator.exact.value
+        if self._noise:
+            value = noisy(value, evaluator.mdp, self._noise)
+        before, after = value[at.left, at.state], value[at.left - 1, at.next_state]
         critic = before
         if isinstance(self._scheme, TIPS):  # its returns are shaped; a truncated episode keeps its last potential
             mdp = evaluator.mdp
@@ -129,6 +159,26 @@ class _Exact:
 
     def update(self, group: Group) -> None:
         pass
+
+
+class _Critic:
+    """The source of ``X[linear]`` and ``X[network]``: annotations are a critic's, fitted to the groups given to ``update``."""
+
+    def __init__(self, scheme: Scheme, critic: FittedCritic) -> None:
+        self._scheme, self._critic = scheme, critic
+
+    def annotate(self, group: Group, evaluator: ExactEvaluator | None = None) -> Group:  # noqa: ARG002 - the protocol's signature
+        before, after = self._critic.predict(_with_tables(group))
+        return _annotated(group, self._scheme, _annotations(before, after, before))
+
+    def update(self, group: Group) -> None:
+        self._critic.add(_with_tables(group))
+
+
+def _with_tables(group: Group) -> ArrayGroup:
+    if not isinstance(group, ArrayGroup):
+        raise ConfigError(f"group {group.group_id!r}: a critic's features are those of tasks known as tables")
+    return group
 
 
 class _Fitted:

@@ -42,6 +42,7 @@ __all__ = [
     "default_schemes",
     "is_control",
     "make_methods",
+    "noise_of",
     "played_method",
     "reads_texts",
     "scheme_entry",
@@ -68,10 +69,14 @@ NAMED: Mapping[str, SchemeEntry] = MappingProxyType(
     }
 )
 
+ANY_NOISE: Final = "noise=S"
 ANNOTATION_SOURCES: Mapping[str, str] = MappingProxyType(
     {
         "fitted": "annotations are means over earlier rollouts (8 additional groups for the one-step metrics, none while learning)",
+        "linear": "annotations are a logistic regression's on features of states, fitted to earlier rollouts",
+        "network": "annotations are a small network's on features of states, fitted to earlier rollouts",
         "exact": "annotations are the exact V^π, which no method has in practice",
+        ANY_NOISE: "annotations are the exact V^π with a lasting normal error of its log odds, of standard deviation S",
     }
 )
 PROVIDED_ANNOTATIONS: Final = frozenset(
@@ -114,6 +119,21 @@ def with_annotation_sources(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"{n}[fitted]" if "[" not in n and can_be_annotated(n) else n for n in names))
 
 
+def noise_of(source: str) -> float | None:
+    """Standard deviation of the error of an annotation source that computes exact values; None for one that is fitted.
+
+    >>> noise_of("exact"), noise_of("noise=0.5"), noise_of("fitted")
+    (0.0, 0.5, None)
+    """
+    if source == "exact":
+        return 0.0
+    try:
+        noise = float(source.removeprefix("noise=")) if source.startswith("noise=") else -1.0
+    except ValueError:
+        return None
+    return noise if 0.0 <= noise < float("inf") else None
+
+
 def base_method(name: str) -> str:
     """The method that a negative control corrupts; any other name is returned as it is.
 
@@ -137,7 +157,7 @@ def scheme_entry(name: str) -> SchemeEntry:
     base, bracket, rest = name.partition("[")
     if bracket:
         source = rest.removesuffix("]")
-        if source not in ANNOTATION_SOURCES or not rest.endswith("]"):
+        if (source not in ANNOTATION_SOURCES and noise_of(source) is None) or not rest.endswith("]"):
             raise unknown_name_error("annotation source", name, [f"{base}[{known}]" for known in ANNOTATION_SOURCES])
         if not can_be_annotated(base):
             raise ConfigError(
@@ -167,7 +187,7 @@ def settings_of(names: Sequence[str]) -> dict[str, str]:
             parts.append("step advantage only")
         clauses = [f"{entry.scheme} with {', '.join(parts)}"] if parts else []
         if entry.annotation_source:
-            clauses.append(ANNOTATION_SOURCES[entry.annotation_source])
+            clauses.append(ANNOTATION_SOURCES.get(entry.annotation_source, ANNOTATION_SOURCES[ANY_NOISE]))
             if entry.scheme in TABULAR_MEANING:
                 clauses.append(TABULAR_MEANING[entry.scheme])
         if clauses:

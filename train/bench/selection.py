@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from creditflow.train.bench.annotation_sources import annotated_log
-from creditflow.train.bench.methods import STATELESS, can_be_annotated, scheme_entry, settings_of
+from creditflow.train.bench.critics import StateFeatures
+from creditflow.train.bench.methods import STATELESS, can_be_annotated, noise_of, scheme_entry, settings_of
 from creditflow.train.bench.played.scoring import milliseconds_per_1000_turns
 from creditflow.train.bench.variants.names import VariantName
 from creditflow.wrappers import credit
@@ -44,18 +45,30 @@ class MethodSelection(NamedTuple):
         """Descriptions of the methods that differ from their paper's preset, by name."""
         return settings_of([*self.schemes, *(name for name in self.controls if name.endswith("]"))])
 
-    def cost(self, horizon: int, groups: Sequence[Group], earlier: Sequence[Group]) -> dict[str, float]:
+    def cost(
+        self,
+        horizon: int,
+        groups: Sequence[Group],
+        earlier: Sequence[Group],
+        features: StateFeatures | None = None,
+    ) -> dict[str, float]:
         """Milliseconds per 1000 turns of each scheme on a log; annotations are fitted on the earlier one."""
         return {
             name: milliseconds_per_1000_turns(
-                scheme_entry(name).bind(horizon, "state"), annotated_log(name, horizon, groups, earlier)
+                scheme_entry(name).bind(horizon, "state"), annotated_log(name, horizon, groups, earlier, features)
             )
             for name in self.schemes
         }
 
 
 def select_methods(
-    names: Sequence[str], groups: Sequence[Group], *, horizon: int, exact: bool, earlier: Sequence[Group] = ()
+    names: Sequence[str],
+    groups: Sequence[Group],
+    *,
+    horizon: int,
+    exact: bool,
+    earlier: Sequence[Group] = (),
+    features: StateFeatures | None = None,
 ) -> MethodSelection:
     """Select the schemes that can score a recorded log, and their controls.
 
@@ -69,6 +82,10 @@ def select_methods(
         horizon: turn limit.
         exact: whether A^π is known.
         earlier: for each group of the log another one, on which annotations are fitted.
+        features: what fitted critics see of a state.
+
+    Raises:
+        ConfigError: a method reads a critic, and the suite has no features.
     """
     undefined: dict[str, str] = {}
     turn_level = {}
@@ -76,10 +93,10 @@ def select_methods(
     for name in names:
         entry = scheme_entry(name)
         scheme = entry.scheme_for(horizon, "state")
-        if entry.annotation_source == "exact":
+        if noise_of(entry.annotation_source) is not None:
             with_exact_values.append(name)
             continue
-        annotated = annotated_log(name, horizon, groups, earlier)
+        annotated = annotated_log(name, horizon, groups, earlier, features)
         reason = next(filter(None, map(scheme.undefined_on, annotated)), "")
         if reason and not entry.annotation_source and can_be_annotated(name):
             reason += f"; with --schemes {name} the benchmark provides them"

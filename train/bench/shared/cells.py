@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from creditflow.envs.errors import DataError
+from creditflow.train.bench.critics import one_hot
 from creditflow.train.bench.presets import SharedWork
 from creditflow.train.bench.shared.batch import Sampling
 from creditflow.train.bench.shared.features import make_features
@@ -146,17 +147,19 @@ def run_unit(
         return {"impossible": str(error)}
     trained = len(tasks) - work.held_out
     mdps, train, held_out = [task.mdp for task in tasks], range(trained), range(trained, len(tasks))
+    seen = one_hot(mdps, [task.parts for task in tasks])
     stream = [seed, unit, SHARED_KINDS.index(cell.kind), cell.batch, cell.size]
     measured = measure_shared(
         policy, mdps, train, held_out, methods, np.random.default_rng([*stream, 1]),
         sampling=cell.sampling, batches=min(max(work.groups // cell.batch, MIN_BATCHES), MAX_BATCHES),
+        features=seen,
     )  # fmt: skip
     undefined, curves = dict(measured.undefined), dict[str, SharedCurve]()
     if cell.learn:
         update = AdamUpdate(cell.rate, epochs=2, minibatches=2, unit=True) if cell.rate else KLUpdate(work.kl)
         found = learn_shared(
             policy, mdps, train, held_out, learned, np.random.default_rng([*stream, 2]), sampling=cell.sampling,
-            update=update, updates=work.updates, every=work.every,
+            update=update, updates=work.updates, every=work.every, features=seen,
         )  # fmt: skip
         undefined |= found.undefined
         curves |= found.curves

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.bench.annotation_sources import AnnotationSource, open_annotation_source
+from creditflow.train.bench.critics import StateFeatures
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.shared.batch import Batch, Sampling, draw_tasks, sample_batches
 from creditflow.train.bench.shared.evaluation import Evaluation
@@ -106,6 +107,7 @@ def learn_shared(
     update: KLUpdate | AdamUpdate,
     updates: int,
     every: int = 10,
+    features: StateFeatures | None = None,
 ) -> SharedCurves:
     """Train a shared policy with every method; a scheme that cannot score one of its updates is left out.
 
@@ -119,9 +121,10 @@ def learn_shared(
         update: the kind of step.
         updates: number of updates.
         every: updates between two measured points.
+        features: what fitted critics see of a state.
     """
     learners = {
-        name: _Learner(name, policy, update, open_annotation_source(name, mdps[0].horizon, sampling.key))
+        name: _Learner(name, policy, update, open_annotation_source(name, mdps[0].horizon, sampling.key, features))
         for name in names
     }
     evaluation = Evaluation(mdps, train, held_out)

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.annotation_sources import HELD_OUT, AnnotationSource, open_annotation_source
+from creditflow.train.bench.annotation_sources import HELD_OUT, AnnotationSource, open_annotation_source, reads_earlier
+from creditflow.train.bench.critics import StateFeatures
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.metrics import Moments, coverage
 from creditflow.train.bench.shared.batch import Batch, Sampling, draw_tasks, sample_batches
@@ -110,10 +111,11 @@ def measure_shared(
     *,
     sampling: Sampling,
     batches: int,
+    features: StateFeatures | None = None,
 ) -> SharedMeasured:
     """Measure all methods on the same ``batches`` newly sampled batches.
 
-    As in the exact suites, ``X[fitted]`` sees ``HELD_OUT`` additional groups of the same task for each measured one.
+    As in the exact suites, ``X[fitted]``, ``X[linear]`` and ``X[network]`` see ``HELD_OUT`` additional groups of the same task for each measured one.
 
     Args:
         policy: the policy that is sampled.
@@ -123,6 +125,7 @@ def measure_shared(
         rng: source of randomness of tasks, rollouts and shuffling.
         sampling: tasks and rollouts of a batch, and the loss.
         batches: number of batches.
+        features: what fitted critics see of a state.
     """
     (fitting_rng,) = rng.spawn(1)  # annotations do not change the other random numbers
     gains = _Gains(policy, mdps, train, held_out)
@@ -133,14 +136,14 @@ def measure_shared(
         seed = int(rng.integers(2**63))
         (batch,) = sample_batches(mdps, tasks, [policy], sampling, rng, name=f"{number}")
         earlier: list[Batch] = []
-        if any("[fitted]" in name for name in names):
+        if any(map(reads_earlier, names)):
             label = f"{number}-earlier"
             earlier = sample_batches(
                 mdps, tasks, [policy], sampling, fitting_rng, name=label, size=HELD_OUT * sampling.size
             )
         known: dict[str, list[Credit]] = {}  # of this batch
         for name in list(runs):
-            source = open_annotation_source(name, mdps[0].horizon, sampling.key)
+            source = open_annotation_source(name, mdps[0].horizon, sampling.key, features)
             try:
                 runs[name].add(policy, batch, _updated(source, earlier), gains, (name, seed, sampling, known))
             except CreditError as error:

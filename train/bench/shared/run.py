@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import DataError
+from creditflow.train.bench.critics import one_hot
 from creditflow.train.bench.jobs import Job, JobRunner
 from creditflow.train.bench.presets import SharedWork
 from creditflow.train.bench.selection import MethodSelection, select_methods
@@ -96,8 +97,8 @@ def _selected(
     groups, earlier = (
         sample_batches(mdps, chosen, [policy], cell.sampling, rng, name=name)[0].groups for name in ("log", "earlier")
     )
-    horizon = mdps[0].horizon
-    selection = select_methods(names, groups, horizon=horizon, exact=True, earlier=earlier)
+    horizon, features = mdps[0].horizon, one_hot(mdps, [task.parts for task in tasks])
+    selection = select_methods(names, groups, horizon=horizon, exact=True, earlier=earlier, features=features)
     return selection, {
         "name": "shared",
         "spec": "shared",
@@ -108,7 +109,7 @@ def _selected(
         "settings": selection.settings(),
         "log": None,
         "expert": None,
-        "cost": selection.cost(horizon, groups, earlier),
+        "cost": selection.cost(horizon, groups, earlier, features),
     }
 
 

@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.train.bench.annotation_sources import open_annotation_source
+from creditflow.train.bench.critics import StateFeatures
 from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
 from creditflow.train.bench.exact.values import success, visitation
 from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy
 from creditflow.train.bench.language_model.suite.updates import merged_weights
 from creditflow.train.bench.language_model.suite.work import LearningWork
+from creditflow.train.bench.language_model.tables import PromptTable
 from creditflow.train.bench.shared.credits import batch_credit
 from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.settings.update import OptimizerConfig
 
-__all__ = ["assess", "reinforce", "sample_groups"]
+__all__ = ["assess", "prompt_features", "reinforce", "sample_groups"]
 
 Floats = NDArray[np.float64]
 
@@ -43,6 +46,7 @@ def reinforce(
         lr=work.lr, schedule="linear", warmup_fraction=0.05, min_lr_fraction=0.1, betas=(0.9, 0.98), grad_clip=0.0
     )
     optimizer = make_optimizer(policy.model, config)
+    source = open_annotation_source(method, policy.tasks[0].mdp.horizon, "state", prompt_features(policy.tasks))
     points = {round(work.iterations * k / work.points) for k in range(work.points + 1)}
     curve, turns = list[dict[str, Any]](), 0
     order = np.random.default_rng([seed, 11]).permutation(len(policy.tasks) * 64) % len(policy.tasks)
@@ -59,7 +63,9 @@ def reinforce(
         tables = policy.probabilities(chosen)
         groups = sample_groups(policy, chosen, tables, work.size, rng)
         turns += sum(len(group.number) for group in groups)
-        credits_ = batch_credit(method, groups, tables, None, [seed, 13, iteration])
+        credits_ = batch_credit(method, groups, tables, source, [seed, 13, iteration])
+        for group in groups:
+            source.update(group)
         weights = merged_weights(groups, credits_, work.aggregation)
         if not any(weight.any() for weight in weights):
             continue  # no credit in the batch, no step
@@ -70,6 +76,16 @@ def reinforce(
         clip_gradient(policy.model, config.grad_clip)
         optimizer.step()
     return curve
+
+
+def prompt_features(tasks: Sequence[PromptTable]) -> StateFeatures:
+    """What fitted critics see of a state: the tokens of its prompt, in any order."""
+    known: dict[int, NDArray[np.int64]] = {}
+    for task in tasks:
+        longest = max(map(len, task.prompts))
+        rows = [np.pad(prompt, (0, longest - len(prompt)), constant_values=-1) for prompt in task.prompts]
+        known[id(task.mdp)] = np.array(rows, np.int64)
+    return StateFeatures(int(max(part.max() for part in known.values())) + 1, lambda mdp: known[id(mdp)])
 
 
 def sample_groups(

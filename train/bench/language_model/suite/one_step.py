@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.train.bench.annotation_sources import open_annotation_source
 from creditflow.train.bench.exact.metrics import bias_variance, direction
 from creditflow.train.bench.exact.values import policy_gradient, state_occupancy, success
-from creditflow.train.bench.language_model.suite.learning import sample_groups
+from creditflow.train.bench.language_model.suite.learning import prompt_features, sample_groups
 from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy
 from creditflow.train.bench.language_model.suite.setting import Setting
 from creditflow.train.bench.language_model.suite.updates import merged_weights
@@ -53,11 +54,17 @@ def measure_one_step(
     target = policy.gradient(tasks, exact)
     stepper = _Stepper(setting, tasks, tables, work.kl)
     gradients: dict[str, list[Floats]] = {name: [] for name in names}
+    horizon, features = policy.tasks[0].mdp.horizon, prompt_features(policy.tasks)
+    sources = {
+        name: open_annotation_source(name, horizon, "state", features) for name in names
+    }  # fitted to the batches before
     for batch in range(work.batches):
         rng = np.random.default_rng([seed, 31, batch])
         groups = sample_groups(policy, tasks, tables, learning.size, rng)
         for name in names:
-            credits_ = batch_credit(name, groups, tables, None, [seed, 32, batch])
+            credits_ = batch_credit(name, groups, tables, sources[name], [seed, 32, batch])
+            for group in groups:
+                sources[name].update(group)
             gradients[name].append(policy.gradient(tasks, merged_weights(groups, credits_, learning.aggregation)))
     found: dict[str, Any] = {"gradient": {kind: stepper.gain(target, kind) for kind in STEPPERS}}
     for name, sampled in gradients.items():
