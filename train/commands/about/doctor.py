@@ -3,7 +3,7 @@
 creditflow doctor
 creditflow doctor --json
 
-The exit code is 1 if a package that creditflow always needs is missing, or one that is installed has a version outside its range.
+The exit code is 1 if a package that creditflow always needs is missing, or a package of it or of a complete extra has a version outside its range.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     offered = metadata.metadata("creditflow").get_all("Provides-Extra") or []
     core, extras = extra_of(lines, ""), [extra_of(lines, name) for name in USES if name in offered]
     found = machine()
-    wrong = [one for one in (core, *extras) if one.outside]
+    wrong = [one for one in (core, *extras) if one.state == "other version"]
     if args.json:
         rows = [
             {
