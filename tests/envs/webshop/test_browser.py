@@ -2,76 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import re
-import shutil
-import subprocess
-
 import pytest
-from helpers.servers.browser import CHROMIUM, FLAGS
+from helpers.servers.browser import driven, quoted
 from helpers.servers.http_server import served
 
 from creditflow.envs.webshop.env import WebShopEnv
 from creditflow.envs.webshop.pages.web import create_shop_app
 
-ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-
-
-class Browser:
-    """The few WebDriver calls needed."""
-
-    def __init__(self, port, binary, profile):
-        self.port = port
-        options = {"binary": binary, "args": [*FLAGS, "--disable-dev-shm-usage", f"--user-data-dir={profile}"]}
-        wanted = {"capabilities": {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}}
-        self.session = self.call("POST", "/session", wanted)["sessionId"]
-        self.do("POST", "/timeouts", {"implicit": 20_000})
-
-    def call(self, method, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request(method, path, data, {"Content-Type": "application/json"})
-        value = json.load(connection.getresponse())["value"]
-        connection.close()
-        return value
-
-    def do(self, method, path, body=None):
-        return self.call(method, f"/session/{self.session}{path}", body)
-
-    def find(self, xpath):
-        """The first element at the path; the driver waits for it."""
-        return self.do("POST", "/element", {"using": "xpath", "value": xpath})[ELEMENT]
-
-    def text(self, xpath):
-        return self.do("GET", f"/element/{self.find(xpath)}/text")
-
-    def click(self, button, then):
-        """Click the button with this text, and wait for what the next page shows."""
-        self.do("POST", f"/element/{self.find(f'//button[.={quoted(button)}]')}/click", {})
-        self.find(then)
-
-
-def quoted(text):
-    assert not ('"' in text and "'" in text)
-    return f"'{text}'" if '"' in text else f'"{text}"'
-
 
 @pytest.fixture
 def browser(tmp_path):
-    driver = shutil.which("chromedriver")
-    if CHROMIUM is None or driver is None:
-        pytest.skip("no Chromium or no chromedriver: apt-get install chromium chromium-driver runs this test")
-    process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        started = (re.search(r"started successfully on port (\d+)", line) for line in process.stdout or ())
-        port = int(next(found.group(1) for found in started if found))
-        browser = Browser(port, CHROMIUM, tmp_path / "profile")
-        yield browser
-        browser.do("DELETE", "")
-    finally:
-        process.terminate()
-        process.communicate(timeout=10)
+    with driven(tmp_path) as opened:
+        yield opened
 
 
 @pytest.mark.browser

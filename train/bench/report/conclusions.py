@@ -13,8 +13,9 @@ from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline
 from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, standard_studies
 from creditflow.train.bench.studies import Study
+from creditflow.train.statistics import ClusteredMean
 
-__all__ = ["conclusions", "suite_description"]
+__all__ = ["conclusions", "prediction_conclusion", "suite_conclusions", "suite_description"]
 
 MAX_TIED_NAMES = 4  # in a sentence
 
@@ -28,24 +29,34 @@ def conclusions(document: Mapping[str, Any]) -> list[str]:
     else:
         sentences = [f"All {len(checks)} sanity checks passed."] if checks else []
     for suite in document["suites"]:
-        if "cells" in suite:
-            sentences += _exact_conclusions(suite)
-        elif "variations" in suite:
-            sentences += _shared_conclusions(suite)
-        elif "rows" in suite:
-            sentences += _played_conclusions(suite)
+        sentences += suite_conclusions(suite)
     if "language_models" in document:
         sentences += language_model_conclusions(document["language_models"])
-    if document["predictions"]:
-        checked = document["predictions"]["checked"]
-        hits, still_open = [p["hit"] for p in checked], sum(p.get("outcome") == "open" for p in checked)
-        untested = hits.count(None) - still_open
-        sentences.append(
-            f"Of the preregistered predictions {hits.count(True)} came true and {hits.count(False)} did not"
-            + (f"; {still_open} are open" if still_open else "")
-            + (f"; {untested} were not tested." if untested else ".")
-        )
-    return sentences
+    predicted = prediction_conclusion(document)
+    return [*sentences, predicted] if predicted else sentences
+
+
+def suite_conclusions(suite: Mapping[str, Any]) -> list[str]:
+    """The conclusions of one suite."""
+    if "cells" in suite:
+        return _exact_conclusions(suite)
+    if "variations" in suite:
+        return _shared_conclusions(suite)
+    return _played_conclusions(suite) if "rows" in suite else []
+
+
+def prediction_conclusion(document: Mapping[str, Any]) -> str:
+    """How many of the preregistered predictions came true; "" without any."""
+    if not document["predictions"]:
+        return ""
+    checked = document["predictions"]["checked"]
+    hits, still_open = [p["hit"] for p in checked], sum(p.get("outcome") == "open" for p in checked)
+    untested = hits.count(None) - still_open
+    return (
+        f"Of the preregistered predictions {hits.count(True)} came true and {hits.count(False)} did not"
+        + (f"; {still_open} are open" if still_open else "")
+        + (f"; {untested} were not tested." if untested else ".")
+    )
 
 
 def _exact_conclusions(suite: Mapping[str, Any]) -> list[str]:
@@ -57,7 +68,7 @@ def _exact_conclusions(suite: Mapping[str, Any]) -> list[str]:
     base = baseline(schemes)
     sentences = [
         f"{suite['name']}: {best.name} gives the best single step, {best.mean.text(2)} of the exact gradient's gain"
-        + (f" ({base}: {summary.gain(base).mean:.2f})" if base != best.name else "")
+        + (f" ({base}: {summary.gain(base).text(2)})" if base != best.name else "")
         + _not_separated(best, f"{best.detectable:.2f}")
         + "."
     ]
@@ -72,7 +83,7 @@ def _learning_conclusions(suite: Mapping[str, Any], summary: Summary, schemes: S
     lead = measure(top.name, base) if top.name != base else None
     sentences = [
         f"{suite['name']}: {top.name} learns fastest, with a mean success rate of {top.mean.text(2)} over the turn budget"
-        + (f", {100 * lead.mean:+.1f} percentage points compared with {base}" if lead else "")
+        + (f", {_points(lead)} percentage points compared with {base}" if lead else "")
         + _not_separated(top, f"{100 * top.detectable:.1f} points")
         + "."
     ]
@@ -99,7 +110,9 @@ def _shared_conclusions(suite: Mapping[str, Any]) -> list[str]:
     for endpoint, where in (("area", "the training tasks"), ("held_out_area", "held-out tasks")):
         measure = over_seeds(studies, endpoint)
         top = leader_of(schemes, measure)
-        lead = f", {100 * measure(top.name, base).mean:+.1f} points compared with {base}" if top.name != base else ""
+        lead = (
+            f", {_points(measure(top.name, base))} percentage points compared with {base}" if top.name != base else ""
+        )
         sentences.append(
             f"{suite['name']}: with one policy for many tasks {top.name} learns fastest on {where}, with a mean success rate of "
             f"{top.mean.text(2)}{lead}" + _not_separated(top, f"{100 * top.detectable:.1f} points") + "."
@@ -128,6 +141,11 @@ def _played_conclusions(suite: Mapping[str, Any]) -> list[str]:
         f"{suite['name']}: {top} learns fastest; its area under the learning curve exceeds that of {base} by "
         f"{Estimate.of(contrasts[top].difference).text(sign='+')} (no exact values)."
     ]
+
+
+def _points(difference: ClusteredMean) -> str:
+    found = Estimate.of(difference)
+    return Estimate(*(100 * x for x in (found.mean, found.low, found.high))).text(1, "+")
 
 
 def _not_separated(leader: Leader, detectable: str) -> str:

@@ -1,10 +1,14 @@
-"""``report.html``: all results of the benchmark on one offline page; all text is escaped, nothing is loaded from elsewhere."""
+"""``report.html``: all results of the benchmark on one offline page; all text is escaped, nothing is loaded from elsewhere.
+
+It opens with the verdict; then every suite answers its questions, each with one plot and the table behind it. Words are explained by
+``popover`` elements, which need no script: on hover, and by click, touch or keyboard.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -12,64 +16,34 @@ from typing import Any, NamedTuple
 
 from creditflow.envs.errors import require_modules
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.bench.language_model.suite.report import language_model_tables
-from creditflow.train.bench.report.conclusions import conclusions, suite_description
+from creditflow.train.bench.language_model.suite.report import language_model_conclusions, language_model_tables
+from creditflow.train.bench.report.chart import Chart, chart_of
+from creditflow.train.bench.report.conclusions import prediction_conclusion, suite_conclusions, suite_description
 from creditflow.train.bench.report.plots import Plot
 from creditflow.train.bench.report.regimes import regime_table
 from creditflow.train.bench.report.sanity import sanity_checks
-from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import Table, suite_tables, undefined_table
+from creditflow.train.bench.report.terms import DEFINITIONS, Words
 from creditflow.train.bench.report.text import prediction_rows
+from creditflow.train.bench.report.verdict import headline
 
 __all__ = ["require_report", "write_report"]
 
-DEFINITIONS = {
-    "credit": "one number for each turn of a recorded rollout: the factor of the turn's term in the policy gradient",
-    "scheme, control, method": "a scheme is a published or proposed way to assign credit; a control is credit whose quality is "
-    "known; a method is either of them",
-    "success rate": "probability that a rollout of the policy succeeds; exact where the states fit into a table",
-    "cell": "a kind of task, the success rate J0 of the initial policy, and the group size G (rollouts per group)",
-    "M1, cosine": "direction: cosine between the gradient sampled with the credit and the exact gradient of the success rate; "
-    "of the mean over many groups, and the mean over single groups",
-    "M2, gain": "improvement, the main metric: exact success rate gained by one step of a given KL divergence, divided by the "
-    "gain of the exact gradient",
-    "M3, bias and variance": "squared bias and variance of the sampled gradient after optimal scaling, relative to the exact "
-    "gradient's squared length",
-    "M4, concordance": "order within a state: how often the better of two actions has more credit, weighted by how much better "
-    "it is; by the policy's action values Q^π, and by shortest paths Q*",
-    "M5, AUROC": "probability that a turn with positive exact advantage has more credit than one with negative advantage, "
-    "among the turns of failed and of successful rollouts; of credit centered within states (in brackets: of the credit "
-    "itself)",
-    "coverage, dead groups": "fraction of turns with credit other than 0; fraction of groups without any credit",
-    "area": "area under the learning curve: mean success rate while a policy is trained, over a budget of environment turns (a "
-    "shared policy: over its updates); the final criterion",
-    "shared policy": "one policy over features of the state whose parameters many tasks share, so that a step for one task changes the "
-    "others; held-out tasks are evaluated but not trained on; a batch is the rollouts of one update",
-    "KL": "Kullback–Leibler divergence from the old policy to the new one, in nats per turn",
-    "95 % CI": "95 % confidence interval by Student's t; tasks, and seeds where there are several, are the samples",
-    "p, detectable": "p-value adjusted by Holm's method over the schemes compared; the true difference that such a test finds with "
-    "probability .8: where p is not significant, a smaller difference may well exist",
-    "oracle_adv": "control: the exact advantage A^π, the ground truth",
-    "oracle_progress": "control: by how many turns the distance to the goal decreased; efficiency, which is not advantage",
-    "stateless": "control: the outcome times .9 to the number of turns that follow; it reads no states",
-    "position": "control: the outcome minus the mean outcome of the rollouts that have a turn of this number; it reads no states",
-    "shuffled(X)": "control: X's credit permuted among the turns of each rollout",
-    "flipped(X)": "control: X's credit times −1",
-    "X[fitted]": "X with annotations estimated on earlier rollouts: what a critic, a success model or an LLM judge could have "
-    "learned by then",
-    "X[exact]": "control: X with exact values as annotations, which no method has in practice",
-    "natural gradient": "the best direction at equal KL divergence: the upper limit of M2",
-}
-WIDTH, PAD = 180.0, 6.0  # of the drawn intervals, in px
+DRAWN_CONTROLS = ("oracle_adv", "oracle_progress", "stateless", "position")  # the others are in the tables
 
 
-class Bar(NamedTuple):
-    """A drawn confidence interval; positions in px."""
+class Question(NamedTuple):
+    """A question of a suite: its plots, and the table behind them.
 
-    mean: float
-    low: float
-    high: float
-    zero: float
+    Attributes:
+        table: the table; its question is the heading.
+        chart: intervals of the schemes; None for none.
+        plots: pictures (PNG, base64) with their captions.
+    """
+
+    table: Table
+    chart: Chart | None
+    plots: list[tuple[str, str]]
 
 
 class Section(NamedTuple):
@@ -77,7 +51,8 @@ class Section(NamedTuple):
 
     name: str
     description: str
-    tables: list[tuple[Table, list[Bar | None]]]
+    findings: list[str]
+    questions: list[Question]
     plots: list[tuple[str, str]]
     settings: Mapping[str, str]
     undefined: list[tuple[str, str]]
@@ -114,7 +89,9 @@ def write_report(document: Mapping[str, Any], plots: Sequence[Plot], path: Path)
     page = environment.from_string((folder / "bench.html").read_text(encoding="utf-8")).render(
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode("ascii")).digest()).decode("ascii"),
-        conclusions=conclusions(document),
+        headline=headline(document),
+        predicted=prediction_conclusion(document),
+        w=Words(),
         when=regime_table(document),
         checks=sanity_checks(document),
         suites=[*(_section(suite, plots) for suite in document["suites"]), *_language_models(document)],
@@ -122,26 +99,36 @@ def write_report(document: Mapping[str, Any], plots: Sequence[Plot], path: Path)
         written=document["predictions"]["written"] if document["predictions"] else "",
         definitions=DEFINITIONS,
         provenance=document["provenance"],
-        width=WIDTH,
     )
     with atomic_writer(path) as stream:
         stream.write(page.encode("ascii", "xmlcharrefreplace").decode("ascii"))
 
 
 def _section(suite: Mapping[str, Any], plots: Sequence[Plot]) -> Section:
+    own = [plot for plot in plots if plot.suite == suite["name"]]
     tables = suite_tables(suite)
+    titles = {table.title for table in tables}
     return Section(
         suite["name"],
         suite_description(suite),
-        [(replace(table, bars=()), _drawn(table)) for table in tables],
+        [_capital(sentence.removeprefix(f"{suite['name']}: ")) for sentence in suite_conclusions(suite)],
         [
-            (base64.b64encode(plot.path.read_bytes()).decode("ascii"), plot.caption)
-            for plot in plots
-            if plot.suite == suite["name"]
+            Question(replace(table, bars=()), _chart(table), _pictures(p for p in own if p.about == table.title))
+            for table in tables
         ],
+        _pictures(plot for plot in own if plot.about not in titles),
         suite["settings"],
         undefined_table(suite),
     )
+
+
+def _capital(sentence: str) -> str:
+    """A sentence that begins with a word of ours begins with a capital; the name of a scheme stays as it is."""
+    return sentence[:1].upper() + sentence[1:] if sentence.startswith(("the ", "with ", "no ")) else sentence
+
+
+def _pictures(plots: Iterable[Plot]) -> list[tuple[str, str]]:
+    return [(base64.b64encode(plot.path.read_bytes()).decode("ascii"), plot.caption) for plot in plots]
 
 
 def _language_models(document: Mapping[str, Any]) -> list[Section]:
@@ -149,25 +136,19 @@ def _language_models(document: Mapping[str, Any]) -> list[Section]:
     if part is None:
         return []
     description = "Small language models learn each family of tasks from one warm-up per seed; success is exact."
-    tables: list[tuple[Table, list[Bar | None]]] = [(table, []) for table in language_model_tables(part)]
-    return [Section("language models", description, tables, [], part["settings"], [])]
+    questions = [Question(table, _chart(table), []) for table in language_model_tables(part)]
+    found = language_model_conclusions(part)
+    return [Section("language models", description, found, questions, [], part["settings"], [])]
 
 
-def _drawn(table: Table) -> list[Bar | None]:
-    """The estimates as positions on one axis shared by all rows."""
-    drawn = [bar for bar in table.bars if bar is not None]
-    if not drawn:
-        return []
-    lowest = min(0.0, *(_ends(bar)[0] for bar in drawn))
-    highest = max(0.0, *(_ends(bar)[1] for bar in drawn))
-    scale = (WIDTH - 2 * PAD) / max(highest - lowest, 1e-9)
-
-    def px(x: float) -> float:
-        return round(PAD + (x - lowest) * scale, 1)
-
-    return [None if b is None else Bar(px(b.mean), px(_ends(b)[0]), px(_ends(b)[1]), px(0.0)) for b in table.bars]
-
-
-def _ends(bar: Estimate) -> tuple[float, float]:
-    """The ends of the interval, or the mean twice if there is none."""
-    return (bar.low, bar.high) if bar.low == bar.low else (bar.mean, bar.mean)
+def _chart(table: Table) -> Chart | None:
+    """The drawn estimates of the schemes and of the main controls."""
+    schemes = [bar.mean for bar in table.bars[: table.controls] if bar is not None]
+    rows = []
+    for number, (row, bar) in enumerate(zip(table.rows[1:], table.bars, strict=False)):
+        control = number >= table.controls
+        if bar is None or (control and row[0] not in DRAWN_CONTROLS):
+            continue
+        kind = "control" if control else "best" if bar.mean == max(schemes) else "scheme"
+        rows.append((row[0], "", bar.text(3, "+" if "minus" in table.unit else ""), kind, bar))
+    return chart_of(rows, table.unit or table.rows[0][1])

@@ -12,7 +12,8 @@ from creditflow.train.bench.report.figures import COLOURS, new_figure, panels, r
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline, main_schemes
 from creditflow.train.bench.report.sweep_plots import plot_sweeps
-from creditflow.train.bench.report.tables.shared import standard_studies
+from creditflow.train.bench.report.tables.shared import SHARED_TITLE, standard_studies
+from creditflow.train.bench.report.tables.table import AREA_TITLE, METRICS_TITLE
 from creditflow.train.bench.studies import Study
 
 __all__ = ["Plot", "plot_document"]
@@ -30,11 +31,13 @@ class Plot(NamedTuple):
         suite: name of the suite.
         path: PNG file.
         caption: sentence that describes it.
+        about: title of the table that it belongs to; "" for none.
     """
 
     suite: str
     path: Path
     caption: str
+    about: str = ""
 
 
 def plot_document(document: Mapping[str, Any], folder: Path) -> list[Plot]:
@@ -51,7 +54,7 @@ def plot_document(document: Mapping[str, Any], folder: Path) -> list[Plot]:
             plots.append(_shared_curves(suite, folder / f"shared-{number}.png"))
         elif "rows" in suite:
             plots.append(_learning(suite, folder / f"learning-{number}.png"))
-        plots += [Plot(suite["name"], path, caption) for path, caption in plot_sweeps(suite, folder, number)]
+        plots += [Plot(suite["name"], *found) for found in plot_sweeps(suite, folder, number)]
     return plots
 
 
@@ -108,7 +111,8 @@ def _bias_variance(suite: Mapping[str, Any], path: Path) -> Plot:
         suite["name"],
         path,
         f"Bias and variance of the sampled gradient (M3), one point per group size ({sizes}; larger groups have less variance). "
-        "Lower left is better; more rollouts reduce the variance but not the bias.",
+        "Lower left is better; more rollouts reduce the variance but not the bias. Means and medians over cells, without intervals.",
+        METRICS_TITLE,
     )
 
 
@@ -129,7 +133,9 @@ def _curves(suite: Mapping[str, Any], path: Path) -> Plot:
     return Plot(
         suite["name"],
         path,
-        "Exact success rate while a tabular policy is trained, mean over the cells of each kind of task.",
+        "Exact success rate while a tabular policy is trained, mean over the cells of each kind of task; the intervals of the areas under "
+        "these curves are above.",
+        AREA_TITLE,
     )
 
 
@@ -157,7 +163,8 @@ def _shared_curves(suite: Mapping[str, Any], path: Path) -> Plot:
         suite["name"],
         path,
         "Exact success rate while one policy is trained on many tasks, mean over layout seeds: on the training tasks (above) and "
-        "on held-out tasks (below).",
+        "on held-out tasks (below); the intervals of the areas under these curves are above.",
+        SHARED_TITLE,
     )
 
 
@@ -193,7 +200,8 @@ def _learning(suite: Mapping[str, Any], path: Path) -> Plot:
     return Plot(
         suite["name"],
         path,
-        "Success rate while a tabular policy is trained through the environment (dotted: the expert), and areas under the curves.",
+        "Success rate while a tabular policy is trained through the environment (dotted: the expert), and areas under the curves with 95 % intervals over tasks and seeds.",
+        AREA_TITLE,
     )
 
 

@@ -35,6 +35,15 @@ class Estimate:
         mean, low, high = (f"{round(x, digits) + 0.0:{sign}.{digits}f}" for x in (self.mean, self.low, self.high))
         return f"{mean} [{low}, {high}]" if math.isfinite(self.low) else mean
 
+    def short(self, digits: int = 2, sign: Literal["", "+"] = "") -> str:
+        """Mean and half the width of the interval, which is symmetric, where there is little room.
+
+        >>> Estimate(0.5, 0.4, 0.6).short()
+        '0.50 ± 0.10'
+        """
+        mean = f"{round(self.mean, digits) + 0.0:{sign}.{digits}f}"
+        return f"{mean} ± {(self.high - self.low) / 2:.{digits}f}" if math.isfinite(self.low) else mean
+
 
 class CellMeans:
     """Means over cells of means over tasks, with standard errors over tasks.

@@ -9,13 +9,13 @@ from typing import Any
 from creditflow.train.bench.report.contrasts import Measure
 from creditflow.train.bench.report.figures import COLOURS, new_figure, panels, save_figure, tidy
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.bench.report.tables.sweeps import SweptScheme, sweep_measures, swept_schemes
+from creditflow.train.bench.report.tables.sweeps import SweptScheme, sweep_measures, sweep_title, swept_schemes
 
 __all__ = ["plot_sweeps"]
 
 
-def plot_sweeps(suite: Mapping[str, Any], folder: Path, number: int) -> list[tuple[Path, str]]:
-    """Plot every swept scheme of a suite into ``folder``; returns files and captions, none without a sweep."""
+def plot_sweeps(suite: Mapping[str, Any], folder: Path, number: int) -> list[tuple[Path, str, str]]:
+    """Plot every swept scheme of a suite into ``folder``; returns files, captions and titles of their tables, none without a sweep."""
     if not swept_schemes(suite["schemes"]):
         return []
     measures, names = sweep_measures(suite)
@@ -23,7 +23,13 @@ def plot_sweeps(suite: Mapping[str, Any], folder: Path, number: int) -> list[tup
     for at, swept in enumerate(swept_schemes(names) if measures else ()):
         path = folder / f"sweep-{number}-{at}.png"
         _plot(swept, measures, path)
-        made.append((path, f"{swept.name} by {', '.join(swept.parameters)}; 95 % intervals of single variants."))
+        made.append(
+            (
+                path,
+                f"{swept.name} by {', '.join(swept.parameters)}; 95 % intervals of single variants.",
+                sweep_title(swept),
+            )
+        )
     return made
 
 

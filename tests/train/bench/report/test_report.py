@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from helpers.servers.browser import rendered_dom
+from helpers.servers.browser import driven, rendered_dom
 
 from creditflow.train.bench.report.conclusions import conclusions
 from creditflow.train.bench.report.page import write_report
@@ -68,7 +68,8 @@ def test_the_page_shows_conclusions_tables_checks_terms_and_provenance(out):
 
 def test_the_conclusions_come_before_the_tables(out):
     text = (out / "report.html").read_text()
-    assert text.index("sanity checks passed") < text.index("<table")
+    assert text.index('class="headline"') < text.index("<table")
+    assert text.index("works as it should") < text.index("<table")
 
 
 def test_predictions_are_shown_when_they_were_checked(document, tmp_path):
@@ -134,3 +135,50 @@ def test_in_a_browser_the_style_applies_and_hostile_text_is_not_executed(hostile
     dom = rendered_dom(tmp_path / "report.html", tmp_path / "profile")
     assert "<title>creditflow bench</title>" in dom
     assert "owned" not in re.sub(r"(?s)<(td|dd|dt|h2|p|li|a|summary)[^>]*>.*?</\1>", "", dom)
+
+
+OPENED = "return [...document.querySelectorAll('[popover]')].filter((e) => e.matches(':popover-open')).map((e) => e.innerText)"
+
+
+@pytest.mark.browser
+def test_a_word_is_explained_on_hover_and_by_the_keyboard(out, tmp_path):
+    with driven(tmp_path) as browser:
+        browser.open(out / "report.html")
+        title = browser.run("return document.querySelector('button.term').title")
+        assert "assign credit" in title
+        assert browser.run(OPENED) == []
+        browser.press("Tab", "Tab", "Enter")  # the first is the link to the verdict
+        (shown,) = browser.run(OPENED)
+        assert title in shown
+        browser.press("Escape")
+        assert browser.run(OPENED) == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 0])
+def test_the_page_is_as_wide_as_the_screen_and_follows_its_colours(out, tmp_path, width):
+    colours = set()
+    for dark in (False, True):
+        with driven(tmp_path, width=width, dark=dark) as browser:
+            browser.open(out / "report.html")
+            browser.run("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+            inside, screen = browser.run("return [document.documentElement.scrollWidth, window.innerWidth]")
+            assert inside <= screen
+            style = "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor].join()"
+            colours.add(browser.run(style))
+    assert len(colours) == 2
+
+
+@pytest.mark.browser
+def test_hostile_text_opens_as_text_in_an_explanation_too(hostile, tmp_path):
+    hostile["suites"][0]["schemes"][0] = HOSTILE
+    for cell in hostile["suites"][0]["cells"]:
+        for part in ("offline", "curves"):
+            if cell[part]:
+                cell[part] = {HOSTILE if name == "grpo" else name: row for name, row in cell[part].items()}
+    write_report(hostile, [], tmp_path / "report.html")
+    with driven(tmp_path) as browser:
+        browser.open(tmp_path / "report.html")
+        assert browser.run("return document.title") == "creditflow bench"
+        assert browser.run("return document.querySelectorAll('script, img[onerror]').length") == 0
+        assert HOSTILE in browser.run("return document.body.textContent")

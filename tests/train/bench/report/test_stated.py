@@ -77,7 +77,7 @@ def test_rivals_are_shown_by_study_and_over_all(suite):
     for table in (area, final, lead):
         assert [row[0] for row in table.rows[1:]] == labels
     first = dict(zip(area.rows[0], area.rows[1], strict=True))
-    assert first["grpo"] == "40.0"
+    assert first["grpo"] == "40.0 ± 2.9"
     assert first["grouptd_relative"].startswith("+20.0 [")
     assert first["grouptd_relative"].endswith("*")
     assert dict(zip(lead.rows[0], lead.rows[1], strict=True))["gigpo"].startswith("+10.0 [")

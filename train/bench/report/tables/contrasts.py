@@ -28,4 +28,5 @@ def contrast_table(schemes: Sequence[str], endpoints: Mapping[str, Measure]) -> 
         "difference that such a test finds with probability .8: where p is .05 or more, the schemes may well differ by less.",
         rows,
         len(rows) - 1,
+        question=f"Which differences from {base} are certain?",
     )

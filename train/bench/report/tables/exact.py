@@ -10,7 +10,7 @@ from creditflow.train.bench.report.contrasts import table_measure
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline
 from creditflow.train.bench.report.tables.contrasts import contrast_table
-from creditflow.train.bench.report.tables.table import Table, number_text, ordered
+from creditflow.train.bench.report.tables.table import AREA_TITLE, METRICS_TITLE, Table, number_text, ordered
 
 __all__ = ["exact_tables"]
 
@@ -54,7 +54,7 @@ def _gain_table(summary: Summary, schemes: Sequence[str], controls: Sequence[str
     for name in (*schemes, *controls):
         large, small = summary.gain(name), summary.gain(name, "gain_small")
         over = "–" if name == against else summary.gain(name, over=against).text(sign="+")
-        means = [f"{part.mean(name, 'gain'):.2f}" for part in parts]
+        means = [part.gain(name).short() for part in parts]
         rows.append([name, str(large), str(small), over, *means])
         bars.append(None if name.startswith("flipped(") else large)
     small_natural, natural = summary.over_cells("natural_gain_small"), summary.over_cells("natural_gain")
@@ -65,7 +65,7 @@ def _gain_table(summary: Summary, schemes: Sequence[str], controls: Sequence[str
         "Improvement by one step (M2)",
         "Exact success rate gained by one step of a given KL divergence, relative to the gain of the exact gradient: 1 is as "
         "good as the exact gradient, 0 is no change, below 0 the policy gets worse. Intervals: 95 %, over tasks. The "
-        "columns by group size (G) and kind of task are means at KL 0.01."
+        "columns by group size (G) and kind of task are means at KL 0.01, ± half the interval. The natural gradient is computed, not sampled."
         + (
             f" X[fitted] has seen {HELD_OUT} additional groups for each measured one, the other methods have not."
             if fitted
@@ -74,6 +74,8 @@ def _gain_table(summary: Summary, schemes: Sequence[str], controls: Sequence[str
         rows,
         len(schemes),
         (*bars, None),
+        "Which scheme improves the policy most in one step?",
+        "gain of one step at KL 0.01, as a fraction of the exact gradient's",
     )
 
 
@@ -98,13 +100,14 @@ def _metric_table(summary: Summary, schemes: Sequence[str], controls: Sequence[s
         )  # fmt: skip
     bases = [number_text(summary.over_cells(name)) for name in ("base_rate_failed", "base_rate_succeeded")]
     return Table(
-        "Direction, bias and variance, concordance, AUROC (M1, M3, M4, M5)",
-        "Means over cells (variance: median). Concordance and AUROC of 0.5 are chance. The AUROC is that of credit centered "
+        METRICS_TITLE,
+        "Means over cells (variance: median), without intervals: the cells differ on purpose and are no sample. Concordance and AUROC of 0.5 are chance. The AUROC is that of credit centered "
         "within states, among the turns of failed or successful rollouts; in brackets that of the credit itself. Of the turns "
         f"that are clearly good or bad, {bases[0]} are good in failed rollouts and {bases[1]} in successful ones (base rates). "
         "Coverage and dead groups are fractions.",
         rows,
         len(schemes),
+        question="Is the sampled gradient biased, or only noisy?",
     )
 
 
@@ -119,24 +122,23 @@ def _area_table(summary: Summary, schemes: Sequence[str], controls: Sequence[str
     bars: list[Estimate | None] = []
     for name in (*schemes, *controls):
         lead = summary.area(name, over=against)
-        means = [
-            "–" if name == against else f"{round(part.area(name, over=against).mean, 3) + 0.0:+.3f}"
-            for part in parts.values()
-        ]
+        means = ["–" if name == against else part.area(name, over=against).short(3, "+") for part in parts.values()]
         rows.append(
             [name, "–" if name == against else lead.text(sign="+"), str(summary.area(name)),
              f"{summary.final(name):.2f}", *means, f"{cost[name]:.1f}" if name in cost else "–"]
         )  # fmt: skip
         bars.append(None if name == against or name.startswith("flipped(") else lead)
     return Table(
-        "Learning (area under the learning curve)",
+        AREA_TITLE,
         "Mean exact success rate over a budget of environment turns, which groups without credit use up as well. Intervals: "
-        f"95 %, over tasks. By kind of task: difference to {against}. The metrics above are about a single step and "
+        f"95 %, over tasks. By kind of task: difference to {against}, ± half the interval; final success is a mean over cells, without one. The metrics above are about a single step and "
         "cannot account for later ones: where they disagree with this table, trust this table. The last column is the time "
         "to assign credit.",
         rows,
         len(schemes),
         tuple(bars),
+        "Which scheme learns fastest?",
+        f"mean success rate while learning, minus {against} (0.01 is one percentage point)",
     )
 
 
@@ -166,9 +168,10 @@ def _correlation_table(suite: Suite) -> Table:
     return Table(
         "Which metric predicts learning",
         "Spearman's rank correlation, over methods, of each metric with the area under the learning curve; mean over cells. "
-        "Cells with aliased text keys are separate.",
+        "Cells with aliased text keys are separate. Without intervals: the cells are no sample.",
         rows,
         len(rows) - 1,
+        question="Which metric predicts learning?",
     )
 
 

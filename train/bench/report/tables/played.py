@@ -9,7 +9,7 @@ from creditflow.train.bench.report.contrasts import played_measure
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import baseline
 from creditflow.train.bench.report.tables.contrasts import contrast_table
-from creditflow.train.bench.report.tables.table import Table, ordered
+from creditflow.train.bench.report.tables.table import AREA_TITLE, Table, ordered
 from creditflow.train.rollout.score_table import latex_cells
 
 __all__ = ["by_type_cells", "latex_tables", "played_tables"]
@@ -65,6 +65,7 @@ def _by_type_tables(suite: Suite) -> list[Table]:
             "head numbers of tasks.",
             by_type_cells(suite, measure),
             len(schemes),
+            question="What do the policies reach, by task type?",
         )
         for measure in _measures(suite)
     ]
@@ -95,7 +96,7 @@ def _played_table(suite: Suite) -> Table:
         )  # fmt: skip
         bars.append(None if name == against else lead)
     return Table(
-        "Learning (area under the learning curve)",
+        AREA_TITLE,
         "Mean success rate of the sampled rollouts over all updates, on the training tasks (a table cannot generalise, so "
         "nothing is held out). Intervals: 95 %, over tasks and seeds. Turn-level: turns whose credit differs from the "
         f"mean of their rollout. M1 to M5 are not defined here: {suite['why']}."
@@ -107,4 +108,6 @@ def _played_table(suite: Suite) -> Table:
         rows,
         len(schemes),
         tuple(bars),
+        "Which scheme learns fastest?",
+        f"mean success rate while learning, minus {against} (0.01 is one percentage point)",
     )

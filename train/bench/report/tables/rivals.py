@@ -52,11 +52,9 @@ def _by_study(
         cells = [
             _text(Estimate.of(measure(name, base)), mark=name in family and family[name].separates) for name in names
         ]
-        rows.append([study_label(study), f"{100 * measure(base, '').mean:.1f}", *cells])
+        rows.append([study_label(study), _base(measure, base), *cells])
     measure = over_seeds(studies, endpoint)
-    rows.append(
-        [ALL, f"{100 * measure(base, '').mean:.1f}", *(_text(Estimate.of(measure(name, base))) for name in names)]
-    )
+    rows.append([ALL, _base(measure, base), *(_text(Estimate.of(measure(name, base))) for name in names)])
     return Table(
         title,
         f"Percentage points, paired by layout seed, with 95 % intervals; * for a scheme: p below .05 after Holm's adjustment over the "
@@ -77,6 +75,11 @@ def _lead_table(studies: Sequence[Study], own: str, others: Sequence[str]) -> Ta
         rows,
         len(rows) - 2,
     )
+
+
+def _base(measure: Measure, base: str) -> str:
+    found = Estimate.of(measure(base, ""))
+    return Estimate(100 * found.mean, 100 * found.low, 100 * found.high).short(1)
 
 
 def _text(estimate: Estimate, *, mark: bool = False) -> str:

@@ -6,7 +6,7 @@ The samples are the layout seeds. All studies have the same layout seeds, so res
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from creditflow.train.bench.report.tables.table import Table, number_text, order
 from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import crossed_mean
 
-__all__ = ["methods_in", "over_seeds", "shared_tables", "standard_studies", "study_label"]
+__all__ = ["SHARED_TITLE", "methods_in", "over_seeds", "shared_tables", "standard_studies", "study_label"]
 
+SHARED_TITLE: Final = "Learning with a shared policy"
 PREDICTORS: Mapping[str, str] = {
     "gain_small": "gain, KL 0.001 (M2)",
     "gain": "gain, KL 0.01 (M2)",
@@ -70,6 +71,14 @@ def _parts(suite: Mapping[str, Any], names: Sequence[str]) -> tuple[list[str], l
     return schemes, controls
 
 
+def _short(studies: Sequence[Study], endpoint: str, name: str, digits: int = 2) -> str:
+    """Mean over studies with half the width of its interval over the layout seeds."""
+    values = np.concatenate([study.results(endpoint)[name].ravel() for study in studies])
+    if not np.isfinite(values).all():
+        return number_text(_mean(studies, endpoint, name), digits)
+    return Estimate.of(over_seeds(studies, endpoint)(name, "")).short(digits)
+
+
 def _mean(studies: Sequence[Study], endpoint: str, name: str) -> float:
     """Mean over studies and seeds (median for the variance) of the known values."""
     values = np.concatenate([study.results(endpoint)[name].ravel() for study in studies])
@@ -106,32 +115,33 @@ def _learning_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table
         if name in family:
             tested = contrast_texts(family[name])
         other = "–" if name == base else Estimate.of(held_out(name, base)).text(sign="+")
-        kinds = [f"{_mean([study], 'area', name):.3f}" for study in studies]
+        kinds = [_short([study], "area", name, 3) for study in studies]
         cost = suite["cost"].get(name)
         rows.append(
-            [name, *tested, f"{area(name, '').mean:.3f}", f"{_mean(studies, 'final', name):.3f}", other,
-             f"{_mean(studies, 'held_out_final', name):.3f}", *kinds, "–" if cost is None else f"{cost:.1f}"]
+            [name, *tested, _short(studies, "area", name, 3), _short(studies, "final", name, 3), other,
+             _short(studies, "held_out_final", name, 3), *kinds, "–" if cost is None else f"{cost:.1f}"]
         )  # fmt: skip
         bars.append(None if name.startswith("flipped(") else lead)
     updates, tasks, first = suite["updates"], suite["tasks"], studies[0]
     return Table(
-        "Learning with a shared policy",
+        SHARED_TITLE,
         f"Area: mean exact success on the {tasks['train']} training tasks, measured every {updates['every']} of {updates['count']} "
         f"updates; held-out: on {tasks['held_out']} other tasks of the kind. An update has {first.batch} tasks × {first.size} rollouts, "
         f"the loss aggregation of the scheme, and a KL divergence of {updates['kl']:g} nats per turn. Means over the kinds of "
-        f"task; area by kind on the right. Intervals: 95 %, over {tasks['seeds']} layout seeds, each with tasks of its own. p is "
+        f"task; area by kind on the right. Intervals, and ± half of them: 95 %, over {tasks['seeds']} layout seeds, each with tasks of its own. p is "
         f"adjusted by Holm over {len(family)} schemes; detectable is the true difference that such a test finds with probability "
         ".8. The last column is the time to assign credit.",
         rows,
         len(schemes),
         tuple(bars),
+        "Which scheme learns fastest when many tasks share one policy?",
+        f"mean success rate while learning, minus {base} (0.01 is one percentage point)",
     )
 
 
 def _step_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table:
     schemes, controls = _parts(suite, methods_in(studies, "gain"))
     base, gain = baseline([*schemes, *controls]), over_seeds(studies, "gain")
-    held_out = over_seeds(studies, "held_out_gain")
     rows = [
         ["method", "gain, KL 0.01 [95 % CI]", f"minus {base}", "gain, KL 0.001", "held-out gain, KL 0.01", "cosine, mean",
          "cosine, one batch", "bias²", "variance", "coverage", "dead groups", *map(_label, studies)]
@@ -146,18 +156,20 @@ def _step_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table:
         ]
         rows.append(
             [name, str(own), "–" if name == base else Estimate.of(gain(name, base)).text(sign="+"),
-             number_text(_mean(studies, "gain_small", name)), number_text(held_out(name, "").mean), *metrics,
-             *(number_text(_mean([study], "gain", name)) for study in studies)]
+             _short(studies, "gain_small", name), _short(studies, "held_out_gain", name), *metrics,
+             *(_short([study], "gain", name) for study in studies)]
         )  # fmt: skip
         bars.append(None if name.startswith("flipped(") else own)
     return Table(
         "Single steps (M1, M2, M3), in the policy's own parameters",
         "Gain: mean exact success on all training tasks (held-out: on the held-out tasks) gained by one step of a given KL "
         "divergence along the gradient of one batch, relative to what the exact gradient gains on the training tasks. Cosine, "
-        "squared bias and variance (median): of that gradient against the exact one. By kind of task: gain at KL 0.01.",
+        "squared bias and variance (median): of that gradient against the exact one, without intervals. By kind of task: gain at KL 0.01. ± is half the 95 % interval over layout seeds.",
         rows,
         len(schemes),
         tuple(bars),
+        "Which scheme improves the policy most in one step?",
+        "gain of one step at KL 0.01, as a fraction of the exact gradient's",
     )
 
 
@@ -168,7 +180,7 @@ def _varied_table(suite: Mapping[str, Any], studies: Sequence[Study], endpoint: 
     heads = [study_label(study).removeprefix(first) for study in studies]
     rows = [["method", *heads]]
     rows += [
-        [name, *(number_text(_mean([study], endpoint, name), 3 if endpoint == "area" else 2) for study in studies)]
+        [name, *(_short([study], endpoint, name, 3 if endpoint == "area" else 2) for study in studies)]
         for name in (*schemes, *controls)
     ]
     return Table(
@@ -176,9 +188,12 @@ def _varied_table(suite: Mapping[str, Any], studies: Sequence[Study], endpoint: 
         f"Kind of task: {_label(studies[0])}. The first column is the standard setting, tasks × rollouts of an update; the heading of every "
         "other column says how it differs. "
         + ("Area under the learning curve." if endpoint == "area" else "Gain of one step at KL 0.01.")
-        + " Columns differ in tasks or amount of data, so compare methods within a column.",
+        + " Columns differ in tasks or amount of data, so compare methods within a column. ± is half the 95 % interval over layout seeds.",
         rows,
         len(schemes),
+        question="Does it hold in other settings?"
+        if endpoint == "area"
+        else "Does the best step stay the best in other settings?",
     )
 
 
@@ -187,7 +202,8 @@ def _correlation_table(suite: Mapping[str, Any]) -> Table:
     rows += [[PREDICTORS[name], number_text(value)] for name, value in suite["correlations"].items()]
     return Table(
         "Which metric predicts learning",
-        "Spearman's rank correlation, over methods, of each metric with the area under the learning curve; mean over studies.",
+        "Spearman's rank correlation, over methods, of each metric with the area under the learning curve; mean over studies, without an interval.",
         rows,
         len(rows) - 1,
+        question="Which metric predicts learning?",
     )

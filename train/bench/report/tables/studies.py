@@ -51,4 +51,6 @@ def _table(suite: Mapping[str, Any], study: Study, endpoint: str) -> Table:
         rows,
         len(schemes),
         tuple(bars),
+        f"Which scheme is best: {study.title}, {endpoint}?",
+        f"{endpoint}, minus {base}",
     )

@@ -14,7 +14,7 @@ from creditflow.train.bench.report.tables.table import Table
 from creditflow.train.bench.studies import Study
 from creditflow.train.bench.variants.names import VariantName
 
-__all__ = ["SweptScheme", "sweep_measures", "sweep_tables", "swept_schemes"]
+__all__ = ["SweptScheme", "sweep_measures", "sweep_tables", "sweep_title", "swept_schemes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +70,27 @@ def sweep_tables(suite: Mapping[str, Any]) -> list[Table]:
     return [_table(swept, measures) for swept in swept_schemes(names)] if measures else []
 
 
+def sweep_title(swept: SweptScheme) -> str:
+    """Title of a sweep's table."""
+    return f"Sweep of {swept.name}: {', '.join(swept.parameters)}"
+
+
 def _table(swept: SweptScheme, measures: Mapping[str, Measure]) -> Table:
     first, *others = swept.values
     end, primary = next(iter(measures.items()))
     family = against(first, list(swept.values), primary)
     heads = [f"{text} [95 % CI]" for text in measures]
     rows = [[*swept.parameters, *heads, f"{end}, minus the first row [95 % CI]", "p", "detectable"]]
-    bars: list[Estimate | None] = []
     for name, values in swept.values.items():
         means = [Estimate.of(measure(name, "")) for measure in measures.values()]
         tested = contrast_texts(family[name]) if name in family else ["–"] * 3
         rows.append([*values, *map(str, means), *tested])
-        bars.append(means[0])
     return Table(
-        f"Sweep of {swept.name}: {', '.join(swept.parameters)}",
+        sweep_title(swept),
         f"The variants in the order of the grid. Differences are paired, with 95 % intervals; p is adjusted by Holm over {len(others)} "
         "differences; detectable is the true difference that such a test finds with probability .8. The best row of many is too "
         "good by chance: choose a value here, and measure it with another --seed.",
         rows,
         len(rows) - 1,
-        tuple(bars),
+        question=f"Which {' and '.join(swept.parameters)} suits {swept.name}?",
     )

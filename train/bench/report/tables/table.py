@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from creditflow.train.bench.report.statistics import Estimate
 
-__all__ = ["Table", "number_text", "ordered"]
+__all__ = ["AREA_TITLE", "METRICS_TITLE", "Table", "number_text", "ordered"]
+
+AREA_TITLE: Final = "Learning (area under the learning curve)"
+METRICS_TITLE: Final = "Direction, bias and variance, concordance, AUROC (M1, M3, M4, M5)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,8 @@ class Table:
         rows: header, then the rows.
         controls: index of the first row that is a control, not counting the header.
         bars: for each row the estimate that the page draws; None for none.
+        question: what the table and its plot answer, in plain words.
+        unit: of the estimates drawn.
     """
 
     title: str
@@ -28,6 +34,8 @@ class Table:
     rows: list[list[str]]
     controls: int
     bars: tuple[Estimate | None, ...] = ()
+    question: str = ""
+    unit: str = ""
 
 
 def ordered(names: Sequence[str], score: Callable[[str], float]) -> list[str]:
