@@ -24,7 +24,13 @@ YEARS = ("year", "birth_year", "death_year")
 
 @pytest.fixture(scope="module")
 def engine() -> LocalRetriever:
-    return index_passages(MemoryCorpus(read_document(row) for row in film_passages(60, 20)))
+    rows = film_passages(60, 20)
+    people = [row["contents"].partition("\n")[0] for row in rows if row["id"].startswith("p")]
+    for i, name in enumerate(people[:12]):  # things without a year
+        rows.append(
+            {"id": f"b{i}", "contents": f"Choir {i}\nChoir {i} is a {['rock', 'jazz'][i % 2]} band founded by {name}."}
+        )
+    return index_passages(MemoryCorpus(read_document(row) for row in rows))
 
 
 @pytest.fixture(scope="module")
