@@ -144,3 +144,17 @@ def test_the_record_of_a_group_of_shaped_environments_has_the_environments_own_r
     assert differ
     recorded = [[turn.reward for turn in one.turns] for one in group.group().trajectories]
     assert recorded == [[turn.reward for turn in one.turns] for one in plain.group().trajectories]
+
+
+def test_a_penalty_around_a_shaped_environment_lowers_its_shaped_reward() -> None:
+    store = random_potential(3)
+    plain, penalised = (
+        InvalidActions(DenseReward(sokoban(), "rewardflow", gamma=0.9, store=store), policy, **given)
+        for policy, given in (("keep", {}), ("penalise", {"penalty": 0.3}))
+    )
+    plain.reset(seed=0)
+    penalised.reset(seed=0)
+    shaped, lowered = (env.step("nonsense") for env in (plain, penalised))
+    assert shaped[1] != shaped[4]["raw_reward"]
+    assert lowered[1] == pytest.approx(float(shaped[1]) - 0.3)
+    assert lowered[4]["raw_reward"] == shaped[4]["raw_reward"]

@@ -130,6 +130,14 @@ def test_episodes_are_recorded_and_teach_a_store():
     assert any(store.publish().values.values())
 
 
+def test_episodes_are_not_recorded_from_a_reset_of_some_environments():
+    envs = SokobanVectorEnv(4, autoreset_mode="SameStep", **OPTIONS)
+    envs.reset(seed=0)
+    _, infos = envs.reset(options={"reset_mask": np.array([True, False, True, False])})
+    with pytest.raises(ConfigError, match="a reset of all environments"):
+        VectorEpisodes(infos)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
