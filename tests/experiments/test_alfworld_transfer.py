@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from experiments.alfworld.transfer import summarize, tabular
+from experiments.alfworld.transfer import repeated, summarize, tabular
 from experiments.alfworld.transfer.features import Belief, Row, command_rows, is_prior
 from experiments.alfworld.transfer.play import Decision, Demonstration, demonstrate, play
 from experiments.alfworld.transfer.policy import (
@@ -158,6 +158,26 @@ def test_the_experiment_runs_in_miniature(tmp_path: Path, monkeypatch: pytest.Mo
     assert set(found["differences"]["generated_odd-4 - released_odd-4/sampled"]) == set(played)
     assert found["policies"]["oracle/optimal"]["valid_seen"]["success"] == [1.0, 1.0, 1.0]
     assert found["language_model"] is None
+
+
+def test_the_games_are_also_shown_as_often_as_there_are_houses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rival of houses that follow few games: the same games and as many states; its first showing is the experiment's."""
+    monkeypatch.setattr(tabular, "STATES", 2)
+    games = _released()
+    few = dict(training_sets(games, 0, (4, 8), 0))["released"][:4]
+    first, second = (repeated.shown(few, times, 0) for times in (1, 2))
+    assert (len(first), second[:4]) == (4, first)
+    assert second[4:] != first
+    for seed in range(2):
+        run = repeated.one_seed(games, seed, sizes=(4, 8))
+        (tmp_path / f"repeated-{seed}.json").write_text(json.dumps(run), "ascii")
+    found = summarize.repeated(games, tmp_path)
+    assert found["seeds"] == 2
+    assert list(found["differences"]) == [
+        f"{pair}/{decoding}"
+        for pair in ("refitted-8 - released-4, 2 times", "released-4, 2 times - released-4")
+        for decoding in ("greedy", "sampled")
+    ]
 
 
 def test_training_sets_are_nested_and_of_equal_size() -> None:

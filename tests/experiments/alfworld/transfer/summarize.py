@@ -30,6 +30,7 @@ from creditflow.train.statistics import ClusteredMean, crossed_mean
 
 ROOT = Path(__file__).resolve().parents[4]
 EVIDENCE = ROOT / "tests" / "evidence" / "alfworld_transfer.json"
+REPEATED: Final = EVIDENCE.with_name("alfworld_transfer_repeated.json")
 MARGINS: Final = {"success": 0.05, "commands": 1.0}
 # (policy, its rival): what is subtracted from what
 PLANNED: Final = (
@@ -81,7 +82,9 @@ def difference(
     return row
 
 
-def tabular(results: Results, scenes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+def tabular(
+    results: Results, scenes: Mapping[str, Sequence[int]], planned: Sequence[tuple[str, str]] | None = None
+) -> dict[str, Any]:
     """Return means by policy, and the planned differences."""
     return {
         "policies": {
@@ -96,7 +99,7 @@ def tabular(results: Results, scenes: Mapping[str, Sequence[int]]) -> dict[str, 
                 }
                 for split, found in results[f"{first}/{decoding}"].items()
             }
-            for first, second in PLANNED
+            for first, second in (PLANNED if planned is None else planned)
             for decoding in ("greedy", "sampled")
             if f"{first}/{decoding}" in results and f"{second}/{decoding}" in results
         },
@@ -161,24 +164,43 @@ def evidence(games: Mapping[str, Content], folder: Path) -> dict[str, Any]:
     }
 
 
+def repeated(games: Mapping[str, Content], folder: Path) -> dict[str, Any]:
+    """Return the summary of ``repeated.py``: houses minus games shown as often, and these minus the games shown once."""
+    scenes = {split: [scene_of(name) for name in found] for split, found in evaluation_games(games).items()}
+    results = stacked([json.loads(path.read_text("ascii")) for path in sorted(folder.glob("repeated-*.json"))])
+    houses, often, once = dict.fromkeys(name.partition("/")[0] for name in results)
+    return {
+        "seeds": len(next(iter(results[f"{once}/greedy"].values()))["success"]),
+        **tabular(results, scenes, [(houses, often), (often, once)]),
+    }
+
+
 def main() -> None:
     parser = described_parser(__doc__, "archive", "archive of the released games")
     parser.add_argument("folder", type=Path, help="folder of the results")
-    parser.add_argument("--out", type=Path, default=EVIDENCE, help="file to write")
+    parser.add_argument("--repeated", action="store_true", help="only what repeated.py wrote")
+    parser.add_argument("--out", type=Path, help="file to write")
     args = parser.parse_args()
+    summed, out, scripts, word = (
+        (repeated, REPEATED, ("repeated.py ARCHIVE --seeds 0 1 2 3 4",), " --repeated")
+        if args.repeated
+        else (
+            evidence,
+            EVIDENCE,
+            ("tabular.py ARCHIVE --seeds 0 1 2 3 4", "language_model.py ARCHIVE --seeds 0 1 2"),
+            "",
+        )
+    )
     result = {
         **provenance([], 0),
-        "job": "alfworld_transfer",
-        "command": "python tests/experiments/alfworld/transfer/summarize.py ARCHIVE runs/transfer",
-        "runs": [
-            "python tests/experiments/alfworld/transfer/tabular.py ARCHIVE --seeds 0 1 2 3 4",
-            "python tests/experiments/alfworld/transfer/language_model.py ARCHIVE --seeds 0 1 2",
-        ],
+        "job": out.stem,
+        "command": f"python tests/experiments/alfworld/transfer/summarize.py ARCHIVE runs/transfer{word}",
+        "runs": [f"python tests/experiments/alfworld/transfer/{script}" for script in scripts],
         "date": date.today().isoformat(),
         "machine": "two shared CPU cores, no GPU",
-        **evidence(released_contents(args.archive), args.folder),
+        **summed(released_contents(args.archive), args.folder),
     }
-    args.out.write_text(json.dumps(result, indent=1) + "\n", "ascii")
+    (args.out or out).write_text(json.dumps(result, indent=1) + "\n", "ascii")
 
 
 if __name__ == "__main__":
