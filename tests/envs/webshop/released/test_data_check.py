@@ -66,6 +66,16 @@ def test_formatting_pictures_and_unknown_keys_do_not_matter(
     assert all(part.listed_complete and part.published_complete for part in report.parts)
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_a_panel_can_be_played_with_the_released_products_alone(same: bool, manifest: Manifest, tmp_path: Path) -> None:
+    items, entries, human = contents()
+    items[0] |= {} if same else {"pricing": "$77.0"}
+    report = check_shop(write_shop(tmp_path, (items, entries, human)), manifest, ("synthetic", "human"))
+    for part, panel in zip(report.parts, ("small-synthetic-v1", "small-human-v1"), strict=True):
+        wanted = "can be played" if same else "needs the released products too"
+        assert f"panel='{panel}' {wanted}" in part.verdict
+
+
 def test_equal_files_have_equal_goals(manifest: Manifest, tmp_path: Path) -> None:
     """What the manifest compares is enough: goals, prices and the catalogue's digest follow from it and the seeds."""
     items, entries, human = contents()

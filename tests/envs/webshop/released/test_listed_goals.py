@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from creditflow.envs.tasks import PanelRow
 from creditflow.envs.webshop.catalogue.importing import import_webshop
 from creditflow.envs.webshop.catalogue.stock import load_stock
 from creditflow.envs.webshop.env import WebShopEnv
+from creditflow.envs.webshop.goals.goals import cap_words
 from creditflow.envs.webshop.goals.listed import ListedGoals, wish_hash
 from creditflow.envs.webshop.goals.stored import open_store
 from creditflow.envs.webshop.panel import released_rows
@@ -76,6 +78,22 @@ def test_rows_are_in_the_splits_of_the_original_and_have_no_text_of_the_data(
     assert [row.locator["wish"] for row in rows] == [wish_hash(goal) for goal in stock.goals]
     assert {row.split for row in rows} == {"test"}, "goals 0 to 499"
     assert not any("find" in json.dumps([row.locator, row.strata]) for row in rows)
+
+
+def test_a_wish_is_instruction_attributes_and_options_without_the_price_limit(tmp_path: Path) -> None:
+    goal = next(one for one in load_stock(write_shop(tmp_path, contents())).goals if one.named_options and one.options)
+    cheaper = replace(
+        goal, instruction=goal.instruction.replace(cap_words(goal.price_cap), cap_words(1.5)), price_cap=1.5
+    )
+    assert wish_hash(cheaper) == wish_hash(goal)
+    (name, value), *others = goal.options
+    for other in (
+        replace(goal, instruction="another wish"),
+        replace(goal, attributes=(*goal.attributes, "x")),
+        replace(goal, options=((name, f"{value}x"), *others)),
+        replace(goal, options=tuple(value for _, value in goal.options), named_options=False),
+    ):
+        assert wish_hash(other) != wish_hash(goal)
 
 
 CHANGES: dict[str, Callable[[list[Any], dict[str, Any]], Any]] = {
