@@ -180,6 +180,19 @@ def test_the_games_are_also_shown_as_often_as_there_are_houses(tmp_path: Path, m
     ]
 
 
+def test_the_page_says_what_the_evidence_of_repeated_games_says() -> None:
+    """Its differences in commands, and the means of the policies that both experiments train are equal."""
+    path = summarize.REPEATED
+    own, other = (json.loads(p.read_text("ascii")) for p in (path, summarize.EVIDENCE))
+    words = " ".join((path.parents[2] / "envs" / "alfworld" / "TRANSFER.md").read_text("utf-8").split())
+    for decoding in ("greedy", "sampled"):
+        for found in own["differences"][f"refitted-400 - released-100, 4 times/{decoding}"].values():
+            mean, low, high = (-x for x in found["commands"]["over_games"])
+            assert f"{mean:.2f} [{high:.2f}, {low:.2f}]" in words
+        for name in (f"refitted-400/{decoding}", f"released-100/{decoding}"):
+            assert own["policies"][name].items() <= other["policies"][name].items()
+
+
 def test_training_sets_are_nested_and_of_equal_size() -> None:
     games = _released()
     small, large = (dict(training_sets(games, 3, (4, n), 4)) for n in (5, 8))

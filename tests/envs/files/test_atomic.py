@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.shared_data import ROOT
 from hypothesis import given
@@ -18,7 +20,7 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.appended import cut_torn_line
-from creditflow.envs.files.atomic import atomic_path, atomic_writer, new_folder
+from creditflow.envs.files.atomic import atomic_path, atomic_writer, new_folder, write_json
 from creditflow.envs.files.leftovers import remove_leftovers_below
 from creditflow.envs.files.locks import BusyError, locked
 
@@ -164,3 +166,12 @@ def test_an_unfinished_last_line_is_removed_before_the_next_is_appended(lines: l
         path.write_bytes(whole + torn.replace(b"\n", b"x"))
         cut_torn_line(path)
         assert path.read_bytes() == whole
+
+
+def test_json_has_null_for_nan_and_no_infinity(tmp_path: Path) -> None:
+    path = tmp_path / "found.json"
+    write_json(path, {"a": [float("nan"), (1.5, np.float64("nan"))], "é": {"b": None, "c": "nan"}})
+    assert json.loads(path.read_text(encoding="utf-8")) == {"a": [None, [1.5, None]], "é": {"b": None, "c": "nan"}}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(path, {"a": float("inf")})
+    assert json.loads(path.read_text(encoding="utf-8"))["a"] == [None, [1.5, None]]

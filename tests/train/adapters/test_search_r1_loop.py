@@ -70,6 +70,7 @@ def test_a_search_in_the_last_turn_is_recorded_and_not_run() -> None:
     cut, solved, mute = group.trajectories
     assert (cut.stop_reason, solved.stop_reason, mute.stop_reason) == ("env_limit", "success", "env_limit")
     assert [turn.invalid_reason for turn in cut.turns] == ["", NOT_RUN]
+    assert [turn.valid for turn in cut.turns] == [True, False]
     assert cut.turns[1].action == words["search"]
     assert not cut.turns[1].queries
     assert not cut.turns[1].valid

@@ -155,7 +155,7 @@ def test_a_played_suite_gives_the_reason_why_exact_metrics_are_missing(tmp_path,
 
 
 def test_levels_of_a_users_file_that_fit_a_table_are_measured_exactly(tmp_path):
-    levels = tmp_path / "own.xsb"
+    levels = tmp_path / "own#1.xsb"  # a name with the sign that leads a panel
     rows = ("#@ $ .#", "#@  $.#", "# @ $.#", "#@ $. #", "# @$ .#")
     levels.write_text("\n\n".join(f"; {i}\n#######\n{row}\n#     #\n#######" for i, row in enumerate(rows)) + "\n")
     suite = open_suite(f"sokoban@{levels}", PRESETS["smoke"])

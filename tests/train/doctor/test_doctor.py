@@ -48,6 +48,14 @@ def test_bounds_are_those_of_packaging(bounds: list[tuple[str, str]], version: s
     assert parse_requirement(f"name{text}").allows(version) == specifiers.SpecifierSet(text).contains(version)
 
 
+@pytest.mark.parametrize(
+    ("bound", "version", "within"),
+    [(">=2.0", "2", True), ("==2", "2.0.0", True), ("<2.0", "2", False), ("<=2", "2.0", True), (">2", "2.0", False)],
+)
+def test_a_version_without_its_zeros_is_the_same_version(bound: str, version: str, within: bool) -> None:
+    assert parse_requirement(f"name{bound}").allows(version) == within
+
+
 def test_forms_of_metadata_are_understood() -> None:
     one = parse_requirement("creditflow[train, lora] ; extra == 'x-y'")
     assert (one.name, one.of, one.extra, one.bounds) == ("creditflow", ("train", "lora"), "x-y", ())
