@@ -1,0 +1,115 @@
+"""The tables of the study: means with 95 % intervals over seeds and questions, and differences paired by both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from experiments.entity_learning.measures import MEASURES
+from numpy.typing import NDArray
+
+from creditflow.train.statistics.clustered import ClusteredMean, crossed_mean
+from creditflow.train.statistics.contrasts import contrasts_of
+from creditflow.train.text_table import text_table
+
+Part = Mapping[str, Any]
+ORDER: Final = (
+    "warm_up", "more_imitation", "grpo", "gdcr", "sapo", "egrpo", "stepsearch", "egrpo_sapo", "grouptd", "sapo_shuffled",
+)  # fmt: skip
+BASELINES: Final = ("grpo", "warm_up", "warm_up at its best temperature", "more_imitation at its best temperature")
+
+
+def by_arm(parts: Sequence[Part]) -> dict[str, list[Part]]:
+    """The parts of every arm by seed, for the seeds that all arms have; rivals at their best temperature under a name of their own."""
+    arms = {name: {part["seed"]: part for part in parts if part["arm"] == name} for name in ORDER}
+    arms = {name: found for name, found in arms.items() if found}
+    seeds = sorted(set.intersection(*(set(found) for found in arms.values())))
+    out = {}
+    for name, found in arms.items():
+        out[name] = [found[seed] for seed in seeds]
+        if name in ("warm_up", "more_imitation"):
+            out[f"{name} at its best temperature"] = [part.get("best", part) for part in out[name]]
+    return out
+
+
+def values(parts: Sequence[Part], kind: str, metric: str) -> NDArray[np.float64]:
+    """float64 (seeds, questions)."""
+    return np.array([part[kind][metric] for part in parts], np.float64)
+
+
+def _interval(mean: ClusteredMean, *, signed: bool = False) -> str:
+    low, high = mean.interval
+    form = "{:+.1f} [{:+.1f}, {:+.1f}]" if signed else "{:.1f} [{:.1f}, {:.1f}]"
+    return form.format(*(100 * x for x in (mean.mean, low, high)))
+
+
+def _scores(arms: Mapping[str, Sequence[Part]]) -> str:
+    rows = [["percent", "exact match", "F1", "exact match, greedy", "F1, greedy", "CPU s"]]
+    for name, parts in arms.items():
+        cells = [
+            _interval(crossed_mean(values(parts, kind, metric)))
+            for kind in ("sampled", "greedy")
+            for metric in ("em", "f1")
+        ]
+        spent = [part["cpu_seconds"] for part in parts if "cpu_seconds" in part]
+        rows.append([name, *cells, f"{np.mean(spent):.0f}" if spent else ""])
+    return text_table(rows)
+
+
+def differences(arms: Mapping[str, Sequence[Part]], baseline: str, kind: str, metric: str) -> list[list[str]]:
+    """Rows of arm, difference with interval in points, Holm's p-value over the family."""
+    base = values(arms[baseline], kind, metric)
+    means = {name: crossed_mean(values(parts, kind, metric) - base) for name, parts in arms.items() if name != baseline}
+    return [
+        [name, _interval(one.difference, signed=True), f"{one.p_adjusted:.2g}", f"{100 * one.detectable:.1f}"]
+        for name, one in contrasts_of(means).items()
+    ]
+
+
+def _behaviour(arms: Mapping[str, Sequence[Part]]) -> str:
+    rows = [["mean over seeds (range)", *MEASURES]]
+    for name, parts in arms.items():
+        cells = []
+        for measure in MEASURES:
+            found = [part["held_out"][measure] for part in parts]
+            cells.append(f"{np.mean(found):.2f} ({min(found):.2f}, {max(found):.2f})")
+        rows.append([name, *cells])
+    return text_table(rows)
+
+
+def _over_training(arms: Mapping[str, Sequence[Part]]) -> str:
+    """Mean over seeds of the first, middle and last tenth of the iterations."""
+    shown = ("success", "named", "unasked", "searches", "repeated", "limit")
+    rows = [["first, middle, last tenth", *shown]]
+    for name, parts in arms.items():
+        curves = [part.get("behaviour") for part in parts]
+        if not all(curves):
+            continue
+        cells = []
+        for measure in shown:
+            curve = np.array([[one[measure] for one in found] for found in curves if found]).mean(axis=0)
+            tenth = max(1, len(curve) // 10)
+            middle = len(curve) // 2
+            thirds = (curve[:tenth], curve[middle : middle + tenth], curve[-tenth:])
+            cells.append(", ".join(f"{part.mean():.2f}" for part in thirds))
+        rows.append([name, *cells])
+    return text_table(rows)
+
+
+def tables(parts: Sequence[Part]) -> str:
+    """All tables as text."""
+    arms = by_arm(parts)
+    first = next(iter(arms.values()))
+    asked = len(first[0]["sampled"]["em"])
+    out = [
+        f"{len(first)} seeds ({', '.join(str(part['seed']) for part in first)}), {asked} held-out questions; 95 % intervals over both."
+    ]
+    out.append(_scores(arms))
+    for kind in ("sampled", "greedy"):
+        for baseline in (b for b in BASELINES if b in arms):
+            for metric in ("em", "f1") if baseline == "grpo" else ("em",):
+                head = [f"{kind} {metric} minus {baseline}", "points", "p (Holm)", "detectable"]
+                out.append(text_table([head, *differences(arms, baseline, kind, metric)]))
+    out += ["Behaviour on held-out questions, sampled", _behaviour(arms), "Behaviour in training", _over_training(arms)]
+    return "\n\n".join(out) + "\n"

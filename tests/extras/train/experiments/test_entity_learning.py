@@ -1,0 +1,151 @@
+"""The study of learning with entity credit, in miniature: its world, its schemes, its probe, and a run that is killed and goes on."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from experiments.entity_learning import arms, run, warm_up, world
+from experiments.entity_learning.demonstrator import Demonstrator, Faults
+from experiments.entity_learning.measures import answers, behaviour
+from experiments.entity_learning.probe import MEMBERS, advantages, probe_group
+from experiments.entity_learning.summary import by_arm, tables
+
+from creditflow.envs.wikisearch.retrieval.opening import open_corpus
+from creditflow.envs.wikisearch.world.graph import make_world
+from creditflow.wrappers import credit
+
+SIZES = {"train": 24, "valid": 6, "test": 8}
+SMALL = [
+    "sft.episodes=4", "sft.steps=2", "sft.batch_tokens=256", "rollout.tasks=2", "rollout.group_size=2", "update.iterations=1",
+    "rollout.max_new_tokens=4", "env.options.max_steps=2",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("world")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world, "SPLITS", SIZES)
+        world.write_world(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def group(folder):
+    return probe_group(folder)
+
+
+def test_questions_of_different_splits_begin_at_different_entities():
+    made = world.questions(world.facts(make_world(world.WORLD_SEED, world.ARTICLES)), np.random.default_rng(0))
+    starts = {split: {one.supporting[0] for one in chosen} for split, chosen in made.items()}
+    assert {split: len(chosen) for split, chosen in made.items()} == world.SPLITS
+    assert not starts["train"] & starts["test"]
+    assert not starts["valid"] & (starts["train"] | starts["test"])
+
+
+def test_a_search_for_a_name_finds_its_own_article_first(folder):
+    engine = open_corpus(str(folder / "corpus.jsonl"))
+    names = [json.loads(line)["id"] for line in (folder / "corpus.jsonl").read_text("utf-8").splitlines()]
+    assert [name for name in names if engine.search((name,), 1)[0][0].passage.title != name] == []
+
+
+def test_without_faults_the_demonstrator_answers_every_question(folder):
+    faultless = Faults(wrong=0, early=0, early_third=0, repeat=0, beyond=0, silent=0, everything=0)
+    engine = warm_up.single_engine(warm_up.settings_of(folder, 0))
+    for split in SIZES:
+        played = engine.play(Demonstrator(faultless), warm_up.tasks_of(folder, split), seed=0)
+        assert all(one.trajectories[0].success for one in played)
+        assert answers([played])["f1"].tolist() == [1.0] * SIZES[split]
+
+
+def test_a_renamed_world_has_the_same_shape_and_other_facts():
+    known = world.facts(make_world(world.WORLD_SEED, world.ARTICLES))
+    other = world.renamed(known, np.random.default_rng(0))
+    assert set(other) == set(known)
+    assert sorted(map(len, other.values())) == sorted(map(len, known.values()))
+    triples = [{(s, r, o) for s, found in one.items() for r, o in found.items()} for one in (known, other)]
+    assert len(triples[0] & triples[1]) < 0.05 * len(triples[0])
+
+
+def test_the_measures_of_the_probe_are_those_counted_by_hand(group, folder):
+    names = [json.loads(line)["id"] for line in (folder / "corpus.jsonl").read_text("utf-8").splitlines()]
+    found = behaviour([group], names)
+    assert found["success"] == pytest.approx(2 / 6, abs=1e-4)
+    assert found["limit"] == pytest.approx(2 / 6, abs=1e-4)  # repeats, wanders
+    assert found["searches"] == pytest.approx((4 * 2 + 6 + 6) / 6, abs=1e-4)
+    assert found["turns"] == pytest.approx((4 * 3 + 6 + 6) / 6, abs=1e-4)
+    repeated = [len(q) - len(set(q)) for m in group.trajectories for q in [[x for t in m.turns for x in t.queries]]]
+    assert found["repeated"] == pytest.approx(np.mean(repeated), abs=1e-4)
+    assert repeated[MEMBERS.index("repeats")] == 5
+
+
+def test_schemes_of_outcomes_pay_nothing_for_stuffing_and_egrpo_pays_failures(group):
+    found = advantages(group)
+    stuffing = {name: found[name][[1, 3]] - found[name][[0, 2]] for name in found}
+    for name in ("grpo", "stepsearch", "grouptd"):
+        assert stuffing[name] == pytest.approx(0.0, abs=1e-9)
+    assert stuffing["egrpo"][0] == pytest.approx(0.0, abs=1e-9)
+    assert stuffing["egrpo"][1] > 0.1
+    assert stuffing["egrpo_sapo"][1] > 0.1
+    for name in ("grpo", "sapo", "sapo_shuffled"):
+        assert (np.sign(found[name]) == [1, 1, -1, -1, -1, -1]).all()
+    assert np.isnan(
+        found["egrpo"][4:]
+    ).all()  # what ends at the limit is left out of its loss: endless search is not unlearned
+
+
+def test_the_combination_is_egrpos_outcome_with_sapos_turns(group):
+    both, entity, step = (credit.make(name).assign(group) for name in ("egrpo_sapo", "egrpo", "sapo"))
+    owner = group.arrays.trajectory
+    expected = (
+        entity.flat_advantages + 0.5 * np.abs(entity.outcome_advantages)[owner] * step.diagnostics["step_advantage"]
+    )
+    assert both.flat_advantages == pytest.approx(expected)
+    assert (both.flat_loss_mask == entity.flat_loss_mask).all()
+
+
+def test_the_control_permutes_the_steps_within_each_trajectory(group):
+    plain, control, again = (credit.make(name).assign(group) for name in ("sapo", "sapo_shuffled", "sapo_shuffled"))
+    assert control.flat_step_advantages.tolist() == again.flat_step_advantages.tolist()
+    assert control.flat_step_advantages.tolist() != plain.flat_step_advantages.tolist()
+    offsets = plain.offsets.tolist()
+    for a, b in zip(offsets[:-1], offsets[1:], strict=True):
+        assert sorted(control.flat_step_advantages[a:b]) == pytest.approx(sorted(plain.flat_step_advantages[a:b]))
+
+
+def test_a_run_whose_parts_are_lost_makes_the_same_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(world, "SPLITS", SIZES)
+    for name, value in {"WORLDS": 1, "WARM_UP_WORLDS": 1, "WARM_UP_EPISODES": 2, "WARM_UP_STEPS": 1}.items():
+        monkeypatch.setattr(warm_up, name, value)
+    monkeypatch.setattr(arms, "TEMPERATURES", (1.0, 0.5))
+    options = [
+        "--out",
+        str(tmp_path / "out"),
+        "--work",
+        str(tmp_path / "work"),
+        "--seeds",
+        "1",
+        "2",
+        "--arms",
+        "warm_up",
+    ]
+    chosen = ["grpo", "egrpo_sapo", *(word for setting in SMALL for word in ("--set", setting))]
+    monkeypatch.setattr(sys, "argv", ["run.py", *options, *chosen])
+    run.main()
+    parts = tmp_path / "work" / "parts"
+    first = {path.name: json.loads(path.read_text("ascii")) for path in sorted(parts.glob("*.json"))}
+    assert len(first) == 6
+    (parts / "2-egrpo_sapo.json").unlink()
+    run.main()
+    again = json.loads((parts / "2-egrpo_sapo.json").read_text("ascii"))
+    assert {k: v for k, v in again.items() if k != "cpu_seconds"} == {
+        k: v for k, v in first["2-egrpo_sapo.json"].items() if k != "cpu_seconds"
+    }
+    stored = json.loads((tmp_path / "out" / "results.json").read_text("ascii"))["parts"]
+    assert (tmp_path / "out" / "tables.txt").read_text("utf-8") == tables(stored)
+    assert set(by_arm(stored)) == {"warm_up", "warm_up at its best temperature", "grpo", "egrpo_sapo"}
+    assert [len(one["behaviour"]) for one in by_arm(stored)["grpo"]] == [1, 1]
+    assert "egrpo_sapo" in capsys.readouterr().out
