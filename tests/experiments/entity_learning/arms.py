@@ -111,7 +111,9 @@ def rival(settings: TrainConfig, start: Path, name: str, world: Path, names: Seq
         episodes = update.iterations * rollout.tasks * rollout.group_size
         agent = Demonstrator(Faults(), settings.prompting.conversations(tokenizer, generation_ends(model)))
         groups = play(single_engine(settings), agent, tasks_of(world, "train"), episodes, settings.seed + 1000)
-        sft = replace(settings.sft, steps=update.iterations, optimizer=replace(settings.sft.optimizer, lr=1e-3))
+        tokens = sum(len(member.tokens.ids) for group in groups for member in group.trajectories if member.tokens)
+        steps = -(-tokens // settings.sft.batch_tokens)  # one pass
+        sft = replace(settings.sft, steps=steps, optimizer=replace(settings.sft.optimizer, lr=1e-3))
         imitate(model, groups, replace(settings, sft=sft))
     spent = time.process_time() - began
     judge = Judge(settings, model, tokenizer, world, names)

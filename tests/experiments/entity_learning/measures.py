@@ -41,8 +41,8 @@ def behaviour(groups: Sequence[Group], names: Sequence[str]) -> dict[str, float]
             written = 0 if member.tokens is None else int(member.tokens.mask.sum())
             rows.append((member.success, len(queries), len(queries) - len(set(queries)), member.stop_reason == "env_limit",
                          len(member.turns), invalid, written))  # fmt: skip
-    success, searches, repeated, limit, turns, invalid_share, tokens = np.mean(rows, axis=0).tolist()
-    named, unasked = np.mean(thoughts, axis=0).tolist()
+    success, searches, repeated, limit, turns, invalid_share, tokens = np.array(rows, np.float64).mean(axis=0).tolist()
+    named, unasked = np.array(thoughts, np.float64).mean(axis=0).tolist()
     values = (success, named, unasked, searches, repeated, limit, turns, invalid_share, tokens)
     return {name: round(value, 4) for name, value in zip(MEASURES, values, strict=True)}
 

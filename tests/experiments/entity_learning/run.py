@@ -4,7 +4,7 @@
 
 A model of 0.2 million weights imitates a faulty demonstrator, per seed on demonstrations of its own (``warm_up.py``); then each arm
 (``arms.py``) learns from these weights with as many updates and rollouts. Parts lie in ``WORK/parts``; at the end, and with ``--summary-only``, they
-become ``OUT/results.json`` and ``OUT/tables.txt``. Needs torch; one thread.
+become ``OUT/results.json.gz``, ``tables.txt`` and ``probe.txt``. Needs torch; one thread.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from experiments.entity_learning import probe
 from experiments.entity_learning.arms import CONTROLS, RIVALS, SCHEMES, learn, rival
 from experiments.entity_learning.summary import tables
-from experiments.entity_learning.warm_up import BASE_SEED, pretrain, settings_of, warm_up
+from experiments.entity_learning.warm_up import BASE_SEED, SETTINGS, pretrain, settings_of, warm_up
 from experiments.entity_learning.world import write_world
 
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.files.atomic import atomic_writer
 
 
@@ -59,22 +62,32 @@ def run_seed(seed: int, arms: Sequence[str], args: argparse.Namespace, parts: Pa
         print(time.strftime("%T"), seed, name, em, judged["cpu_seconds"], judged["held_out"], flush=True)
 
 
-def summarise(out: Path, parts: Path, command: str) -> None:
+def summarise(out: Path, work: Path, command: str) -> None:
     """Write results and tables from the parts."""
     import torch
     import transformers
 
-    found = [json.loads(path.read_text("ascii")) for path in sorted(parts.glob("*.json"))]
+    found = [json.loads(path.read_text("ascii")) for path in sorted((work / "parts").glob("*.json"))]
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     versions = {
         "python": platform.python_version(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }
-    _write(out / "results.json", {"command": command, "commit": commit, "versions": versions, "parts": found})
-    with atomic_writer(out / "tables.txt", encoding="utf-8") as stream:
-        stream.write(tables(found))
+    _write(out / "results.json.gz", {"command": command, "commit": commit, "versions": versions, "parts": found})
+    for name, text in (("tables", tables(found)), ("probe", probe.table(work / "world") + "\n")):
+        with atomic_writer(out / f"{name}.txt", encoding="utf-8") as stream:
+            stream.write(text)
     print(tables(found))
+
+
+def _check_settings(path: Path, changed: list[str]) -> None:
+    """Refuse a work folder whose parts were made with other settings."""
+    now = {"setting.yaml": sha256(SETTINGS.read_bytes()).hexdigest(), "changed": changed}
+    if not path.exists():
+        _write(path, now)
+    if json.loads(path.read_text("ascii")) != now:
+        raise ConfigError(f"{path.parent} holds parts of other settings ({path.name}): name another folder with --work")
 
 
 def _write(path: Path, value: Any) -> None:
@@ -98,13 +111,15 @@ def main() -> int:
         import torch
 
         torch.set_num_threads(1)
+        _check_settings(args.work / "settings.json", args.set)
         names = write_world(args.work / "world")
         wanted = args.arms or [*RIVALS, *SCHEMES]
         for arms in ([a for a in wanted if a not in CONTROLS], [a for a in wanted if a in CONTROLS]):
             for seed in args.seeds:  # the question first, then the controls
                 run_seed(seed, arms, args, parts, names)
-    own = [a for a in sys.argv[1:] if a != "--summary-only"]
-    summarise(args.out, parts, f"python tests/experiments/entity_learning/run.py {' '.join(own)}".strip())
+    words = [*(["--arms", *args.arms] if args.arms else []), *(word for one in args.set for word in ("--set", one))]
+    command = ["python tests/experiments/entity_learning/run.py --seeds", *map(str, args.seeds), *words]
+    summarise(args.out, args.work, " ".join(command))
     return 0
 
 

@@ -28,7 +28,6 @@ class EntityCombination(EGRPO):
     name = "egrpo_sapo"
     source = "ours: E-GRPO (arXiv 2510.24694) eqs. 1 to 5 with SAPO (arXiv 2605.29697) eqs. 13 and 14"
     verification = "tests/extras/train/experiments/test_entity_learning.py"
-    task_fields = ("entities", "edges", "answer_node")
     properties = frozenset()
 
     step_weight: float = 0.5

@@ -67,6 +67,41 @@ def differences(arms: Mapping[str, Sequence[Part]], baseline: str, kind: str, me
     ]
 
 
+def _by_hops(arms: Mapping[str, Sequence[Part]]) -> str:
+    """Exact match on the questions of two hops, which come first, and of three."""
+    rows = [["exact match, percent", *(f"{hops} hops, {kind}" for kind in ("sampled", "greedy") for hops in (2, 3))]]
+    for name, parts in arms.items():
+        cells = []
+        for kind in ("sampled", "greedy"):
+            found = values(parts, kind, "em")
+            half = found.shape[1] // 2
+            cells += [_interval(crossed_mean(found[:, :half])), _interval(crossed_mean(found[:, half:]))]
+        rows.append([name, *cells])
+    return text_table(rows)
+
+
+def _learning(arms: Mapping[str, Sequence[Part]]) -> str:
+    """Success in training, its mean over all iterations, by seed: how fast an arm learns; minus grpo, paired by seed."""
+    curves = {name: np.array([[np.mean([one["success"] for one in part["behaviour"]])] for part in parts])
+              for name, parts in arms.items() if all(part.get("behaviour") for part in parts)}  # fmt: skip
+    rows = [["success in training, percent", "mean over iterations", "minus grpo", "p (Holm)"]]
+    gaps = contrasts_of(
+        {
+            name: crossed_mean(found - curves["grpo"])
+            for name, found in curves.items()
+            if name != "grpo" and "grpo" in curves
+        }
+    )
+    for name, found in curves.items():
+        gap = (
+            [_interval(gaps[name].difference, signed=True), f"{gaps[name].p_adjusted:.2g}"]
+            if name in gaps
+            else ["", ""]
+        )
+        rows.append([name, _interval(crossed_mean(found)), *gap])
+    return text_table(rows)
+
+
 def _behaviour(arms: Mapping[str, Sequence[Part]]) -> str:
     rows = [["mean over seeds (range)", *MEASURES]]
     for name, parts in arms.items():
@@ -105,7 +140,7 @@ def tables(parts: Sequence[Part]) -> str:
     out = [
         f"{len(first)} seeds ({', '.join(str(part['seed']) for part in first)}), {asked} held-out questions; 95 % intervals over both."
     ]
-    out.append(_scores(arms))
+    out += [_scores(arms), _by_hops(arms), _learning(arms)]
     for kind in ("sampled", "greedy"):
         for baseline in (b for b in BASELINES if b in arms):
             for metric in ("em", "f1") if baseline == "grpo" else ("em",):

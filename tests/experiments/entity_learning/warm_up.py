@@ -34,7 +34,9 @@ from creditflow.wrappers.records.group import Group
 SETTINGS: Final = Path(__file__).with_name("setting.yaml")
 WORLDS: Final = 32  # of the base
 BASE_SEED: Final = 0
-BASE_FAULTS: Final = Faults(wrong=0.05, early=0.03, early_third=0.15, repeat=0.03, beyond=0.05)  # a third: it learns to read
+BASE_FAULTS: Final = Faults(
+    wrong=0.05, early=0.03, early_third=0.15, repeat=0.03, beyond=0.05
+)  # a third: it learns to read
 WARM_UP_WORLDS: Final = 6
 WARM_UP_EPISODES: Final = 480
 WARM_UP_STEPS: Final = 24

@@ -52,7 +52,7 @@ def renamed(known: Facts, rng: np.random.Generator) -> Facts:
     kinds: dict[str, list[str]] = {}
     for name, relations in known.items():
         kinds.setdefault(_kind(relations), []).append(name)
-    new = {}
+    new: dict[str, str] = {}
     for names in kinds.values():
         new |= dict(zip(names, rng.permutation(names).tolist(), strict=True))
     return {

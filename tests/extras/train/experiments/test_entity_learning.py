@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from experiments.entity_learning.measures import answers, behaviour
 from experiments.entity_learning.probe import MEMBERS, advantages, probe_group
 from experiments.entity_learning.summary import by_arm, tables
 
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus
 from creditflow.envs.wikisearch.world.graph import make_world
 from creditflow.wrappers import credit
@@ -112,7 +115,7 @@ def test_the_control_permutes_the_steps_within_each_trajectory(group):
     assert control.flat_step_advantages.tolist() == again.flat_step_advantages.tolist()
     assert control.flat_step_advantages.tolist() != plain.flat_step_advantages.tolist()
     offsets = plain.offsets.tolist()
-    for a, b in zip(offsets[:-1], offsets[1:], strict=True):
+    for a, b in pairwise(offsets):
         assert sorted(control.flat_step_advantages[a:b]) == pytest.approx(sorted(plain.flat_step_advantages[a:b]))
 
 
@@ -144,8 +147,11 @@ def test_a_run_whose_parts_are_lost_makes_the_same_again(tmp_path, monkeypatch, 
     assert {k: v for k, v in again.items() if k != "cpu_seconds"} == {
         k: v for k, v in first["2-egrpo_sapo.json"].items() if k != "cpu_seconds"
     }
-    stored = json.loads((tmp_path / "out" / "results.json").read_text("ascii"))["parts"]
+    stored = json.loads(gzip.decompress((tmp_path / "out" / "results.json.gz").read_bytes()))["parts"]
     assert (tmp_path / "out" / "tables.txt").read_text("utf-8") == tables(stored)
     assert set(by_arm(stored)) == {"warm_up", "warm_up at its best temperature", "grpo", "egrpo_sapo"}
     assert [len(one["behaviour"]) for one in by_arm(stored)["grpo"]] == [1, 1]
     assert "egrpo_sapo" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--set", "update.iterations=2"])
+    with pytest.raises(ConfigError, match="other settings"):
+        run.main()
