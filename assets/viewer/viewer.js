@@ -91,6 +91,12 @@
       const [x, y] = at(i), [key, kind] = node;
       const mark = kind === "goal" ? "\u2605" : kind === "failed" ? "\u2715" : "";
       const dot = draw("g", { "data-node": i });
+      dot.addEventListener("click", () => {
+        // of the selected rollout, if it was here; else of the first that was
+        const shown = group.rollouts.slice(0, view.count), here = (rollout) => rollout.turns.findIndex((turn) => turn[FROM] === i);
+        const found = here(chosen) >= 0 ? view.rollout : shown.findIndex((rollout) => here(rollout) >= 0);
+        if (found >= 0) { Object.assign(view, { rollout: found, turn: here(shown[found]) }); refresh(); }
+      });
       dot.append(draw("circle", { cx: x, cy: y, r: mark ? radius + 2 : radius, fill: mark ? "var(--paper)" : shade(hops[i], far), stroke: "var(--ring)", "stroke-width": 1 }));
       if (mark) {
         const symbol = draw("text", { x, y: y + radius * 0.7, "text-anchor": "middle", "font-size": radius * 2, fill: kind === "goal" ? "var(--star)" : "var(--loss)" });
@@ -161,9 +167,10 @@
   const drawSide = () => {
     const group = data.groups[view.group];
     $("rollouts").replaceChildren(...group.rollouts.map((rollout, i) => {
-      const button = make("button", `${i + 1} ${rollout.stop === "success" ? "\u2713" : "\u2717"} ${rollout.turns.length}`, rollout.stop === "success" ? "won" : "lost");
+      const turns = `${rollout.turns.length} turn${rollout.turns.length === 1 ? "" : "s"}`;
+      const button = make("button", `${i + 1} ${rollout.stop === "success" ? "\u2713" : "\u2717"} ${turns}`, rollout.stop === "success" ? "won" : "lost");
       button.type = "button";
-      button.title = `${rollout.id}: ${rollout.stop}, score ${rollout.score}, ${rollout.turns.length} turns`;
+      button.title = `${rollout.id}: ${rollout.stop}, score ${rollout.score}, ${turns}`;
       button.disabled = i >= view.count;
       button.setAttribute("role", "option");
       button.setAttribute("aria-selected", String(i === view.rollout));
@@ -171,7 +178,21 @@
       return button;
     }));
     const head = make("tr");
-    head.append(...["turn", "action", "reward", ...data.schemes].map((name) => make("th", name)));
+    head.append(...["turn", "action", "reward", ...data.schemes].map((name) => {
+      const cell = make("th"), about = data.about[name];
+      cell.scope = "col";
+      if (!about) { cell.textContent = name; return cell; }
+      const button = make("button", name, "term");
+      button.type = "button";
+      button.title = about;
+      button.addEventListener("click", () => {
+        $("word").textContent = name;
+        $("about").textContent = about;
+        $("explained").showPopover();
+      });
+      cell.append(button);
+      return cell;
+    }));
     $("head").replaceChildren(head);
     $("turns").replaceChildren(...group.rollouts[view.rollout].turns.map((turn, t) => {
       const row = make("tr");
@@ -192,7 +213,7 @@
     $("count").max = group.rollouts.length;
     $("count").value = view.count;
     $("shown").textContent = ` ${view.count} of ${group.rollouts.length}`;
-    $("facts").textContent = `${won} of ${group.rollouts.length} rollouts succeeded \u00b7 ${group.nodes.length} states \u00b7 credit is computed on the full group \u00b7 buttons: rollout, outcome, turns${data.frames_left_out ? ` \u00b7 ${data.frames_left_out} stored pictures are not in this page (too many, missing or damaged)` : ""}`;
+    $("facts").textContent = `${won} of ${group.rollouts.length} rollouts succeeded \u00b7 ${group.nodes.length} states \u00b7 credit is computed on the full group \u00b7 keys: \u2191 \u2193 turn, \u2190 \u2192 rollout${data.frames_left_out ? ` \u00b7 ${data.frames_left_out} stored pictures are not in this page (too many, missing or damaged)` : ""}`;
     drawSide();
     drawGraph();
     document.body.dataset.ready = "yes";
@@ -208,7 +229,8 @@
   }
   $("title").textContent = data.title;
   $("group").append(...data.groups.map((group, i) => {
-    const option = make("option", `${i + 1}: ${group.id}`);
+    const won = group.rollouts.filter((r) => r.stop === "success").length;
+    const option = make("option", `${i + 1}: ${won} of ${group.rollouts.length} succeeded \u00b7 ${group.id}`);
     option.value = i;
     return option;
   }));
@@ -221,13 +243,15 @@
   });
   document.addEventListener("keydown", (event) => {
     if (event.target.tagName === "SELECT" || event.target.tagName === "INPUT") return;
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
     const turns = data.groups[view.group].rollouts[view.rollout].turns.length;
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!step || !turns) return;
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key], side = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (side) Object.assign(view, { rollout: Math.max(0, Math.min(view.count - 1, view.rollout + side)), turn: 0 });
+    else if (step && turns) view.turn = Math.max(0, Math.min(turns - 1, view.turn + step));
+    else return;
     event.preventDefault();
-    view.turn = Math.max(0, Math.min(turns - 1, view.turn + step));
     refresh();
-    document.querySelector("tr[aria-selected=true]").scrollIntoView({ block: "nearest" });
+    document.querySelector("#turns tr[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
   });
   window.addEventListener("resize", drawGraph);
   // the group shown first has both outcomes, if there is one

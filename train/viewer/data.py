@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from creditflow.train.bench.report.terms import about_method
 from creditflow.train.viewer.layout import layered_layout
 from creditflow.train.viewer.scenes.group import scene_maker
 from creditflow.train.viewer.scenes.lines import KINDS, MARKS, Line
@@ -22,6 +23,11 @@ __all__ = ["MAX_TEXT", "view_data"]
 
 DIGITS = 5  # decimal places on the page; the log has full precision
 MAX_TEXT = 50_000  # characters of one text on the page
+COLUMNS = {
+    "turn": "one exchange: an observation, the agent's thought and its action",
+    "action": "what the environment executed; struck through: invalid, so nothing but the step count changed",
+    "reward": "number from the environment for this turn; a dot is 0",
+}
 
 
 class _Store:
@@ -80,6 +86,7 @@ def view_data(
     return {
         "title": title,
         "schemes": list(schemes),
+        "about": {**COLUMNS, **{name: about_method(name) for name in schemes}},
         "groups": [
             _group(group, {name: results[i] for name, results in assigned.items()}, store)
             for i, group in enumerate(groups)

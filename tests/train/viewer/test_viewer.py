@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from helpers.servers.browser import rendered_dom
+from helpers.servers.browser import driven, rendered_dom
 
 from creditflow.train.cli import main
 from creditflow.train.viewer.data import view_data
@@ -138,3 +138,47 @@ def test_the_command_writes_a_page_and_rejects_an_empty_log(group, tmp_path, cap
     assert "t0" in out.read_text()
     assert "holds no trajectories" in capsys.readouterr().err
     assert main(["view", str(log), "--out", str(out), "--schemes", "grp"]) == 2
+
+
+SHOWN = "return [...document.querySelectorAll('#turns tr')].findIndex((r) => r.getAttribute('aria-selected') === 'true')"
+ROLLOUT = "return [...document.querySelectorAll('#rollouts button')].findIndex((b) => b.getAttribute('aria-selected') === 'true')"
+
+
+@pytest.mark.browser
+def test_keys_select_turns_and_rollouts_and_a_click_on_a_state_its_turn(group, tmp_path):
+    page = tmp_path / "view.html"
+    page.write_text(render_page(view_data([group], {"grpo": credit.make("grpo")}, "fine")), encoding="ascii")
+    with driven(tmp_path) as browser:
+        browser.open(page)
+        browser.press("Down", "Down", "Down", "Down")
+        assert (browser.run(ROLLOUT), browser.run(SHOWN)) == (0, 2)
+        browser.press("Right")
+        assert (browser.run(ROLLOUT), browser.run(SHOWN)) == (1, 0)
+        browser.press("Up", "Left", "Left")
+        assert (browser.run(ROLLOUT), browser.run(SHOWN)) == (0, 0)
+        keys = [node[0] for node in page_data(page.read_text())["groups"][0]["nodes"]]
+        click = "document.querySelector('[data-node=\"{}\"]').dispatchEvent(new MouseEvent('click', {{bubbles: true}}))"
+        browser.run(click.format(keys.index("c")))
+        assert (browser.run(ROLLOUT), browser.run(SHOWN)) == (0, 2)
+        browser.run(click.format(keys.index("e")))
+        assert (browser.run(ROLLOUT), browser.run(SHOWN)) == (2, 1)  # the others do not leave it
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 0])
+def test_columns_are_explained_and_the_page_is_as_wide_as_the_screen(group, tmp_path, width):
+    page = tmp_path / "view.html"
+    schemes = {name: credit.make(name) for name in ("grpo", "gigpo", "graphgpo", "rewardflow", "grouptd")}
+    page.write_text(render_page(view_data([group], schemes, "fine")), encoding="ascii")
+    with driven(tmp_path, width=width) as browser:
+        browser.open(page)
+        inside, screen = browser.run("return [document.documentElement.scrollWidth, window.innerWidth]")
+        assert inside <= screen
+        heads = browser.run("return [...document.querySelectorAll('th .term')].map((b) => [b.textContent, b.title])")
+        assert [name for name, _ in heads] == ["turn", "action", "reward", *schemes]
+        assert all(title for _, title in heads)
+        browser.run("document.querySelectorAll('th .term')[3].focus()")
+        browser.press("Enter")
+        assert "grpo" in browser.run("return document.querySelector('#explained:popover-open').innerText")
+        browser.press("Escape")
+        assert browser.run("return document.querySelector('#explained:popover-open')") is None
