@@ -140,7 +140,9 @@ def test_the_command_writes_a_page_and_rejects_an_empty_log(group, tmp_path, cap
     assert main(["view", str(log), "--out", str(out), "--schemes", "grp"]) == 2
 
 
-SHOWN = "return [...document.querySelectorAll('#turns tr')].findIndex((r) => r.getAttribute('aria-selected') === 'true')"
+SHOWN = (
+    "return [...document.querySelectorAll('#turns tr')].findIndex((r) => r.getAttribute('aria-selected') === 'true')"
+)
 ROLLOUT = "return [...document.querySelectorAll('#rollouts button')].findIndex((b) => b.getAttribute('aria-selected') === 'true')"
 
 
