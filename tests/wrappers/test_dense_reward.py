@@ -148,10 +148,8 @@ def test_the_record_of_a_group_of_shaped_environments_has_the_environments_own_r
 
 def test_a_penalty_around_a_shaped_environment_lowers_its_shaped_reward() -> None:
     store = random_potential(3)
-    plain, penalised = (
-        InvalidActions(DenseReward(sokoban(), "rewardflow", gamma=0.9, store=store), policy, **given)
-        for policy, given in (("keep", {}), ("penalise", {"penalty": 0.3}))
-    )
+    plain = InvalidActions(DenseReward(sokoban(), "rewardflow", gamma=0.9, store=store), "keep")
+    penalised = InvalidActions(DenseReward(sokoban(), "rewardflow", gamma=0.9, store=store), "penalise", penalty=0.3)
     plain.reset(seed=0)
     penalised.reset(seed=0)
     shaped, lowered = (env.step("nonsense") for env in (plain, penalised))

@@ -42,15 +42,12 @@ def every_path() -> list[tuple[float, ArrayGroup]]:
             states.append(int(MDP.next_states[states[-1], action, 0]))
         found[tuple(actions)] = (chance, states)
     assert sum(chance for chance, _ in found.values()) == pytest.approx(1.0)
-    return [
-        (
-            chance,
-            ArrayGroup(
-                MDP, *(np.array(x, np.int32) for x in (states[:-1], states[1:], actions)), np.array([len(actions)])
-            ),
-        )
-        for actions, (chance, states) in found.items()
-    ]
+
+    def group_of(states: list[int], actions: tuple[int, ...]) -> ArrayGroup:
+        left, right, chosen = (np.array(x, np.int32) for x in (states[:-1], states[1:], actions))
+        return ArrayGroup(MDP, left, right, chosen, np.array([len(actions)]))
+
+    return [(chance, group_of(states, actions)) for actions, (chance, states) in found.items()]
 
 
 def expected_gradient(scheme: credit.Scheme, belief: np.ndarray) -> np.ndarray:

@@ -86,12 +86,12 @@ def test_a_wish_is_instruction_attributes_and_options_without_the_price_limit(tm
         goal, instruction=goal.instruction.replace(cap_words(goal.price_cap), cap_words(1.5)), price_cap=1.5
     )
     assert wish_hash(cheaper) == wish_hash(goal)
-    (name, value), *others = goal.options
+    pairs = [(str(option[0]), str(option[1])) for option in goal.options]
     for other in (
         replace(goal, instruction="another wish"),
         replace(goal, attributes=(*goal.attributes, "x")),
-        replace(goal, options=((name, f"{value}x"), *others)),
-        replace(goal, options=tuple(value for _, value in goal.options), named_options=False),
+        replace(goal, options=tuple((name, f"{value}x") for name, value in pairs)),
+        replace(goal, options=tuple(value for _, value in pairs), named_options=False),
     ):
         assert wish_hash(other) != wish_hash(goal)
 
