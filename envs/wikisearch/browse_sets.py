@@ -116,7 +116,10 @@ def _xbench(row: Mapping[str, Any], fallback: str) -> Question:
 
 
 def _gaia(row: Mapping[str, Any], fallback: str) -> Question:
-    answer = str(row["Final answer"]).strip()
+    given = row["Final answer"]
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise DataError(f"'Final answer' is a text or a number, got {short_repr(given)}")
+    answer = str(given).strip()
     if answer == "?":
         raise DataError("GAIA publishes no answers of its test split: give the file of its validation split")
     return _question(

@@ -94,6 +94,10 @@ def run_synthesize(args: argparse.Namespace) -> int:
         limit=args.limit, seed=args.seed, recipes=tuple(args.recipe.split(",")), hops=args.hops, top_k=args.top_k,
         attempts=args.attempts, max_passages=args.max_passages, writer=args.writer,
     )  # fmt: skip
+    if args.out.removesuffix(".gz").endswith(".csv"):
+        raise ConfigError(
+            f"questions are written as JSON lines, and {args.out} would be read as a table: name it .jsonl"
+        )
     served = _served(args.writer)
     retriever = open_corpus(args.corpus)
     writer = None if served is None else ModelWriter(

@@ -25,7 +25,7 @@ from creditflow.envs.text.plain_text import plain_text
 
 __all__ = ["TextEncoder", "encoder_digest"]
 
-_FILES: Final = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt",
+_FILES: Final = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt",
                  "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model")  # fmt: skip
 _CHUNK: Final = 1 << 22
 
@@ -83,7 +83,7 @@ class TextEncoder:
         self._network = _open_network(folder, device)
         self._tokenizer = _open_tokenizer(folder)
         config = self._network.config
-        limits = [self._tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)]
+        limits = [self._tokenizer.model_max_length, _positions(self._network)]
         limit = min(int(value) for value in (*limits, 1 << 30) if isinstance(value, int) and value > 0)
         if settings.max_tokens > limit:
             raise ConfigError(f"{folder}: reads at most {limit} tokens, max_tokens is {settings.max_tokens}")
@@ -169,6 +169,14 @@ def _open_network(folder: str | Path, device: str) -> Any:
         )
     with loading(f"cannot use the device {device!r}", ConfigError):
         return network.to(where).eval()
+
+
+def _positions(network: Any) -> Any:
+    """Tokens that a network has positions for; RoBERTa's family counts them from behind the id of the padding token."""
+    limit = getattr(network.config, "max_position_embeddings", None)
+    table = getattr(getattr(network, "embeddings", None), "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
+    return limit - padding - 1 if isinstance(limit, int) and isinstance(padding, int) else limit
 
 
 def _open_tokenizer(folder: str | Path) -> Any:

@@ -93,6 +93,8 @@ def test_questions_about_attached_files_are_left_out(tmp_path: Path) -> None:
         ("xbench", {"prompt": base64.b64encode(b"\xff" * 40).decode()}, "cannot be read with the key"),
         ("gaia", {"Final answer": "?"}, "validation split"),
         ("gaia", {"Question": 3}, "a question is a text with"),
+        ("gaia", {"Final answer": None}, "'Final answer' is a text or a number"),
+        ("gaia", {"Final answer": ["Ada"]}, "'Final answer' is a text or a number"),
         ("browsecomp_zh", {"Question": 3}, "cannot be read with the key"),
     ],
 )

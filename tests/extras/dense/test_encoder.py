@@ -78,6 +78,18 @@ def test_long_texts_are_truncated_at_the_settings_or_the_models_limit(encoder: P
         TextEncoder(encoder, EncoderSettings(max_tokens=33))
 
 
+def test_a_tokenizer_without_a_limit_leaves_it_to_the_models_positions(tmp_path: Path) -> None:
+    """RoBERTa's begin behind the id of the padding token, here 0, so one of 34 is never used."""
+    for family, limit in (("roberta", 33), ("bert", 32)):
+        folder = save_encoder(tmp_path / family, family)
+        settings = json.loads((folder / "tokenizer_config.json").read_text())
+        del settings["model_max_length"]
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="ascii")
+        model = TextEncoder(folder, EncoderSettings())
+        assert model.max_tokens == limit
+        assert np.isfinite(model.queries(["word " * 100])).all()
+
+
 def test_lower_case_and_lone_surrogates(encoder: Path) -> None:
     model = TextEncoder(encoder, EncoderSettings(lower_case=True))
     np.testing.assert_array_equal(model.queries(["A Red MUG"]), model.queries(["a red mug"]))

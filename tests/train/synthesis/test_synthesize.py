@@ -157,6 +157,8 @@ def test_a_damaged_partial_file_is_named(
         (["--writer", "gpt"], "a writer is templates or openai:URL#MODEL"),
         (["--writer", "openai:http://x"], "openai:URL#MODEL"),
         (["--timeout", "nan"], "expected seconds"),
+        (["--out", "q.csv"], "name it .jsonl"),
+        (["--out", "q.csv.gz"], "name it .jsonl"),
     ],
 )
 def test_wrong_arguments_are_refused(
