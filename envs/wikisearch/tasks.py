@@ -14,7 +14,7 @@ from creditflow.envs.files.paths import checked_path
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, parse_panel_spec
 from creditflow.envs.wikisearch.action_graph import ActionGraph
 from creditflow.envs.wikisearch.evidence import Reader, question_lexicon, title_lexicon
-from creditflow.envs.wikisearch.question_files import read_questions
+from creditflow.envs.wikisearch.question_rows import file_rows, question_over
 from creditflow.envs.wikisearch.questions import Question, question_task
 from creditflow.envs.wikisearch.retrieval.base import Passage, Retriever
 from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
@@ -159,10 +159,7 @@ def _builder(digest: str, encyclopedia: Encyclopedia | None = None) -> Callable[
                     f"the locator is about the world {short_repr(content['world'])}, this source about {own}"
                 )
             return question_task(build_question(encyclopedia, content))
-        question = Question.from_json(content)
-        if digest and question.corpus not in ("", digest):
-            raise DataError(f"the question is about the corpus {question.corpus[:40]!r}, this source has {digest!r}")
-        return question_task(question)
+        return question_over(Question.from_json(content), digest)
 
     return build
 
@@ -203,16 +200,17 @@ def open_library(
         raise ConfigError(f"give one of panel, questions and world, got {' and '.join(named)}")
     if questions is not None:
         engine = _engine_of(corpus, server)
-        return _from_files(read_questions(questions, file_format=file_format, answers=answers), engine)
+        rows = file_rows(questions, engine.digest, file_format, answers)
+        return Library(RowTasks("wikisearch", rows, _builder(engine.digest)), engine, engine.digest, _reader_of(engine))
     if corpus is not None or server is not None:
         raise ConfigError(
             "corpus and retriever go with questions; the embedded worlds have an encyclopedia of their own"
         )
     if world is not None:
         return _from_world(world)
-    rows = parse_panel_spec("wikisearch", panel if panel is not None else DEFAULT_PANEL)
-    seed, articles = rows[0].locator["world"]
-    return _embedded(rows, load_encyclopedia(seed, articles))
+    listed = parse_panel_spec("wikisearch", panel if panel is not None else DEFAULT_PANEL)
+    seed, articles = listed[0].locator["world"]
+    return _embedded(listed, load_encyclopedia(seed, articles))
 
 
 @lru_cache(maxsize=4)
@@ -231,9 +229,7 @@ def _open_slices(panel: str, questions: str | None, engine: Retriever, file_form
     if (file_format, answers) != ("auto", "none"):
         raise ConfigError("a panel of published questions has its own form: leave file_format and answers out")
     listed = _slice_rows(panel, checked_path("questions", questions))
-    local = engine if isinstance(engine, LocalRetriever) else None
-    reader = None if local is None else _title_reader(local)
-    return Library(RowTasks("wikisearch", listed, _builder(engine.digest)), engine, engine.digest, reader)
+    return Library(RowTasks("wikisearch", listed, _builder(engine.digest)), engine, engine.digest, _reader_of(engine))
 
 
 def _engine_of(corpus: str | None, server: Any) -> Retriever:
@@ -283,12 +279,5 @@ def _embedded(rows: Sequence[PanelRow], encyclopedia: Encyclopedia) -> Library:
     )
 
 
-def _from_files(found: Sequence[Question], engine: Retriever) -> Library:
-    local = engine if isinstance(engine, LocalRetriever) else None
-    build = _builder(engine.digest)
-    rows: dict[str, PanelRow] = {}  # a question that a file holds twice is one task
-    for question in found:
-        task = build(replace(question, corpus=question.corpus or engine.digest).to_json())
-        rows[task.task_id] = PanelRow(task.task_id, "all", task.content, {"kind": question.kind})
-    reader = None if local is None else _title_reader(local)
-    return Library(RowTasks("wikisearch", list(rows.values()), build), engine, engine.digest, reader)
+def _reader_of(engine: Retriever) -> Reader | None:
+    return _title_reader(engine) if isinstance(engine, LocalRetriever) else None
