@@ -9,6 +9,7 @@ from creditflow import __version__
 
 project = "creditflow"
 author = "the creditflow authors"
+project_copyright = f"{author}, Apache-2.0"
 release = version = __version__
 language = "en"
 
@@ -42,6 +43,7 @@ napoleon_use_ivar = True
 
 # Nothing is loaded from elsewhere: the theme's fonts are the reader's own.
 html_theme = "furo"
+pygments_style, pygments_dark_style = "friendly", "github-dark"
 html_title = f"creditflow {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]

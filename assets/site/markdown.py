@@ -21,6 +21,7 @@ __all__ = ["RUNNABLE", "blocks_of", "mark_text", "prose", "staged_text", "table"
 RUNNABLE: Final = ("sh", "console", "python", "pycon")
 _FENCE: Final = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w*) ?(?P<mark>[^\n`]*)\n(?P<code>.*?)^(?P=indent)(?P=ticks) *$", re.M | re.S)  # fmt: skip
 _LINK: Final = re.compile(r"(!?)\[([^\]\n]*)\]\(([^)\s]+)\)")
+_INTERVAL: Final = re.compile(r"\[([-+−.\d]+), ([-+−.\d]+)\]")
 _SPAN: Final = re.compile(r"(?<![`\[])`([\w./-]+)`(?!`|\])")
 
 
@@ -98,8 +99,11 @@ def _prose(text: str, path: str, pictures: set[str]) -> str:
 
 
 def table(rows: list[list[str]]) -> str:
-    """A Markdown table, header first; bars in cells are escaped."""
-    lines = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+    """A Markdown table, header first; bars in cells are escaped, and no interval is broken at its comma."""
+    shown = [
+        [_INTERVAL.sub("[\\1,\u00a0\\2]", cell.replace("|", "\\|").replace("\n", " ")) for cell in row] for row in rows
+    ]
+    lines = [f"| {' | '.join(row)} |" for row in shown]
     return "\n".join([lines[0], "| " + " | ".join("---" for _ in rows[0]) + " |", *lines[1:]]) + "\n"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
@@ -14,6 +16,7 @@ from creditflow.wrappers.credit.registry import lookup
 
 __all__ = ["pages"]
 
+SHOWN = 6  # columns; cost and verification stand on the page of each scheme
 WHERE = "wrappers/credit/SCHEMES.md"
 INTRODUCTION = """# Schemes
 
@@ -23,7 +26,7 @@ site is built. New here? Read [the verdict](/benchmark/verdict.md) first: it say
 **M2** is the success that one policy step gains, divided by what the exact gradient gains: 1 is perfect, and a scheme that knows only the
 outcome has about 0.3 to 0.4. **Learning** is the area under the curve of exact success minus `grpo`'s, in points. Intervals are 95 %.
 *Tables*: one softmax table per task. *Shared*: one policy over features for many tasks. *LM*: small language models, on held-out
-tasks. *Cost* is time relative to `gigpo`, without annotations. –: not measured.
+tasks. –: not measured.
 """
 
 
@@ -31,7 +34,7 @@ def pages() -> dict[str, tuple[str, str]]:
     """The overview and a page per scheme."""
     figures = shipped()
     cards = [make_card(name, figures) for name in credit.names()]
-    rows = overview(figures)
+    rows = [row[:SHOWN] for row in overview(figures)]
     linked = [rows[0], *([f"[{row[0]}](/schemes/{row[0]}.md)" if row[0] in credit.names() else row[0], *row[1:]] for row in rows[1:])]  # fmt: skip
     runs = [f"- {source['regime']}: `{source['command']}` at {source['commit']}" for source in figures.sources]
     listed = "\n".join(credit.names())
@@ -53,6 +56,7 @@ def scheme_page(card: Card) -> str:
         "## What it needs\n\n" + "\n".join(f"- {prose(line)}" for line in needs_lines(card)),
         f"## How well it works\n\n{measured(card)}",
         f"## When it fails\n\n{failures(card)}",
+        f"## Cost\n\n{cost(card)}",
         f"## Properties\n\n{properties(card)}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -77,7 +81,7 @@ def parameters(card: Card) -> str:
 def vars_of(name: str, semantics: Literal["paper", "release"]) -> dict[str, Any]:
     """By name the parameters of a scheme with a preset."""
     scheme = credit.make(name, semantics=semantics)
-    return {field: getattr(scheme, field) for field in scheme.__dataclass_fields__}
+    return {field.name: getattr(scheme, field.name) for field in dataclasses.fields(scheme)}
 
 
 def measured(card: Card) -> str:
@@ -95,8 +99,15 @@ def measured(card: Card) -> str:
 
 
 def failures(card: Card) -> str:
-    """When it fails, and what it costs."""
+    """When it fails."""
     return "\n".join(f"- {prose(line)}" for line in card.limitations)
+
+
+def cost(card: Card) -> str:
+    """Its time."""
+    if math.isnan(card.cost):
+        return "Not measured."
+    return f"{card.cost:.2g} ms for 1,000 turns, {card.cost_ratio:.1f} times `gigpo`'s; annotations are not counted."
 
 
 def properties(card: Card) -> str:
