@@ -20,6 +20,7 @@ def _evidence() -> dict[str, str]:
 # page of the site -> page of the repository, shown as it is
 PAGES: Final[Mapping[str, str]] = {
     **_evidence(),
+    "start/extras": "train/doctor/EXTRAS.md",
     "how_to/own_environment": "wrappers/README.md",
     "how_to/text_games": "wrappers/TEXT_GAMES.md",
     "how_to/credit_set": "assets/credit_set/README.md",

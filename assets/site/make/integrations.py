@@ -39,13 +39,23 @@ def pages() -> dict[str, tuple[str, str]]:
         title, _, text = section.partition("\n")
         name = name_of(title.strip())
         if name not in INCLUDED:
-            found[f"integrations/{name}"] = (WHERE, f"# {title}\n{text}")
+            found[f"integrations/{name}"] = (WHERE, f"# {title}\n{text.rstrip()}\n{names_used(text)}")
     names = [name_of(section.partition("\n")[0].strip()) for section in sections]
     listed = [INCLUDED.get(name, name) for name in names] + list(MORE)
     title, _, rest = head.partition("\n")
     tree = "```{toctree}\n:hidden:\n" + "\n".join(dict.fromkeys(listed)) + "\n```\n"
     found["integrations/index"] = (WHERE, f"# Integrations\n\n*{title.lstrip('# ')}.* {rest.strip()}\n\n{tree}")
     return found
+
+
+def names_used(text: str) -> str:
+    """What the names in capitals of a section's blocks stand for; "" if it has none."""
+    if not re.search(r"\b(MODEL|OUT)\b", text):
+        return ""
+    return (
+        "\n`MODEL` is a Hugging Face model folder, `OUT` a folder to write to: define both first. No model at hand? "
+        "[Make a small one](/how_to/small_model.md).\n"
+    )
 
 
 def name_of(title: str) -> str:
