@@ -21,8 +21,8 @@ _ANYWHERE: Final = frozenset(("yes", "no", "unknown"))  # answers that are words
 class CorpusSimulator:
     """Documents from a corpus in this process.
 
-    Useful ones are the question's golden passages that share words with the query, those that share most first, and then what
-    the engine finds. Noisy ones are what the engine finds without the golden passages and without any passage that
+    Useful ones are the question's golden passages that share words with the query, as the engine ranks them, and then what else
+    it finds. Noisy ones are what the engine finds without the golden passages and without any passage that
     contains an answer: the query's words with other entities or relations.
 
     Args:
@@ -42,8 +42,11 @@ class CorpusSimulator:
     def _useful(self, question: Question, query: str, k: int) -> list[Passage]:
         golden = {p.id: p for name in question.supporting for p in self._local.named(name)}
         shared = {name: _shared_words(query, passage) for name, passage in golden.items()}
-        chosen = [golden[name] for name in sorted(golden, key=lambda name: -shared[name]) if shared[name]]
-        return chosen + [p for p in self._found(query, k + len(golden)) if p.id not in golden]
+        found = self._found(query, max(POOL, k + len(golden)))
+        rank = {passage.id: place for place, passage in enumerate(found)}
+        named = (name for name in golden if shared[name])
+        first = sorted(named, key=lambda name: (rank.get(name, len(found)), -shared[name]))
+        return [golden[name] for name in first] + [p for p in found if p.id not in golden]
 
     def _noisy(self, question: Question, query: str) -> list[Passage]:
         answers = [answer for answer in question.answers if answer.casefold() not in _ANYWHERE]

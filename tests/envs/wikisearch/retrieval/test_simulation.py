@@ -120,6 +120,22 @@ def test_noisy_passages_have_neither_evidence_nor_an_answer_and_useful_ones_have
     assert useful_evidence > plain_evidence
 
 
+def test_useful_passages_keep_the_order_of_the_engine() -> None:
+    env = small_env()
+    simulate = CorpusSimulator(local_of(env))
+    for question in questions(env):
+        for name in question.supporting:
+            [passage] = local_of(env).named(name)
+            engine = [hit.passage.id for hit in local_of(env).search([passage.title], 50)[0]]
+            useful = [p.id for p in simulate(question, passage.title, 50, False) if p.id in engine]
+            golden = [name for name in useful if name in question.supporting]
+            assert golden == [name for name in engine if name in golden]
+            assert (
+                useful[len(golden) :]
+                == [name for name in engine if name not in question.supporting][: len(useful) - len(golden)]
+            )
+
+
 def test_a_query_about_something_else_gets_what_the_engine_finds() -> None:
     env = small_env()
     simulate = CorpusSimulator(local_of(env))
