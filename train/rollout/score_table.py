@@ -46,6 +46,7 @@ TYPE_NAMES: Final = {
 }
 ALL: Final = "All"
 MEAN: Final = "Mean of sets"  # every data set counts alike
+NO_ERROR: Final = 1e-12  # a standard error of rounding
 ANSWER_NAMES: Final = {"em": "EM", "f1": "F1"}
 _SPECIAL: Final = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
@@ -149,8 +150,8 @@ def estimate(groups: Sequence[NDArray[np.float64]]) -> Estimate:
     """Return the mean over groups of tasks, each counting alike, with its 95 % interval over tasks, and over seeds where there are several.
 
     Args:
-        groups: float64 (S, T), rows are seeds, the same of all groups, and columns are the tasks of one group. Numbers in [0, 1] have an interval in [0, 1], which for
-            equal results is Wilson's for as many tasks.
+        groups: float64 (S, T), rows are seeds, the same of all groups, and columns are the tasks of one group. Numbers in [0, 1] have an interval in [0, 1], which is
+            Wilson's for as many tasks where neither tasks nor seeds differ.
     """
     low_, high_ = min(float(values.min()) for values in groups), max(float(values.max()) for values in groups)
     bounded = low_ >= 0 and high_ <= 1
@@ -160,9 +161,9 @@ def estimate(groups: Sequence[NDArray[np.float64]]) -> Estimate:
         return Estimate(float(values.mean()), float(low), float(high))
     found = crossed_strata_mean(groups)
     low, high = found.interval
-    if bounded and low_ == high_:
+    if bounded and found.standard_error <= NO_ERROR:
         tasks = sum(values.shape[1] for values in groups)
-        low, high = wilson_interval(low_ * tasks, tasks)
+        low, high = wilson_interval(min(found.mean, 1.0) * tasks, tasks)
     elif bounded:
         low, high = max(0.0, low), min(1.0, high)
     return Estimate(found.mean, low, high) if math.isfinite(low) else Estimate(found.mean, -math.inf, math.inf)

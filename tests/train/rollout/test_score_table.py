@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -137,6 +138,20 @@ def test_a_seed_that_is_better_on_all_sets_counts_once_in_their_mean() -> None:
     lucky, others = np.full((1, 6), 0.9), np.full((3, 6), 0.1)
     one, several = (estimate([np.concatenate([lucky, others])] * sets) for sets in (1, 4))
     assert (several.low, several.high) == pytest.approx((one.low, one.high))
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [np.array([[1.0, 0.75], [0.75, 1.0]])],  # equal means of tasks and of seeds
+        [np.array([[0.7, 0.1, 0.4], [0.1, 0.7, 0.4]])],
+        [np.zeros((2, 3)), np.ones((2, 3))],
+    ],
+)
+def test_results_whose_means_are_equal_by_chance_have_an_interval_with_a_width(groups: list[Any]) -> None:
+    found, tasks = estimate(groups), sum(values.shape[1] for values in groups)
+    assert (found.low, found.high) == pytest.approx(tuple(wilson_interval(found.mean * tasks, tasks)))
+    assert found.low < found.mean < found.high
 
 
 def test_an_estimate_over_seeds_is_the_crossed_mean() -> None:
