@@ -12,10 +12,11 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-__all__ = ["note", "progress"]
+__all__ = ["duration_text", "note", "progress"]
 
 T = TypeVar("T")
 QUIET_SECONDS = 10.0  # minimum time between two lines without a terminal
+AT_ONCE = 0.01  # seconds
 
 
 def progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:
@@ -29,14 +30,32 @@ def progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:
     if sys.stderr.isatty():
         yield from tqdm(items, desc=what, total=total, file=sys.stderr, leave=False)
         return
-    began = last_line = time.monotonic()
+    began = last_line = before = time.monotonic()
+    worked = 0  # items that took time; those that come at once are results stored by an earlier run
     for done, item in enumerate(items, 1):
         yield item
         now = time.monotonic()
+        worked, before = worked + (now - before > AT_ONCE), now
         if now - last_line >= QUIET_SECONDS and done < total:
             last_line = now
             taken = now - began
-            note(f"{what}: {done}/{total} after {taken:.0f} s, about {taken / done * (total - done):.0f} s left")
+            left = duration_text(taken / (worked or done) * (total - done))
+            note(f"{what}: {done}/{total} after {duration_text(taken)}, about {left} left")
+
+
+def duration_text(seconds: float) -> str:
+    """A duration as people say it, no finer than an estimate can be.
+
+    >>> duration_text(42.3), duration_text(200), duration_text(8000), duration_text(360_000)
+    ('42 s', '3 min', '2 h 13 min', '100 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 10 else f"{hours} h"
 
 
 def note(text: str) -> None:

@@ -31,6 +31,7 @@ from creditflow.train.policy.overlong import subtract_overlong
 from creditflow.train.policy.samples import Row, make_rows
 from creditflow.train.policy.sft import demonstrations, describe_demonstrations, run_sft, sft_plan, sft_rows
 from creditflow.train.policy.update import update_policy
+from creditflow.train.progress import duration_text
 from creditflow.train.rollout.evaluation import Evaluation, evaluate
 from creditflow.train.run import assemble
 from creditflow.train.run.annotators import run_annotators
@@ -154,7 +155,7 @@ class Trainer:
             f"SFT: {describe_demonstrations(groups, rows)}, generated in {time.perf_counter() - start:.1f} s; {sft.steps} steps"
         )
         printed = {max(1, sft.steps * k // 10) for k in range(1, 11)}
-        last = time.perf_counter()
+        last = began = time.perf_counter()
         done = self.progress.done
         for step, metrics in run_sft(self.model, self.optimizer, rows, plan, done, self.settings, self.world):
             now = time.perf_counter()
@@ -162,7 +163,10 @@ class Trainer:
             last = now
             self.progress = Progress("sft", step)
             if step in printed:
-                self.logger.print(f"SFT step {step}/{sft.steps}: loss {metrics['loss']:.4f} lr {metrics['lr']:.2e}")
+                left = duration_text((now - began) / (step - done) * (sft.steps - step))
+                self.logger.print(
+                    f"SFT step {step}/{sft.steps}: loss {metrics['loss']:.4f} lr {metrics['lr']:.2e}, about {left} left"
+                )
             every = self.settings.checkpoint.every
             if every and step % (every * 10) == 0 and step < sft.steps:
                 self._save()

@@ -53,10 +53,14 @@ class JobRunner:
         folder: folder of the stored results.
         cache_key: fingerprint of what all results depend on.
         workers: number of processes.
+
+    Attributes:
+        part: which part of the run the next jobs are, in front of the label of their progress.
     """
 
     def __init__(self, folder: Path, cache_key: str, workers: int) -> None:
         self._folder, self._workers = folder / cache_key, workers
+        self.part = ""
 
     @property
     def folder(self) -> Path:
@@ -71,7 +75,7 @@ class JobRunner:
             what: label of the progress.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        found = dict(progress(self._results(jobs), what, len(jobs)))
+        found = dict(progress(self._results(jobs), f"{self.part}{what}", len(jobs)))
         return {job.name: found[job.name] for job in jobs}
 
     def close(self) -> None:

@@ -75,7 +75,10 @@ def run_bench(
     opened = [open_suite(spec, preset, seed) for spec in specs]  # invalid suites are reported before any work
 
     def measure(runner: JobRunner) -> dict[str, Any]:
-        suites = [_run_suite(suite, names, preset, options.out, seed, runner) for suite in opened]
+        suites = []
+        for number, suite in enumerate(opened, 1):
+            runner.part = f"suite {number} of {len(opened)}, " if len(opened) > 1 else ""
+            suites.append(_run_suite(suite, names, preset, options.out, seed, runner))
         return {"suites": suites, "predictions": None if schemes else predictions_of(suites, preset_name)}
 
     identity = {

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from creditflow.train.distributed.world import World
+from creditflow.train.progress import duration_text
 from creditflow.train.rollout.engine import RolloutReport
 from creditflow.train.run.metrics_log import MetricsLogger
 from creditflow.wrappers.credit.base import Credit
@@ -84,17 +85,19 @@ def iteration_metrics(sums: Mapping[str, float]) -> dict[str, float]:
 
 
 def format_iteration(number: int, total: int, numbers: Mapping[str, float], seconds: Mapping[str, float]) -> str:
-    """The main metrics of an iteration, and the seconds of its parts, as one line of text."""
+    """The main metrics of an iteration, the seconds of its parts, and the time left at this pace, as one line of text."""
 
     def value(name: str) -> float:
         return numbers.get(name, float("nan"))
 
+    left = duration_text(sum(seconds.values()) * (total - number))
     critic = f" explained variance {numbers['explained_variance']:.2f}" if "explained_variance" in numbers else ""
     return (
         f"iteration {number}/{total}: success {value('success'):.3f} invalid {value('invalid_fraction'):.3f} "
         f"entropy {value('entropy'):.3f} step credit {value('step_credit_fraction'):.2f}{critic} "
         f"mismatch {value('sampler_mismatch_max'):.1e} | {value('seconds'):.2f} s "
         f"({', '.join(f'{name} {value:.2f}' for name, value in seconds.items())})"
+        + (f", about {left} left" if number < total else "")
     )
 
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from creditflow.train.progress import note, progress
+from creditflow.train.progress import duration_text, note, progress
 from creditflow.train.text_table import text_table
 
 
@@ -40,6 +40,20 @@ def test_without_a_terminal_a_line_comes_at_most_every_ten_seconds(
     monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
     list(progress(range(6), "merge", 6))
     assert capsys.readouterr().err.splitlines() == ["merge: 3/6 after 12 s, about 12 s left"]
+
+
+def test_stored_results_that_come_at_once_do_not_shorten_the_estimate(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = iter([0.0, 0.001, 0.002, 0.003, 12.0, 24.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(seconds))
+    list(progress(range(5), "exact", 5))
+    assert capsys.readouterr().err.splitlines() == ["exact: 4/5 after 12 s, about 12 s left"]
+
+
+def test_durations_are_no_finer_than_an_estimate() -> None:
+    shown = [duration_text(x) for x in (0, 119.4, 120, 7199, 7200, 35_990, 36_000)]
+    assert shown == ["0 s", "119 s", "2 min", "2 h 0 min", "2 h 0 min", "10 h", "10 h"]
 
 
 def test_columns_are_as_wide_as_their_widest_cell_and_a_rule_may_stand_between_rows() -> None:
