@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from creditflow.assets.site.repository import TARGETS
+from creditflow.assets.site.repository import NOT_RUN, TARGETS
 
 __all__ = ["RUNNABLE", "blocks_of", "mark_text", "prose", "staged_text", "table"]
 
@@ -62,7 +62,8 @@ def staged_text(text: str, path: str = "") -> tuple[str, set[str]]:
     for found in _FENCE.finditer(text):
         parts.append(_prose(text[at : found.start()], path, pictures))
         at = found.end()
-        note = mark_text(found["mark"].strip()) if found["language"] in RUNNABLE else ""
+        mark = found["mark"].strip()
+        note = (mark_text(mark) if mark else NOT_RUN.get(path, "")) if found["language"] in RUNNABLE else ""
         head = f"{found['indent']}{found['ticks']}{found['language']}"
         plain = found["language"] in RUNNABLE
         parts.append(f"{head}\n{found['code']}{found['indent']}{found['ticks']}" if plain else found.group())

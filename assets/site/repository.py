@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PAGES", "ROOT", "TARGETS", "read"]
+__all__ = ["NOT_RUN", "PAGES", "ROOT", "RUN", "TARGETS", "read"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -47,6 +47,34 @@ TARGETS: Final[Mapping[str, str]] = {
     "envs/wikisearch/README.md": "environments/wikisearch",
     "train/adapters/README.md": "integrations/index",
     "wrappers/credit/SCHEMES.md": "schemes/index",
+}
+
+
+# pages of the repository whose blocks without a mark run in the tier docs, beside those written for the site
+RUN: Final = (
+    "assets/credit_set/README.md",
+    "envs/alfworld/README.md",
+    "envs/sokoban/README.md",
+    "envs/webshop/README.md",
+    "envs/wikisearch/README.md",
+    "wrappers/README.md",
+)
+
+# pages of the repository whose blocks without a mark do not run there -> what the site says below them
+NOT_RUN: Final[Mapping[str, str]] = {
+    "CONTRIBUTING.md": "Not run by any test: it sets up the tests.",
+    "envs/alfworld/TRANSFER.md": "Not run by any test: it needs the released games, and hours.",
+    "envs/wikisearch/synthesis/README.md": "Not run by any test: the corpus is yours.",
+    "tests/evidence/analyses.md": "Not run by any test: it is the measurement.",
+    "tests/evidence/bench/README.md": "Not run by any test: it is the measurement.",
+    "tests/evidence/choice/README.md": "Not run by any test: it is the measurement.",
+    "tests/evidence/schemes/README.md": "Not run by any test: it is the measurement.",
+    "train/adapters/DATA.md": "Not run by any test: the files are yours, or the measurement.",
+    "train/adapters/OPENENV.md": "Only read by the tests: it needs a running server.",
+    "train/adapters/README.md": "Not run by any test: it needs verl and GPUs.",
+    "train/adapters/SCALING.md": "Not run by any test: it needs many GPUs.",
+    "train/adapters/TORCHRL.md": "Run by the tests of the tier `torchrl`.",
+    "train/adapters/VERL_AGENT.md": "Not run by any test: it needs verl-agent and GPUs.",
 }
 
 

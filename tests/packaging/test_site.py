@@ -15,7 +15,7 @@ from creditflow.assets.site.make.evidence import LINES, result_files
 from creditflow.assets.site.make.paper_index import papers, places
 from creditflow.assets.site.make.recipes import PUBLISHED, recipes
 from creditflow.assets.site.markdown import RUNNABLE, blocks_of, prose, staged_text
-from creditflow.assets.site.repository import PAGES, TARGETS
+from creditflow.assets.site.repository import NOT_RUN, PAGES, RUN, TARGETS
 from creditflow.wrappers import credit
 
 SITE = ROOT / "assets" / "site" / "pages"
@@ -30,6 +30,18 @@ def test_a_block_runs_or_its_mark_says_why_not(page: Path) -> None:
             assert not mark.startswith("not-run") or len(mark) > len("not-run: ")
         else:
             assert language in ("text", "json", "yaml") or mark.startswith("{"), "what runs has its language"
+
+
+def test_a_page_of_the_repository_runs_its_blocks_or_says_below_them_why_not() -> None:
+    shown = [*PAGES.values(), *(path for path in TARGETS if path.endswith("README.md") and (ROOT / path).is_file())]
+    plain = {
+        path
+        for path in shown
+        for language, mark, _ in blocks_of((ROOT / path).read_text(encoding="utf-8"))
+        if language in RUNNABLE and not mark
+    }
+    assert plain == {*RUN, *NOT_RUN}
+    assert not set(RUN) & set(NOT_RUN)
 
 
 def test_pages_of_the_repository_that_the_site_shows_exist() -> None:

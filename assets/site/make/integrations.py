@@ -27,6 +27,12 @@ SECTIONS = {
     "OpenRLHF": "openrlhf",
     "Any other trainer": "other",
 }
+# beginning of a row of the table -> page of the trainer
+ROWS = {
+    "plain PyTorch": "pytorch", "TRL": "trl", "verl-agent": "verl_agent", "verl": "verl", "verifiers": "verifiers", "rLLM": "rllm",
+    "SkyRL-gym": "skyrl", "GEM": "loops", "tinker-cookbook": "tinker", "prime-rl": "prime_rl", "Stable-Baselines3": "sb3",
+    "OpenEnv": "openenv", "TorchRL": "torchrl", "Search-R1-style": "search_r1_rewards", "Search-R1": "loops", "OpenRLHF": "openrlhf",
+}  # fmt: skip
 INCLUDED = {"verl_agent_short": "verl_agent"}  # a page of its own says more
 MORE = ("loops", "openenv", "torchrl", "verl_scaling", "data")
 
@@ -44,8 +50,15 @@ def pages() -> dict[str, tuple[str, str]]:
     listed = [INCLUDED.get(name, name) for name in names] + list(MORE)
     title, _, rest = head.partition("\n")
     tree = "```{toctree}\n:hidden:\n" + "\n".join(dict.fromkeys(listed)) + "\n```\n"
-    found["integrations/index"] = (WHERE, f"# Integrations\n\n*{title.lstrip('# ')}.* {rest.strip()}\n\n{tree}")
+    found["integrations/index"] = (WHERE, f"# Integrations\n\n*{title.lstrip('# ')}.* {linked(rest.strip())}\n\n{tree}")
     return found
+
+
+def linked(text: str) -> str:
+    """The table with a link from each trainer that has a page."""
+    for name, page in sorted(ROWS.items(), key=lambda row: -len(row[0])):
+        text = re.sub(rf"^\| {re.escape(name)}\b(?!-)", f"| [{name}](/integrations/{page}.md)", text, flags=re.M)
+    return text
 
 
 def names_used(text: str) -> str:

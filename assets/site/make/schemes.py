@@ -51,7 +51,7 @@ def scheme_page(card: Card) -> str:
         f"# {card.name}\n\n{prose(card.summary)}",
         f"## Formula\n\n    {card.formula}\n\n{prose(card.text)}",
         f"**Source** {prose(card.source)}.\\\n**Checked against** {prose(card.verification)}.",
-        f"```pycon\n>>> from creditflow import credit\n>>> scheme = credit.make({card.name!r})\n\n```",
+        f'In Python `credit.make("{card.name}")`, for a log `creditflow credit --scheme {card.name} LOG`.',
         f"## Parameters, and what the release does differently\n\n{parameters(card)}",
         "## What it needs\n\n" + "\n".join(f"- {prose(line)}" for line in needs_lines(card)),
         f"## How well it works\n\n{measured(card)}",
