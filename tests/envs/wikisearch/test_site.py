@@ -111,6 +111,8 @@ def test_a_search_lists_each_page_once_with_the_beginning_of_its_best_passage() 
     assert by_page["town"].url in {site_url("town", part) for part in (1, 2, 3)}
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     assert site().search(["zzz"], 3) == [[]]
+    [hits] = site().search(["paragraph that tells of Old Town"], 2)  # the best seven passages are of one page
+    assert [hit.passage.page for hit in hits] == ["town", "smith"]
 
 
 @given(st.text(min_size=1, max_size=30), st.integers(0, 10**6 - 1))

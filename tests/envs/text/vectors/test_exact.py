@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,24 @@ def test_float64_orders_what_float32_cannot() -> None:
         own = exact_scores[query][best]
         assert (np.diff(own) <= 1e-15).all()
         assert own[-1] >= np.sort(exact_scores[query])[-30] - 1e-15
+
+
+@pytest.mark.parametrize("block", [4_096, 50, 3])
+def test_rows_that_float32_cannot_tell_apart_are_told_apart(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that differ in last bits: their float32 scores are in a random order, in a block and from block to block."""
+    monkeypatch.setattr(exact, "BLOCK", block)
+    rng = np.random.default_rng(7)
+    for _ in range(10):
+        base, query = rng.standard_normal((2, 128)).astype(np.float32)
+        vectors = np.repeat(base[None], 300, axis=0)
+        changed = rng.random(vectors.shape) < 0.05
+        vectors[changed] = np.nextafter(vectors[changed], np.float32(9))
+        scores = np.array(
+            [math.fsum(a * b for a, b in zip(query.tolist(), row, strict=True)) for row in vectors.tolist()]
+        )
+        for k in (1, 4):
+            [(best, _)] = best_rows(query[None], [Shard(0, vectors)], k)
+            assert scores[best].tolist() == pytest.approx(np.sort(scores)[::-1][:k], rel=0, abs=1e-14)
 
 
 def test_a_short_list_is_the_beginning_of_a_long_one() -> None:

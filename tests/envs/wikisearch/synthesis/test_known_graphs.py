@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from creditflow.envs.wikisearch.synthesis.checks import leak, not_unique, shortcut, supporting_rows
-from creditflow.envs.wikisearch.synthesis.graph import CorpusGraph, Node, Statement
+from creditflow.envs.wikisearch.synthesis.graph import CorpusGraph, Node, Row, Statement, build_graph
 from creditflow.envs.wikisearch.synthesis.queries import Described, Link, Named
 
 
@@ -72,3 +72,36 @@ def test_a_word_or_years_are_supported_by_the_passage_that_defines_the_thing() -
     assert rows("", None) == (3, 5)
     assert rows("film", None) == rows("", (1950, 1959)) == rows("film", (1950, 1959)) == (3, 7, 5)
     assert rows("film", None, of=2) == (3, 5)  # no passage defines it
+
+
+def stated(*pages: tuple[str, str]) -> set[tuple[str, str, str]]:
+    """What pages, each of a title and a text, state, by names."""
+    rows = [Row(number, title, f"page {number}", text) for number, (title, text) in enumerate(pages)]
+    graph = build_graph(lambda: iter(rows))
+    return {(graph.nodes[s.subject].name, s.relation, graph.nodes[s.object].name) for s in graph.statements}
+
+
+FILM = "Low Tide is a 1961 film directed by {}."
+
+
+def test_a_surname_alone_is_nobody_unless_a_page_has_it() -> None:
+    year = ("Low Tide", "year", "1961")
+    assert stated(("Low Tide", FILM.format("Ann Lee"))) == {year, ("Low Tide", "director", "Ann Lee")}
+    assert stated(("Low Tide", FILM.format("Lee"))) == {year}
+    assert ("Low Tide", "director", "Lee") in stated(("Low Tide", FILM.format("Lee")), ("Lee", "Lee sings."))
+
+
+def test_an_object_whose_own_page_says_that_it_is_something_else_is_left_out() -> None:
+    for text, kept in (("Ann Lee is a Danish director.", True), ("Ann Lee is a river.", False), ("A name.", True)):
+        found = stated(("Low Tide", FILM.format("Ann Lee")), ("Ann Lee", text))
+        assert (("Low Tide", "director", "Ann Lee") in found) == kept
+
+
+def test_a_link_decides_which_page_a_name_means() -> None:
+    pages = [(name, f"{name} is a Danish director.") for name in ("Ann Lee (director)", "Ann Lee (born 1950)")]
+    both = {("Low Tide", "director", name) for name, _ in pages}
+    assert both <= stated(("Low Tide", FILM.format("Ann Lee")), *pages)
+    found = stated(("Low Tide", FILM.format("[[Ann Lee (born 1950)|Ann Lee]]")), *pages)
+    assert found & both == {("Low Tide", "director", "Ann Lee (born 1950)")}
+    elsewhere = stated(("Low Tide", FILM.format("[[No such page|Ann Lee]]")), *pages)
+    assert elsewhere & both == both  # a link to a page that the corpus lacks decides nothing
