@@ -76,6 +76,8 @@ def test_a_seed_names_a_task_and_its_noise_and_no_global_generator_is_touched(na
     assert play(one) == play(other)
     tasks = {one.reset(seed=seed)[1]["task_id"] for seed in range(8)}
     assert len(tasks) > 1
+    drawn = [env.reset()[1]["task_id"] for env in (one, made(name, seed=5)) for _ in range(8)]
+    assert len(set(drawn[:8])) > 1 and drawn[:8] != drawn[8:]  # without a seed: the next of this environment's
     assert global_generators() == before
 
 
