@@ -88,6 +88,12 @@ def test_an_environment_in_the_same_state_continues_alike(name: str) -> None:
     twin = env.spawn(same_state=True)
     actions = [env.sample_random_action() for _ in range(1)] + ["<think>no action</think>"]
     assert [env.step(action) for action in actions] == [twin.step(action) for action in actions]
+    ended = False
+    while not ended:  # the records at the end are equal too
+        action = env.sample_random_action()
+        found = env.step(action)
+        assert twin.step(action) == found
+        ended = found[2] or found[3]
     fresh = env.spawn(seed=9)
     with pytest.raises(EpisodeError, match="reset"):
         fresh.step("up")
@@ -142,6 +148,14 @@ def test_the_reward_is_the_environments_plus_a_difference_of_potentials() -> Non
         made("wikisearch", potential="gdcr", gamma=0.9, log="x.jsonl")
     with pytest.raises(ConfigError, match="learned from recorded episodes"):
         made("wikisearch", potential="rewardflow", gamma=0.9)
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_max_turns_truncates_before_the_environments_own_limit(turns: int) -> None:
+    env = made("sokoban", max_turns=turns)
+    env.reset(seed=0)
+    ends = [env.step("<think></think><action>nowhere</action>")[2:4] for _ in range(turns)]
+    assert ends == [(False, False)] * (turns - 1) + [(False, True)]
 
 
 def test_wrong_calls_are_rejected_with_the_reason() -> None:
