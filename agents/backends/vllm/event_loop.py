@@ -21,8 +21,9 @@ def stop_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread, seconds
     """
     if loop.is_closed():
         return
-    asyncio.run_coroutine_threadsafe(_end_tasks(seconds), loop).result()
-    loop.call_soon_threadsafe(loop.stop)
+    if thread.is_alive():  # nothing could answer in a loop that has stopped
+        asyncio.run_coroutine_threadsafe(_end_tasks(seconds), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
 

@@ -52,6 +52,14 @@ def test_waiting_tasks_are_cancelled_and_may_clean_up(running: Running, caplog: 
     assert not caplog.records
 
 
+def test_a_loop_that_has_stopped_by_itself_is_closed(running: Running) -> None:
+    loop, thread = running
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    stop_loop(loop, thread)
+    assert loop.is_closed()
+
+
 def test_a_task_that_ignores_its_cancellation_does_not_hold_the_loop(running: Running) -> None:
     async def ignores() -> None:
         while True:
