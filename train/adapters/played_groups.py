@@ -99,7 +99,7 @@ def make_group(name: str, played: Sequence[Played], *, alone: Literal["refuse", 
         alone: a group of one has nothing to compare with: "refuse" it, or "keep" it.
 
     Raises:
-        TrajectoryError: no episode, a single one, or episodes of several tasks.
+        TrajectoryError: no episode, a single one, episodes of several tasks, or a damaged payload.
     """
     if len(played) < (2 if alone == "refuse" else 1):
         raise TrajectoryError(
@@ -107,7 +107,12 @@ def make_group(name: str, played: Sequence[Played], *, alone: Literal["refuse", 
             "sample at least two per task, and compute credit where whole groups are"
         )
     task: dict[str, Any] = {}
-    for _, one in played:
-        documents = {**task.get("documents", {}), **one.get("documents", {})}
+    for trajectory, one in played:
+        seen = one.get("documents", {})
+        if not isinstance(seen, Mapping):
+            raise TrajectoryError(
+                f"episode {trajectory.trajectory_id!r}: 'documents' of its task must be an object, got {short_repr(seen)}"
+            )
+        documents = {**task.get("documents", {}), **seen}
         task = {**one, "documents": documents} if documents else dict(one)
     return Group(tuple(replace(one, group_id=name, replica=i) for i, (one, _) in enumerate(played)), task)

@@ -11,7 +11,9 @@ from creditflow.wrappers.group_env import GroupEnv
 
 __all__ = ["one_member", "panel_tasks"]
 
-_SOURCES: Final = frozenset({"panel", "levels", "level", "generator"})  # options that name a source of tasks
+_SOURCES: Final = frozenset(
+    {"panel", "levels", "level", "generator", "world", "game"}
+)  # options that name a source of tasks
 
 
 def panel_tasks(env: EnvConfig, *, panel: str = "", count: int = 0) -> list[Task]:
@@ -23,8 +25,10 @@ def panel_tasks(env: EnvConfig, *, panel: str = "", count: int = 0) -> list[Task
         count: only the first tasks; 0 takes all.
 
     Raises:
-        ConfigError: an endless source, whose tasks have no order.
+        ConfigError: an endless source, whose tasks have no order, or a negative count.
     """
+    if count < 0:
+        raise ConfigError(f"count is a number of tasks, or 0 for all; got {count}")
     options = {name: value for name, value in env.options.items() if not (panel and name in _SOURCES)}
     played = EnvConfig(name=env.name, options={**options, "panel": panel} if panel else options)
     source: TaskSource = one_member(played).members[0].base.tasks

@@ -143,6 +143,9 @@ def test_members_of_a_group_have_seeds_of_their_own_and_all_documents_that_any_o
     assert [one.replica for one in group.trajectories] == [0, 1]
     assert group.task == {**content, "documents": {**played[0][1]["documents"], **played[1][1]["documents"]}}
     assert played[0][1]["documents"].keys() != played[1][1]["documents"].keys()
+    for damaged in (None, [], "x", 5):
+        with pytest.raises(TrajectoryError, match="episode '0': 'documents' of its task"):
+            make_group("again", [(played[0][0], {**played[0][1], "documents": damaged}), played[1]])
 
 
 def test_a_panel_takes_the_place_of_the_source_that_the_options_name() -> None:
@@ -227,3 +230,20 @@ def test_broken_episodes_groups_and_schemes_are_refused_by_name() -> None:
         make_group("g", [], alone="keep")
     with pytest.raises(ConfigError, match="which annotators write"):
         require_plain(credit.make("ppo_gae"))
+
+
+def test_a_panel_replaces_the_source_of_an_environments_options() -> None:
+    sources: list[tuple[str, str, dict[str, Any]]] = [
+        ("sokoban", "small-v1:train", {"generator": {"size": [6, 6]}}), ("sokoban", "small-v1:train", {"levels": "x"}),
+        ("wikisearch", "standard-v1:test", {"world": {"articles": 300, "questions": 4, "seed": 3}}),
+        ("alfworld", "standard-v3:valid", {"game": "x"}),
+    ]  # fmt: skip
+    for name, panel, options in sources:
+        found = panel_tasks(EnvConfig(name=name, options=options), panel=panel, count=3)
+        assert found == panel_tasks(EnvConfig(name=name, options={"panel": panel}), count=3)
+        assert len(found) == 3
+
+
+def test_a_negative_number_of_tasks_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigError, match="a number of tasks"):
+        panel_tasks(SOKOBAN.env, count=-1)
