@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 
+import pytest
 import yaml
 from helpers.shared_data import ROOT
 
+import creditflow
 from creditflow.train.doctor.extras import MEGABYTES, USES
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -22,6 +24,23 @@ def test_the_citation_is_complete_and_has_the_version_and_licence_of_the_package
     assert citation["version"] == PROJECT["version"]
     assert citation["license"] == PROJECT["license"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", str(citation["date-released"]))
+
+
+def test_the_changelog_begins_with_what_is_not_released_and_then_this_version_in_two_minutes_of_reading() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    first, second = re.findall(r"^## (.*)$", text, re.M)[:2]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert first == "Unreleased"
+    assert second == f"{PROJECT['version']}, {citation['date-released']}"
+    section = text.partition(f"## {second}")[2].partition("\n## ")[0]
+    assert len(section.split()) < 1000
+
+
+def test_the_version_of_the_package_is_that_of_its_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda name: f"9.8.7+{name}")
+    monkeypatch.delitem(vars(creditflow), "__version__", raising=False)
+    assert creditflow.__version__ == "9.8.7+creditflow"
+    monkeypatch.delitem(vars(creditflow), "__version__")
 
 
 def test_no_other_place_states_the_version() -> None:
