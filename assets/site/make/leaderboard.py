@@ -59,6 +59,8 @@ def pages() -> dict[str, tuple[str, str]]:
     runs = "\n".join(
         f"- {s['regime']}: `{s['file'] or COST}`, `{s['command']}` at {s['commit']}" for s in figures.sources
     )
+    settings = "\n".join(f"- `{method}`: {prose(text)}" for method, text in figures.settings.items())
+    parts.append(f"## Settings that differ from the papers'\n\n{settings}")
     parts.append(f"## Where it comes from\n\n{runs}\n\nYour own row: [Submit a result](/benchmark/submit.md).\n")
     return {"benchmark/leaderboard": ("", "\n\n".join(parts))}
 
@@ -77,9 +79,7 @@ def regime_table(figures: Figures, regime: Any) -> str:
     rows = [["method", "learning over grpo, points", "M2"]]
     for learning, step, method in found:
         area = "–" if learning is None else scaled(learning).text(1, "+")
-        rows.append(
-            [label(method, figures), area if method != "grpo" else "0 (baseline)", step.text(2) if step else "–"]
-        )
+        rows.append([label(method), area if method != "grpo" else "0 (baseline)", step.text(2) if step else "–"])
     return table(rows)
 
 
@@ -88,11 +88,9 @@ def scaled(found: Estimate) -> Estimate:
     return Estimate(100 * found.mean, 100 * found.low, 100 * found.high)
 
 
-def label(method: str, figures: Figures) -> str:
-    """A method with a link to its scheme, and its settings if they differ from the paper's."""
+def label(method: str) -> str:
+    """A method with a link to its scheme."""
     if is_control(method):
         return f"*{CONTROLS.get(method, method)}*"
     scheme = next((name for name in sorted(credit.names(), key=len, reverse=True) if method.startswith(name)), "")
-    settings = figures.settings.get(method, "")
-    linked = f"[`{method}`](/schemes/{scheme}.md)" if scheme else f"`{method}`"
-    return f"{linked}: {prose(settings)}" if settings else linked
+    return f"[`{method}`](/schemes/{scheme}.md)" if scheme else f"`{method}`"

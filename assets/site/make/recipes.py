@@ -77,7 +77,7 @@ def pages() -> dict[str, tuple[str, str]]:
         size = [setting(text, key) for key in ("tasks", "group_size", "iterations")]
         hardware, result = PUBLISHED.get(name, ("", ""))
         ran = "trained: [evidence](/evidence/quickstart.md)" if name == "quickstart" else "unverified"
-        title = about[1].partition(". ")[0] if about else ""
+        title = about[1].removesuffix(".") if about else ""
         shape = " × ".join(size) if all(size) else "–"
         rows.append(
             [f"`{name}`", title, setting(text, "path") or "from scratch", shape, hardware or "–", result or "–", ran]

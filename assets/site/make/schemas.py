@@ -66,7 +66,8 @@ def default_of(field: dataclasses.Field[Any]) -> str:
         return f"`{field.default!r}`"
     if field.default_factory is dataclasses.MISSING:
         return "needed"
-    return f"`{made!r}`" if not dataclasses.is_dataclass(made := plain(field.default_factory())) else "see below"
+    made = plain(field.default_factory())
+    return "a section of its own" if dataclasses.is_dataclass(made) else f"`{made!r}`"
 
 
 def plain(value: Any) -> Any:
