@@ -22,7 +22,16 @@ __all__ = ["PROGRAMS", "reported", "run_module", "run_program"]
 
 PROGRAMS: Final = (
     *("adapters.sb3.training", "adapters.verl.data", "bench.report.differences", "bench.report.regimes", "cards.cost"),
-    *("cards.figures", "choice.fit", "gpu.bundle", "gpu.script", "numeric.study", "proof.pica"),
+    *(
+        "cards.figures",
+        "choice.fit",
+        "gpu.bundle",
+        "gpu.script",
+        "numeric.study",
+        "proof.fair.downstream",
+        "proof.fair.study",
+        "proof.pica",
+    ),
 )
 
 

@@ -1,0 +1,59 @@
+"""Parts of a study as files: each is made once, written whole, and read again by a resumed run."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from creditflow.envs.files.atomic import atomic_writer
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import write_jsonl
+
+__all__ = ["Parts"]
+
+
+class Parts:
+    """Files of finished parts, and the processor time that each took.
+
+    Args:
+        folder: where they are; made if it is missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def json(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The part ``name``, made now if no file has it; it gets the key "cpu_seconds"."""
+        path = self.folder / f"{name}.json"
+        if not path.exists():
+            began = time.process_time()
+            found = make()
+            self.write(path, found | {"cpu_seconds": round(time.process_time() - began, 1)})
+            print(f"{name}: {time.process_time() - began:.0f} cpu-s", flush=True)
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+
+    def log(self, name: str, make: Callable[[], list[Group]]) -> Path:
+        """The path of a log of episodes, played now if it is not finished."""
+        path = self.folder / f"{name}.jsonl"
+
+        def played() -> dict[str, Any]:
+            write_jsonl(path, make())
+            return {}
+
+        self.json(f"{name}-done", played)
+        return path
+
+    def seconds(self) -> dict[str, float]:
+        """Processor time by part."""
+        found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(self.folder.glob("*.json"))}
+        return {name: float(part["cpu_seconds"]) for name, part in found.items() if name != "results"}
+
+    @staticmethod
+    def write(path: Path, found: dict[str, Any]) -> None:
+        """Write JSON values whole or not at all."""
+        with atomic_writer(path) as stream:
+            stream.write(json.dumps(found, indent=None, allow_nan=False) + "\n")
