@@ -65,6 +65,8 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("gpu.bundle", "--out"): ["gpu.bundle"],
     ("gpu.script", "--out"): ["gpu.script", "--dry-run", "--set", "env.options.levels=IN"],
     ("numeric.study", "--out"): ["numeric.study"],  # reads nothing
+    ("proof.fair.downstream", "--out"): ["proof.fair.downstream"],  # reads nothing, as the next one
+    ("proof.fair.study", "--out"): ["proof.fair.study"],
     ("proof.pica", "--out"): ["proof.pica"],
     ("proof.pica", "--work"): ["proof.pica"],
 }
