@@ -143,7 +143,8 @@ def test_members_of_a_group_have_seeds_of_their_own_and_all_documents_that_any_o
     assert [one.replica for one in group.trajectories] == [0, 1]
     assert group.task == {**content, "documents": {**played[0][1]["documents"], **played[1][1]["documents"]}}
     assert played[0][1]["documents"].keys() != played[1][1]["documents"].keys()
-    for damaged in (None, [], "x", 5):
+    damages: list[Any] = [None, [], "x", 5]
+    for damaged in damages:
         with pytest.raises(TrajectoryError, match="episode '0': 'documents' of its task"):
             make_group("again", [(played[0][0], {**played[0][1], "documents": damaged}), played[1]])
 

@@ -145,6 +145,19 @@ def test_a_text_that_tells_the_answer_or_copies_a_passage_is_rejected(corpus: Pa
     assert reasons(out)["copied from a passage"] >= 1
 
 
+def test_a_question_that_drops_one_of_its_names_is_rejected(corpus: Path, tmp_path: Path) -> None:
+    model, out = QuestionWriter(), tmp_path / "q.jsonl"
+
+    def forgetful(messages: list[dict[str, Any]]) -> str:
+        reply, case = model(messages), json.loads(messages[1]["content"])
+        names = case.get("must_name", ())
+        return reply.replace(f"{names[0]} and ", "") if len(names) > 1 else reply
+
+    with chat_server(forgetful) as url:
+        assert run(corpus, out, url, "--recipe", "obfuscate", limit=3) == 0
+    assert reasons(out)["name dropped"] >= 1
+
+
 @pytest.mark.parametrize(("known", "reason"), [(0, "answered without passages"), (1, "answered without a passage")])
 def test_a_question_that_needs_fewer_passages_is_rejected(
     known: int, reason: str, corpus: Path, tmp_path: Path
@@ -190,6 +203,14 @@ def test_a_server_that_fails_now_and_then_loses_candidates_only(slow: bool, corp
     with failing(QuestionWriter(), lambda n: 2 <= n <= (4 if slow else 2), slow=slow) as url:
         assert run(corpus, out, url, "--recipe", "walk", "--timeout", "0.4", limit=4) == 0
     assert reasons(out) == {"": 4, "no reply": 1} | {k: v for k, v in reasons(out).items() if k not in ("", "no reply")}
+
+
+def test_failures_count_only_in_a_row(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "q.jsonl"
+    with failing(QuestionWriter(), lambda n: n % 6 == 2, slow=False) as url:
+        assert run(corpus, out, url, "--recipe", "walk", limit=6) == 0
+    assert reasons(out)["no reply"] > 3
+    assert len(read_questions(out)) == 6
 
 
 def test_a_server_that_is_down_ends_the_command_which_is_resumed_to_the_same_questions(
