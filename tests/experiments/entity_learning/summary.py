@@ -17,7 +17,10 @@ Part = Mapping[str, Any]
 ORDER: Final = (
     "warm_up", "more_imitation", "grpo", "gdcr", "sapo", "egrpo", "stepsearch", "egrpo_sapo", "grouptd", "sapo_shuffled",
 )  # fmt: skip
-BASELINES: Final = ("grpo", "warm_up", "warm_up at its best temperature", "more_imitation at its best temperature")
+BEST: Final = " at its best temperature"
+RIVALS: Final = tuple(f"{name}{BEST}" for name in ("warm_up", "more_imitation"))
+BASELINES: Final = {"sampled": ("grpo", *RIVALS), "greedy": ("grpo", "warm_up", "more_imitation")}
+WATCHED: Final = ("named", "unasked", "searches", "repeated", "limit", "tokens")  # what a hacked reward would raise
 
 
 def by_arm(parts: Sequence[Part]) -> dict[str, list[Part]]:
@@ -29,7 +32,7 @@ def by_arm(parts: Sequence[Part]) -> dict[str, list[Part]]:
     for name, found in arms.items():
         out[name] = [found[seed] for seed in seeds]
         if name in ("warm_up", "more_imitation"):
-            out[f"{name} at its best temperature"] = [part.get("best", part) for part in out[name]]
+            out[f"{name}{BEST}"] = [part.get("best", part) for part in out[name]]
     return out
 
 
@@ -40,6 +43,8 @@ def values(parts: Sequence[Part], kind: str, metric: str) -> NDArray[np.float64]
 
 def _interval(mean: ClusteredMean, *, signed: bool = False) -> str:
     low, high = mean.interval
+    if not signed:  # a share
+        low, high = max(low, 0.0), min(high, 1.0)
     form = "{:+.1f} [{:+.1f}, {:+.1f}]" if signed else "{:.1f} [{:.1f}, {:.1f}]"
     return form.format(*(100 * x for x in (mean.mean, low, high)))
 
@@ -57,14 +62,32 @@ def _scores(arms: Mapping[str, Sequence[Part]]) -> str:
     return text_table(rows)
 
 
+def learners(arms: Mapping[str, Sequence[Part]]) -> list[str]:
+    """The arms that learn by reinforcement."""
+    return [name for name, parts in arms.items() if all(part.get("behaviour") for part in parts)]
+
+
 def differences(arms: Mapping[str, Sequence[Part]], baseline: str, kind: str, metric: str) -> list[list[str]]:
-    """Rows of arm, difference with interval in points, Holm's p-value over the family."""
+    """Rows of learner, difference with interval in points, Holm's p-value over the learners, detectable difference."""
     base = values(arms[baseline], kind, metric)
-    means = {name: crossed_mean(values(parts, kind, metric) - base) for name, parts in arms.items() if name != baseline}
+    means = {name: crossed_mean(values(arms[name], kind, metric) - base) for name in learners(arms) if name != baseline}
     return [
         [name, _interval(one.difference, signed=True), f"{one.p_adjusted:.2g}", f"{100 * one.detectable:.1f}"]
         for name, one in contrasts_of(means).items()
     ]
+
+
+def _watched(arms: Mapping[str, Sequence[Part]]) -> str:
+    """Behaviour on held-out questions minus grpo's, paired by seed; the p-value is Holm's over the learners."""
+    names = [name for name in learners(arms) if name != "grpo"]
+    rows = [["minus grpo, 95 % over seeds (p, Holm)", *WATCHED]] + [[name] for name in names]
+    for measure in WATCHED:
+        base = np.array([[part["held_out"][measure]] for part in arms["grpo"]])
+        gaps = {name: crossed_mean(np.array([[p["held_out"][measure]] for p in arms[name]]) - base) for name in names}
+        for row, one in zip(rows[1:], contrasts_of(gaps).values(), strict=True):
+            mean, (low, high) = one.difference.mean, one.difference.interval
+            row.append(f"{mean:+.2f} [{low:+.2f}, {high:+.2f}] ({one.p_adjusted:.2g})")
+    return text_table(rows)
 
 
 def _by_hops(arms: Mapping[str, Sequence[Part]]) -> str:
@@ -141,10 +164,19 @@ def tables(parts: Sequence[Part]) -> str:
         f"{len(first)} seeds ({', '.join(str(part['seed']) for part in first)}), {asked} held-out questions; 95 % intervals over both."
     ]
     out += [_scores(arms), _by_hops(arms), _learning(arms)]
-    for kind in ("sampled", "greedy"):
-        for baseline in (b for b in BASELINES if b in arms):
+    for kind, baselines in BASELINES.items():
+        for baseline in (b for b in baselines if b in arms):
             for metric in ("em", "f1") if baseline == "grpo" else ("em",):
                 head = [f"{kind} {metric} minus {baseline}", "points", "p (Holm)", "detectable"]
                 out.append(text_table([head, *differences(arms, baseline, kind, metric)]))
-    out += ["Behaviour on held-out questions, sampled", _behaviour(arms), "Behaviour in training", _over_training(arms)]
+    if {"sapo", "sapo_shuffled"} <= set(arms):
+        gap = crossed_mean(values(arms["sapo"], "sampled", "em") - values(arms["sapo_shuffled"], "sampled", "em"))
+        out.append(f"sampled em, sapo minus sapo_shuffled: {_interval(gap, signed=True)} points, p = {gap.p_value:.2g}")
+    out += [
+        "Behaviour on held-out questions, sampled",
+        _behaviour(arms),
+        _watched(arms),
+        "Behaviour in training",
+        _over_training(arms),
+    ]
     return "\n\n".join(out) + "\n"
