@@ -33,7 +33,8 @@ def build(out: Path) -> list[str]:
     from sphinx.cmd.build import main as sphinx
 
     stage(out / "source")
-    # notebooks import the package of this checkout
+    # notebooks import the package of this checkout, and run the commands of this environment
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
     _quiet(out / "ipython")
     options = ["-q", "-E", "-W", "--keep-going", "-c", str(HERE), "-d", str(out / "doctrees"), "-b", "html"]
