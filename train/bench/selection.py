@@ -116,21 +116,37 @@ def select_methods(
         undefined |= dict.fromkeys((n for n in with_exact_values if n in names), "exact values are unknown here")
         with_exact_values = []
     schemes = tuple(name for name in names if name not in undefined and name not in with_exact_values)
+    controls, without = _controls(schemes, turn_level, with_exact_values, exact=exact)
+    return MethodSelection(schemes, tuple(controls), undefined | without)
+
+
+def _controls(
+    schemes: Sequence[str], turn_level: Mapping[str, bool], with_exact_values: Sequence[str], *, exact: bool
+) -> tuple[list[str], dict[str, str]]:
+    """The controls of the selected schemes, and of those that would be equal to their scheme the reason.
+
+    Args:
+        schemes: the selected schemes.
+        turn_level: of each, whether its credit differs between the turns of a rollout.
+        with_exact_values: schemes with exact annotations, which are controls themselves.
+        exact: whether A^π is known.
+    """
     bases = [name for name in schemes if name.partition("[")[0] in credit.names()]
     if not bases:  # of a swept scheme the first variant only
         bases = list({VariantName.parse(name).scheme: name for name in reversed(schemes)}.values())[::-1]
     oracles = ["oracle_adv"] if exact else []
     controls = [*oracles, "oracle_progress", *(f"{kind}({o})" for o in oracles for kind in ("shuffled", "flipped"))]
     controls += [*STATELESS, *with_exact_values]
+    without: dict[str, str] = {}
     for name in bases:
         if turn_level[name]:
             controls.append(f"shuffled({name})")
         else:
-            undefined[f"shuffled({name})"] = "equal to the scheme, which gives all turns of a rollout the same credit"
+            without[f"shuffled({name})"] = "equal to the scheme, which gives all turns of a rollout the same credit"
     flipped = next((n for n in ("grouptd", *bases) if turn_level.get(n)), None)
     if flipped:
         controls.append(f"flipped({flipped})")
-    return MethodSelection(schemes, tuple(controls), undefined)
+    return controls, without
 
 
 def _varies(given: credit.Credit) -> bool:
