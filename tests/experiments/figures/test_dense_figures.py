@@ -16,6 +16,8 @@ ENGINES = {
     "TF-IDF cosine": "tf-idf cosine",
     "random projection of TF-IDF, 128": "random projection of tf-idf",
     "LSA, 128": "lsa",
+    "BM25 fused with TF-IDF cosine": "bm25 fused with tf-idf cosine",
+    "BM25 fused with LSA": "bm25 fused with lsa",
     "dense, untrained": "dense, untrained encoder",
     "dense, trained": "dense, trained encoder",
     "hybrid, untrained": "hybrid, untrained encoder",
