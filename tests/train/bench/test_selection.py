@@ -86,6 +86,15 @@ def test_a_registered_scheme_takes_part_without_being_listed(registered, groups)
     assert "shuffled(last_turn)" in selection.controls
 
 
+def test_of_a_swept_scheme_the_first_variant_has_controls_and_variants_beside_schemes_have_none(groups):
+    variants = [f"{name}{{discount={value}}}" for name in ("rewardflow", "grouptd") for value in (0.5, 0.9)]
+    selection = select_methods(variants, groups, horizon=20, exact=False)
+    shuffled = [name for name in selection.controls if name.startswith("shuffled(")]
+    assert shuffled == ["shuffled(rewardflow{discount=0.5})", "shuffled(grouptd{discount=0.5})"]
+    beside = select_methods(["gigpo", *variants], groups, horizon=20, exact=False)
+    assert [name for name in beside.controls if name.startswith("shuffled(")] == ["shuffled(gigpo)"]
+
+
 def test_a_scheme_that_lacks_annotations_is_undefined_with_the_reason(registered, groups):
     selection = select_methods(["grpo", "needy", "picky"], groups, horizon=20, exact=True)
     assert selection.schemes == ("grpo",)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.methods import can_be_annotated, scheme_entry, settings_of, with_annotation_sources
+from creditflow.train.bench.report.summary import main_schemes
 from creditflow.train.bench.report.tables import suite_tables
+from creditflow.train.bench.report.tables.sweeps import swept_schemes
 from creditflow.train.bench.results import read_results
 from creditflow.train.bench.variants.grid import canonical_name, parse_sweeps, swept_names
 from creditflow.train.bench.variants.names import VariantName, typed_value, value_text
@@ -141,6 +143,13 @@ def test_the_grid_has_every_combination_once_and_its_names_say_which(discounts, 
     assert [vars(scheme)["discount"] for scheme in made] == [d for d in discounts for _ in (weights or [1.0])]
     assert [vars(scheme)["action_weight"] for scheme in made] == [w for _ in discounts for w in (weights or [1.0])]
     assert all(str(VariantName.parse(name)) == name for name in names)
+
+
+def test_variants_of_one_scheme_and_source_are_a_sweep_and_a_single_one_is_not():
+    names = ["gigpo{discount=0.5}", *(f"pica{{penalty={v}}}[{s}]" for s in ("fitted", "exact") for v in (0, 1)), "grpo"]
+    found = [(one.name, one.parameters, list(one.values.values())) for one in swept_schemes(names)]
+    assert found == [(f"pica[{source}]", ("penalty",), [("0",), ("1",)]) for source in ("fitted", "exact")]
+    assert main_schemes([*names, "grouptd_base"]) == names, "variants with values count as their schemes"
 
 
 @pytest.fixture(scope="module")
