@@ -55,7 +55,7 @@ from creditflow.train.bench.document import RunOptions
 from creditflow.train.bench.language_model.suite.work import LM_PRESETS
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.report.figures import require_plots
-from creditflow.train.bench.report.page import require_report, write_report
+from creditflow.train.bench.report.html.page import require_report, write_report
 from creditflow.train.bench.report.plots import plot_document
 from creditflow.train.bench.report.sanity import require_sane
 from creditflow.train.bench.report.tables.played import latex_tables

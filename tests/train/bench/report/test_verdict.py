@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.train.bench.report.chart import chart_of
 from creditflow.train.bench.report.conclusions import conclusions
 from creditflow.train.bench.report.contrasts import Leader
+from creditflow.train.bench.report.html.chart import chart_of
+from creditflow.train.bench.report.html.terms import DEFINITIONS, Words, about_method
+from creditflow.train.bench.report.html.verdict import _sentence, headline
 from creditflow.train.bench.report.regimes import Verdict
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import suite_tables
-from creditflow.train.bench.report.terms import DEFINITIONS, Words, about_method
-from creditflow.train.bench.report.verdict import _sentence, headline
 from creditflow.train.statistics import ClusteredMean, Contrast
 
 INTERVAL = re.compile(r"\[[-+−]?[\d.]+, [-+−]?[\d.]+\]|± [\d.]+")

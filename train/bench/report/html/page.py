@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 from creditflow.envs.errors import require_modules
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.bench.language_model.suite.report import language_model_conclusions, language_model_tables
-from creditflow.train.bench.report.chart import Chart, chart_of
 from creditflow.train.bench.report.conclusions import prediction_conclusion, suite_conclusions, suite_description
+from creditflow.train.bench.report.html.chart import Chart, chart_of
+from creditflow.train.bench.report.html.terms import DEFINITIONS, Words
+from creditflow.train.bench.report.html.verdict import headline
 from creditflow.train.bench.report.plots import Plot
 from creditflow.train.bench.report.regimes import regime_table
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.tables import Table, suite_tables, undefined_table
-from creditflow.train.bench.report.terms import DEFINITIONS, Words
 from creditflow.train.bench.report.text import prediction_rows
-from creditflow.train.bench.report.verdict import headline
 
 __all__ = ["require_report", "write_report"]
 

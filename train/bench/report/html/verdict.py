@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from creditflow.train.bench.report.chart import Chart, chart_of
+from creditflow.train.bench.report.html.chart import Chart, chart_of
 from creditflow.train.bench.report.regimes import Verdict, verdicts
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.statistics import Estimate
