@@ -70,8 +70,13 @@ def test_a_run_keeps_its_parts_and_writes_the_evidence(folder, tmp_path, monkeyp
     found = {"behaviour": [{"success": 0.5, "searches": 2.0}], "cpu_seconds": 1.0}
     found |= {kind: {metric: [0.0, 1.0] for metric in ("em", "f1")} for kind in ("sampled", "greedy")}
     made = []
+
+    def learn(*given):
+        made.append(given[2])
+        return found
+
     monkeypatch.setattr(search_training, "write_world", lambda _folder: names)
-    monkeypatch.setattr(search_training, "learn", lambda *given: made.append(given[2]) or found)
+    monkeypatch.setattr(search_training, "learn", learn)
     (tmp_path / "parts").mkdir()
     for seed in (1, 2):
         (tmp_path / "parts" / f"{seed}-grpo.json").write_text(json.dumps({"seed": seed, "arm": "grpo", **found}))
