@@ -122,6 +122,11 @@ def test_a_version_outside_its_range_is_exit_code_1(
     assert "needs numpy<1" in capsys.readouterr().out
     monkeypatch.setattr("creditflow.train.commands.about.doctor.metadata.requires", lambda _: None)
     assert main(["doctor"]) == 0
+    monkeypatch.setattr(
+        "creditflow.train.commands.about.doctor.metadata.requires", lambda _: ["numpy>=1", "no-such-package-of-ours>=2"]
+    )
+    assert main(["doctor"]) == 1  # always needed, and missing
+    assert "not as needed: no-such-package-of-ours>=2" in capsys.readouterr().out
 
 
 def test_an_old_package_of_an_extra_that_is_not_complete_is_no_failure(
