@@ -41,6 +41,7 @@ from creditflow.train.statistics.contrasts import contrasts_of
 from creditflow.train.text_table import text_table
 from creditflow.train.trainer import Trainer
 
+EPISODES: Final = 64  # an update's, of every arm
 CONSTANT: Final = 0.194  # the mean of ZeroSearch's curriculum from 0 to 0.5 over a run
 HALF: Final = 4  # first episodes of ARPO's groups of 8, as 8 of 16 in its release
 ARPO: Final = BranchConfig(
@@ -122,9 +123,9 @@ def tables(parts: Sequence[dict[str, Any]]) -> str:
             "exact match",
             "F1",
             "exact match, greedy",
-            "in the last 8 updates",
-            "searches",
-            "episodes an update",
+            "success in the last 8 updates",
+            "tokens an update",
+            "CPU s",
         ]
     ]
     for name, found in kept.items():
@@ -132,19 +133,10 @@ def tables(parts: Sequence[dict[str, Any]]) -> str:
             _interval(crossed_mean(values(found, *what)))
             for what in (("sampled", "em"), ("sampled", "f1"), ("greedy", "em"))
         ]
-        last = [step for part in found for step in part["behaviour"][-8:]]
-        success, searches, episodes = (
-            float(np.mean([step.get(key, np.nan) for step in last])) for key in ("success", "searches", "episodes")
-        )
-        rows.append(
-            [
-                name,
-                *cells,
-                f"{100 * success:.1f}",
-                f"{searches:.2f}",
-                f"{episodes:.1f}" if episodes == episodes else "64.0",
-            ]
-        )
+        success = np.mean([step["success"] for part in found for step in part["behaviour"][-8:]])
+        tokens = EPISODES * np.mean([step["tokens"] for part in found for step in part["behaviour"]])
+        spent = np.mean([part["cpu_seconds"] for part in found])
+        rows.append([name, *cells, f"{100 * success:.1f}", f"{tokens:.0f}", f"{spent:.0f}"])
     out = [
         f"{len(seeds)} seeds, {values(kept[BASELINE], 'greedy', 'em').shape[1]} held-out questions",
         "",
@@ -160,6 +152,8 @@ def tables(parts: Sequence[dict[str, Any]]) -> str:
             for name, one in contrasts_of(means).items()
         ]
         out += ["", text_table([[f"exact match, {kind}, minus {BASELINE} (points)", "difference", "p (Holm)"], *lines])]
+        curriculum = crossed_mean(values(kept["zerosearch"], kind, "em") - values(kept["constant noise"], kind, "em"))
+        out += [f"zerosearch minus constant noise: {_interval(curriculum, signed=True)}"]
     return "\n".join(out) + "\n"
 
 
@@ -205,7 +199,7 @@ def main() -> int:
         "date": datetime.now(UTC).date().isoformat(), "machine": "1 thread of 2 cores, no GPU",
         "versions": {"python": platform.python_version(), "torch": torch.__version__}, "parts": stored,
     }  # fmt: skip
-    _write(args.out / "results.json", json.dumps(evidence))
+    _write(args.out / "results.json.gz", json.dumps(evidence))
     _write(args.out / "tables.txt", tables(stored))
     print(tables(stored))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 
@@ -55,7 +56,7 @@ def test_the_table_compares_the_seeds_that_all_arms_have():
     rng = np.random.default_rng(0)
     parts = [
         {
-            "seed": seed, "arm": arm, "behaviour": [{"success": 0.5, "searches": 2.0}],
+            "seed": seed, "arm": arm, "cpu_seconds": 1.0, "behaviour": [{"success": 0.5, "searches": 2.0, "tokens": 9.0}],
             **{kind: {metric: rng.random(6).tolist() for metric in ("em", "f1")} for kind in ("sampled", "greedy")},
         }
         for arm in (BASELINE, *ARMS) for seed in ((1, 2, 3) if arm == BASELINE else (1, 2))
@@ -67,7 +68,7 @@ def test_the_table_compares_the_seeds_that_all_arms_have():
 
 def test_a_run_keeps_its_parts_and_writes_the_evidence(folder, tmp_path, monkeypatch, capsys):
     _, names, _ = folder
-    found = {"behaviour": [{"success": 0.5, "searches": 2.0}], "cpu_seconds": 1.0}
+    found = {"behaviour": [{"success": 0.5, "searches": 2.0, "tokens": 9.0}], "cpu_seconds": 1.0}
     found |= {kind: {metric: [0.0, 1.0] for metric in ("em", "f1")} for kind in ("sampled", "greedy")}
     made = []
 
@@ -83,7 +84,7 @@ def test_a_run_keeps_its_parts_and_writes_the_evidence(folder, tmp_path, monkeyp
     monkeypatch.setattr(sys, "argv", ["", "--work", str(tmp_path), "--out", str(tmp_path / "out"), "--seeds", "1", "2"])
     assert search_training.main() == search_training.main() == 0
     assert made == [*ARMS, *ARMS]  # once for each seed
-    stored = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
+    stored = json.loads(gzip.decompress((tmp_path / "out" / "results.json.gz").read_bytes()))
     assert len(stored["parts"]) == 2 * (len(ARMS) + 1)
     assert "2 seeds, 2 held-out questions" in capsys.readouterr().out
 
