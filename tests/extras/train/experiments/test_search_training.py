@@ -63,7 +63,7 @@ def test_the_table_compares_the_seeds_that_all_arms_have():
     ]  # fmt: skip
     text = tables(parts)
     assert text.startswith("2 seeds, 6 held-out questions")
-    assert all(text.count(f"\n{arm} ") == 3 for arm in ARMS)
+    assert all(text.count(f"\n{arm}  ") == 3 for arm in ARMS)
 
 
 def test_a_run_keeps_its_parts_and_writes_the_evidence(folder, tmp_path, monkeypatch, capsys):
