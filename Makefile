@@ -20,7 +20,7 @@ demo:
 	@venv=$$(.ci/venv demo bench) && $$venv/bin/creditflow bench --preset quick --envs $(SUITES) --out runs/demo --force
 
 test:
-	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -n 2 -m "not slow" --ignore=tests/extras
+	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -n 2 -m "not slow" --time-left --ignore=tests/extras
 
 check:
 	@venv=$$(.ci/venv fast dev) && .ci/check $$venv
