@@ -163,7 +163,8 @@ def tables(parts: Sequence[Part]) -> str:
     out = [
         f"{len(first)} seeds ({', '.join(str(part['seed']) for part in first)}), {asked} held-out questions; 95 % intervals over both."
     ]
-    out += [_scores(arms), _by_hops(arms), _learning(arms)]
+    out += [_scores(arms), _by_hops(arms)]
+    out += [_learning(arms)] if len(first) > 1 else []  # its units are seeds
     for kind, baselines in BASELINES.items():
         for baseline in (b for b in baselines if b in arms):
             for metric in ("em", "f1") if baseline == "grpo" else ("em",):
@@ -175,7 +176,7 @@ def tables(parts: Sequence[Part]) -> str:
     out += [
         "Behaviour on held-out questions, sampled",
         _behaviour(arms),
-        _watched(arms),
+        *([_watched(arms)] if len(first) > 1 else []),
         "Behaviour in training",
         _over_training(arms),
     ]

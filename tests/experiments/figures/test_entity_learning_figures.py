@@ -13,7 +13,7 @@ from experiments.entity_learning.summary import by_arm, learners, tables
 
 FOLDER = Path(__file__).parents[2] / "evidence" / "entity_learning"
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")
-RUNS = ("",)
+RUNS = ("", "long")
 INTERVAL = re.compile(r"([+-]?\d+\.\d+) \[([+-]?\d+\.\d+), ([+-]?\d+\.\d+)\]")
 
 
