@@ -180,7 +180,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
             return Outcome(episode.grade.score, True, True)
         if action.tool == "search":
             question, k = self.episode.question, self.budget.top_k
-            groups = self.library.search(question, action.items, k, self.training_progress)
+            call = f"{self.np_random_seed} {episode.calls}"
+            groups = self.library.search(question, action.items, k, self.training_progress, call)
             self._step.queries = action.items
         else:
             groups = [page for page in self._step.opened if page is not None]

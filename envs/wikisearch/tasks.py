@@ -64,20 +64,22 @@ class Library:
         """The engine, if it runs in this process and answers the searches."""
         return self.retriever if isinstance(self.retriever, LocalRetriever) and self.simulation is None else None
 
-    def search(self, question: Question, queries: Sequence[str], k: int, progress: float) -> list[tuple[Passage, ...]]:
+    def search(
+        self, question: Question, queries: Sequence[str], k: int, progress: float, call: str
+    ) -> list[tuple[Passage, ...]]:
         """The best ``k`` passages for each query of a question.
 
         Args:
             question: the task.
             queries: the queries of one call.
             k: passages for each.
-            progress: the fraction of a training run that is done, which a simulation follows.
+            progress, call: the fraction of a training run that is done, and a name of the episode's call, for a simulation.
 
         Raises:
             ServiceError: the engine cannot answer.
         """
         if self.simulation is not None:
-            return self.simulation.search(question, queries, k, progress)
+            return self.simulation.search(question, queries, k, progress, call)
         return [tuple(hit.passage for hit in hits) for hits in self.retriever.search(queries, k)]
 
     def visit(self, names: Sequence[str], goal: str) -> list[tuple[Passage, ...] | None]:

@@ -48,8 +48,9 @@ ARPO: Final = BranchConfig(
     max_trajectories=8, entropy_tokens=18, rule="probability", base=0.5, slope=0.335, fill_group=True, shared_prefix_advantage="sum"
 )  # fmt: skip
 ARMS: Final[dict[str, dict[str, Any]]] = {
-    "zerosearch": {"simulation": {"start": 0.0, "end": 0.5}},
-    "constant noise": {"simulation": {"start": CONSTANT, "end": CONSTANT}},
+    "zerosearch": {"simulation": {"start": 0.0, "end": 0.5, "draw": "call"}},
+    "zerosearch by query": {"simulation": {"start": 0.0, "end": 0.5}},
+    "constant by query": {"simulation": {"start": CONSTANT, "end": CONSTANT}},
     "arpo": {},
     "no search": {"max_steps": 1},
 }
@@ -152,8 +153,9 @@ def tables(parts: Sequence[dict[str, Any]]) -> str:
             for name, one in contrasts_of(means).items()
         ]
         out += ["", text_table([[f"exact match, {kind}, minus {BASELINE} (points)", "difference", "p (Holm)"], *lines])]
-        curriculum = crossed_mean(values(kept["zerosearch"], kind, "em") - values(kept["constant noise"], kind, "em"))
-        out += [f"zerosearch minus constant noise: {_interval(curriculum, signed=True)}"]
+        spread = values(kept["constant by query"], kind, "em")
+        curriculum = crossed_mean(values(kept["zerosearch by query"], kind, "em") - spread)
+        out += [f"zerosearch by query minus constant by query: {_interval(curriculum, signed=True)}"]
     return "\n".join(out) + "\n"
 
 

@@ -16,6 +16,7 @@ from creditflow.envs.wikisearch.retrieval.simulation.writer import ModelSimulato
 
 __all__ = ["Simulation", "Simulator", "open_simulation"]
 
+DRAWS: Final = ("query", "call")
 _CURRICULUM: Final = tuple(field.name for field in fields(Curriculum))
 
 
@@ -38,14 +39,18 @@ class Simulation:
     Attributes:
         curriculum: how often documents are noisy.
         seed: decides for which queries.
+        by_call: draw anew in every call of every episode, not once for each query of a question.
         simulator: makes the documents.
     """
 
     curriculum: Curriculum
     seed: int
     simulator: Simulator
+    by_call: bool = False
 
-    def search(self, question: Question, queries: Sequence[str], k: int, progress: float) -> list[tuple[Passage, ...]]:
+    def search(
+        self, question: Question, queries: Sequence[str], k: int, progress: float, call: str = ""
+    ) -> list[tuple[Passage, ...]]:
         """At most ``k`` documents for each query, best first; those of one query are all useful or all noisy, as in ZeroSearch.
 
         Args:
@@ -53,13 +58,14 @@ class Simulation:
             queries: the queries of one call.
             k: documents for each.
             progress: the fraction of the training run that is done.
+            call: names the episode and its call.
 
         Raises:
             ServiceError: the simulator failed.
         """
-        noise = self.curriculum.at(progress)
+        noise, call = self.curriculum.at(progress), call if self.by_call else ""
         return [
-            tuple(self.simulator(question, query, k, is_noisy(self.seed, question.id, query, noise)))
+            tuple(self.simulator(question, query, k, is_noisy(self.seed, question.id, query, noise, call)))
             for query in queries
         ]
 
@@ -68,7 +74,8 @@ def open_simulation(options: Mapping[str, Any], local: LocalRetriever | None) ->
     """Simulated search from plain values.
 
     Args:
-        options: ``{"start": …, "end": …, "base": …}`` (``noise.Curriculum``), "seed", and "model": a served language model
+        options: ``{"start": …, "end": …, "base": …}`` (``noise.Curriculum``), "seed", "draw": "query" (default: the same for all
+            searches of a question for it) or "call" (ZeroSearch's release: anew in every call), and "model": a served language model
             that writes the documents, ``{"url": …, "model": …, "key_variable": …, "cache": …}``; without it they come from the
             corpus.
         local: the corpus, if it is in this process.
@@ -76,7 +83,7 @@ def open_simulation(options: Mapping[str, Any], local: LocalRetriever | None) ->
     Raises:
         ConfigError: a wrong option, or neither a model nor a corpus in this process.
     """
-    known = (*_CURRICULUM, "seed", "model")
+    known = (*_CURRICULUM, "seed", "draw", "model")
     if not isinstance(options, Mapping):
         raise ConfigError(f"simulation must be a mapping such as {{'end': 0.5}}, got {short_repr(options)}")
     if unknown := sorted(map(str, set(options) - set(known))):
@@ -84,8 +91,10 @@ def open_simulation(options: Mapping[str, Any], local: LocalRetriever | None) ->
     seed, model = options.get("seed", 0), options.get("model")
     if type(seed) is not int or seed < 0:
         raise ConfigError(f"the seed of a simulation is an integer ≥ 0, got {short_repr(seed)}")
+    if (draw := options.get("draw", "query")) not in DRAWS:
+        raise unknown_name_error("draw of a simulation", draw, DRAWS)
     curriculum = Curriculum(**{name: options[name] for name in _CURRICULUM if name in options})
-    return Simulation(curriculum, seed, _simulator(model, local))
+    return Simulation(curriculum, seed, _simulator(model, local), by_call=draw == "call")
 
 
 def _simulator(model: Any, local: LocalRetriever | None) -> Simulator:

@@ -59,17 +59,19 @@ class Curriculum:
         return self.start + rise * (self.end - self.start)
 
 
-def is_noisy(seed: int, question: str, query: str, probability: float) -> bool:
+def is_noisy(seed: int, question: str, query: str, probability: float, call: str = "") -> bool:
     """Whether a query gets noisy documents: a function of its arguments alone.
 
-    Rollouts of a question that search for the same find the same, as with an engine; and what is noisy at one probability
-    is noisy at every higher one.
+    Without ``call``, rollouts of a question that search for the same find the same, as with an engine. What is noisy at one
+    probability is noisy at every higher one.
 
     Args:
         seed: seed of the simulation.
         question: id of the question.
         query: the query.
         probability: of noisy documents, in [0, 1].
+        call: names the episode and its call, for a draw of their own.
     """
-    digest = blake2b(f"{seed}\0{question}\0{query}".encode("utf-8", "replace"), digest_size=8).digest()
+    drawn = "\0".join([str(seed), question, query, *([call] if call else [])])
+    digest = blake2b(drawn.encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest, "big") < probability * 2.0**64

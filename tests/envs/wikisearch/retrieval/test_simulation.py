@@ -204,9 +204,25 @@ def search_free_key(env: WikiSearchEnv) -> str:
     return str(env.set_state(env.get_state())[1]["state_key"])
 
 
+def test_drawn_by_call_the_same_query_is_noisy_in_some_calls_and_the_same_again_for_the_same_seed() -> None:
+    def found(seed: int, draw: str) -> list[int]:
+        env = small_env(simulation={"start": 0.5, "end": 0.5, "draw": draw}, max_steps=50)
+        env.reset(seed=seed, options={"task_id": env.tasks.task_ids()[0]})
+        query = local_of(env).named(env.episode.question.supporting[0])[0].title
+        golden = set(env.episode.question.supporting)
+        return [len(golden & set(search(env, query)["doc_ids"])) for _ in range(30)]
+
+    assert len(set(found(1, "query"))) == 1
+    assert found(1, "query") == found(2, "query")
+    by_call = found(1, "call")
+    assert by_call == found(1, "call") != found(2, "call")
+    assert 3 < sum(hits > 0 for hits in by_call) < 27
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"simulation": {"draw": "cal"}}, "did you mean 'call'"),
         ({"simulation": {"nose": 0.5}}, "unknown option of a simulation 'nose'"),
         ({"simulation": 0.5}, "simulation must be a mapping"),
         ({"simulation": {"end": 2}}, "probabilities"),

@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
 
 
 def test_the_constant_noise_is_the_mean_of_the_curriculum():
-    curriculum = Curriculum(**ARMS["zerosearch"]["simulation"])
+    curriculum = Curriculum(**ARMS["zerosearch by query"]["simulation"])
     assert np.mean([curriculum.at(i / 32) for i in range(32)]) == pytest.approx(CONSTANT, abs=0.01)
     assert np.mean([curriculum.at(i / 10_000) for i in range(10_000)]) == pytest.approx(CONSTANT, abs=1e-3)
 
