@@ -32,7 +32,7 @@ HEAD = """# Reproduce a paper
 **Every row is unverified**: no recipe was trained here, for want of a GPU, so no figure of any paper is reproduced. What is tested: every recipe is
 read, every line of it names its source, and a dry run builds environment, scheme and batches.
 
-```sh not-run: needs the extra train; run by the tests of the tier train
+```sh not-run: GPUs; the dry run of every recipe is a test of the tier train
 creditflow train train/configs/gigpo_alfworld.yaml --dry-run     # settings, GPU memory needed on 1 and 8 GPUs
 creditflow train train/configs/gigpo_alfworld.yaml
 creditflow train train/configs/gigpo_alfworld.yaml --set model.path=PATH --set out=runs/mine

@@ -52,10 +52,10 @@ def scheme_page(card: Card) -> str:
         f"## Formula\n\n    {card.formula}\n\n{prose(card.text)}",
         f"**Source** {prose(card.source)}.\\\n**Checked against** {prose(card.verification)}.",
         f'In Python `credit.make("{card.name}")`, for a log `creditflow credit --scheme {card.name} LOG`.',
-        f"## Parameters, and what the release does differently\n\n{parameters(card)}",
-        "## What it needs\n\n" + "\n".join(f"- {prose(line)}" for line in needs_lines(card)),
         f"## How well it works\n\n{measured(card)}",
         f"## When it fails\n\n{failures(card)}",
+        "## What it needs\n\n" + "\n".join(f"- {prose(line)}" for line in needs_lines(card)),
+        f"## Parameters{', and what the release does differently' * ('release' in card.presets)}\n\n{parameters(card)}",
         f"## Cost\n\n{cost(card)}",
         f"## Properties\n\n{properties(card)}",
     ]
