@@ -39,6 +39,8 @@ LINES: Final = {
     "merging.json": "merging similar text states: effect on states and credit",
     "openenv.json": "steps per second of served environments beside OpenEnv's template",
     "peer/trl.json": "our trainer beside TRL's at the same work",
+    "pica/downstream.json": "learning with PiCA under success models of varied error",
+    "pica/fair.json": "PiCA's success model at reading relations, beside linear models over the same words",
     "pica_proof.json": "PiCA's success model, trained from random weights, beside a lexical baseline",
     "quickstart/quickstart.json": "RL after imitation, four seeds, beside more imitation",
     "ray.json": "rollouts on two nodes, one killed: nothing lost or doubled",
