@@ -15,6 +15,7 @@ from creditflow.train.bench.language_model.suite.summary import (
     method_means,
     pooled_contrasts,
 )
+from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import Table
 from creditflow.train.statistics.contrasts import Contrast
 from creditflow.train.text_table import text_table
@@ -65,6 +66,7 @@ def _learning(name: str, family: Mapping[str, Any]) -> Table:
         "training tasks. Area: mean under the curve over iterations; entropy in nats per turn at the end, turns played.",
         rows,
         len(rows),
+        question=f"What does each method reach on {name}?",
     )
 
 
@@ -93,6 +95,7 @@ def _floors(name: str, family: Mapping[str, Any]) -> Table:
         "the most expensive method. Temperatures are chosen on training tasks.",
         rows,
         len(rows),
+        question=f"What is reached on {name} without reinforcement learning?",
     )
 
 
@@ -115,6 +118,7 @@ def _one_step(name: str, family: Mapping[str, Any]) -> Table:
         "Adam's first step, on the batch's tasks and on held-out ones.",
         rows,
         len(rows),
+        question=f"How good is one step on {name}?",
     )
 
 
@@ -137,6 +141,9 @@ def _contrasts(title: str, contrasts: Mapping[str, Contrast], baseline: str) -> 
         "Paired by seed and task. Detectable: the true difference that this design finds with probability .8 at Holm's smallest level.",
         rows,
         len(rows),
+        tuple(Estimate.of(contrasts[row[0]].difference) for row in rows[1:]),
+        f"Which method is better than {baseline} ({title})?",
+        f"exact success, minus {baseline} (0.01 is one percentage point)",
     )
 
 
@@ -148,6 +155,7 @@ def _predictions(families: Mapping[str, Any]) -> Table:
         "Written before the run. Observed: the difference with its 95 % interval; a prediction is open if that contains 0.",
         rows,
         len(rows),
+        question="Which predictions came true?",
     )
 
 

@@ -143,12 +143,14 @@ def _language_models(document: Mapping[str, Any]) -> list[Section]:
 
 def _chart(table: Table) -> Chart | None:
     """The drawn estimates of the schemes and of the main controls."""
-    schemes = [bar.mean for bar in table.bars[: table.controls] if bar is not None]
+    drawn = [(row[0], bar) for row, bar in zip(table.rows[1:], table.bars, strict=False) if bar is not None]
+    names = {row[0] for row in table.rows[1 : table.controls + 1]} - set(DRAWN_CONTROLS)
+    best = max((bar.mean for name, bar in drawn if name in names), default=0.0)
     rows = []
-    for number, (row, bar) in enumerate(zip(table.rows[1:], table.bars, strict=False)):
-        control = number >= table.controls
-        if bar is None or (control and row[0] not in DRAWN_CONTROLS):
+    for name, bar in drawn:
+        control = name not in names
+        if control and name not in DRAWN_CONTROLS:
             continue
-        kind = "control" if control else "best" if bar.mean == max(schemes) else "scheme"
-        rows.append((row[0], "", bar.text(3, "+" if "minus" in table.unit else ""), kind, bar))
+        kind = "control" if control else "best" if bar.mean == best else "scheme"
+        rows.append((name, "", bar.text(3, "+" if "minus" in table.unit else ""), kind, bar))
     return chart_of(rows, table.unit or table.rows[0][1])
