@@ -14,7 +14,7 @@ from creditflow.envs.files.paths import checked_path
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, parse_panel_spec
 from creditflow.envs.wikisearch.action_graph import ActionGraph
 from creditflow.envs.wikisearch.evidence import Reader, question_lexicon, title_lexicon
-from creditflow.envs.wikisearch.question_rows import file_rows, question_over
+from creditflow.envs.wikisearch.files.question_rows import file_rows, question_over
 from creditflow.envs.wikisearch.questions import Question, question_task
 from creditflow.envs.wikisearch.retrieval.base import Passage, Retriever
 from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus

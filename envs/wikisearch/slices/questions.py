@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.tasks import content_id
-from creditflow.envs.wikisearch.question_files import read_question
+from creditflow.envs.wikisearch.files.question_files import read_question
 from creditflow.envs.wikisearch.questions import Question
 
 __all__ = ["DATA_SETS", "question_hash", "released_question"]

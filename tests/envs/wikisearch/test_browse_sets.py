@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.wikisearch.browse_sets import unlocked
-from creditflow.envs.wikisearch.question_files import read_questions
+from creditflow.envs.wikisearch.files.browse_sets import unlocked
+from creditflow.envs.wikisearch.files.question_files import read_questions
 
 CANARY = "canary:1234-ab"
 

@@ -10,9 +10,9 @@ import pytest
 
 import creditflow
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.wikisearch import question_rows
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.question_files import read_questions
+from creditflow.envs.wikisearch.files import question_rows
+from creditflow.envs.wikisearch.files.question_files import read_questions
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.child_process import outputs_of
+from helpers.processes.child_process import outputs_of
 from helpers.shared_data import shared_file
 
 from creditflow.agents.scripted import ExpertAgent

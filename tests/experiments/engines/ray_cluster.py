@@ -37,7 +37,7 @@ from creditflow.train.rollout.workers.ray_cluster import RayExecutor
 
 ROOT = Path(__file__).parents[3]
 SOURCE = str(Path(creditflow.__file__).parents[1])
-KILLED_ROLLOUT = ROOT / "tests" / "helpers" / "killed_rollout.py"
+KILLED_ROLLOUT = ROOT / "tests" / "helpers" / "processes" / "killed_rollout.py"
 PANEL, AGENT, SIZE, SEED = "standard-v1:train", "noisy:0.5", 16, 3
 ROUNDS = 3
 SPEC = RolloutSpec(env="sokoban", options={"panel": PANEL}, agent=AGENT, group_size=SIZE, seed=SEED)

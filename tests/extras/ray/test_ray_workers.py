@@ -228,7 +228,7 @@ def test_a_killed_command_resumes_to_the_file_of_one_process(cluster: Any, tmp_p
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
     assert call(*COMMAND, "--out", str(whole)) == 0
     command = [*COMMAND, "--ray", cluster.address, "--workers", "2", "--out", str(out)]
-    script = Path(__file__).parents[2] / "helpers" / "killed_rollout.py"
+    script = Path(__file__).parents[2] / "helpers" / "processes" / "killed_rollout.py"
     killed = subprocess.run(
         [sys.executable, str(script), "3", *command], env=os.environ | {"PYTHONPATH": SOURCE}, timeout=120, check=False
     )

@@ -92,7 +92,7 @@ class Killer:
     """The process that all commands are forked from; it has imported everything once."""
 
     def __init__(self, folder: Path) -> None:
-        script = Path(__file__).parents[2] / "helpers" / "killed_command.py"
+        script = Path(__file__).parents[2] / "helpers" / "processes" / "killed_command.py"
         self.errors = folder / "errors"
         environment = os.environ | {
             "PYTHONPATH": str(ROOT / "src"),

@@ -107,7 +107,7 @@ def test_a_killed_command_resumes_to_the_same_file_and_leaves_no_worker_behind(t
     command = [*COMMAND, "--workers", "2", "--out", str(out)]
     source = str(Path(creditflow.__file__).parents[1])
     with subprocess.Popen(
-        [sys.executable, str(Path(__file__).parents[2] / "helpers" / "killed_rollout.py"), "3", *command],
+        [sys.executable, str(Path(__file__).parents[2] / "helpers" / "processes" / "killed_rollout.py"), "3", *command],
         env=os.environ | {"PYTHONPATH": source}, start_new_session=True,
     ) as killed:  # fmt: skip
         assert killed.wait(timeout=120) == -signal.SIGKILL

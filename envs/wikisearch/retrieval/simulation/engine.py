@@ -105,10 +105,4 @@ def _simulator(model: Any, local: LocalRetriever | None) -> Simulator:
                 "corpus=PATH, or simulation={'model': {'url': …, 'model': …}}"
             )
         return CorpusSimulator(local)
-    takes = "the model of a simulation takes url, model, key_variable, cache, timeout and max_attempts"
-    if not isinstance(model, Mapping):
-        raise ConfigError(f"{takes}, got {short_repr(model)}")
-    try:
-        return ModelSimulator(**model)
-    except TypeError as error:
-        raise ConfigError(f"{takes}: {error}") from error
+    return ModelSimulator.from_options(model, "the model of a simulation")

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from creditflow.envs.errors import ServiceError, short_repr
-from creditflow.envs.http.chat import CachedChat, ChatQuestion
+from creditflow.envs.http.chat import ChatModel, ChatQuestion
 from creditflow.envs.wikisearch.protocol.escaping import one_line
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.base import Passage
@@ -60,20 +60,10 @@ _QUESTION: Final[ChatQuestion[_Documents]] = ChatQuestion(
 )
 
 
-class ModelSimulator:
-    """A served language model that writes the documents. Equal queries of a question have equal documents.
+class ModelSimulator(ChatModel):
+    """A served language model that writes the documents. Equal queries of a question have equal documents."""
 
-    Args:
-        url: base URL of an OpenAI-compatible server, such as "http://127.0.0.1:8000/v1".
-        model: its name there.
-        **options: key_variable, cache, timeout, max_attempts and client of ``CachedChat``.
-
-    Raises:
-        DataError: the cache file is malformed.
-    """
-
-    def __init__(self, url: str, model: str, **options: Any) -> None:
-        self.chat = CachedChat(url, model, _QUESTION, **options)
+    question = _QUESTION
 
     def __call__(self, question: Question, query: str, k: int, noisy: bool) -> list[Passage]:
         """At most ``k`` documents that the model wrote, in its order.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.child_process import outputs_of
+from helpers.processes.child_process import outputs_of
 from helpers.shared_data import ROOT, shared_file
 
 from creditflow.envs.alfworld.env import ALFWorldEnv

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from helpers.killed_command import forked, killed_at
+from helpers.processes.killed_command import forked, killed_at
 
 from creditflow.train.cli import main
 

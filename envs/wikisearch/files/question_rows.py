@@ -10,7 +10,7 @@ from typing import Any
 from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.files.paths import checked_path
 from creditflow.envs.tasks import PanelRow, Task
-from creditflow.envs.wikisearch.question_files import read_questions
+from creditflow.envs.wikisearch.files.question_files import read_questions
 from creditflow.envs.wikisearch.questions import Question, question_task
 
 __all__ = ["file_rows", "question_over"]

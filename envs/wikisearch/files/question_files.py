@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.envs.wikisearch.browse_sets import BROWSE_SETS, browse_set_of, has_attachment, read_rows
+from creditflow.envs.wikisearch.files.browse_sets import BROWSE_SETS, browse_set_of, has_attachment, read_rows
 from creditflow.envs.wikisearch.questions import (
     ANSWER_RULES,
     Entity,

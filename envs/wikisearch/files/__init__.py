@@ -1,0 +1,1 @@
+"""Question files: formats of published sets, and their rows as tasks."""
