@@ -92,7 +92,7 @@ def _floors(name: str, family: Mapping[str, Any]) -> Table:
     return Table(
         f"{name}: floors",
         f"Success without reinforcement learning. More imitation: {steps:.0f} further steps, which process as many tokens as "
-        "the most expensive method. Temperatures are chosen on training tasks.",
+        "the most expensive method. Temperatures are chosen on training tasks. Means over seeds and tasks, without intervals.",
         rows,
         len(rows),
         question=f"What is reached on {name} without reinforcement learning?",
@@ -115,7 +115,7 @@ def _one_step(name: str, family: Mapping[str, Any]) -> Table:
         f"{name}: one step",
         f"At the start of {len(measured)} seeds, in the model's parameters: M1 and M3 of the trainer's gradient against ∇J of the "
         "batch's tasks; M2, gain of exact success in points after one step of matched KL along the gradient, and along a new "
-        "Adam's first step, on the batch's tasks and on held-out ones.",
+        "Adam's first step, on the batch's tasks and on held-out ones. Means over seeds, without intervals.",
         rows,
         len(rows),
         question=f"How good is one step on {name}?",
