@@ -29,7 +29,7 @@ PUBLISHED: Final = {
 
 HEAD = """# Reproduce a paper
 
-**Every row is unverified**: no recipe was trained here, for want of a GPU, so no figure of any paper is reproduced. What is tested: every recipe is
+**Every recipe of a paper is unverified**: none was trained here, for want of a GPU, so no figure of any paper is reproduced. What is tested: every recipe is
 read, every line of it names its source, and a dry run builds environment, scheme and batches.
 
 ```sh not-run: GPUs; the dry run of every recipe is a test of the tier train
