@@ -22,7 +22,7 @@ _LINEAR: Final = 1e-9  # |b − 1| below which the curve is its limit, a straigh
 class Curriculum:
     """The probability of noisy documents over a training run.
 
-    >>> [Curriculum(start=0.0, end=0.6).at(progress) for progress in (0.0, 0.5, 1.0)]
+    >>> [round(Curriculum(start=0.0, end=0.6).at(progress), 12) for progress in (0.0, 0.5, 1.0)]
     [0.0, 0.2, 0.6]
 
     Attributes:
