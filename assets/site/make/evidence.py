@@ -55,6 +55,7 @@ LINES: Final = {
     "sokoban/speed.json": "steps per CPU second beside gym-sokoban, jumanji and gem-llm",
     "search_baselines.json": "search agents and simulated search, played by a scripted reader",
     "search_training/analyses.json": "the papers' analyses of search, on rollouts of small trained models",
+    "search_training/results.json.gz": "ARPO, ZeroSearch and no search, trained against grpo with the real engine",
     "synthesis.json": "synthesised questions: yield, difficulty, an audit by hand",
     "text_games.json": "what a wrong state key costs",
     "trl.json": "a run in TRL with credit by turn, its contract and resume",
