@@ -4,7 +4,7 @@ Random commands hardly ever slice, fill the floor list or reach an object in two
 *errands*, command sequences that lead to such branches; random commands follow, some of them inadmissible. Compared after every command: reply,
 ordered admissible commands, ``won``, and all facts.
 
-    python tests/experiments/alfworld_fuzz.py --archive ../shared/data/alfworld/alfworld_games_full.tar.xz --games 200
+    python tests/experiments/alfworld/fuzz.py --archive ../shared/data/alfworld/alfworld_games_full.tar.xz --games 200
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from experiments.alfworld_errands import ERRANDS, errand
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from experiments.alfworld.errands import ERRANDS, errand
 
 from creditflow.envs.alfworld.engines.textworld import RealEngine
 from creditflow.envs.alfworld.game import Game
@@ -39,7 +39,7 @@ from creditflow.envs.alfworld.wording.replies import intro
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.tasks import sample_index
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EVIDENCE = ROOT / "tests" / "evidence" / "alfworld_fuzz.json"
 JUNK = (
     "",
