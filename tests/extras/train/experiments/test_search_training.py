@@ -8,10 +8,10 @@ import sys
 
 import numpy as np
 import pytest
-from experiments import search_training
 from experiments.entity_learning import warm_up, world
-from experiments.search_analyses import GROUP_SIZE, gaps, rollouts
-from experiments.search_training import ARMS, BASELINE, CONSTANT, learn, settings_for, tables
+from experiments.search import training
+from experiments.search.analyses import GROUP_SIZE, gaps, rollouts
+from experiments.search.training import ARMS, BASELINE, CONSTANT, learn, settings_for, tables
 
 from creditflow.envs.wikisearch.retrieval.simulation.noise import Curriculum
 
@@ -82,7 +82,7 @@ def test_a_run_keeps_its_parts_and_writes_the_evidence(folder, tmp_path, monkeyp
     for seed in (1, 2):
         (tmp_path / "parts" / f"{seed}-grpo.json").write_text(json.dumps({"seed": seed, "arm": "grpo", **found}))
     monkeypatch.setattr(sys, "argv", ["", "--work", str(tmp_path), "--out", str(tmp_path / "out"), "--seeds", "1", "2"])
-    assert search_training.main() == search_training.main() == 0
+    assert training.main() == training.main() == 0
     assert made == [*ARMS, *ARMS]  # once for each seed
     stored = json.loads(gzip.decompress((tmp_path / "out" / "results.json.gz").read_bytes()))
     assert len(stored["parts"]) == 2 * (len(ARMS) + 1)

@@ -1,6 +1,6 @@
 """E-GRPO's thoughts against trajectories and GDCR's uncited entities, on rollouts of small language models that write thoughts.
 
-    python tests/experiments/search_analyses.py --work runs/entity_learning --out tests/evidence/search_training/analyses.json
+    python tests/experiments/search/analyses.py --work runs/entity_learning --out tests/evidence/search_training/analyses.json
 
 The warm-ups of ``experiments/entity_learning`` (WORK, after that study) play the first 80 held-out questions with 8 rollouts each,
 at temperature 1; then ``creditflow analyse``'s ``egrpo`` and ``uncited`` read the groups. Needs torch; one thread, a minute.
@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from experiments.entity_learning.warm_up import settings_of, tasks_of
 from experiments.entity_learning.world import write_world
 
@@ -96,7 +96,7 @@ def main() -> int:
     summary = {name: {"mean": one.mean, "interval": list(one.interval)} for name, one in means.items()}
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     evidence = {
-        "command": "python tests/experiments/search_analyses.py", "commit": commit,
+        "command": "python tests/experiments/search/analyses.py", "commit": commit,
         "date": datetime.now(UTC).date().isoformat(), "machine": "1 thread of 2 cores, no GPU",
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         "gaps over seeds, t intervals": summary, "by seed": found,

@@ -1,6 +1,6 @@
 """Writes ``tests/evidence/synthesis.json``: yield, rejections and difficulty of questions over real passages, beside published ones.
 
-    PYTHONPATH=src python tests/experiments/synthesis.py ../shared/data/search
+    PYTHONPATH=src python tests/experiments/search/synthesis.py ../shared/data/search
 
 The folder has passages.jsonl.gz, and hotpotqa, 2wiki and musique questions with golden passages in it. Only counts, numbers and
 digests are written. About two minutes.
@@ -33,7 +33,7 @@ from creditflow.train.synthesis.arguments import summary_of
 from creditflow.train.synthesis.build import synthesize
 from creditflow.train.synthesis.settings import SynthesisSettings
 
-TARGET = Path(__file__).parents[1] / "evidence" / "synthesis.json"
+TARGET = Path(__file__).parents[2] / "evidence" / "synthesis.json"
 SEEDS, LIMIT, PLAYED = (0, 1, 2), 300, 100
 COMMAND = "creditflow data synthesize --corpus passages.jsonl.gz --limit {limit} --seed {seed} --out questions.jsonl"
 TOP_K = (3, 10)
@@ -63,7 +63,7 @@ def main(folder: str) -> None:
         for name in ("hotpotqa", "2wiki", "musique")
     }
     document = {
-        "command": f"python tests/experiments/synthesis.py {folder}",
+        "command": f"python tests/experiments/search/synthesis.py {folder}",
         "date": datetime.now(UTC).date().isoformat(),
         "commit": subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout.strip(),
         "machine": f"{platform.system()} {platform.machine()}, 2 cores", "python": platform.python_version(),

@@ -1,6 +1,6 @@
 """Writes ``tests/evidence/search_baselines.json`` and ``.md``: what the prompted search agents and simulated search let a scripted reader reach.
 
-    PYTHONPATH=src:tests python tests/experiments/search_baselines.py
+    PYTHONPATH=src:tests python tests/experiments/search/baselines.py
 
 No language model plays: ``helpers.models.scripted_reader`` reads facts where they are written and knows none by itself, so the
 numbers are upper bounds of each way of prompting, and of a search engine at each level of noise. All 192 test questions of the
@@ -37,7 +37,7 @@ from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.statistics.intervals import normal_interval, wilson_interval
 from creditflow.wrappers.group_env import GroupEnv
 
-TARGET = Path(__file__).parents[1] / "evidence" / "search_baselines.json"
+TARGET = Path(__file__).parents[2] / "evidence" / "search_baselines.json"
 PANEL = "standard-v1:test"
 NOISE = (0.0, 0.25, 0.5, 0.75, 1.0)
 OVERLOOKS = (0.0, 0.2)
@@ -65,7 +65,7 @@ def main() -> None:
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     evidence = {
         "job": "search_baselines",
-        "command": "python tests/experiments/search_baselines.py",
+        "command": "python tests/experiments/search/baselines.py",
         "commit": commit,
         "date": datetime.now(UTC).date().isoformat(),
         "machine": "1 thread of 2 cores",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from experiments.search_baselines import AGENTS, NOISE, OVERLOOKS, PANEL, SEARCH_AGENT, TARGET, page, play
+from experiments.search.baselines import AGENTS, NOISE, OVERLOOKS, PANEL, SEARCH_AGENT, TARGET, page, play
 
 
 @pytest.mark.parametrize("name", ["direct", "cot", "react", SEARCH_AGENT, "search-o1"])

@@ -1,6 +1,6 @@
 """Small language models trained by the search baselines: real search, ZeroSearch's simulations, ARPO's branches, no search at all.
 
-    python tests/experiments/search_training.py --work runs/entity_learning --out tests/evidence/search_training
+    python tests/experiments/search/training.py --work runs/entity_learning --out tests/evidence/search_training
 
 Every arm starts from the warm-ups of ``experiments/entity_learning`` (run that study first: WORK holds its world and its warm-ups)
 and takes as many updates of as many episodes under grpo as that study's arm ``grpo``, which is the baseline; all are judged with
@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from experiments.entity_learning.arms import Judge
 from experiments.entity_learning.measures import behaviour
 from experiments.entity_learning.warm_up import settings_of, tasks_of
@@ -197,7 +197,7 @@ def main() -> int:
         stored += [baseline] if baseline["seed"] in seeds else []
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     evidence = {
-        "command": "python tests/experiments/search_training.py", "commit": commit,
+        "command": "python tests/experiments/search/training.py", "commit": commit,
         "date": datetime.now(UTC).date().isoformat(), "machine": "1 thread of 2 cores, no GPU",
         "versions": {"python": platform.python_version(), "torch": torch.__version__}, "parts": stored,
     }  # fmt: skip

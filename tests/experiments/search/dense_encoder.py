@@ -1,6 +1,6 @@
 """Writes ``tests/evidence/dense/encoder.json``: R@1 and R@10 of a small encoder trained here, beside BM25 and cheap rivals.
 
-    PYTHONPATH=src OMP_NUM_THREADS=1 python tests/experiments/dense_encoder.py [--seeds 3 --steps 120 --out FILE]
+    PYTHONPATH=src OMP_NUM_THREADS=1 python tests/experiments/search/dense_encoder.py [--seeds 3 --steps 120 --out FILE]
 
 The corpus is a generated encyclopedia. A BERT of one layer and 128 dimensions starts from random weights and learns by
 contrast with the other passages of its batch (InfoNCE, temperature .05): from the golden sub-questions of training questions, and from
@@ -233,7 +233,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=120)
-    parser.add_argument("--out", default=str(Path(__file__).parents[1] / "evidence/dense/encoder.json"))
+    parser.add_argument("--out", default=str(Path(__file__).parents[2] / "evidence/dense/encoder.json"))
     args = parser.parse_args()
     encyclopedia = Encyclopedia(make_world(WORLD, ARTICLES))
     corpus = encyclopedia.retriever.corpus
@@ -276,7 +276,7 @@ def main() -> None:
         tables = {what: table_of(searches, asked) for what, asked in queries.items()}
     report = {
         **provenance([], 0),
-        "command": f"python tests/experiments/dense_encoder.py --seeds {args.seeds} --steps {args.steps}",
+        "command": f"python tests/experiments/search/dense_encoder.py --seeds {args.seeds} --steps {args.steps}",
         "passages": len(passages), "training_pairs": len(supervised), "queries": {k: len(v) for k, v in queries.items()},
         "runs": runs, "recall": tables,
     }  # fmt: skip
