@@ -76,8 +76,8 @@ def test_a_run_keeps_its_parts_and_writes_the_evidence(folder, tmp_path, monkeyp
         made.append(given[2])
         return found
 
-    monkeypatch.setattr(search_training, "write_world", lambda _folder: names)
-    monkeypatch.setattr(search_training, "learn", learn)
+    monkeypatch.setattr(training, "write_world", lambda _folder: names)
+    monkeypatch.setattr(training, "learn", learn)
     (tmp_path / "parts").mkdir()
     for seed in (1, 2):
         (tmp_path / "parts" / f"{seed}-grpo.json").write_text(json.dumps({"seed": seed, "arm": "grpo", **found}))
