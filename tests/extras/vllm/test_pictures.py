@@ -15,7 +15,7 @@ from creditflow.agents.backends.vllm.config import VllmConfig
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
-    pytest.mark.vllm,
+    pytest.mark.vllm_pictures,  # not required by the tier: torchvision has no build for CPUs on PyPI
     pytest.mark.skipif(
         find_spec("torchvision") is None, reason="vLLM's processors of vision-language models need torchvision"
     ),
