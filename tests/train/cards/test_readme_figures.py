@@ -1,4 +1,4 @@
-"""The README's table of schemes has the figures that the package ships."""
+"""The README and the site's verdict have the figures that the package ships."""
 
 from __future__ import annotations
 
@@ -36,3 +36,12 @@ def test_a_row_of_the_readme_has_the_shipped_figures(row: str) -> None:
         found = shipped().measured[ROWS[row]][regime][endpoint]
         expected = [factor * x for x in (found.mean, found.low, found.high)]
         assert numbers(cells[place]) == pytest.approx(expected, abs=0.051 if factor > 1.0 else 0.00051), regime
+
+
+@pytest.mark.parametrize("page", ["README.md", "assets/site/pages/benchmark/verdict.md"])
+@pytest.mark.parametrize("method", ["grouptd", "oracle_adv"])
+@pytest.mark.parametrize("regime", ["shared", "language models"])
+def test_the_verdict_has_the_shipped_figures(page: str, method: str, regime: str) -> None:
+    found = shipped().measured[method][regime]["learning"]
+    mean, low, high = (100.0 * x for x in (found.mean, found.low, found.high))
+    assert f"+{mean:.1f} [{low:.1f}, {high:.1f}]" in (ROOT / page).read_text("utf-8")
