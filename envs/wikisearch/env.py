@@ -179,9 +179,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
             self._listed = ()
             return Outcome(episode.grade.score, True, True)
         if action.tool == "search":
-            question, k = self.episode.question, self.budget.top_k
-            call = f"{self.np_random_seed} {episode.calls}"
-            groups = self.library.search(question, action.items, k, self.training_progress, call)
+            k, rng = self.budget.top_k, self.np_random
+            groups = self.library.search(episode.question, action.items, k, self.training_progress, rng)
             self._step.queries = action.items
         else:
             groups = [page for page in self._step.opened if page is not None]

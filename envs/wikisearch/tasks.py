@@ -9,6 +9,8 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from creditflow.envs.errors import ConfigError, DataError, OracleLimitError, short_repr, unknown_name_error
 from creditflow.envs.files.paths import checked_path
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, parse_panel_spec
@@ -65,7 +67,7 @@ class Library:
         return self.retriever if isinstance(self.retriever, LocalRetriever) and self.simulation is None else None
 
     def search(
-        self, question: Question, queries: Sequence[str], k: int, progress: float, call: str
+        self, question: Question, queries: Sequence[str], k: int, progress: float, rng: np.random.Generator
     ) -> list[tuple[Passage, ...]]:
         """The best ``k`` passages for each query of a question.
 
@@ -73,13 +75,13 @@ class Library:
             question: the task.
             queries: the queries of one call.
             k: passages for each.
-            progress, call: the fraction of a training run that is done, and a name of the episode's call, for a simulation.
+            progress, rng: the fraction of a training run that is done, and the episode's random numbers, for a simulation.
 
         Raises:
             ServiceError: the engine cannot answer.
         """
         if self.simulation is not None:
-            return self.simulation.search(question, queries, k, progress, call)
+            return self.simulation.search(question, queries, k, progress, rng)
         return [tuple(hit.passage for hit in hits) for hits in self.retriever.search(queries, k)]
 
     def visit(self, names: Sequence[str], goal: str) -> list[tuple[Passage, ...] | None]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Protocol
 
+import numpy as np
+
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.base import Passage
@@ -49,7 +51,7 @@ class Simulation:
     by_call: bool = False
 
     def search(
-        self, question: Question, queries: Sequence[str], k: int, progress: float, call: str = ""
+        self, question: Question, queries: Sequence[str], k: int, progress: float, rng: np.random.Generator
     ) -> list[tuple[Passage, ...]]:
         """At most ``k`` documents for each query, best first; those of one query are all useful or all noisy, as in ZeroSearch.
 
@@ -58,12 +60,12 @@ class Simulation:
             queries: the queries of one call.
             k: documents for each.
             progress: the fraction of the training run that is done.
-            call: names the episode and its call.
+            rng: the episode's random numbers; drawn from with ``by_call`` alone, one number a call.
 
         Raises:
             ServiceError: the simulator failed.
         """
-        noise, call = self.curriculum.at(progress), call if self.by_call else ""
+        noise, call = self.curriculum.at(progress), str(rng.integers(2**63)) if self.by_call else ""
         return [
             tuple(self.simulator(question, query, k, is_noisy(self.seed, question.id, query, noise, call)))
             for query in queries

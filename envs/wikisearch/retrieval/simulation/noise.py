@@ -70,7 +70,7 @@ def is_noisy(seed: int, question: str, query: str, probability: float, call: str
         question: id of the question.
         query: the query.
         probability: of noisy documents, in [0, 1].
-        call: names the episode and its call, for a draw of their own.
+        call: names a call, for a draw of its own.
     """
     drawn = "\0".join([str(seed), question, query, *([call] if call else [])])
     digest = blake2b(drawn.encode("utf-8", "replace"), digest_size=8).digest()

@@ -219,6 +219,20 @@ def test_drawn_by_call_the_same_query_is_noisy_in_some_calls_and_the_same_again_
     assert 3 < sum(hits > 0 for hits in by_call) < 27
 
 
+def test_drawn_by_call_neither_another_episode_nor_a_restored_snapshot_repeats_the_draws() -> None:
+    env = small_env(simulation={"start": 0.5, "end": 0.5, "draw": "call"})
+    names = {"task_id": env.tasks.task_ids()[0]}
+    env.reset(seed=3, options=names)
+    query, start = local_of(env).named(env.episode.question.supporting[0])[0].title, env.get_state()
+    golden = set(env.episode.question.supporting)
+    hits = []
+    for number in range(40):
+        env.set_state(start) if number % 2 else env.reset(options=names)
+        hits.append(bool(golden & set(search(env, query)["doc_ids"])))
+    assert 3 < sum(hits[::2]) < 17
+    assert 3 < sum(hits[1::2]) < 17
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
