@@ -29,6 +29,7 @@ from creditflow.envs.reading.limits import Limits
 
 __all__ = ["JsonClient"]
 
+MAX_TIMEOUT: Final = 86_400  # seconds; timers of the operating system take no endless ones
 _RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _MAX_ERROR_BYTES: Final = 4_096  # of the body of an error response that are read
 _MAX_ERROR_CHARACTERS: Final = 160  # of it that are reported
@@ -47,7 +48,7 @@ class JsonClient:
 
     Args:
         urls: base URLs ("http://host:port/path"), tried in turn.
-        timeout: seconds for one exchange, from connecting to the last byte.
+        timeout: seconds for one exchange, from connecting to the last byte; at most a day.
         max_attempts: most attempts, over all URLs.
         backoff: seconds before the second attempt; doubles each time, up to 10.
         max_bytes: most bytes of a response.
@@ -69,9 +70,10 @@ class JsonClient:
         key: ApiKey | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        if not urls or timeout <= 0 or max_attempts < 1 or backoff < 0 or max_bytes < 1:
+        if not urls or not 0 < timeout <= MAX_TIMEOUT or max_attempts < 1 or backoff < 0 or max_bytes < 1:
             raise ConfigError(
-                "a client needs at least one URL, timeout > 0, max_attempts ≥ 1, backoff ≥ 0 and max_bytes ≥ 1"
+                f"a client needs at least one URL, a timeout above 0 and at most {MAX_TIMEOUT:,} s, max_attempts ≥ 1, "
+                "backoff ≥ 0 and max_bytes ≥ 1"
             )
         self.urls = tuple(check_url(url) for url in urls)
         self._timeout, self._max_attempts, self._backoff, self._max_bytes = timeout, max_attempts, backoff, max_bytes

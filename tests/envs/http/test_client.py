@@ -10,7 +10,7 @@ from helpers.servers.replies import Answer, replying, serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creditflow.envs.errors import ServiceError
+from creditflow.envs.errors import ConfigError, ServiceError
 from creditflow.envs.http.client import JsonClient
 
 PLAIN = st.recursive(
@@ -80,6 +80,12 @@ def test_a_server_that_sends_byte_by_byte_times_out_at_the_deadline(part: str) -
         with pytest.raises(ServiceError, match="within"):  # without the deadline it would never end
             JsonClient([url], timeout=0.3, max_attempts=1).post("/retrieve", {})
         over.set()
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf"), 1e12])
+def test_a_timeout_that_no_timer_takes_is_an_error_at_once(seconds: float) -> None:
+    with pytest.raises(ConfigError, match="a timeout above 0 and at most 86,400 s"):
+        JsonClient(["http://127.0.0.1:9"], timeout=seconds)
 
 
 def test_an_unreachable_server_is_retried_with_growing_pauses_and_then_reported() -> None:
