@@ -73,7 +73,7 @@ def methods_of(critics: Sequence[str]) -> tuple[str, ...]:
 
 def downstream(sizes: Sizes, folder: Path) -> dict[str, Any]:
     """All parts in order; finished ones are read from ``folder``. Returns the results as JSON values."""
-    parts = Parts(folder)
+    parts = Parts(folder, asdict(sizes))
     shared = {
         kind: [parts.json(f"shared-{kind}-{unit}", partial(_shared, kind, unit, sizes)) for unit in range(sizes.units)]
         for kind in sizes.kinds

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
 
 __all__ = ["Parts"]
+
+NO_PARTS: Final = ("results", "sizes")
 
 
 class Parts:
@@ -20,11 +23,25 @@ class Parts:
 
     Args:
         folder: where they are; made if it is missing.
+        sizes: the sizes of the study, as JSON values; they are kept in ``sizes.json``.
+
+    Raises:
+        ConfigError: the folder's parts were made with other sizes.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, sizes: Mapping[str, Any]) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
+        path, given = folder / "sizes.json", json.loads(json.dumps(dict(sizes)))
+        if not path.exists():
+            self.write(path, given)
+        known = json.loads(path.read_text(encoding="utf-8"))
+        if known != given:
+            changed = sorted(name for name in {*known, *given} if known.get(name) != given.get(name))
+            raise ConfigError(
+                f"{folder} holds parts of another study ({', '.join(changed)} in sizes.json): "
+                "resume it with its own options, replace it with --force, or name another output"
+            )
 
     def json(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The part ``name``, made now if no file has it; it gets the key "cpu_seconds"."""
@@ -50,7 +67,7 @@ class Parts:
     def seconds(self) -> dict[str, float]:
         """Processor time by part."""
         found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(self.folder.glob("*.json"))}
-        return {name: float(part["cpu_seconds"]) for name, part in found.items() if name != "results"}
+        return {name: float(part["cpu_seconds"]) for name, part in found.items() if name not in NO_PARTS}
 
     @staticmethod
     def write(path: Path, found: dict[str, Any]) -> None:

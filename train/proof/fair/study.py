@@ -81,7 +81,7 @@ POLICIES: Final = ("scripted", "language model")
 
 def study(sizes: Sizes, folder: Path) -> dict[str, Any]:
     """All parts in order; finished ones are read from ``folder``. Returns the results as JSON values."""
-    parts = Parts(folder)
+    parts = Parts(folder, asdict(sizes))
     logs = [
         parts.log(f"train-{world}", partial(_played, world, sizes.questions, sizes, NoisyExpert(NOISE)))
         for world in sizes.worlds

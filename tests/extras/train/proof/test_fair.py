@@ -56,6 +56,13 @@ def test_an_interrupted_study_continues_to_the_same_results(finished: Path, caps
     assert _without_seconds(_rows(after)) == _without_seconds(_rows(before))
 
 
+def test_a_quick_study_is_not_continued_as_the_full_one(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (finished / "results.json").read_bytes()
+    assert study.main(["--resume", "--out", str(finished)]) == 2
+    assert "holds parts of another study" in capsys.readouterr().err
+    assert (finished / "results.json").read_bytes() == before
+
+
 def test_the_downstream_study_compares_all_methods_with_grpo(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert downstream.main(["--quick", "--out", str(out)]) == 0

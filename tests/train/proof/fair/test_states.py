@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.train.commands.arguments.options import bare_env
 from creditflow.train.proof.fair.data import Continuations, chains, env_options, rollouts
@@ -86,7 +87,7 @@ def test_a_perfect_score_wins_every_pair_and_recency_none(pairs) -> None:
 
 
 def test_a_part_is_made_once_and_not_at_all_if_making_it_fails(tmp_path) -> None:
-    parts, made = Parts(tmp_path / "study"), []
+    parts, made = Parts(tmp_path / "study", {"worlds": (1, 2)}), []
 
     def make() -> dict[str, int]:
         made.append(1)
@@ -95,5 +96,13 @@ def test_a_part_is_made_once_and_not_at_all_if_making_it_fails(tmp_path) -> None
     assert parts.json("one", make)["n"] == parts.json("one", make)["n"] == 1
     with pytest.raises(ZeroDivisionError):
         parts.json("two", lambda: {"n": 1 // 0})
-    assert [path.name for path in parts.folder.iterdir()] == ["one.json"]
-    assert Parts(parts.folder).seconds().keys() == {"one"}
+    assert {path.name for path in parts.folder.iterdir()} == {"one.json", "sizes.json"}
+    assert Parts(parts.folder, {"worlds": (1, 2)}).seconds().keys() == {"one"}
+
+
+def test_parts_of_other_sizes_are_not_continued(tmp_path) -> None:
+    Parts(tmp_path, {"worlds": (1,), "steps": 2}).json("one", lambda: {"n": 1})
+    with pytest.raises(ConfigError, match=r"another study \(steps in sizes\.json\)"):
+        Parts(tmp_path, {"worlds": (1,), "steps": 3})
+    with pytest.raises(ConfigError, match="units, worlds in"):
+        Parts(tmp_path, {"units": 5, "steps": 2})
