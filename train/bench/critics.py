@@ -59,7 +59,7 @@ def one_hot(mdps: Sequence[FiniteMDP], parts: Sequence[Indices]) -> StateFeature
 def noisy(value: Floats, mdp: FiniteMDP, noise: float) -> Floats:
     """float64 (H+1, S): success probabilities whose log odds have a normal error of this standard deviation.
 
-    The last row's values, at the turn limit, and those of terminal states are outcomes and have no error.
+    The values of row 0, at the turn limit, and those of terminal states are outcomes and have no error.
 
     Args:
         value: float64 (H+1, S+E), exact.

@@ -2,8 +2,8 @@
 
     python tests/experiments/search/analyses.py --work runs/entity_learning --out tests/evidence/search_training/analyses.json
 
-The warm-ups of ``experiments/entity_learning`` (WORK, after that study) play the first 80 held-out questions with 8 rollouts each,
-at temperature 1; then ``creditflow analyse``'s ``egrpo`` and ``uncited`` read the groups. Needs torch; one thread, a minute.
+The warm-ups of ``experiments/entity_learning`` (WORK, after that study) play the first 80 held-out questions, all of two hops, with 8
+rollouts each, at temperature 1; then ``creditflow analyse``'s ``egrpo`` and ``uncited`` read the groups. Needs torch; one thread, a minute.
 """
 
 from __future__ import annotations

@@ -153,14 +153,17 @@ def tables(parts: Sequence[dict[str, Any]]) -> str:
             for name, one in contrasts_of(means).items()
         ]
         out += ["", text_table([[f"exact match, {kind}, minus {BASELINE} (points)", "difference", "p (Holm)"], *lines])]
-        spread = values(kept["constant by query"], kind, "em")
-        curriculum = crossed_mean(values(kept["zerosearch by query"], kind, "em") - spread)
-        out += [f"zerosearch by query minus constant by query: {_interval(curriculum, signed=True)}"]
+        by_query = values(kept["zerosearch by query"], kind, "em")
+        for other in ("constant by query", "zerosearch"):
+            gap = crossed_mean(by_query - values(kept[other], kind, "em"))
+            out += [f"zerosearch by query minus {other}: {_interval(gap, signed=True)}"]
     return "\n".join(out) + "\n"
 
 
 def _interval(mean: ClusteredMean, *, signed: bool = False) -> str:
     low, high = mean.interval
+    if not signed:  # a share
+        low, high = max(low, 0.0), min(high, 1.0)
     form = "{:+.1f} [{:+.1f}, {:+.1f}]" if signed else "{:.1f} [{:.1f}, {:.1f}]"
     return form.format(*(100 * x for x in (mean.mean, low, high)))
 

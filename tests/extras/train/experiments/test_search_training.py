@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from experiments.entity_learning import warm_up, world
 from experiments.search import training
-from experiments.search.analyses import GROUP_SIZE, gaps, rollouts
+from experiments.search.analyses import GROUP_SIZE, QUESTIONS, gaps, rollouts
 from experiments.search.training import ARMS, BASELINE, CONSTANT, learn, settings_for, tables
 
 from creditflow.envs.wikisearch.retrieval.simulation.noise import Curriculum
 
+STORED = Path(__file__).parents[3] / "evidence" / "search_training"
 SIZES = {"train": 24, "valid": 6, "test": 8}
 SMALL = [
     "sft.episodes=4", "sft.steps=2", "sft.batch_tokens=256", "rollout.tasks=2", "update.iterations=2", "rollout.max_new_tokens=6",
@@ -66,6 +69,20 @@ def test_the_table_compares_the_seeds_that_all_arms_have():
     assert all(text.count(f"\n{arm}  ") == 3 for arm in ARMS)
 
 
+def test_the_stored_table_follows_from_the_stored_values_and_the_page_quotes_it():
+    stored = json.loads(gzip.decompress((STORED / "results.json.gz").read_bytes()))["parts"]
+    text = (STORED / "tables.txt").read_text(encoding="utf-8")
+    assert tables(stored) == text
+    printed, quoted = (
+        set(re.findall(r"[+-]?\d+\.\d \[[+-]?\d+\.\d, [+-]?\d+\.\d\]", found))
+        for found in (text, (STORED / "README.md").read_text(encoding="utf-8").replace("−", "-"))
+    )
+    assert len(quoted) > 15
+    assert quoted <= printed
+    shares = text.partition("minus grpo")[0]
+    assert all(0.0 <= float(end) <= 100.0 for end in re.findall(r"(-?[\d.]+)[,\]]", shares))
+
+
 def test_a_run_keeps_its_parts_and_writes_the_evidence(folder, tmp_path, monkeypatch, capsys):
     _, names, _ = folder
     found = {"behaviour": [{"success": 0.5, "searches": 2.0, "tokens": 9.0}], "cpu_seconds": 1.0}
@@ -95,6 +112,13 @@ def test_the_analysed_rollouts_are_groups_with_texts_on_held_out_questions(folde
     assert [len(group) for group in groups] == [GROUP_SIZE] * 2
     assert {group.task_id for group in groups} <= {task.task_id for task in warm_up.tasks_of(path / "world", "test")}
     assert all(member.turns[0].observation for group in groups for member in group.trajectories)
+
+
+def test_the_analysed_questions_are_those_of_two_hops(tmp_path):
+    world.write_world(tmp_path)
+    asked = warm_up.tasks_of(tmp_path, "test")
+    hops = [len(task.content["steps"]) for task in asked]
+    assert hops == [2] * QUESTIONS + [3] * (len(asked) - QUESTIONS)
 
 
 def test_gaps_are_correct_minus_incorrect_rates_and_incorrect_minus_correct_shares():
