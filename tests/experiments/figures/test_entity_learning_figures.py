@@ -8,8 +8,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from experiments.entity_learning.summary import by_arm, learners, tables
+from experiments.entity_learning.summary import by_arm, learners, tables, values
+from experiments.entity_learning.world import ARTICLES, WORLD_SEED, facts, make_world, questions
+from numpy.typing import NDArray
+
+from creditflow.train.statistics import crossed_mean
 
 FOLDER = Path(__file__).parents[2] / "evidence" / "entity_learning"
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -46,3 +51,29 @@ def test_all_arms_have_the_same_seeds_questions_and_updates() -> None:
     }
     assert {len(part["behaviour"]) for name in learners(arms) for part in arms[name]} == {32}
     assert len(next(iter(arms.values()))) >= 5
+
+
+def clustered_error(found: NDArray[np.float64], cluster: NDArray[np.int64]) -> float:
+    """Standard error of the mean of (seeds, questions), clustered by seed and by the cluster of a question (Cameron, Gelbach and Miller)."""
+    rest = found - found.mean()
+    sums = np.stack([rest[:, cluster == c].sum(axis=1) for c in np.unique(cluster)], axis=1)
+    seeds, clusters = sums.shape
+    of_seeds = float((sums.sum(axis=1) ** 2).sum()) * seeds / (seeds - 1)
+    of_clusters = float((sums.sum(axis=0) ** 2).sum()) * clusters / (clusters - 1)
+    return float(np.sqrt(max(of_seeds + of_clusters - float((sums**2).sum()), of_seeds, of_clusters)) / found.size)
+
+
+def test_questions_that_begin_at_the_same_entity_widen_no_difference() -> None:
+    rng = np.random.default_rng([WORLD_SEED, 1])  # as ``write_world``
+    asked = questions(facts(make_world(WORLD_SEED, ARTICLES)), rng)["test"]
+    starts, cluster = np.unique([one.supporting[0] for one in asked], return_inverse=True)
+    assert f"The {len(asked)} questions begin at {len(starts)} entities" in PAGE
+    arms = by_arm(stored(""))
+    found = {name: values(arms[name], "sampled", "em") for name in learners(arms)}
+    gaps = {name: one - found["grpo"] for name, one in found.items() if name != "grpo"}
+    wider, other = (
+        [clustered_error(one, cluster) / crossed_mean(one).standard_error - 1.0 for one in some.values()]
+        for some in (found, gaps)
+    )
+    assert f"are {100 * min(wider):.0f} to {100 * max(wider):.0f} % larger" in PAGE
+    assert f"from grpo at most {100 * max(other):.0f} %" in PAGE

@@ -1,0 +1,54 @@
+"""The page on PiCA's fair test quotes the stored figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parents[2] / "evidence"
+PAGE = (FOLDER / "pica" / "README.md").read_text(encoding="utf-8").replace("−", "-")
+NUMBER = r"([+-]?\d*\.?\d+)"
+
+
+def stored(name: str) -> Any:
+    return json.loads((FOLDER / name).read_text(encoding="utf-8"))
+
+
+def intervals(value: Any) -> Iterator[tuple[float, ...]]:
+    """All (value, low, high) in a file, as lists of three and as named ends."""
+    if isinstance(value, dict):
+        middle = value.get("mean", value.get("difference"))
+        if middle is not None and "low" in value:
+            yield middle, value["low"], value["high"]
+        value = list(value.values())
+    if isinstance(value, list):
+        if len(value) == 3 and all(isinstance(one, float) for one in value):
+            yield tuple(value)
+        for one in value:
+            yield from intervals(one)
+
+
+def test_every_interval_on_the_page_is_stored() -> None:
+    known = [
+        one for name in ("pica/fair.json", "pica/downstream.json", "pica_proof.json") for one in intervals(stored(name))
+    ]
+    quoted = re.findall(rf"{NUMBER} \[{NUMBER}, {NUMBER}\]", PAGE)
+    assert len(quoted) > 60
+    for texts in quoted:
+        sizes = [0.51 * 10.0 ** -len(text.partition(".")[2]) for text in texts]
+        assert any(
+            all(abs(float(text) - x) <= size for text, x, size in zip(texts, one, sizes, strict=True)) for one in known
+        ), texts
+
+
+def test_the_page_says_which_linear_model_validation_data_would_have_chosen() -> None:
+    found = stored("pica/fair.json")
+    linear = found["linear"]
+    assert found["best_linear"] == "bag"
+    figures = [f"{linear[kind][what]:.3f}".lstrip("0") for what in ("auc", "loss") for kind in ("bag", "pairs")]
+    said = "AUC {} and {}, log loss {} and {}; recency alone .746".format(*figures)
+    assert said in " ".join(PAGE.split())
+    assert f"{linear['recency']['auc']:.3f}" == "0.746"
