@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from helpers.page_blocks import console_steps, run_page, same
 from helpers.shared_data import ROOT
 
 from creditflow.assets.site.check.links import check_links, external_links
+from creditflow.assets.site.make import evidence
+from creditflow.assets.site.make import recipes as make_recipes
 from creditflow.assets.site.make.evidence import LINES, result_files
+from creditflow.assets.site.make.leaderboard import regime_table
 from creditflow.assets.site.make.paper_index import papers, places
 from creditflow.assets.site.make.recipes import PUBLISHED, recipes
 from creditflow.assets.site.markdown import RUNNABLE, blocks_of, prose, staged_text
 from creditflow.assets.site.repository import NOT_RUN, PAGES, RUN, TARGETS
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.cards.figures import Figures
 from creditflow.wrappers import credit
 
 SITE = ROOT / "assets" / "site" / "pages"
@@ -139,6 +146,34 @@ def test_a_scheme_names_the_arxiv_number_of_its_paper(paper: dict[str, Any]) -> 
     for name in paper.get("schemes", ()):
         text = credit.make(name).source + str(type(credit.make(name)).__doc__)
         assert paper["arxiv"] in text or name in ("mt_ppo", "ppo_gae"), name
+
+
+def test_a_recipe_is_described_in_whole_sentences_and_its_groups_with_their_branches() -> None:
+    rows = [
+        row.split(" | ") for row in make_recipes.pages()["how_to/reproduce"][1].splitlines() if row.startswith("| `")
+    ]
+    shown = {row[0].strip("| `"): row for row in rows}
+    assert set(shown) == set(recipes())
+    assert "128 × 16 × 156" in shown["arpo_wikisearch"]  # group_size 8, filled up to max_trajectories
+    for name, text in recipes().items():
+        head = " ".join(re.findall(r"^# (?! )(.*)", text, re.M))
+        assert head.startswith(shown[name][1] + "."), name
+
+
+def test_the_leaderboard_is_sorted_by_learning_then_by_the_step_and_what_was_not_measured_is_last() -> None:
+    def measured(learning: float | None, step: float | None) -> dict[str, Any]:
+        values = {"learning": learning, "step": step}
+        return {"tables": {key: Estimate(x, x, x) for key, x in values.items() if x is not None}}
+
+    found = {"a": measured(None, 0.2), "b": measured(-0.1, None), "c": measured(0.3, 0.1), "d": measured(None, 0.9), "e": measured(0.3, 0.4)}  # fmt: skip
+    shown = regime_table(cast("Figures", SimpleNamespace(measured=found)), "tables").splitlines()[2:]
+    assert [row[3] for row in shown] == list("ecbda")
+
+
+def test_an_index_row_without_a_command_links_the_page_that_has_it() -> None:
+    rows = [row for row in evidence.pages()["evidence/index"][1].splitlines() if "| see its page |" in row]
+    assert rows
+    assert all(row.startswith("| [") for row in rows)
 
 
 def test_published_figures_belong_to_recipes() -> None:

@@ -65,6 +65,12 @@ LINES: Final = {
     "vllm.json": "vLLM as the sampler: agreement, weight pushes, speed",
     "webshop_million.json": "a million products imported, opened and played",
 }
+# files whose command stands on the page of an environment
+ELSEWHERE: Final = {
+    "alfworld_fuzz.json": "environments/alfworld",
+    "alfworld_games.json": "environments/alfworld",
+    "webshop_million.json": "environments/webshop",
+}
 
 
 def pages() -> dict[str, tuple[str, str]]:
@@ -76,14 +82,15 @@ def pages() -> dict[str, tuple[str, str]]:
         command, commit = origin(document)
         where = f"{FOLDER}/{name}"
         page = next((TARGETS[one] for one in (str(Path(where).parent), where.replace(".json", ".md")) if one in TARGETS), "")  # fmt: skip
+        page = page or ELSEWHERE.get(name, "")
         line = LINES.get(name) or about(document, name)
         shown = f"[{line}](/{page}.md)" if page else line
         rows.append([shown, f"`{command}`" if command else "see its page", commit, f"`{where}`"])
     listed = sorted(page.removeprefix("evidence/") for page in TARGETS.values() if page.startswith("evidence/"))
     tree = "```{toctree}\n:hidden:\n" + "\n".join(dict.fromkeys(listed)) + "\n```\n"
     head = (
-        "# Evidence\n\nEvery figure on this site comes from a stored file that a command wrote. The file holds the command, the "
-        "commit and the machine; rows with a link have a page that says what was found and what was not shown.\n"
+        "# Evidence\n\nEvery figure on this site comes from a stored file that a command wrote. The command stands in the "
+        "file or on its page, and so do most commits and machines; rows with a link have a page that says what was found and what was not shown.\n"
     )
     return {"evidence/index": ("", f"{head}\n{table(rows)}\n{tree}")}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,7 +67,7 @@ def pages() -> dict[str, tuple[str, str]]:
 
 
 def regime_table(figures: Figures, regime: Any) -> str:
-    """Methods of a regime, by learning, then by M2."""
+    """Methods of a regime, by learning, then by M2; where one was not measured, at the end."""
     found = []
     for method, measured in figures.measured.items():
         endpoints = measured.get(regime, {})
@@ -75,7 +76,7 @@ def regime_table(figures: Figures, regime: Any) -> str:
             learning = Estimate(0.0, float("nan"), float("nan"))
         if endpoints:
             found.append((learning, step, method))
-    found.sort(key=lambda row: -(row[0].mean if row[0] else -1.0))
+    found.sort(key=lambda row: tuple(part.mean if part else -math.inf for part in row[:2]), reverse=True)
     rows = [["method", "learning over grpo, points", "M2"]]
     for learning, step, method in found:
         area = "–" if learning is None else scaled(learning).text(1, "+")

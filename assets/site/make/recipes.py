@@ -10,7 +10,7 @@ from creditflow.assets.site.repository import ROOT
 
 __all__ = ["PUBLISHED", "pages", "recipes"]
 
-# recipe -> (the paper's hardware, its result for the recipe's model); what a paper does not state is ""
+# recipe -> (the paper's hardware, its result for the recipe's model); what it does not state, or was not looked up, is ""
 PUBLISHED: Final = {
     "gigpo_alfworld": ("2 H100 (GraphGPO app. C)", "90.9 % of ALFWorld (GraphGPO table 1, its GiGPO baseline)"),
     "gigpo_webshop": ("2 H100 (GraphGPO app. C)", "73.8 % success, score 87.9 (GraphGPO table 1)"),
@@ -38,8 +38,9 @@ creditflow train train/configs/gigpo_alfworld.yaml
 creditflow train train/configs/gigpo_alfworld.yaml --set model.path=PATH --set out=runs/mine
 ```
 
-A *row* of the table is a file in `train/configs/`. Episodes are tasks × group size × iterations. Hardware and results are the papers' own words, for
-the model of the row; – is what they do not state. **Hours**: no paper of these states them for these settings, and none is estimated here.
+A *row* of the table is a file in `train/configs/`. Episodes are tasks × group size × iterations; a group includes its
+branches. Hardware and results are the papers' own words, for
+the model of the row; –: not stated for it, or not looked up here. **Hours**: no paper of these states them for these settings, and none is estimated here.
 """
 
 TAIL = """
@@ -73,16 +74,35 @@ def pages() -> dict[str, tuple[str, str]]:
         ["recipe", "what", "model", "tasks × group × iterations", "the paper's hardware", "the paper's result", "here"]
     ]
     for name, text in recipes().items():
-        about = re.match(r"# (.*)", text)
-        size = [setting(text, key) for key in ("tasks", "group_size", "iterations")]
+        group = setting(text, "max_trajectories") or setting(text, "group_size")  # a group is filled up with branches
+        size = [setting(text, "tasks"), group, setting(text, "iterations")]
         hardware, result = PUBLISHED.get(name, ("", ""))
         ran = "trained: [evidence](/evidence/quickstart.md)" if name == "quickstart" else "unverified"
-        title = about[1].removesuffix(".") if about else ""
         shape = " × ".join(size) if all(size) else "–"
         rows.append(
-            [f"`{name}`", title, setting(text, "path") or "from scratch", shape, hardware or "–", result or "–", ran]
+            [
+                f"`{name}`",
+                title(text),
+                setting(text, "path") or "from scratch",
+                shape,
+                hardware or "–",
+                result or "–",
+                ran,
+            ]
         )
     return {"how_to/reproduce": ("", f"{HEAD}\n{table(rows)}{TAIL}")}
+
+
+def title(text: str) -> str:
+    r"""The first line of a recipe's head; where a sentence goes on after it, the first sentence.
+
+    >>> title("# GRPO (Shao et al. 2024) on levels,\n# in minutes. Slow.\nout: runs\n")
+    'GRPO (Shao et al. 2024) on levels, in minutes'
+    """
+    lines = re.findall(r"^# (?! )(.*)", text, re.M)  # indented ones are commands
+    if not lines or lines[0].endswith("."):
+        return lines[0].removesuffix(".") if lines else ""
+    return re.split(r"(?<!\bDr)\.(?= [A-Z\"]|$)", " ".join(lines))[0]
 
 
 def setting(text: str, name: str) -> str:
