@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling, Submit
 from creditflow.agents.backends.engine import ProbeResult, UniquePrompt
 from creditflow.agents.backends.vllm.config import VllmConfig
-from creditflow.agents.backends.vllm.event_loop import stop_loop
+from creditflow.agents.backends.vllm.event_loop import result_of, stop_loop
 from creditflow.agents.backends.vllm.parts import (
     CPU_BLOCK,
     completion_of,
@@ -152,11 +152,7 @@ class VllmAsyncEngine:
             self._wait(self._call("wake_up", tags=[part]))
 
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        finally:
-            future.cancel()  # when Ctrl-C ends the waiting, the engine must not go on; nothing otherwise
+        return result_of(work, self._loop)
 
     async def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
         with self._failing(name):
