@@ -55,3 +55,17 @@ def test_the_default_is_what_the_rule_says(studies):
     lost = any(one.mean <= -MAX_LOSS and one.interval.high < 0.0 for one in by_study)
     chosen = "grouptd_relative" if all(one.interval.low > 0.0 for one in ahead) and not lost else "grouptd_base"
     assert credit.make("grouptd") == credit.make("grouptd", **VARIANTS[chosen])
+
+
+def test_the_page_says_what_keys_that_never_repeat_cost_at_the_end(studies):
+    page = (FOLDER / "README.md").read_text(encoding="utf-8").replace("−", "-")
+    [fresh] = [study for study in studies if "fresh" in study.title]
+    lost = over_seeds([fresh], "final")
+    said = []
+    for name in ("grouptd_relative", "grouptd_relative_pooled"):
+        found = lost(name, "grpo")
+        assert found.interval.high < 0.0
+        said.append("{:.1f} [{:.1f}, {:.1f}]".format(*(100 * x for x in (found.mean, *found.interval))))
+    assert "({}, {}, both p < .05)".format(*said).replace("-0.", "-.") in page
+    worst = [-100 * lost(name, "grpo").mean for name in ("gigpo_mean", "rewardflow_raw")]
+    assert "`gigpo_mean` and raw potentials by {:.1f} and {:.1f}.".format(*worst) in page
