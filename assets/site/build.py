@@ -15,6 +15,7 @@ from pathlib import Path
 from creditflow.assets.site.check.links import check_links
 from creditflow.assets.site.repository import ROOT
 from creditflow.assets.site.stage import stage
+from creditflow.envs.errors import ConfigError
 
 __all__ = ["build", "main"]
 
@@ -28,6 +29,7 @@ def build(out: Path) -> list[str]:
         out: gets ``source`` (the staged pages), ``doctrees`` and ``html``; what is there is brought up to date.
 
     Raises:
+        ConfigError: the folder's ``source`` holds other files.
         SystemExit: Sphinx warned of something.
     """
     from sphinx.cmd.build import main as sphinx
@@ -58,7 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "build/site", metavar="DIR", help="default build/site")
     args = parser.parse_args(arguments)
-    wrong = build(args.out.resolve())
+    try:
+        wrong = build(args.out.resolve())
+    except ConfigError as error:
+        parser.error(str(error))
     for line in wrong:
         print(line, file=sys.stderr)
     pages = sum(1 for _ in (args.out / "html").rglob("*.html"))

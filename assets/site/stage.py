@@ -22,9 +22,11 @@ from creditflow.assets.site.make import (
 )
 from creditflow.assets.site.markdown import staged_text
 from creditflow.assets.site.repository import PAGES, ROOT, read
+from creditflow.envs.errors import ConfigError
 
 __all__ = ["pages", "stage"]
 
+MARK = ".staged"  # a file that says whose folder it is
 HERE = Path(__file__).resolve().parent
 GENERATORS = (api, commands, environments, evidence, integrations, leaderboard, paper_index, recipes, schemas, schemes)
 
@@ -50,8 +52,16 @@ def pages() -> dict[str, tuple[str, str]]:
 
 
 def stage(folder: Path) -> None:
-    """Write the tree of pages; files that did not change keep their time, files that are no longer made go."""
-    made: set[Path] = set()
+    """Write the tree of pages; files that did not change keep their time, files that are no longer made go.
+
+    Raises:
+        ConfigError: the folder has files, and was not made by this function.
+    """
+    if folder.exists() and not (folder / MARK).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(
+            f"{folder} has files that are not staged pages, and would lose them: name another --out, or remove it"
+        )
+    made = {_write(folder / MARK, b"")}
     for name, (path, text) in pages().items():
         shown, pictures = staged_text(text, path)
         made.add(_write(folder / f"{name}.md", shown.encode()))

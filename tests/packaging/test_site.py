@@ -21,6 +21,8 @@ from creditflow.assets.site.make.paper_index import papers, places
 from creditflow.assets.site.make.recipes import PUBLISHED, recipes
 from creditflow.assets.site.markdown import RUNNABLE, blocks_of, prose, staged_text
 from creditflow.assets.site.repository import NOT_RUN, PAGES, RUN, TARGETS
+from creditflow.assets.site.stage import stage
+from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.cards.figures import Figures
 from creditflow.wrappers import credit
@@ -92,12 +94,40 @@ PAGE = '<html><body id="top"><a href="{}">x</a>{}</body></html>'
         ("https://no_host/", "", "not a host"),
         ("#top", '<script src="https://cdn.example.org/x.js"></script>', "loaded from another host"),
         ("#top", '<img src="x.png">', "no such page"),
+        ("#top", '<video src="https://cdn.example.org/x.mp4"></video>', "loaded from another host"),
+        ("#top", '<img srcset="https://cdn.example.org/x.png 2x">', "loaded from another host"),
+        ("#top", '<object data="//cdn.example.org/x.svg"></object>', "loaded from another host"),
     ],
 )
 def test_a_broken_link_is_found(tmp_path: Path, address: str, more: str, fault: str) -> None:
     (tmp_path / "a.html").write_text(PAGE.format(address, more), encoding="utf-8")
     [line] = check_links(tmp_path)
     assert line.startswith("a.html: ") and line.endswith(fault)
+
+
+@pytest.mark.parametrize("rule", ["src: url( 'https://cdn.example.org/x')", '@import "//cdn.example.org/x.css"'])
+def test_a_style_sheet_that_loads_from_elsewhere_is_found(tmp_path: Path, rule: str) -> None:
+    (tmp_path / "a.css").write_text("a { b: url(data:image/svg+xml;x='http://www.w3.org/2000/svg') }", encoding="utf-8")
+    assert check_links(tmp_path) == []
+    (tmp_path / "b.css").write_text(rule, encoding="utf-8")
+    [line] = check_links(tmp_path)
+    assert line.startswith("b.css: ") and line.endswith("loaded from another host")
+
+
+def test_staging_removes_its_own_old_pages_and_never_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("creditflow.assets.site.stage.pages", lambda: {"index": ("", "# A page")})
+    own, other = tmp_path / "own", tmp_path / "other"
+    stage(own)
+    (own / "old.md").write_text("old", encoding="utf-8")
+    stage(own)
+    assert (own / "index.md").is_file() and not (own / "old.md").exists()
+    other.mkdir()
+    (other / "thesis.tex").write_text("years", encoding="utf-8")
+    with pytest.raises(ConfigError, match="would lose them"):
+        stage(other)
+    assert [path.name for path in other.iterdir()] == ["thesis.tex"]
 
 
 def test_good_links_pass_and_those_elsewhere_are_listed(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from urllib.parse import unquote, urldefrag, urlsplit
 __all__ = ["check_links", "external_links"]
 
 _HOST: Final = re.compile(r"^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}(?::\d+)?$", re.IGNORECASE)
-_LOADED: Final = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"), ("source", "src")}
+_LOADED: Final = re.compile(
+    r"url\(\s*[\"']?(?:https?:)?//|@import\s+[\"'](?:https?:)?//", re.IGNORECASE
+)  # by a style sheet
 
 
 class _Page(HTMLParser):
@@ -29,8 +31,10 @@ class _Page(HTMLParser):
         for name, value in attrs:
             if name in ("id", "name") and value:
                 self.ids.add(value)
-            if name in ("href", "src") and value is not None:
+            if name in ("href", "src", "poster", "data") and value is not None:
                 self.links.append((tag, name, value))
+            if name == "srcset" and value:
+                self.links += [(tag, name, one.split()[0]) for one in value.split(",") if one.split()]
 
 
 @cache
@@ -67,6 +71,11 @@ def check_links(folder: Path) -> list[str]:
         fault = _fault(folder, path, tag, name, address)
         if fault:
             wrong.append(f"{path.relative_to(folder)}: {address}: {fault}")
+    wrong += [
+        f"{path.relative_to(folder)}: {found.group()}: loaded from another host"
+        for path in folder.rglob("*.css")
+        if (found := _LOADED.search(path.read_text(encoding="utf-8")))
+    ]
     return sorted(set(wrong))
 
 
@@ -75,7 +84,7 @@ def _fault(folder: Path, path: Path, tag: str, name: str, address: str) -> str:
     if parts.scheme in ("data", "mailto"):
         return ""
     if parts.scheme or parts.netloc:
-        if (tag, name) in _LOADED:
+        if name != "href" or tag == "link":
             return "loaded from another host"
         if parts.scheme != "https":
             return "not https"
