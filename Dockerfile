@@ -5,7 +5,7 @@
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
 COPY . .
-# the releases that the demo tier tests
+# the releases of `make demo`, which are those of the tier fast
 RUN python -m venv /opt/creditflow \
     && /opt/creditflow/bin/python -m pip install --no-cache-dir --disable-pip-version-check -c constraints/demo.txt '.[bench]'
 

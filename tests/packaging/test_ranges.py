@@ -47,6 +47,11 @@ def test_a_tier_of_lower_bounds_pins_exactly_them(tier: str) -> None:
     assert {name: pinned.get(name) for name in bounds} == bounds
 
 
+def test_the_demo_and_the_image_have_releases_that_the_fast_tier_tests() -> None:
+    assert pins("demo").items() <= pins("fast").items()
+    assert set(lower_bounds(["bench"])) <= set(pins("demo"))
+
+
 def test_the_bounds_of_the_linters_are_the_releases_of_the_static_tier() -> None:
     pinned, bounds = pins("fast"), lower_bounds(["dev"])
     assert {name: bounds[name] for name in LINTERS} == {name: pinned[name] for name in LINTERS}
