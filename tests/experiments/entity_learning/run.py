@@ -74,11 +74,12 @@ def summarise(out: Path, work: Path, command: str) -> None:
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }
+    texts = {"tables": tables(found), "probe": probe.table(work / "world") + "\n"}  # before any file is replaced
     _write(out / "results.json.gz", {"command": command, "commit": commit, "versions": versions, "parts": found})
-    for name, text in (("tables", tables(found)), ("probe", probe.table(work / "world") + "\n")):
+    for name, text in texts.items():
         with atomic_writer(out / f"{name}.txt", encoding="utf-8") as stream:
             stream.write(text)
-    print(tables(found))
+    print(texts["tables"])
 
 
 def _check_settings(path: Path, changed: list[str]) -> None:

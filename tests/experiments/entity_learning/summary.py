@@ -9,6 +9,7 @@ import numpy as np
 from experiments.entity_learning.measures import MEASURES
 from numpy.typing import NDArray
 
+from creditflow.envs.errors import DataError
 from creditflow.train.statistics.clustered import ClusteredMean, crossed_mean
 from creditflow.train.statistics.contrasts import contrasts_of
 from creditflow.train.text_table import text_table
@@ -24,10 +25,18 @@ WATCHED: Final = ("named", "unasked", "searches", "repeated", "limit", "tokens")
 
 
 def by_arm(parts: Sequence[Part]) -> dict[str, list[Part]]:
-    """The parts of every arm by seed, for the seeds that all arms have; rivals at their best temperature under a name of their own."""
+    """The parts of every arm by seed, for the seeds that all arms have; rivals at their best temperature under a name of their own.
+
+    Raises:
+        DataError: there is no part, or no seed that all arms have.
+    """
     arms = {name: {part["seed"]: part for part in parts if part["arm"] == name} for name in ORDER}
     arms = {name: found for name, found in arms.items() if found}
-    seeds = sorted(set.intersection(*(set(found) for found in arms.values())))
+    seeds = sorted(set.intersection(*(set(found) for found in arms.values()))) if arms else []
+    if not seeds:
+        raise DataError(
+            f"no seed has parts of all arms ({', '.join(arms) or 'there are no parts'}): run the missing ones"
+        )
     out = {}
     for name, found in arms.items():
         out[name] = [found[seed] for seed in seeds]
@@ -176,7 +185,7 @@ def tables(parts: Sequence[Part]) -> str:
     out += [
         "Behaviour on held-out questions, sampled",
         _behaviour(arms),
-        *([_watched(arms)] if len(first) > 1 else []),
+        *([_watched(arms)] if len(first) > 1 and "grpo" in arms else []),
         "Behaviour in training",
         _over_training(arms),
     ]

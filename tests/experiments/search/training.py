@@ -31,6 +31,7 @@ from experiments.entity_learning.measures import behaviour
 from experiments.entity_learning.warm_up import settings_of, tasks_of
 from experiments.entity_learning.world import write_world
 
+from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.rollout.branching import BranchConfig
 from creditflow.train.rollout.engine import RolloutEngine
@@ -116,7 +117,13 @@ def values(parts: Sequence[dict[str, Any]], kind: str, metric: str) -> np.ndarra
 def tables(parts: Sequence[dict[str, Any]]) -> str:
     """Exact match and F1 with 95 % intervals over seeds and questions, and differences from real search paired by both."""
     arms = {name: {part["seed"]: part for part in parts if part["arm"] == name} for name in (BASELINE, *ARMS)}
+    if not arms[BASELINE]:
+        raise DataError(
+            f"no part of {BASELINE!r}, the entity study's arm grpo, under these seeds: run that study first"
+        )
     seeds = sorted(set.intersection(*(set(found) for found in arms.values() if found)))
+    if not seeds:
+        raise DataError(f"no seed has parts of all arms ({', '.join(name for name, found in arms.items() if found)})")
     kept = {name: [found[seed] for seed in seeds] for name, found in arms.items() if found}
     rows = [
         [
@@ -153,10 +160,10 @@ def tables(parts: Sequence[dict[str, Any]]) -> str:
             for name, one in contrasts_of(means).items()
         ]
         out += ["", text_table([[f"exact match, {kind}, minus {BASELINE} (points)", "difference", "p (Holm)"], *lines])]
-        by_query = values(kept["zerosearch by query"], kind, "em")
         for other in ("constant by query", "zerosearch"):
-            gap = crossed_mean(by_query - values(kept[other], kind, "em"))
-            out += [f"zerosearch by query minus {other}: {_interval(gap, signed=True)}"]
+            if {other, by_query := "zerosearch by query"} <= set(kept):
+                gap = crossed_mean(values(kept[by_query], kind, "em") - values(kept[other], kind, "em"))
+                out += [f"{by_query} minus {other}: {_interval(gap, signed=True)}"]
     return "\n".join(out) + "\n"
 
 
@@ -204,9 +211,10 @@ def main() -> int:
         "date": datetime.now(UTC).date().isoformat(), "machine": "1 thread of 2 cores, no GPU",
         "versions": {"python": platform.python_version(), "torch": torch.__version__}, "parts": stored,
     }  # fmt: skip
+    text = tables(stored)  # before any file is replaced
     _write(args.out / "results.json.gz", json.dumps(evidence))
-    _write(args.out / "tables.txt", tables(stored))
-    print(tables(stored))
+    _write(args.out / "tables.txt", text)
+    print(text)
     return 0
 
 

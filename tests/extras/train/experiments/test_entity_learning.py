@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from experiments.entity_learning import arms, run, warm_up, world
 from experiments.entity_learning.demonstrator import Demonstrator, Faults
-from experiments.entity_learning.measures import answers, behaviour
+from experiments.entity_learning.measures import MEASURES, answers, behaviour
 from experiments.entity_learning.probe import MEMBERS, advantages, probe_group
 from experiments.entity_learning.summary import by_arm, tables
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus
 from creditflow.envs.wikisearch.world.graph import make_world
 from creditflow.wrappers import credit
@@ -155,3 +155,33 @@ def test_a_run_whose_parts_are_lost_makes_the_same_again(tmp_path, monkeypatch, 
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--set", "update.iterations=2"])
     with pytest.raises(ConfigError, match="other settings"):
         run.main()
+
+
+def test_a_summary_of_nothing_replaces_no_evidence(tmp_path, monkeypatch):
+    (tmp_path / "results.json.gz").write_bytes(b"kept")
+    options = ["--summary-only", "--out", str(tmp_path), "--work", str(tmp_path / "missing")]
+    monkeypatch.setattr(sys, "argv", ["run.py", *options])
+    with pytest.raises(DataError, match="there are no parts"):
+        run.main()
+    assert {path.name for path in tmp_path.iterdir()} == {"results.json.gz"}
+    assert (tmp_path / "results.json.gz").read_bytes() == b"kept"
+
+
+def test_the_tables_need_no_arm_but_the_seeds_of_those_there_are():
+    found = {metric: [0.0, 1.0] for metric in ("em", "f1")}
+    held_out = dict.fromkeys(("success", *MEASURES), 0.5)
+
+    def part(seed, arm):
+        return {
+            "seed": seed,
+            "arm": arm,
+            "sampled": found,
+            "greedy": found,
+            "behaviour": [held_out],
+            "held_out": held_out,
+            "cpu_seconds": 1.0,
+        }
+
+    assert tables([part(seed, arm) for seed in (1, 2) for arm in ("sapo", "egrpo")]).startswith("2 seeds (1, 2)")
+    with pytest.raises(DataError, match="no seed has parts of all arms \\(grpo, sapo\\)"):
+        tables([part(1, "grpo"), part(2, "sapo")])

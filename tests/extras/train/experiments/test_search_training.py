@@ -15,6 +15,7 @@ from experiments.search import training
 from experiments.search.analyses import GROUP_SIZE, QUESTIONS, gaps, rollouts
 from experiments.search.training import ARMS, BASELINE, CONSTANT, learn, settings_for, tables
 
+from creditflow.envs.errors import DataError
 from creditflow.envs.wikisearch.retrieval.simulation.noise import Curriculum
 
 STORED = Path(__file__).parents[3] / "evidence" / "search_training"
@@ -67,6 +68,12 @@ def test_the_table_compares_the_seeds_that_all_arms_have():
     text = tables(parts)
     assert text.startswith("2 seeds, 6 held-out questions")
     assert all(text.count(f"\n{arm}  ") == 3 for arm in ARMS)
+    few = [part for part in parts if part["arm"] in (BASELINE, "arpo")]
+    assert tables(few).count("\narpo  ") == 3
+    with pytest.raises(DataError, match="run that study first"):
+        tables([part for part in parts if part["arm"] != BASELINE])
+    with pytest.raises(DataError, match="no seed has parts of all arms"):
+        tables([part for part in few if (part["seed"] == 3) == (part["arm"] == BASELINE)])
 
 
 def test_the_stored_table_follows_from_the_stored_values_and_the_page_quotes_it():
