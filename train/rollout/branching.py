@@ -42,7 +42,7 @@ class BranchConfig:
             ``max_trajectories`` (within ``max_tokens``), so that every task has the same number of rollouts. These
             episodes are not forked.
         shared_prefix_advantage: advantage of turns that d trajectories share, which are stored and trained on once: "mean"
-            over all d; "sum", d times the mean, which is the gradient of ARPO's hard estimate, whose prefixes stand in all d
+            over all d; "sum", d times the mean: summed over tokens, the gradient of ARPO's hard estimate, whose prefixes stand in all d
             rows (and of its soft estimate where ratios are 1); or that of the trajectory that stores them ("own").
     """
 

@@ -20,8 +20,9 @@ def share_prefixes(group: Group, credit: Credit, combine: Literal["mean", "sum"]
 
     With "mean" step advantages are unchanged, and token advantages move by as much as the advantage of their turn. With
     "sum" all advantages of a turn that d trajectories share are d times those of "mean", since the turn is stored once: its
-    gradient is that of ARPO's hard advantage estimate (arXiv 2507.19849, section 3.2), in which shared tokens stand in d rows,
-    each with their mean advantage. The credit of a group without branches is unchanged.
+    gradient, summed over tokens, is that of ARPO's hard advantage estimate (arXiv 2507.19849, section 3.2), in which shared tokens
+    stand in d rows, each with their mean advantage. A loss that divides by tokens or rows counts the stored ones, fewer than ARPO's.
+    The credit of turns that one trajectory alone has is unchanged.
 
     Args:
         group: a group, possibly with branches.
@@ -50,7 +51,7 @@ def share_prefixes(group: Group, credit: Credit, combine: Literal["mean", "sum"]
     own_outcome, count = np.repeat(outcome, np.diff(offsets)), np.maximum(count, 1.0)
     change = total / count - own_outcome
     times = count if combine == "sum" else np.ones_like(count)
-    step = times * (own_outcome + credit.flat_step_advantages + change) - own_outcome
+    step = times * (credit.flat_step_advantages + change) + (times - 1.0) * own_outcome
     tokens = credit.token_advantages
     if tokens is not None:
         spans = [slice(offsets[i], offsets[i + 1]) for i in range(len(members))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -56,6 +57,19 @@ def test_the_sum_is_the_mean_times_the_number_of_trajectories_that_share_a_turn(
     times = [passes.count(id(turn)) for one in group.trajectories for turn in one.turns]
     mean, total = (share_prefixes(group, scored, combine).flat_advantages for combine in ("mean", "sum"))
     np.testing.assert_allclose(total, np.array(times) * mean, atol=1e-12)
+
+
+@given(seed=st.integers(0, 10**6), forks=st.integers(1, 4), combine=st.sampled_from(["mean", "sum"]))
+def test_the_credit_of_turns_that_are_not_shared_is_unchanged_to_the_bit(
+    seed: int, forks: int, combine: Literal["mean", "sum"]
+) -> None:
+    group = forked(seed, forks)
+    scored = credit.make("grpo").assign(group)
+    scored = replace(scored, flat_step_advantages=np.random.default_rng(seed).normal(size=len(group.turns)))
+    passes = [id(turn) for episode in group.episodes for turn in episode]
+    alone = np.array([passes.count(id(turn)) == 1 for one in group.trajectories for turn in one.turns])
+    shared = share_prefixes(group, scored, combine)
+    np.testing.assert_array_equal(shared.flat_step_advantages[alone], scored.flat_step_advantages[alone])
 
 
 def test_known_sums() -> None:
