@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from creditflow.train.statistics import crossed_mean, crossed_strata_mean
+
 FOLDER = Path(__file__).parents[2] / "evidence"
 PAGE = (FOLDER / "pica" / "README.md").read_text(encoding="utf-8").replace("−", "-")
 NUMBER = r"([+-]?\d*\.?\d+)"
@@ -31,10 +35,20 @@ def intervals(value: Any) -> Iterator[tuple[float, ...]]:
             yield from intervals(one)
 
 
-def test_every_interval_on_the_page_is_stored() -> None:
+def differences_of_runs() -> list[Any]:
+    """PiCA minus each rival, float64 (starts, seeds)."""
+    runs = {name: np.array(rows) for name, rows in stored("pica_proof.json")["significance"]["runs"].items()}
+    return [runs["F1 + penalty + PiCA"] - runs[name] for name in ("F1", "F1 + penalty")]
+
+
+def test_every_interval_on_the_page_is_stored_or_follows_from_stored_runs() -> None:
+    gaps = differences_of_runs()
+    means = [crossed_strata_mean([row[:, None] for row in gap]) for gap in gaps] + [crossed_mean(gap.T) for gap in gaps]
+    derived = [(mean.mean, *mean.interval) for mean in means]
     known = [
         one for name in ("pica/fair.json", "pica/downstream.json", "pica_proof.json") for one in intervals(stored(name))
     ]
+    known += derived
     quoted = re.findall(rf"{NUMBER} \[{NUMBER}, {NUMBER}\]", PAGE)
     assert len(quoted) > 60
     for texts in quoted:
@@ -42,6 +56,13 @@ def test_every_interval_on_the_page_is_stored() -> None:
         assert any(
             all(abs(float(text) - x) <= size for text, x, size in zip(texts, one, sizes, strict=True)) for one in known
         ), texts
+
+
+def test_the_page_gives_the_differences_of_runs_by_start() -> None:
+    first, second = (
+        ", ".join(f"{x:+.3f}".replace("0.", ".") for x in gap.mean(axis=1)) for gap in differences_of_runs()
+    )
+    assert f"{first} and {second}." in " ".join(PAGE.split())
 
 
 def test_the_page_says_which_linear_model_validation_data_would_have_chosen() -> None:
