@@ -50,6 +50,7 @@ class Verdict(NamedTuple):
         leader: the best scheme, and those from which it is not separated.
         lead: the leader's planned contrast with the baseline; None if it is the baseline.
         headroom: the exact advantage minus the leader; None where it was not measured.
+        faster: the schemes above the baseline that are separated from it, among which the leader need not be.
     """
 
     regime: str
@@ -60,6 +61,7 @@ class Verdict(NamedTuple):
     leader: Leader
     lead: Contrast | None
     headroom: Estimate | None
+    faster: tuple[str, ...] = ()
 
 
 def verdicts(document: Mapping[str, Any]) -> list[Verdict]:
@@ -169,12 +171,13 @@ def _verdict(
 ) -> Verdict | None:
     if len(schemes) < 2:
         return None
-    base, leader = baseline(schemes), leader_of(schemes, measure)
+    leader, leads = leader_of(schemes, measure), against(baseline(schemes), schemes, measure)
     return Verdict(
         *where,
         leader,
-        against(base, schemes, measure).get(leader.name),
+        leads.get(leader.name),
         Estimate.of(measure(CEILING, leader.name)) if CEILING in methods else None,
+        tuple(name for name, lead in leads.items() if lead.separates and lead.difference.mean > 0.0),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,18 +15,19 @@ from creditflow.train.bench.report.contrasts import Leader
 from creditflow.train.bench.report.html.chart import chart_of
 from creditflow.train.bench.report.html.terms import DEFINITIONS, Words, about_method
 from creditflow.train.bench.report.html.verdict import _sentence, headline
-from creditflow.train.bench.report.regimes import Verdict
+from creditflow.train.bench.report.regimes import Verdict, _of_studies
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import suite_tables
+from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import ClusteredMean, Contrast
 
 INTERVAL = re.compile(r"\[[-+−]?[\d.]+, [-+−]?[\d.]+\]|± [\d.]+")
 NUMBER = re.compile(r"[-+−]?\d*\.\d+")
 
 
-def verdict(name: str, tied: tuple[str, ...] = (), *, p: float = 0.001) -> Verdict:
+def verdict(name: str, tied: tuple[str, ...] = (), *, p: float = 0.001, faster: tuple[str, ...] = ()) -> Verdict:
     lead = Contrast(ClusteredMean(0.1, 0.01, 5.0), p, p)
-    return Verdict("r", "t", "k", "b", "s", Leader(name, Estimate(0.5, 0.4, 0.6), tied, math.nan), lead, None)
+    return Verdict("r", "t", "k", "b", "s", Leader(name, Estimate(0.5, 0.4, 0.6), tied, math.nan), lead, None, faster)
 
 
 @pytest.mark.parametrize(
@@ -38,10 +40,28 @@ def verdict(name: str, tied: tuple[str, ...] = (), *, p: float = 0.001) -> Verdi
         ([verdict("a", ("b",))], "a leads in the one comparison, but others may be as good."),
         ([verdict("a", p=0.5)], "No scheme learns clearly faster than the baseline."),
         ([verdict("a"), verdict("b", p=0.5)], "a learns fastest in 1 of 2 comparisons by a margin that chance does not explain; in 1 of 2 comparisons no scheme learns clearly faster than the baseline."),
+        ([verdict("a", p=0.5)] * 2, "In 2 of 2 comparisons no scheme learns clearly faster than the baseline."),
+        ([verdict("a", ("b", "c"), p=0.5, faster=("b",))], "In the one comparison chance may explain the best mean's lead over the baseline, but not that of b."),
+        ([verdict("a"), verdict("b", p=0.5), verdict("c", p=0.5, faster=("a", "b"))], "a learns fastest in 1 of 3 comparisons by a margin that chance does not explain; in 1 of 3 comparisons chance may explain the best mean's lead over the baseline, but not that of a and b; in 1 of 3 comparisons no scheme learns clearly faster than the baseline."),
     ],
 )  # fmt: skip
 def test_the_verdict_is_a_sentence(found: list[Verdict], sentence: str) -> None:
     assert _sentence(found) == sentence
+
+
+def test_a_scheme_behind_a_noisy_best_mean_can_be_the_one_that_is_separated_from_the_baseline() -> None:
+    rng = np.random.default_rng(0)
+    runs = {
+        "grpo": np.zeros((8, 5)),
+        "noisy": 0.05 + rng.normal(0.0, 0.2, (8, 1)) + np.zeros((8, 5)),
+        "steady": 0.03 + rng.normal(0.0, 0.002, (8, 5)),
+    }
+    runs["noisy"] += 0.05 - runs["noisy"].mean()
+    study = Study("shared", "kind", "distinct", 4, 8, "", {"area": {name: one.tolist() for name, one in runs.items()}})
+    [found] = _of_studies([study], list(runs))
+    assert found.leader.name == "noisy" and found.lead is not None and not found.lead.separates
+    assert found.faster == ("steady",)
+    assert "not that of steady" in _sentence([found])
 
 
 def test_the_headline_of_a_run_names_a_scheme_and_draws_every_comparison(document) -> None:
