@@ -57,7 +57,9 @@ def test_a_scheme_behind_a_noisy_best_mean_can_be_the_one_that_is_separated_from
         "steady": 0.03 + rng.normal(0.0, 0.002, (8, 5)),
     }
     runs["noisy"] += 0.05 - runs["noisy"].mean()
-    study = Study("shared", "kind", "distinct", 4, 8, "", {"area": {name: one.tolist() for name, one in runs.items()}})
+    study = Study(
+        "shared policy", "kind", "distinct", 4, 8, "", {"area": {name: one.tolist() for name, one in runs.items()}}
+    )
     [found] = _of_studies([study], list(runs))
     assert found.leader.name == "noisy" and found.lead is not None and not found.lead.separates
     assert found.faster == ("steady",)
