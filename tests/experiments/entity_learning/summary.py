@@ -169,9 +169,9 @@ def tables(parts: Sequence[Part]) -> str:
     arms = by_arm(parts)
     first = next(iter(arms.values()))
     asked = len(first[0]["sampled"]["em"])
-    out = [
-        f"{len(first)} seeds ({', '.join(str(part['seed']) for part in first)}), {asked} held-out questions; 95 % intervals over both."
-    ]
+    seeds = f"{len(first)} seed{'s' if len(first) > 1 else ''} ({', '.join(str(part['seed']) for part in first)})"
+    over = "both" if len(first) > 1 else "questions"
+    out = [f"{seeds}, {asked} held-out questions; 95 % intervals over {over}."]
     out += [_scores(arms), _by_hops(arms)]
     out += [_learning(arms)] if len(first) > 1 else []  # its units are seeds
     for kind, baselines in BASELINES.items():
