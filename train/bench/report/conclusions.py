@@ -130,16 +130,24 @@ def _played_conclusions(suite: Mapping[str, Any]) -> list[str]:
     rows = {n: suite["rows"][n] for n in suite["schemes"] if n in suite["rows"]}
     if not rows:
         return [f"{suite['name']}: no scheme is defined here."]
-    top = max(rows, key=lambda name: rows[name]["area"][0])
-    base = baseline(list(rows))
-    contrasts = against(base, list(rows), played_measure(rows))
-    if top == base or not contrasts[top].separates:
+    base, measure = baseline(list(rows)), played_measure(rows)
+    top, contrasts = leader_of(list(rows), measure), against(base, list(rows), measure)
+    faster = [name for name, one in contrasts.items() if one.separates and one.difference.mean > 0.0]
+    if not faster:
         known = [100 * c.detectable for c in contrasts.values() if not math.isnan(c.detectable)]
         detectable = f" (detectable: {max(known):.1f} points)" if known else ""
         return [f"{suite['name']}: no scheme learns clearly faster than {base}{detectable} (no exact values)."]
+    shown = top.name if top.name in faster else max(faster, key=lambda name: contrasts[name].difference.mean)
+    first = (
+        f"{top.name} learns fastest; its"
+        if shown == top.name
+        else f"{shown} learns clearly faster than {base}, {top.name} does not; the former's"
+    )
     return [
-        f"{suite['name']}: {top} learns fastest; its area under the learning curve exceeds that of {base} by "
-        f"{Estimate.of(contrasts[top].difference).text(sign='+')} (no exact values)."
+        f"{suite['name']}: {first} area under the learning curve exceeds that of {base} by "
+        f"{Estimate.of(contrasts[shown].difference).text(sign='+')}"
+        + (_not_separated(top, f"{100 * top.detectable:.1f} points") if shown == top.name else "")
+        + " (no exact values)."
     ]
 
 

@@ -113,6 +113,24 @@ def test_the_conclusion_of_a_played_suite_names_a_best_scheme_only_if_it_separat
     )
 
 
+def test_the_conclusion_of_a_played_suite_looks_at_every_scheme_and_names_those_level_with_the_best():
+    document = played(0.02)
+    rows = document["suites"][0]["rows"]
+    base = np.array(rows["grpo"]["area_by_seed"])
+    for name, lead in (("steady", 0.01), ("close", 0.0099)):
+        areas = base + lead + np.array([1e-3, -1e-3, 1e-3, -1e-3]) * (1 if name == "steady" else -1)
+        rows[name] = {**rows["mine"], "area": [float(areas.mean()), 0.0, 1.0], "area_by_seed": areas.tolist()}
+    document["suites"][0]["schemes"] = list(rows)
+    assert conclusions(document)[1].startswith(
+        "shop: steady learns clearly faster than grpo, mine does not; the former's area under the learning curve exceeds that of grpo by +0.010 "
+    )
+    del rows["mine"]
+    assert re.search(
+        r"steady learns fastest; its .* by \+0.010 .*; not separated from close \(detectable: .* points\) \(no exact",
+        conclusions(document)[1],
+    )
+
+
 def test_a_suite_of_studies_is_on_the_page_and_in_the_text(document, tmp_path):
     areas = {"grpo": [[0.5], [0.52], [0.49]], "gigpo": [[0.6], [0.63], [0.58]], "flipped(gigpo)": [[0.2], [0.1], [0.2]]}
     study = Study("shared policy", "pits", "fresh", 16, 8, "", {"area": areas})
