@@ -186,14 +186,22 @@ def crossed_strata_mean(strata: Sequence[Floats]) -> ClusteredMean:
     """Mean of the means of strata of tasks under the same seeds, each stratum counting alike.
 
     One seed is in all strata, so their means are not independent: the seeds' part of the variance is that of each seed's mean of
-    strata. The tasks' part is that of the strata together. Both are joined, and bounded, as in ``mean_errors``.
+    strata. The tasks' part is that of the strata together. Both are joined, and bounded, as in ``mean_errors``. Under several seeds a stratum
+    of one task adds nothing to the tasks' part, so the interval does not cover the choice of that task.
 
     Args:
         strata: float64 (S, T_k) each, rows are the seeds and columns are the tasks of one stratum.
 
     Returns:
         The mean; of one stratum that of ``crossed_mean``, of one seed that of ``stratified_mean``.
+
+    Raises:
+        ConfigError: there is no stratum, or the strata differ in their number of seeds.
     """
+    if len({len(values) for values in strata}) != 1:
+        raise ConfigError(
+            f"strata under the same seeds: expected the same rows in all, got {[v.shape for v in strata]}"
+        )
     s = len(strata[0])
     parts = [crossed_mean(values) for values in strata]
     if s == 1 or len(strata) == 1:

@@ -230,6 +230,12 @@ def test_the_error_of_strata_is_that_of_the_seeds_where_only_seeds_vary():
     assert found.degrees_of_freedom == 2.0
 
 
+def test_strata_of_other_seeds_are_refused():
+    for strata in ([], [np.zeros((2, 3)), np.zeros((3, 3))], [np.zeros((1, 3)), np.zeros((3, 3))]):
+        with pytest.raises(ConfigError, match="expected the same rows"):
+            crossed_strata_mean(strata)
+
+
 @given(
     arrays(float, st.tuples(st.integers(1, 4), st.integers(1, 6)), elements=st.floats(-9, 9).map(lambda x: round(x, 3)))
 )
