@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 _HERE = Path(__file__).parent
-_ROOT = _HERE.parents[1]
+_ROOT = _HERE.parent.parent  # of a package in the file system's root, that root: `parents` would end
 if not (_HERE / "envs").is_dir() and (_ROOT / "envs" / "__init__.py").is_file():
     # a checkout whose links became plain files (a zip download, Windows): its root has what they would have pointed to
     __path__.append(str(_ROOT))

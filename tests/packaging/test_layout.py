@@ -8,9 +8,12 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.shared_data import ROOT
+
+import creditflow
 
 PACKAGES = ("agents", "assets", "envs", "train", "wrappers")
 
@@ -74,6 +77,13 @@ def test_a_checkout_whose_links_are_plain_files_runs_and_the_doctor_says_how_to_
     assert "plain files" in done.stdout, done.stderr
     assert "git checkout -- src/creditflow" in done.stdout
     assert "plain files" not in python("from creditflow.train.cli import main\nmain(['doctor'])").stdout
+
+
+def test_a_package_in_the_root_of_the_file_system_is_imported():
+    source = (ROOT / "src/creditflow/__init__.py").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__file__": "/creditflow/__init__.py", "__name__": "copied", "__path__": []}
+    exec(compile(source, "/creditflow/__init__.py", "exec"), names)  # noqa: S102 - our own file
+    assert names["make"] is creditflow.make
 
 
 def test_a_package_without_code_says_why_and_what_to_do(tmp_path):

@@ -37,3 +37,13 @@ def test_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
         ROOT / name.replace(".", "/") for name in re.findall(r"python -m creditflow\.([a-z_0-9.]*[a-z_0-9])", text)
     ]
     assert not [name for name in modules if not name.with_suffix(".py").is_file() and not name.is_dir()]
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("envs/*/README.md")), ids=lambda page: page.parent.name)
+def test_modules_on_the_page_of_an_environment_are_in_its_folder_or_in_one_that_the_line_names(page: Path) -> None:
+    missing = []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        folders = [page.parent, ROOT, *(page.parent / name for name in re.findall(r"`([\w/]+/)`", line))]
+        names = re.findall(r"`([\w/]+\.py)`", line)
+        missing += [name for name in names if not any((folder / name).is_file() for folder in folders)]
+    assert not missing

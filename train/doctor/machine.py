@@ -56,7 +56,7 @@ def _python(name: str) -> Found:
 
 def _package(name: str) -> Found:
     here = Path(creditflow.__file__).parent
-    root = here.parents[1]
+    root = here.parent.parent
     if not (root / "pyproject.toml").is_file():
         return Found(name, str(here))
     plain = [link for link in LINKS if not (here / link).is_dir()]
