@@ -12,12 +12,14 @@ from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 from creditflow.envs.errors import ConfigError, CreditflowError, DataError, ServiceError, short_repr
 from creditflow.envs.files.appended import read_appended
+from creditflow.envs.files.paths import checked_path
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey
 
 __all__ = ["CachedChat", "ChatModel", "ChatQuestion"]
 
 ValueT = TypeVar("ValueT")
+_BEGINNING: Final = b'{"key": '  # of every line of a cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,17 +81,27 @@ class CachedChat(Generic[ValueT]):
         self.client = client or JsonClient([url], timeout=timeout, max_attempts=max_attempts, key=api_key)
         self._model, self._key = model, key
         self._question: ChatQuestion[ValueT] = question
-        self._path = Path(cache) if cache else None
+        self._path = checked_path("cache", cache) if cache else None
         self._lock = threading.Lock()
         self._values: dict[str, ValueT] = {}
         self._asked: dict[str, Future[ValueT]] = {}  # cases whose reply has not come yet
-        if self._path is not None and (self._path.is_dir() or not self._path.parent.is_dir()):
-            raise ConfigError(f"a cache is a file in a folder that exists, got {short_repr(cache)}")
-        if self._path is not None and self._path.exists():
-            self._read(self._path)
+        if self._path is not None:
+            try:
+                if self._path.is_dir() or not self._path.parent.is_dir():
+                    raise ConfigError(f"a cache is a file in a folder that exists, got {short_repr(cache)}")
+                if self._path.exists():
+                    self._read(self._path)
+            except OSError as error:
+                raise ConfigError(
+                    f"a cache that cannot be read and written: {short_repr(cache)}: {error.strerror}"
+                ) from error
 
     def _read(self, path: Path) -> None:
         field = self._question.field
+        with path.open("rb") as stream:
+            head = stream.read(len(_BEGINNING))
+        if not _BEGINNING.startswith(head):  # an unfinished last line is cut off below: never in a file of another kind
+            raise DataError(f"{path}: line 1: not a cached reply, so this is not a cache; name another file")
         for where, row in read_appended(path):
             if (
                 not isinstance(row, dict)

@@ -39,7 +39,7 @@ class Curriculum:
 
     def __post_init__(self) -> None:
         numbers = (self.start, self.end, self.base)
-        if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
+        if not all(type(number) in (int, float) and -math.inf < number < math.inf for number in numbers):
             raise ConfigError(f"start, end and base of a simulation are numbers, got {short_repr(numbers)}")
         if not (0.0 <= self.start <= 1.0 and 0.0 <= self.end <= 1.0 and 0.0 < self.base <= 1e6):
             raise ConfigError(

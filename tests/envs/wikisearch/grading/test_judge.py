@@ -52,6 +52,27 @@ def test_a_damaged_cache_is_named(tmp_path: Path) -> None:
         ModelJudge("http://127.0.0.1:9", "m", cache=str(tmp_path / "v.jsonl"))
 
 
+@pytest.mark.parametrize(
+    "content", [b"My thesis, on one line", b"line\nno line break at the end", b'{"keys": 1}', b"\x1f\x8b\x08\x00"]
+)
+def test_a_file_that_is_no_cache_is_refused_and_keeps_every_byte(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="this is not a cache"):
+        ModelJudge("http://127.0.0.1:9", "m", cache=str(path))
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("kept", range(0, 30, 3))
+def test_an_unfinished_line_is_cut_off_a_cache(tmp_path: Path, kept: int) -> None:
+    line = b'{"key": "k", "correct": true}\n'
+    path = tmp_path / "v.jsonl"
+    for whole in (b"", line):
+        path.write_bytes(whole + line[:kept])
+        ModelJudge("http://127.0.0.1:9", "m", cache=str(path))
+        assert path.read_bytes() == whole
+
+
 SERVER = {"url": "http://127.0.0.1:9", "model": "m"}
 
 
@@ -64,6 +85,7 @@ SERVER = {"url": "http://127.0.0.1:9", "model": "m"}
         ({**SERVER, "url": 5}, "its url"), ({**SERVER, "model": 3}, "its model"), ({**SERVER, "cache": 5}, "its cache"),
         ({**SERVER, "timeout": True}, "its timeout"), ({**SERVER, "max_attempts": 1.5}, "its max_attempts"),
         ({**SERVER, "cache": "no-folder/v.jsonl"}, "a cache is a file"), ({**SERVER, "cache": "."}, "a cache is a file"),
+        ({**SERVER, "cache": "a\0b"}, "must be the path"), ({**SERVER, "cache": "x" * 5_000}, "a cache that cannot be read and written"),
     ],
 )  # fmt: skip
 def test_wrong_options_of_a_model_are_configuration_errors(make: Any, options: dict[Any, Any], message: str) -> None:

@@ -65,7 +65,7 @@ def test_a_base_near_1_is_nearly_a_straight_line(base: float, x: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"start": -0.1}, {"end": 1.5}, {"base": 0.0}, {"base": 1e9}, {"start": float("nan")}, {"end": "0.5"}, {"end": True}]
+    "options", [{"start": -0.1}, {"end": 1.5}, {"base": 0.0}, {"base": 1e9}, {"start": float("nan")}, {"end": "0.5"}, {"end": True}, {"end": 10**400}]
 )  # fmt: skip
 def test_wrong_numbers_are_errors(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="of a simulation are"):
