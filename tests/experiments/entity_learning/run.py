@@ -25,6 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from experiments.entity_learning import probe
 from experiments.entity_learning.arms import CONTROLS, RIVALS, SCHEMES, learn, rival
+from experiments.entity_learning.schemes import register_schemes
 from experiments.entity_learning.summary import tables
 from experiments.entity_learning.warm_up import BASE_SEED, SETTINGS, pretrain, settings_of, warm_up
 from experiments.entity_learning.world import write_world
@@ -107,6 +108,7 @@ def main() -> int:
     parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="change a setting; may be repeated")
     parser.add_argument("--summary-only", action="store_true")
     args = parser.parse_args()
+    register_schemes()
     parts = args.work / "parts"
     if not args.summary_only:
         import torch

@@ -13,10 +13,9 @@ from creditflow.wrappers.credit.entities.sapo import SAPO
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["EntityCombination", "ShuffledSAPO"]
+__all__ = ["EntityCombination", "ShuffledSAPO", "register_schemes"]
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class EntityCombination(EGRPO):
     """A_t = A_E + λ |A_E| A_g(t): the outcome part and loss mask of ``egrpo``, the step part of ``sapo``.
@@ -47,7 +46,6 @@ class EntityCombination(EGRPO):
         )
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class ShuffledSAPO(SAPO):
     """``sapo`` with the step parts of each trajectory permuted among its turns; a function of the group's id."""
@@ -64,3 +62,9 @@ class ShuffledSAPO(SAPO):
         draws = np.random.default_rng(seed).random(len(credit.flat_step_advantages))
         order = np.lexsort((draws, group.arrays.trajectory))
         return replace(credit, flat_step_advantages=credit.flat_step_advantages[order])
+
+
+def register_schemes() -> None:
+    """Make both known by name; not done on import, so that tests of all registered schemes are not about them."""
+    register(EntityCombination)
+    register(ShuffledSAPO)

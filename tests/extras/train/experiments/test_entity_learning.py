@@ -13,6 +13,7 @@ from experiments.entity_learning import arms, run, warm_up, world
 from experiments.entity_learning.demonstrator import Demonstrator, Faults
 from experiments.entity_learning.measures import MEASURES, answers, behaviour
 from experiments.entity_learning.probe import MEMBERS, advantages, probe_group
+from experiments.entity_learning.schemes import register_schemes
 from experiments.entity_learning.summary import by_arm, tables
 
 from creditflow.envs.errors import ConfigError, DataError
@@ -25,6 +26,12 @@ SMALL = [
     "sft.episodes=4", "sft.steps=2", "sft.batch_tokens=256", "rollout.tasks=2", "rollout.group_size=2", "update.iterations=1",
     "rollout.max_new_tokens=4", "env.options.max_steps=2",
 ]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def registered(forgotten):
+    """The study's schemes are known during a test of this file only."""
+    register_schemes()
 
 
 @pytest.fixture(scope="module")
