@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -71,8 +72,8 @@ def verdict(turns: Sequence[ForkedTurn], scores: Mapping[str, Floats], rivals: S
         facts |= {"pivots": int(found.pivot.sum()), "harmful": int(found.harmful.sum())}
         measures = {"pivot_auc": (lambda s, at: auroc(s[at], found.pivot[at]), by_question)}
     measures |= {
-        name: (lambda s, at, i=i: true_correlation(s[at], _chosen(found, at))[i], by_question)  # type: ignore[misc]  # a lambda's default
-        for i, name in enumerate(("correlation", "true_correlation"))
+        "correlation": (lambda s, at: true_correlation(s[at], _chosen(found, at))[0], by_question),
+        "true_correlation": (lambda s, at: true_correlation(s[at], _chosen(found, at))[1], by_question),
     }
     return facts | {name: _table(measure, parts, scores, rivals) for name, (measure, parts) in measures.items()}
 
@@ -92,11 +93,11 @@ def _table(
         values = (statistic(np.concatenate(parts)), *interval)
         return [float(f"{x:.4g}") if np.isfinite(x) else None for x in values]
 
-    table = {name: row(lambda at, s=score: measure(s, at)) for name, score in scores.items()}  # type: ignore[misc]  # a lambda's default
-    for rival in rivals:
-        other = scores[rival]
-        table[f"lead over {rival}"] = row(lambda at, o=other: measure(scores["model"], at) - measure(o, at))  # type: ignore[misc]  # a lambda's default
-    return table
+    def lead(other: Floats, at: Indices) -> float:
+        return measure(scores["model"], at) - measure(other, at)
+
+    table = {name: row(partial(measure, score)) for name, score in scores.items()}
+    return table | {f"lead over {rival}": row(partial(lead, scores[rival])) for rival in rivals}
 
 
 def _chosen(found: Advantages, at: Indices) -> Advantages:
