@@ -104,7 +104,7 @@ def test_a_shaped_episode_continues_from_its_snapshot(log: Path, levels: Path) -
         (("--log", "LOG"), "without --potential"),
         (("--env-set", "obs_mode=grid"), "only text observations"),
         (("--env-set", "action_mode=discrete"), "only text actions"),
-        (("--env-set", "levle=1"), "does not take"),
+        (("--env-set", "levle=1"), "unknown argument of the environment .* did you mean 'level'"),
         (("--idle-seconds", "0"), "must be positive"),
     ],
 )
