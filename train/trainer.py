@@ -33,6 +33,7 @@ from creditflow.train.policy.sft import demonstrations, describe_demonstrations,
 from creditflow.train.policy.update import update_policy
 from creditflow.train.progress import duration_text
 from creditflow.train.rollout.evaluation import Evaluation, evaluate
+from creditflow.train.rollout.task_sampling import SampledGroups
 from creditflow.train.run import assemble
 from creditflow.train.run.annotators import run_annotators
 from creditflow.train.run.failures import DivergedError, memory_errors
@@ -189,13 +190,17 @@ class Trainer:
         settings = self.settings
         self.optimizer = make_optimizer(self.model, settings.update.optimizer, self.critic, settings.critic.lr)
 
+    def sample(self, iteration: int) -> SampledGroups:
+        """The groups of an iteration; a subclass may look at them."""
+        return self.rollouts.take(iteration)
+
     def _train_iteration(self, iteration: int) -> None:
         """Rollout → annotate → log-probabilities → credit → rows → minibatch updates → weight push → log."""
         update, world = self.settings.update, self.world
         seconds: dict[str, float] = {}
         timed = stopwatch(seconds, self.backend.device)
         with timed("rollout"):
-            sampled = self.rollouts.take(iteration)
+            sampled = self.sample(iteration)
             groups, report = sampled.groups, sampled.report
         if self.annotators:
             with timed("annotate"), memory_errors(update.batch_tokens):

@@ -57,8 +57,9 @@ copybutton_prompt_is_regexp = True
 _SECTION = re.compile(r"^(?:Args|Attributes|Raises|Returns|Yields|Examples?):$", re.MULTILINE)
 
 
-def formulas(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:  # noqa: ARG001 - Sphinx's signature
+def formulas(*event: Any) -> None:
     """Docstrings write formulas as indented blocks and norms as |x|; reStructuredText wants a mark for both."""
+    lines: list[str] = event[-1]
     text = "\n".join(lines)
     found = _SECTION.search(text)
     at = found.start() if found else len(text)

@@ -19,9 +19,11 @@ from experiments.entity_learning.warm_up import imitate, play, single_engine, ta
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.models.pretrained import generation_ends, open_pretrained
 from creditflow.train.rollout.engine import RolloutEngine
+from creditflow.train.rollout.task_sampling import SampledGroups
 from creditflow.train.run.assemble import group_env_factory, make_policy_agent
 from creditflow.train.settings.schema import CreditConfig, TrainConfig
 from creditflow.train.trainer import Trainer
+from creditflow.wrappers import Group
 
 SCHEMES: Final[dict[str, dict[str, Any]]] = {
     "grpo": {},
@@ -47,15 +49,17 @@ class Arm(Trainer):
         rollouts, size = self.rollouts, settings.rollout.group_size
         rollouts._tasks = self.tasks = list(tasks_of(world, "train"))
         rollouts._engine = RolloutEngine(group_env_factory(settings.env, size, texts=True))  # texts for every scheme
-        self.behaviour: list[dict[str, float]] = []
-        take = rollouts.take
+        self.names, self.behaviour = names, list[dict[str, float]]()
 
-        def recorded(iteration: int) -> Any:
-            sampled = take(iteration)
-            self.behaviour.append(behaviour(sampled.groups, names))
-            return sampled
+    def sample(self, iteration: int) -> SampledGroups:
+        """The groups of an iteration; what they do is recorded."""
+        sampled = super().sample(iteration)
+        self.behaviour.append(self.measured(sampled.groups))
+        return sampled
 
-        rollouts.take = recorded  # type: ignore[method-assign]  # the study reads what the trainer samples
+    def measured(self, groups: Sequence[Group]) -> dict[str, float]:
+        """What the rollouts of an update do."""
+        return behaviour(groups, self.names)
 
 
 def learn(settings: TrainConfig, start: Path, scheme: str, world: Path, names: Sequence[str]) -> dict[str, Any]:

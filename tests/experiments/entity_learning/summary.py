@@ -50,7 +50,7 @@ def values(parts: Sequence[Part], kind: str, metric: str) -> NDArray[np.float64]
     return np.array([part[kind][metric] for part in parts], np.float64)
 
 
-def _interval(mean: ClusteredMean, *, signed: bool = False) -> str:
+def interval_text(mean: ClusteredMean, *, signed: bool = False) -> str:
     low, high = mean.interval
     if not signed:  # a share
         low, high = max(low, 0.0), min(high, 1.0)
@@ -62,7 +62,7 @@ def _scores(arms: Mapping[str, Sequence[Part]]) -> str:
     rows = [["percent", "exact match", "F1", "exact match, greedy", "F1, greedy", "CPU s"]]
     for name, parts in arms.items():
         cells = [
-            _interval(crossed_mean(values(parts, kind, metric)))
+            interval_text(crossed_mean(values(parts, kind, metric)))
             for kind in ("sampled", "greedy")
             for metric in ("em", "f1")
         ]
@@ -81,7 +81,7 @@ def differences(arms: Mapping[str, Sequence[Part]], baseline: str, kind: str, me
     base = values(arms[baseline], kind, metric)
     means = {name: crossed_mean(values(arms[name], kind, metric) - base) for name in learners(arms) if name != baseline}
     return [
-        [name, _interval(one.difference, signed=True), f"{one.p_adjusted:.2g}", f"{100 * one.detectable:.1f}"]
+        [name, interval_text(one.difference, signed=True), f"{one.p_adjusted:.2g}", f"{100 * one.detectable:.1f}"]
         for name, one in contrasts_of(means).items()
     ]
 
@@ -107,7 +107,7 @@ def _by_hops(arms: Mapping[str, Sequence[Part]]) -> str:
         for kind in ("sampled", "greedy"):
             found = values(parts, kind, "em")
             half = found.shape[1] // 2
-            cells += [_interval(crossed_mean(found[:, :half])), _interval(crossed_mean(found[:, half:]))]
+            cells += [interval_text(crossed_mean(found[:, :half])), interval_text(crossed_mean(found[:, half:]))]
         rows.append([name, *cells])
     return text_table(rows)
 
@@ -126,11 +126,11 @@ def _learning(arms: Mapping[str, Sequence[Part]]) -> str:
     )
     for name, found in curves.items():
         gap = (
-            [_interval(gaps[name].difference, signed=True), f"{gaps[name].p_adjusted:.2g}"]
+            [interval_text(gaps[name].difference, signed=True), f"{gaps[name].p_adjusted:.2g}"]
             if name in gaps
             else ["", ""]
         )
-        rows.append([name, _interval(crossed_mean(found)), *gap])
+        rows.append([name, interval_text(crossed_mean(found)), *gap])
     return text_table(rows)
 
 
@@ -181,7 +181,9 @@ def tables(parts: Sequence[Part]) -> str:
                 out.append(text_table([head, *differences(arms, baseline, kind, metric)]))
     if {"sapo", "sapo_shuffled"} <= set(arms):
         gap = crossed_mean(values(arms["sapo"], "sampled", "em") - values(arms["sapo_shuffled"], "sampled", "em"))
-        out.append(f"sampled em, sapo minus sapo_shuffled: {_interval(gap, signed=True)} points, p = {gap.p_value:.2g}")
+        out.append(
+            f"sampled em, sapo minus sapo_shuffled: {interval_text(gap, signed=True)} points, p = {gap.p_value:.2g}"
+        )
     out += [
         "Behaviour on held-out questions, sampled",
         _behaviour(arms),

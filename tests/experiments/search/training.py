@@ -10,7 +10,6 @@ the real engine, ``no search`` without it. Parts lie in ``WORK/baselines``, so t
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import platform
 import subprocess
@@ -26,9 +25,9 @@ from typing import Any, Final
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from experiments.entity_learning.arms import Judge
-from experiments.entity_learning.measures import behaviour
-from experiments.entity_learning.warm_up import settings_of, tasks_of
+from experiments.entity_learning.arms import Arm, Judge
+from experiments.entity_learning.summary import interval_text
+from experiments.entity_learning.warm_up import settings_of
 from experiments.entity_learning.world import write_world
 
 from creditflow.envs.errors import DataError
@@ -37,10 +36,10 @@ from creditflow.train.rollout.branching import BranchConfig
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.run.assemble import group_env_factory
 from creditflow.train.settings.schema import CreditConfig, TrainConfig
-from creditflow.train.statistics.clustered import ClusteredMean, crossed_mean
+from creditflow.train.statistics.clustered import crossed_mean
 from creditflow.train.statistics.contrasts import contrasts_of
 from creditflow.train.text_table import text_table
-from creditflow.train.trainer import Trainer
+from creditflow.wrappers import Group
 
 EPISODES: Final = 64  # an update's, of every arm
 CONSTANT: Final = 0.194  # the mean of ZeroSearch's curriculum from 0 to 0.5 over a run
@@ -58,29 +57,20 @@ ARMS: Final[dict[str, dict[str, Any]]] = {
 BASELINE: Final = "grpo, real search"  # the entity study's arm grpo: same start, updates and judge
 
 
-class Arm(Trainer):
-    """The trainer from a given start, on tasks given to it; it records what its rollouts do."""
+class SearchArm(Arm):
+    """An arm of the entity study whose rollouts may branch."""
 
     def __init__(self, settings: TrainConfig, world: Path, names: Sequence[str]) -> None:
-        super().__init__(settings, stream=io.StringIO())
+        super().__init__(settings, world, names)
         rollout, env = settings.rollout, settings.env
-        rollouts = self.rollouts
-        rollouts._tasks = self.tasks = list(tasks_of(world, "train"))
-        rollouts._engine = RolloutEngine(
+        self.rollouts._engine = RolloutEngine(
             group_env_factory(env, rollout.group_size, texts=True),
             branching=rollout.branching, make_branch=group_env_factory(env, 1, texts=True),
         )  # fmt: skip
-        self.behaviour: list[dict[str, float]] = []
-        take = rollouts.take
 
-        def recorded(iteration: int) -> Any:
-            sampled = take(iteration)
-            self.behaviour.append(
-                behaviour(sampled.groups, names) | {"episodes": sum(len(group) for group in sampled.groups)}
-            )
-            return sampled
-
-        rollouts.take = recorded  # type: ignore[method-assign]  # the study reads what the trainer samples
+    def measured(self, groups: Sequence[Group]) -> dict[str, float]:
+        """What the rollouts of an update do, and how many there are."""
+        return super().measured(groups) | {"episodes": sum(len(group) for group in groups)}
 
 
 def settings_for(settings: TrainConfig, name: str) -> TrainConfig:
@@ -94,7 +84,7 @@ def learn(settings: TrainConfig, start: Path, name: str, world: Path, names: Seq
     """Train one arm from a warm-up; judged at temperature 1, as it was trained, and greedily."""
     trained = settings_for(settings, name)
     with tempfile.TemporaryDirectory() as folder:
-        arm = Arm(
+        arm = SearchArm(
             replace(
                 trained, out=f"{folder}/run", model=replace(trained.model, path=str(start)),
                 sft=replace(trained.sft, episodes=0),
@@ -138,7 +128,7 @@ def tables(parts: Sequence[dict[str, Any]]) -> str:
     ]
     for name, found in kept.items():
         cells = [
-            _interval(crossed_mean(values(found, *what)))
+            interval_text(crossed_mean(values(found, *what)))
             for what in (("sampled", "em"), ("sampled", "f1"), ("greedy", "em"))
         ]
         success = np.mean([step["success"] for part in found for step in part["behaviour"][-8:]])
@@ -156,23 +146,15 @@ def tables(parts: Sequence[dict[str, Any]]) -> str:
             name: crossed_mean(values(found, kind, "em") - base) for name, found in kept.items() if name != BASELINE
         }
         lines = [
-            [name, _interval(one.difference, signed=True), f"{one.p_adjusted:.2g}"]
+            [name, interval_text(one.difference, signed=True), f"{one.p_adjusted:.2g}"]
             for name, one in contrasts_of(means).items()
         ]
         out += ["", text_table([[f"exact match, {kind}, minus {BASELINE} (points)", "difference", "p (Holm)"], *lines])]
         for other in ("constant by query", "zerosearch"):
             if {other, by_query := "zerosearch by query"} <= set(kept):
                 gap = crossed_mean(values(kept[by_query], kind, "em") - values(kept[other], kind, "em"))
-                out += [f"{by_query} minus {other}: {_interval(gap, signed=True)}"]
+                out += [f"{by_query} minus {other}: {interval_text(gap, signed=True)}"]
     return "\n".join(out) + "\n"
-
-
-def _interval(mean: ClusteredMean, *, signed: bool = False) -> str:
-    low, high = mean.interval
-    if not signed:  # a share
-        low, high = max(low, 0.0), min(high, 1.0)
-    form = "{:+.1f} [{:+.1f}, {:+.1f}]" if signed else "{:.1f} [{:.1f}, {:.1f}]"
-    return form.format(*(100 * x for x in (mean.mean, low, high)))
 
 
 def main() -> int:

@@ -93,7 +93,7 @@ def study(sizes: Sizes, folder: Path) -> dict[str, Any]:
     evaluation = parts.json("model", lambda: _model(groups, sizes, folder))
     agents: tuple[Agent, Agent] = (NoisyExpert(NOISE), policy)
     tested: dict[str, Any] = {}
-    rivals = None
+    rivals = fit_rivals(groups)
     for number, (name, agent) in enumerate(zip(POLICIES, agents, strict=True)):
         for kind, counts in (("pairs", sizes.pairs), ("played", sizes.played)):
             fork = partial(_forked, sizes, agent, counts[number], number, kind == "played")
@@ -101,7 +101,6 @@ def study(sizes: Sizes, folder: Path) -> dict[str, Any]:
             turns = [ForkedTurn.from_json(one) for one in forked["turns"]]
             if not turns:
                 raise DataError(f"{name}: no state of its {kind} can be forked; use more test questions")
-            rivals = rivals or fit_rivals(groups)
             scores = rival_scores(rivals, turns)
             scores["model"], prior = model_scores(folder / "success" / "model", turns)
             values = np.array([np.mean(turn.before) for turn in turns])
@@ -109,7 +108,6 @@ def study(sizes: Sizes, folder: Path) -> dict[str, Any]:
             tested[f"{name}, {kind}"] = verdict(turns, scores, LINEAR) | {
                 "value_correlation": found if np.isfinite(found) else None, "success": forked["success"],
             }  # fmt: skip
-    assert rivals is not None  # noqa: S101 - POLICIES is not empty
     return {
         "sizes": asdict(sizes),
         "train": {"episodes": sum(map(len, groups)), "success": float(np.mean([m.success for g in groups for m in g.trajectories]))},

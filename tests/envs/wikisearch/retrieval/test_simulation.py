@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.entity_matching import normalized_phrase
 from creditflow.envs.wikisearch.env import WikiSearchEnv
+from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.simulation.engine import open_simulation
 from creditflow.envs.wikisearch.retrieval.simulation.noise import Curriculum, is_noisy
@@ -131,7 +132,9 @@ def test_a_query_about_something_else_gets_what_the_engine_finds() -> None:
     simulate = CorpusSimulator(local_of(env))
     question = questions(env)[0]
     names = {word for name in question.supporting for p in local_of(env).named(name) for word in p.contents.split()}
-    other = next(p for p in local_of(env).corpus.passages if not set(p.title.split()) & names)  # type: ignore[attr-defined]  # in memory
+    corpus = local_of(env).corpus
+    assert isinstance(corpus, MemoryCorpus)
+    other = next(p for p in corpus.passages if not set(p.title.split()) & names)
     found = [hit.passage.id for hit in local_of(env).search([other.title], 3)[0]]
     assert [p.id for p in simulate(question, other.title, 3, False)] == found
 
