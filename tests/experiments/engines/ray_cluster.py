@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import creditflow
-from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.files.atomic import write_json
 from creditflow.envs.registration import make
 from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.commands.arguments.parser import CommandParser
@@ -217,9 +217,7 @@ def main() -> int:
     }
     with tempfile.TemporaryDirectory() as folder:
         report["killed_driver"] = killed_driver(len(items), Path(folder))
-    with atomic_writer(args.out) as stream:
-        json.dump(report, stream, indent=1)
-        stream.write("\n")
+    write_json(args.out, report)
     print(json.dumps(report, indent=1))
     return 0
 

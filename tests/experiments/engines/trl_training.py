@@ -24,7 +24,7 @@ from trl import GRPOConfig
 
 from creditflow import credit
 from creditflow.agents.language_model.models.pretrained import make_hf_agent
-from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.files.atomic import write_json
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
 from creditflow.train.bench.report.provenance import provenance
@@ -188,9 +188,7 @@ def main() -> int:
             paired = {"gain": gain, "low": gain - 1.96 * error, "high": gain + 1.96 * error}
             report[title] = {"before": before, "after": after, "paired": paired}
         report["resume"] = resumed(settings, warm, folder, tasks, args.scheme)
-    with atomic_writer(args.out) as stream:
-        json.dump(report, stream, indent=1)
-        stream.write("\n")
+    write_json(args.out, report)
     print(json.dumps(report, indent=1))
     return 0
 
