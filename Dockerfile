@@ -1,6 +1,6 @@
 # creditflow with tables, plots and reports, on a CPU; no torch. From a checkout:
 #   docker build -t creditflow .
-#   docker run --rm -v "$PWD/runs:/home/creditflow/runs" creditflow bench --preset quick --envs sokoban --out runs/demo
+#   docker run --rm -v "$PWD/runs:/data/runs" creditflow bench --preset quick --envs sokoban --out runs/demo
 # The folder that is mounted must be writable for user 1000, or name yours: docker run --user "$(id -u):$(id -g)" …
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
@@ -11,9 +11,9 @@ RUN python -m venv /opt/creditflow \
 
 FROM python:3.11-slim-bookworm
 COPY --from=build /opt/creditflow /opt/creditflow
-RUN useradd --create-home --uid 1000 creditflow && install --directory --owner creditflow /home/creditflow/runs
+RUN useradd --create-home --uid 1000 creditflow && install --directory --owner creditflow /data /data/runs
 ENV PATH=/opt/creditflow/bin:$PATH PYTHONSAFEPATH=1
-WORKDIR /home/creditflow
+WORKDIR /data
 USER 1000
 ENTRYPOINT ["creditflow"]
 CMD ["doctor"]
