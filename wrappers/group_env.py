@@ -17,7 +17,7 @@ from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.foreign.keys import StateKey
 from creditflow.envs.foreign.rules import Success
 from creditflow.envs.registration import make
-from creditflow.envs.tasks import Task
+from creditflow.envs.tasks import Task, TaskSource
 from creditflow.wrappers.invalid_actions import InvalidActions, Policy
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.group import Group
@@ -104,6 +104,11 @@ class GroupEnv:
 
     def __len__(self) -> int:
         return len(self.members)
+
+    @property
+    def tasks(self) -> TaskSource:
+        """The tasks of the members: a panel, files, a generator; of a foreign environment, its seeds."""
+        return self.members[0].base.tasks
 
     @property
     def active(self) -> tuple[int, ...]:

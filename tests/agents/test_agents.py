@@ -18,9 +18,7 @@ LINE = "#######\n#@ $ .#\n#######"  # three moves to the right
 
 def play(agent, level=LINE, size=8, iteration=0, seed=0, **kwargs):
     env = GroupEnv("sokoban", size=size, level=level, max_steps=12, **kwargs)
-    return play_group(
-        env, agent, env.members[0].base.tasks.sample(np.random.default_rng(0)), iteration=iteration, seed=seed
-    )
+    return play_group(env, agent, env.tasks.sample(np.random.default_rng(0)), iteration=iteration, seed=seed)
 
 
 def test_the_expert_takes_a_shortest_path():

@@ -35,7 +35,7 @@ def rollouts() -> Group:
     """Eight rollouts of one level by an expert whose moves are random with probability ``NOISE``."""
     _, info = creditflow.make("sokoban").reset(seed=SEED)
     env = GroupEnv("sokoban", size=8, max_steps=STEPS)
-    return play_group(env, NoisyExpert(NOISE), env.members[0].base.tasks.get(info["task_id"]))
+    return play_group(env, NoisyExpert(NOISE), env.tasks.get(info["task_id"]))
 
 
 def distances(group: Group) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import pytest
 
 from creditflow.envs.errors import ConfigError, EpisodeError
@@ -18,6 +19,19 @@ def test_members_play_one_task_however_it_is_named():
     assert {info["task_id"] for _, info in env.reset(task_id=task_id)} == by_seed
     content = env.members[0].base.task.content
     assert {info["task_id"] for _, info in env.reset(task=content)} == by_seed
+
+
+def test_a_group_names_the_tasks_that_its_members_play():
+    env = GroupEnv("sokoban", size=2)
+    task_id = env.tasks.task_ids()[3]
+    env.reset(task_id=task_id)
+    assert [member.base.task for member in env.members] == [env.tasks.get(task_id)] * 2
+
+
+def test_a_group_of_a_foreign_environment_names_its_seeds():
+    env = GroupEnv(lambda: gym.make("FrozenLake-v1"), size=2, success="positive_reward")
+    [(_, info), _] = env.reset(seed=3)
+    assert env.tasks.get(info["task_id"]) == env.members[1].base.task
 
 
 def test_members_play_one_task_of_an_endless_source():

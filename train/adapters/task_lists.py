@@ -31,7 +31,7 @@ def panel_tasks(env: EnvConfig, *, panel: str = "", count: int = 0) -> list[Task
         raise ConfigError(f"count is a number of tasks, or 0 for all; got {count}")
     options = {name: value for name, value in env.options.items() if not (panel and name in _SOURCES)}
     played = EnvConfig(name=env.name, options={**options, "panel": panel} if panel else options)
-    source: TaskSource = one_member(played).members[0].base.tasks
+    source: TaskSource = one_member(played).tasks
     ids = source.task_ids()
     if not ids:
         raise ConfigError(

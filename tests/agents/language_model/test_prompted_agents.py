@@ -30,12 +30,12 @@ def asked(model: LanguageModelAgent) -> list[str]:
 
 
 def play(agent: ReactAgent | SearchBaseline, env: GroupEnv, group_id: str | None = None) -> Group:
-    return play_group(env, agent, env.members[0].base.tasks.sample(np.random.default_rng(0)), group_id=group_id)
+    return play_group(env, agent, env.tasks.sample(np.random.default_rng(0)), group_id=group_id)
 
 
 def search_env(dialect: str) -> tuple[GroupEnv, Task]:
     env = GroupEnv("wikisearch", size=1, world=WORLD, dialect=dialect)
-    source = env.members[0].base.tasks
+    source = env.tasks
     return env, source.get(source.task_ids()[0])
 
 

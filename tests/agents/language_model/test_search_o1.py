@@ -27,7 +27,7 @@ READS = "Documents:\n"
 
 def search_env(dialect: str = "search_r1", size: int = 1, **options: Any) -> tuple[GroupEnv, Task]:
     env = GroupEnv("wikisearch", size=size, world=WORLD, dialect=dialect, **options)
-    source = env.members[0].base.tasks
+    source = env.tasks
     return env, source.get(source.task_ids()[0])
 
 
@@ -165,7 +165,7 @@ def test_it_needs_questions_and_a_language_model() -> None:
         play_group(
             env,
             SearchO1Agent(scripted_model(lambda text: "x")),
-            env.members[0].base.tasks.sample(np.random.default_rng(0)),
+            env.tasks.sample(np.random.default_rng(0)),
         )
     check_agent("search-o1:hf:PATH")
     with pytest.raises(ConfigError, match="write search-o1:hf:PATH"):

@@ -141,7 +141,7 @@ def test_the_proxy_counts_missing_evidence() -> None:
 
 def rate(agent: object, n: int) -> float:
     group = GroupEnv("wikisearch", size=1, panel="standard-v1:test")
-    source = group.members[0].base.tasks
+    source = group.tasks
     tasks = [source.get(task_id) for task_id in source.task_ids()[:n]]
     played = [t for g in play_groups(group, agent, tasks) for t in g.trajectories]  # type: ignore[arg-type]  # an Agent
     return sum(trajectory.success for trajectory in played) / len(played)

@@ -83,4 +83,4 @@ def test_a_groups_payload_is_its_question_and_the_texts_that_were_read() -> None
     assert {name for turn in group.turns for name in turn.doc_ids} <= set(group.task["documents"])
     content = env.members[0].base.task.content
     assert Question.from_json(group.task).to_json() == content
-    assert env.members[0].base.tasks.from_content(group.task).task_id == group.task_id
+    assert env.tasks.from_content(group.task).task_id == group.task_id

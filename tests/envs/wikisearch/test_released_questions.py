@@ -79,7 +79,7 @@ def test_titles_lead_to_the_golden_passages() -> None:
     env = GroupEnv(
         "wikisearch", size=1, panel="slices-v1:musique-dev", questions=str(FILES["musique"]), corpus=str(PASSAGES)
     )
-    tasks = [env.members[0].base.tasks.get(task_id) for task_id in env.members[0].base.tasks.task_ids()[:40]]
+    tasks = [env.tasks.get(task_id) for task_id in env.tasks.task_ids()[:40]]
     solved = [group.trajectories[0].success for group in play_groups(env, ExpertAgent(), tasks)]
     assert sum(solved) / len(solved) > 0.5
 

@@ -51,7 +51,7 @@ def replayed(play: EpisodeConfig, content: Mapping[str, Any], completions: Seque
     def make() -> GroupEnv:
         return GroupEnv(play.env.name, size=len(completions), texts=True, policy="lm", **play.env.options)
 
-    source = make().members[0].base.tasks
+    source = make().tasks
     agent = _Scripted(play.prompting.dialect, completions)
     [group] = RolloutEngine(make, play.budget).play(agent, [source.from_content(dict(content))], seed=0)
     assert not any(agent._left), "a completion was not used"

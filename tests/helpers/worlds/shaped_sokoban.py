@@ -54,5 +54,5 @@ def random_potential(seed: int, low: float = -2.0, high: float = 2.0) -> Potenti
 def play(seed: int = 0, agent: Any = None, size: int = 6) -> Group:
     """Play a group of the task."""
     env = GroupEnv("sokoban", size=size, level=LEVEL, max_steps=12)
-    task = env.members[0].base.tasks.get(task_id())
+    task = env.tasks.get(task_id())
     return play_group(env, agent or NoisyExpert(0.5), task, seed=seed)

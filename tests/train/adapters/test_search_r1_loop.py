@@ -27,7 +27,7 @@ def make() -> GroupEnv:
 
 
 def tasks(count: int = 2) -> list[Task]:
-    source = make().members[0].base.tasks
+    source = make().tasks
     return [source.get(name) for name in source.task_ids()[:count] for _ in range(SIZE)]
 
 
@@ -238,7 +238,7 @@ def test_an_overlong_completion_is_an_invalid_action() -> None:
 
 
 def test_questions_are_found_by_their_text() -> None:
-    source = make().members[0].base.tasks
+    source = make().tasks
     book = QuestionBook(source)
     task = source.get(source.task_ids()[1])
     text = str(task.content["text"])

@@ -11,7 +11,7 @@ from creditflow.wrappers.group_env import GroupEnv
 
 def played(env, agent, number, seed=0):
     row = load_panel(env.members[0].base.env_name, "standard-v1").rows[number]
-    return play_group(env, agent, env.members[0].base.tasks.get(row.task_id), seed=seed)
+    return play_group(env, agent, env.tasks.get(row.task_id), seed=seed)
 
 
 def test_actions_are_deterministic_mostly_valid_and_made_of_words_that_were_read():

@@ -201,7 +201,7 @@ def test_environments_that_share_catalogues_indexes_and_caches_can_be_stepped_in
     def make() -> GroupEnv:
         return GroupEnv(name, size=4, oracle=True, **ENVIRONMENTS[name])
 
-    source = make().members[0].base.tasks
+    source = make().tasks
     chosen = [source.get(task_id) for task_id in source.task_ids()[:4]]
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)  # threads change places in the middle of whatever they share

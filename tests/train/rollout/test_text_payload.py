@@ -14,12 +14,12 @@ WORLD = {"articles": 400, "questions": 3, "seed": 3}
 
 def test_a_group_of_search_episodes_contains_documents_and_one_of_sokoban_does_not() -> None:
     env = GroupEnv("wikisearch", size=2, world=WORLD)
-    source = env.members[0].base.tasks
+    source = env.tasks
     group = play_group(env, ExpertAgent(), source.get(source.task_ids()[0]))
     read = {name for trajectory in group.trajectories for turn in trajectory.turns for name in turn.doc_ids}
     assert read <= set(group.task["documents"])
     assert not credit.make("stepsearch").undefined_on(group)
     sokoban = GroupEnv("sokoban", size=1)
-    task = sokoban.members[0].base.tasks.sample(np.random.default_rng(0))
+    task = sokoban.tasks.sample(np.random.default_rng(0))
     play_group(sokoban, ExpertAgent(), task)
     assert "documents" not in payload(task, [sokoban.members[0].base])

@@ -56,7 +56,7 @@ def test_online_rewards_are_the_step_rewards_of_the_recorded_trajectory(dialect:
     env = GroupEnv(
         lambda: Watched(wiki(dialect=dialect, max_steps=4), "gdcr", gamma=1.0, terminal="paper", **options), size=4
     )
-    tasks = env.members[0].base.tasks
+    tasks = env.tasks
     some, cited = 0.0, 0.0
     for task_id in tasks.task_ids()[:4]:
         for member in env.members:

@@ -95,7 +95,7 @@ class CreditEnv(gem.Env):
         self._play = read_dataclass(EpisodeConfig, {**sections, "budget": {"turns": max_turns}}, f"{PREFIX}{name}")
         self._shaping = Shaping.learned(potential, gamma=gamma, log=log) if gamma is not None else None
         self._group = self._open()
-        self._source = self._group.members[0].base.tasks
+        self._source = self._group.tasks
         self._fixed = None if task is None else self._source.from_content(dict(task))
         self._rng = np.random.default_rng([_seed(seed), 5])
         self._episode: TextEpisode | None = None

@@ -63,7 +63,7 @@ def _manager(
     }
     make = _group_factory(settings, size, options)
     groups = _count(config, "data.val_batch_size" if validates else "data.train_batch_size")
-    tasks = TaskOrder(make().members[0].base.tasks, groups, seed, fixed=validates)
+    tasks = TaskOrder(make().tasks, groups, seed, fixed=validates)
     window = _count(config, "env.history_length", least=0)
     return EnvironmentManager(settings, make, tasks, scheme, window=window, seed=seed, by_type=validates)
 

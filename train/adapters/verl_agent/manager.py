@@ -88,7 +88,7 @@ class EnvironmentManager:
         self._make_group, self._tasks, self._window, self._seed = make_group, tasks, window, seed
         self._by_type = by_type
         self._envs = [make_group()]
-        self._source, self._size = self._envs[0].members[0].base.tasks, len(self._envs[0])
+        self._source, self._size = self._envs[0].tasks, len(self._envs[0])
         self._rollouts, self._slots = 0, list[_Slot]()
         self._groups: list[tuple[PlayedGroup, RunningGroup]] = []
         self._pool = ThreadPoolExecutor(settings.threads) if settings.threads else None

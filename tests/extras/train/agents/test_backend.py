@@ -126,7 +126,7 @@ def test_every_turn_of_an_agent_is_scored_by_its_own_prompt(
 
     agent = PromptingConfig(history=history).agent(Spy(), tokenizer, Sampling(max_new_tokens=8), name="spied")
     env = GroupEnv("sokoban", size=2, max_steps=4)
-    tasks = env.members[0].base.tasks
+    tasks = env.tasks
     for task_id in list(tasks.task_ids())[:2]:  # the second task's episodes come under the same keys
         play_group(env, agent, tasks.get(task_id), seed=0)
     assert spied > 8

@@ -74,7 +74,7 @@ def test_trials_end_with_success_and_are_counted() -> None:
 
     level = "#######\n#@ $ .#\n#######"
     engine = RolloutEngine(lambda: GroupEnv("sokoban", size=1, level=level, max_steps=3))
-    tasks = [engine._make_group().members[0].base.tasks.sample(np.random.default_rng(0))]
+    tasks = [engine._make_group().tasks.sample(np.random.default_rng(0))]
     played: list[Group] = []
     agent = ReflexionAgent(scripted_model(answer))
     found = evaluate(engine, agent, agent, tasks, samples=2, seed=0, trials=3, keep=played.append)
@@ -87,7 +87,7 @@ def test_trials_end_with_success_and_are_counted() -> None:
 def test_several_trials_need_an_agent_that_reflects() -> None:
     engine = RolloutEngine(lambda: GroupEnv("sokoban", size=1))
     with pytest.raises(ConfigError, match="reflexion:hf:PATH"):
-        evaluate(engine, ExpertAgent(), None, [engine._make_group().members[0].base.tasks.sample(np.random.default_rng(0))],
+        evaluate(engine, ExpertAgent(), None, [engine._make_group().tasks.sample(np.random.default_rng(0))],
                  samples=0, seed=0, trials=2)  # fmt: skip
 
 
@@ -107,6 +107,6 @@ def test_success_by_task_type_is_the_mean_of_its_tasks() -> None:
     ("env", "typed"), [("alfworld", True), ("wikisearch", True), ("sokoban", False), ("webshop", False)]
 )
 def test_tasks_have_the_types_of_their_environment(env: str, typed: bool) -> None:
-    source = GroupEnv(env, size=1, panel="standard-v1:valid").members[0].base.tasks
+    source = GroupEnv(env, size=1, panel="standard-v1:valid").tasks
     types = {task_type(source.get(task_id)) for task_id in source.task_ids()[:20]}
     assert ("" not in types) is typed

@@ -62,7 +62,7 @@ def test_observed_frequencies_match_the_transition_probabilities(kind):
 
 def test_members_of_a_group_have_different_random_streams():
     env = GroupEnv("grid-slip", size=16)
-    task = env.members[0].base.tasks.get(env.members[0].base.tasks.task_ids()[0])
+    task = env.tasks.get(env.tasks.task_ids()[0])
     env.reset(task_id=task.task_id, seed=0, group_id="g")
     for _ in range(4):
         env.step(dict.fromkeys(env.active, "up"))
@@ -72,7 +72,7 @@ def test_members_of_a_group_have_different_random_streams():
 def test_the_random_streams_of_a_group_are_a_function_of_seed_and_group():
     def played(seed):
         env = GroupEnv("grid-slip", size=4)
-        task = env.members[0].base.tasks.get(env.members[0].base.tasks.task_ids()[0])
+        task = env.tasks.get(env.tasks.task_ids()[0])
         return play_group(env, RandomAgent(), task, seed=seed)
 
     assert played(3).trajectories == played(3).trajectories

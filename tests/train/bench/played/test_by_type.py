@@ -100,7 +100,7 @@ def test_results_without_played_suites_or_of_an_older_release_have_no_latex() ->
 @pytest.mark.parametrize(("name", "measures"), [("webshop", ["score"]), ("wikisearch", ["score", "em", "f1"])])
 def test_final_scores_are_means_of_each_tasks_rollouts(name: str, measures: list[str]) -> None:
     env = GroupEnv(name, size=2, panel="standard-v1:test")
-    tasks = env.members[0].base.tasks
+    tasks = env.tasks
     groups = [play_group(env, ExpertAgent(), tasks.get(task_id)) for task_id in tasks.task_ids()[:3]]
     found = final_scores(env, groups)
     assert list(found) == measures

@@ -23,7 +23,7 @@ NOISE = 0.6
 
 def played(name):
     env: Any = GroupEnv(name, size=1)
-    tasks = env.members[0].base.tasks
+    tasks = env.tasks
     group = play_group(env, NoisyExpert(NOISE), tasks.get(tasks.task_ids()[1]), seed=5)
     evaluator = ExactEvaluator(mdp := grid_mdp(env.members[0].base.layout, 20), noisy_expert(mdp, NOISE))
     return group, evaluator
