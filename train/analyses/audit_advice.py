@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from textwrap import indent
 from typing import Any
 
-import numpy as np
-
 from creditflow.train.analyses.audit import Audit
-from creditflow.train.text_table import text_table
 
-__all__ = ["audit_text", "supported_variant", "warnings"]
+__all__ = ["supported_variant", "warnings"]
 
 FEW_CONFLICTS = 0.01  # fraction of turns up to which conflicts are no reason to change a scheme
 MANY_SINGLETONS = 0.5
@@ -89,9 +85,7 @@ def warnings(found: Audit) -> list[str]:
             f"{found.truncated:.0%} of the rollouts were truncated by a limit: their last states are not failures"
         )
     for name, of_scheme in found.coverage.items():
-        if of_scheme.note:
-            out.append(f"{name}: {of_scheme.note}")
-        elif of_scheme.coverage < LOW_COVERAGE:
+        if of_scheme.coverage < LOW_COVERAGE:  # nan, where the scheme is not defined, is not below
             out.append(f"{name} assigns credit to only {of_scheme.coverage:.0%} of the turns; {_why(name, found)}")
     return out
 
@@ -105,60 +99,3 @@ def _why(name: str, found: Audit) -> str:
     if name in ("graphgpo", "rewardflow", "grouptd", "rtmc"):
         return f"it needs a success in the group, and {found.all_failed:.0%} of the groups have none"
     return f"{singletons}, and {found.all_failed:.0%} of the groups have no success"
-
-
-def audit_text(a: Audit) -> str:
-    """The audit as plain text."""
-
-    def percent(x: float) -> str:
-        return "–" if np.isnan(x) else f"{x:.0%}"
-
-    def number(x: float, form: str = ".1f") -> str:
-        return "–" if np.isnan(x) else format(x, form)
-
-    lines = [
-        f"{a.groups} groups, {a.trajectories} rollouts, {a.turns} turns",
-        "",
-        "Outcomes",
-        f"  success {percent(a.success)}, mean score {a.score:.3f}{' (graded)' if a.graded_scores else ''}",
-        f"  groups: all failed {percent(a.all_failed)}, all succeeded {percent(a.all_succeeded)}, equal scores "
-        f"{percent(a.tied_groups)}",
-        f"  turns per rollout: {number(a.length)} (successes {number(a.length_succeeded)}, failures "
-        f"{number(a.length_failed)}); truncated {percent(a.truncated)}",
-        f"  length and score within groups: r = {number(a.length_correlation, '+.2f')}",
-        "",
-        "Actions",
-        f"  not parsed {percent(a.unparsed)}, not admissible {percent(a.inadmissible)}, no effect {percent(a.ineffective)}, "
-        f"in a state revisited by the rollout {percent(a.revisits)}",
-        f"  groups that only a penalty would separate {percent(a.penalty_decides)}",
-        "",
-        "States",
-    ]
-    measures = {
-        "distinct, over groups": "states",
-        "turns in states seen once": "singletons",
-        "turns with two actions": "comparable",
-        "turns in conflicted keys": "conflicted",
-        "explained by previous": "explained",
-        "turns that reach a success": "connected",
-    }
-    rows = [["", "by state", "by text"]]
-    for title, name in measures.items():
-        values = [getattr(keys, name) if keys is not None else float("nan") for keys in (a.state, a.text)]
-        rows.append([title, *(str(value) if isinstance(value, int) else percent(value) for value in values)])
-    lines += [
-        indent(text_table(rows), "  "),
-        f"  text key of several states: {percent(a.aliased)} of the turns; state with several text keys: {percent(a.fragmented)}",
-        "",
-        "Schemes",
-    ]
-    rows = [["", "turns with credit", "with step credit", "dead groups"]]
-    for name, of_scheme in a.coverage.items():
-        rows.append([name, *(percent(x) for x in (of_scheme.coverage, of_scheme.step_coverage, of_scheme.dead_groups))])
-    lines.append(indent(text_table(rows), "  "))
-    variant, reason = supported_variant(a)
-    options = ", ".join(f"{key}={value!r}" for key, value in variant.items()) or "its defaults"
-    lines += ["", f"grouptd: {options}", f"  {reason}"]
-    if warned := warnings(a):
-        lines += ["", "Warnings", *(f"  - {warning}" for warning in warned)]
-    return "\n".join(lines)

@@ -14,15 +14,24 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.bench.methods import scheme_entry
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.choice.features import LogFeatures
+from creditflow.train.choice.features import MEANING, LogFeatures
 from creditflow.train.choice.rules import Rules
 from creditflow.wrappers.credit.registry import lookup
 
-__all__ = ["ASSET", "Recommendation", "ShippedChoice", "recommend", "recommendation_text", "shipped_choice"]
+__all__ = [
+    "ASSET",
+    "Recommendation",
+    "ShippedChoice",
+    "evidence_text",
+    "recommend",
+    "recommendation_text",
+    "shipped_choice",
+]
 
 ASSET: Final = "schemes/choice.json"
 VERSION: Final = 1
 NEIGHBOURS: Final = 3
+RARELY: Final = 0.1  # of the turns; of the measured settings two lie below, all others above 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +99,8 @@ class Recommendation:
         reason: the rule that decided.
         verdict: how well the rule does on suites that it was not fitted on.
         similar: the measured settings most like the log: title, best scheme, and the regret of this one in points.
-        outside: features that lie outside of all measured settings, each with its value and the measured range.
+        cautions: why the recommendation may not hold for this log: its states hardly recur, or a feature lies outside of
+            all measured settings.
     """
 
     method: str
@@ -99,7 +109,7 @@ class Recommendation:
     reason: str
     verdict: tuple[str, ...]
     similar: tuple[tuple[str, str, float], ...]
-    outside: tuple[str, ...]
+    cautions: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -131,7 +141,7 @@ def recommend(features: LogFeatures, choice: ShippedChoice | None = None) -> Rec
         reason,
         choice.verdict,
         _similar(features, choice, method),
-        _outside(features, choice),
+        (*_rarely_repeated(features), *_outside(features, choice)),
     )
 
 
@@ -153,30 +163,53 @@ def _similar(features: LogFeatures, choice: ShippedChoice, method: str) -> tuple
     return tuple((str(one["title"]), str(one["best"]), float(one["regret"][method])) for one in found)
 
 
+def _rarely_repeated(features: LogFeatures) -> tuple[str, ...]:
+    if features.repeated >= RARELY:
+        return ()
+    return (
+        f"only {features.repeated:.0%} of the turns are in a state that the group acted in more than once. Two measured settings "
+        "are like this, and disagree: grouptd gained on grpo in grids and lost to it on Sokoban. Look for a coarser state key "
+        "first; grpo reads no keys",
+    )
+
+
 def _outside(features: LogFeatures, choice: ShippedChoice) -> tuple[str, ...]:
-    """Features outside the range of the measured settings."""
+    """Features outside the range of the measured settings, in words."""
     names = list(features.to_json())
     low, high = _matrix(choice, names).min(axis=0), _matrix(choice, names).max(axis=0)
     values = [float(getattr(features, name)) for name in names]
     return tuple(
-        f"{name} {value:.3g}, measured {a:.3g} to {b:.3g}"
+        f"{MEANING[name]} is {value:.3g}; nothing was measured beyond {a:.3g} to {b:.3g}"
         for name, value, a, b in zip(names, values, low, high, strict=True)
         if not a - 1e-9 <= value <= b + 1e-9
     )
 
 
-def recommendation_text(advised: Recommendation) -> str:
-    """The recommendation as plain text."""
-    options = ", ".join(f"{key}={value!r}" for key, value in advised.parameters.items())
-    named = f"{advised.scheme} as it is" if not options else advised.scheme
+def recommendation_text(advised: Recommendation, options: Mapping[str, Any], reason: str) -> str:
+    """The recommendation as plain text, to stand first.
+
+    Args:
+        advised: the recommendation.
+        options: options of ``grouptd`` that suit the log's keys, beside its defaults, by ``supported_variant``.
+        reason: why these.
+    """
+    chosen = {**advised.parameters, **(options if advised.scheme == "grouptd" else {})}
+    lines = [f"Recommended scheme: {advised.scheme}{', with its defaults' if not chosen else ''}"]
+    lines.append(
+        f"  creditflow credit --scheme {advised.scheme}{''.join(f' --set {key}={value}' for key, value in chosen.items())} LOG"
+    )
+    if advised.scheme == "grouptd":
+        lines.append(f"  {reason[0].upper()}{reason[1:]}.")
+    lines += [f"  Caution: {caution}." for caution in advised.cautions]
+    return "\n".join(lines)
+
+
+def evidence_text(advised: Recommendation) -> str:
+    """What the recommendation rests on, as plain text, to stand last."""
     lines = [
-        "Recommended scheme",
-        f"  {named}{' with ' + options if options else ''} (in tables of the benchmark: {advised.method})",
-        f"  {advised.reason}",
+        f"Evidence for the recommendation (in the benchmark's tables: {advised.method}; the rule: {advised.reason})",
+        *(f"  {sentence}" for sentence in advised.verdict),
+        "  The most similar measured settings, with the best scheme there and this one's regret in points:",
+        *(f"    {title}: {best}, {regret:.1f}" for title, best, regret in advised.similar),
     ]
-    lines += [f"  {sentence}" for sentence in advised.verdict]
-    lines.append("  the most similar measured settings, with the best scheme there and this one's regret in points:")
-    lines += [f"    {title}: {best}, {regret:.1f}" for title, best, regret in advised.similar]
-    if advised.outside:
-        lines.append(f"  outside of what was measured: {'; '.join(advised.outside)}")
     return "\n".join(lines)

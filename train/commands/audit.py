@@ -4,8 +4,8 @@ creditflow audit rollouts.jsonl
 creditflow audit --json rollouts.jsonl.gz --out audit.json
 creditflow audit --batch 16 rollouts.jsonl
 
-The last part recommends a scheme by rules that were fitted to runs of the benchmark and evaluated on suites left out; it says how
-their regret compares with always taking one scheme, and which measured settings have the most similar logs.
+It begins with a recommended scheme, by rules that were fitted to runs of the benchmark and evaluated on suites left out, and ends with
+the evidence for it: regret against always taking one scheme, and which measured settings have the most similar logs.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from dataclasses import asdict
 
 from creditflow.envs.reading.plain_data import nan_as_none
 from creditflow.train.analyses.audit import audit
-from creditflow.train.analyses.audit_advice import audit_text, supported_variant, warnings
-from creditflow.train.choice.advice import recommend, recommendation_text
+from creditflow.train.analyses.audit_advice import supported_variant, warnings
+from creditflow.train.analyses.audit_text import audit_text
+from creditflow.train.choice.advice import evidence_text, recommend, recommendation_text
 from creditflow.train.choice.features import log_features
 from creditflow.train.commands.arguments.logs import add_log_argument, print_text, read_log
 from creditflow.train.commands.arguments.options import positive
@@ -57,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
         data = asdict(found) | advice | {"recommendation": advised.to_json()}
         text = json.dumps(nan_as_none(data), indent=1, allow_nan=False)
     else:
-        text = f"{audit_text(found)}\n\n{recommendation_text(advised)}"
+        parts = (recommendation_text(advised, variant, reason), audit_text(found), evidence_text(advised))
+        text = "\n\n".join(parts)
     print_text(text, args.out)
     return 0

@@ -10,7 +10,8 @@ import pytest
 
 from creditflow.envs.errors import DataError
 from creditflow.train.analyses.audit import audit
-from creditflow.train.analyses.audit_advice import audit_text, supported_variant, warnings
+from creditflow.train.analyses.audit_advice import supported_variant, warnings
+from creditflow.train.analyses.audit_text import audit_text
 from creditflow.train.cli import main
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn, write_jsonl
 
@@ -175,10 +176,12 @@ def test_the_command_prints_text_and_json(tmp_path, capsys):
     assert main(["audit", str(log)]) == 0
     shown = capsys.readouterr().out
     assert "1 groups, 2 rollouts, 3 turns" in shown
-    assert "grouptd: its defaults" in shown
+    assert shown.startswith("Recommended scheme: grouptd, with its defaults\n")
+    assert "\n    gdcr, sapo: its task has no" in shown
     assert main(["audit", "--json", str(log)]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["turns"] == 3
     assert data["grouptd"] == {}
     assert main(["audit", str(log), "--out", str(tmp_path / "audit.txt")]) == 0
-    assert "Schemes" in (tmp_path / "audit.txt").read_text()
+    assert (tmp_path / "audit.txt").read_text("utf-8") == shown  # with the characters that are not ASCII
+    assert "×" in shown

@@ -11,10 +11,19 @@ from helpers.episodes.builders import group, walk
 from creditflow import credit
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.choice.advice import ShippedChoice, recommend, recommendation_text, shipped_choice
+from creditflow.train.choice.advice import (
+    RARELY,
+    ShippedChoice,
+    evidence_text,
+    recommend,
+    recommendation_text,
+    shipped_choice,
+)
 from creditflow.train.choice.features import LogFeatures, log_features
 from creditflow.train.choice.rules import Condition, Rules
+from creditflow.train.cli import main
 from creditflow.wrappers.credit.states.grouptd import GroupTD
+from creditflow.wrappers.trajectory import write_jsonl
 
 PLAIN = LogFeatures(
     repeated=0.8, conflicted=0.0, size=8.0, batch=16.0, success=0.3, all_failed=0.1, graded=0.0, step_rewards=0.0,
@@ -65,29 +74,46 @@ def test_a_recommendation_is_plain_data() -> None:
     assert data["scheme"] == "grouptd"
     assert data["parameters"] == dict(advised.parameters)
     assert data["similar"][0] == ["near", "grouptd_relative", 0.5]
-    assert data["outside"] == list(advised.outside)
+    assert data["cautions"] == list(advised.cautions)
 
 
 def test_logs_outside_of_what_was_measured_are_named() -> None:
-    assert recommend(PLAIN, choice()).outside == ()
-    assert recommend(replace(PLAIN, graded=0.5), choice()).outside == ("graded 0.5, measured 0 to 0",)
+    assert recommend(PLAIN, choice()).cautions == ()
+    [caution] = recommend(replace(PLAIN, graded=0.5), choice()).cautions
+    assert "a score between 0 and 1 is 0.5; nothing was measured beyond 0 to 0" in caution
+
+
+def test_states_that_hardly_recur_call_for_caution_as_in_the_two_settings_that_were_measured() -> None:
+    rare = [one for one in shipped_choice().settings if one["features"]["repeated"] < RARELY]
+    ahead = {one["regret"]["grpo"] > one["regret"]["grouptd_relative"] for one in rare}
+    assert (len(rare), ahead) == (2, {True, False})
+    advised = recommend(replace(PLAIN, repeated=0.04))
+    assert "only 4% of the turns" in advised.cautions[0]
+    assert "Caution: only 4%" in recommendation_text(advised, {}, "the keys are Markov")
 
 
 def test_the_text_says_what_why_and_how_sure() -> None:
-    shown = recommendation_text(recommend(replace(PLAIN, graded=1.0), choice()))
+    advised = recommend(replace(PLAIN, graded=1.0), choice())
+    head = recommendation_text(advised, {"td_lambda": 0.8}, "keys merge states")
     for part in (
-        "Recommended scheme",
-        "grouptd as it is",
-        "otherwise",
-        "It was evaluated.",
-        "near: grouptd_relative, 0.5",
-        "graded 1",
+        "Recommended scheme: grouptd",
+        "--scheme grouptd",
+        "--set td_lambda=0.8 LOG",
+        "Keys merge states.",
+        "Caution: ",
     ):
-        assert part in shown
+        assert part in head
+    evidence = evidence_text(advised)
+    for part in ("otherwise", "It was evaluated.", "near: grouptd_relative, 0.5"):
+        assert part in evidence
 
 
-def test_a_log_like_those_measured_is_not_said_to_lie_outside() -> None:
-    assert "outside" not in recommendation_text(recommend(PLAIN, choice()))
+def test_the_recommended_command_can_be_run_as_printed(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_jsonl("LOG", [group(walk("s a g"), walk("s b", "failed", name="two"))])
+    for options in ({}, {"td_lambda": 0.8}, {"key": "state"}):
+        command = recommendation_text(recommend(PLAIN, choice()), options, "keys").splitlines()[1].split()
+        assert main([*command[1:], "--out", "credit.jsonl", "--force"]) == 0
 
 
 def test_shipped_rules_are_the_same_after_a_round_trip() -> None:

@@ -48,11 +48,11 @@ def read_log(args: argparse.Namespace, fields: Collection[str] | None = None) ->
 
 
 def print_text(text: str, path: str) -> None:
-    """Print a text to standard output for "-", else write it to a file in ASCII."""
-    with open_output(path) as stream:
-        print(text if path == "-" else text.encode("ascii", "replace").decode(), file=stream)
+    """Print a text to standard output for "-", else write it to a file in UTF-8."""
+    with open_output(path, encoding="utf-8") as stream:
+        print(text, file=stream)
 
 
-def open_output(path: str) -> AbstractContextManager[IO[str]]:
+def open_output(path: str, *, encoding: str = "ascii") -> AbstractContextManager[IO[str]]:
     """Open an output file, or standard output for "-"."""
-    return contextlib.nullcontext(sys.stdout) if path == "-" else atomic_writer(path)
+    return contextlib.nullcontext(sys.stdout) if path == "-" else atomic_writer(path, encoding=encoding)
