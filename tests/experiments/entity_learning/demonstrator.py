@@ -1,7 +1,8 @@
 """The demonstrations of the warm-up: an agent that follows a question's relations, with faults worth unlearning.
 
 A turn's thought names the relation and the entity that it reads in the last passage; the action searches for that entity or
-answers with it. The faults are random, but for one that is systematic: after two searches it mostly answers, so questions
+answers with it. The passage is the one whose title was searched for; others that a search returns are distractors, whose facts a fault may follow.
+The faults are random, but for one that is systematic: after two searches it mostly answers, so questions
 of three hops mostly fail. Thoughts that name nothing, or everything in the passage, change no action: they are what a scheme
 that rewards citations can reinforce. So are searches that are repeated, or go beyond the answer.
 """
@@ -21,7 +22,7 @@ from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model.agent import Conversations
 from creditflow.agents.language_model.parsing import make_dialect
 
-_PASSAGE: Final = re.compile(r"^\[1\] (?P<title>[^:]+): [^.]*\. ?(?P<facts>.*)\.$", re.MULTILINE)
+_PASSAGE: Final = re.compile(r"^\[\d+\] (?P<title>[^:]+): (?:(?P=title)\. ?)?(?P<facts>.*)\.$", re.MULTILINE)
 DIALECT: Final = "think"
 
 
@@ -30,7 +31,7 @@ class Faults:
     """Probabilities of faults in a turn.
 
     Attributes:
-        wrong: follow another relation of the passage.
+        wrong: follow another fact of the passages.
         early: answer before the last hop; ``early_third`` after two searches of a question with three hops.
         repeat: search once more for what was just searched.
         beyond: search for the answer instead of giving it.
@@ -85,15 +86,19 @@ class Demonstrator:
             return ("" if draws[0] < faults.silent else f" {start}"), f"search: {start}"
         if draws[1] < faults.repeat:
             return f" {searched[-1]}", f"search: {searched[-1]}"
-        facts = read_passage(view.observation)
+        passages = read_passages(view.observation)
+        asked = view.turns[-1].queries
+        facts = passages.get(asked[0] if asked else "", next(iter(passages.values()), {}))
         hop = len(searched)  # the number of relations that can have been read
         wanted = path[hop - 1] if hop <= len(path) else ""
         if wanted not in facts or draws[2] < faults.wrong:
-            others = sorted(set(facts) - {wanted})
+            right = (wanted, facts.get(wanted))
+            others = sorted({fact for stated in passages.values() for fact in stated.items()} - {right})
             if not others:
                 return "", f"answer: {searched[-1]}"
-            wanted = others[int(rng.integers(len(others)))]
-        found = facts[wanted]
+            wanted, found = others[int(rng.integers(len(others)))]
+        else:
+            found = facts[wanted]
         if hop > len(path):
             return "", f"answer: {searched[-1]}"
         early = faults.early_third if hop == 2 and len(path) == 3 else faults.early
@@ -106,9 +111,14 @@ class Demonstrator:
         return thought, f"{'answer' if answers else 'search'}: {found}"
 
 
+def read_passages(observation: str) -> dict[str, dict[str, str]]:
+    """The relations that each passage of a result states, by its title, in the order of the result."""
+    return {
+        match["title"]: dict(part.split(" ", 1) for part in match["facts"].split("; ") if part)
+        for match in _PASSAGE.finditer(observation)
+    }
+
+
 def read_passage(observation: str) -> dict[str, str]:
     """The relations that the first passage of a result states."""
-    match = _PASSAGE.search(observation)
-    if match is None or not match["facts"]:
-        return {}
-    return dict(part.split(" ", 1) for part in match["facts"].split("; "))
+    return next(iter(read_passages(observation).values()), {})

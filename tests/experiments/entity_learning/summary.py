@@ -1,4 +1,7 @@
-"""The tables of the study: means with 95 % intervals over seeds and questions, and differences paired by both."""
+"""The tables of the study: means with 95 % intervals over seeds and questions, and differences paired by both.
+
+Where each seed has a world of its own, as in the replication, the seeds are the samples: an interval then covers bases, worlds and questions.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ ORDER: Final = (
 BEST: Final = " at its best temperature"
 RIVALS: Final = tuple(f"{name}{BEST}" for name in ("warm_up", "more_imitation"))
 BASELINES: Final = {"sampled": ("grpo", *RIVALS), "greedy": ("grpo", "warm_up", "more_imitation")}
+PRIMARY: Final = ("grouptd", "sapo")  # what the replication tests
 WATCHED: Final = ("named", "unasked", "searches", "repeated", "limit", "tokens")  # what a hacked reward would raise
 
 
@@ -50,6 +54,16 @@ def values(parts: Sequence[Part], kind: str, metric: str) -> NDArray[np.float64]
     return np.array([part[kind][metric] for part in parts], np.float64)
 
 
+def own_worlds(parts: Sequence[Part]) -> bool:
+    """Whether each seed has a world, and so questions, of its own."""
+    return len({part.get("world") for part in parts}) > 1
+
+
+def mean_of(parts: Sequence[Part], found: NDArray[np.float64]) -> ClusteredMean:
+    """Mean of float64 (seeds, questions), values of ``parts``."""
+    return crossed_mean(found.mean(axis=1, keepdims=True) if own_worlds(parts) else found)
+
+
 def interval_text(mean: ClusteredMean, *, signed: bool = False) -> str:
     low, high = mean.interval
     if not signed:  # a share
@@ -62,7 +76,7 @@ def _scores(arms: Mapping[str, Sequence[Part]]) -> str:
     rows = [["percent", "exact match", "F1", "exact match, greedy", "F1, greedy", "CPU s"]]
     for name, parts in arms.items():
         cells = [
-            interval_text(crossed_mean(values(parts, kind, metric)))
+            interval_text(mean_of(parts, values(parts, kind, metric)))
             for kind in ("sampled", "greedy")
             for metric in ("em", "f1")
         ]
@@ -76,10 +90,13 @@ def learners(arms: Mapping[str, Sequence[Part]]) -> list[str]:
     return [name for name, parts in arms.items() if all(part.get("behaviour") for part in parts)]
 
 
-def differences(arms: Mapping[str, Sequence[Part]], baseline: str, kind: str, metric: str) -> list[list[str]]:
-    """Rows of learner, difference with interval in points, Holm's p-value over the learners, detectable difference."""
+def differences(
+    arms: Mapping[str, Sequence[Part]], baseline: str, kind: str, metric: str, family: Sequence[str] = ()
+) -> list[list[str]]:
+    """Rows of arm, difference with interval in points, Holm's p-value over the family, which is all learners by default, detectable difference."""
     base = values(arms[baseline], kind, metric)
-    means = {name: crossed_mean(values(arms[name], kind, metric) - base) for name in learners(arms) if name != baseline}
+    names = [name for name in family or learners(arms) if name != baseline]
+    means = {name: mean_of(arms[name], values(arms[name], kind, metric) - base) for name in names}
     return [
         [name, interval_text(one.difference, signed=True), f"{one.p_adjusted:.2g}", f"{100 * one.detectable:.1f}"]
         for name, one in contrasts_of(means).items()
@@ -107,7 +124,7 @@ def _by_hops(arms: Mapping[str, Sequence[Part]]) -> str:
         for kind in ("sampled", "greedy"):
             found = values(parts, kind, "em")
             half = found.shape[1] // 2
-            cells += [interval_text(crossed_mean(found[:, :half])), interval_text(crossed_mean(found[:, half:]))]
+            cells += [interval_text(mean_of(parts, part)) for part in (found[:, :half], found[:, half:])]
         rows.append([name, *cells])
     return text_table(rows)
 
@@ -170,8 +187,12 @@ def tables(parts: Sequence[Part]) -> str:
     first = next(iter(arms.values()))
     asked = len(first[0]["sampled"]["em"])
     seeds = f"{len(first)} seed{'s' if len(first) > 1 else ''} ({', '.join(str(part['seed']) for part in first)})"
-    over = "both" if len(first) > 1 else "questions"
-    out = [f"{seeds}, {asked} held-out questions; 95 % intervals over {over}."]
+    over, own = "both" if len(first) > 1 else "questions", own_worlds(first)
+    each = " in each seed's own world; 95 % intervals over seeds." if own else f"; 95 % intervals over {over}."
+    out = [f"{seeds}, {asked} held-out questions{each}"]
+    if own and {"grpo", *PRIMARY} <= set(arms):
+        head = ["primary: sampled em minus grpo", "points", "p (Holm over these)", "detectable"]
+        out.append(text_table([head, *differences(arms, "grpo", "sampled", "em", PRIMARY)]))
     out += [_scores(arms), _by_hops(arms)]
     out += [_learning(arms)] if len(first) > 1 else []  # its units are seeds
     for kind, baselines in BASELINES.items():
@@ -180,7 +201,7 @@ def tables(parts: Sequence[Part]) -> str:
                 head = [f"{kind} {metric} minus {baseline}", "points", "p (Holm)", "detectable"]
                 out.append(text_table([head, *differences(arms, baseline, kind, metric)]))
     if {"sapo", "sapo_shuffled"} <= set(arms):
-        gap = crossed_mean(values(arms["sapo"], "sampled", "em") - values(arms["sapo_shuffled"], "sampled", "em"))
+        gap = mean_of(first, values(arms["sapo"], "sampled", "em") - values(arms["sapo_shuffled"], "sampled", "em"))
         out.append(
             f"sampled em, sapo minus sapo_shuffled: {interval_text(gap, signed=True)} points, p = {gap.p_value:.2g}"
         )

@@ -1,7 +1,8 @@
-"""Base and warm-up by imitation: one base model from scratch, then per seed more imitation, from which all arms of the seed start.
+"""Base and warm-up by imitation: a base model from scratch, then per seed more imitation, from which all arms of the seed start.
 
 The faulty demonstrator plays in many worlds of the same names with other facts, so that the model learns to read, not the facts.
-The base is shared by all seeds, as a pretrained model is, and its demonstrator has fewer faults.
+In the study the base is shared by all seeds, as a pretrained model is; in its replication each seed has its own. Its demonstrator has
+fewer faults.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from experiments.entity_learning.demonstrator import Demonstrator, Faults
-from experiments.entity_learning.world import write_others
+from experiments.entity_learning.world import WORLD_SEED, write_others
 
 import creditflow
 from creditflow.agents.language_model.models.pretrained import generation_ends, open_pretrained
@@ -91,30 +92,32 @@ def study_tokenizer(settings: TrainConfig, world: Path) -> Any:
     return build_tokenizer([*texts, *(f" {text}" for text in articles), *names], settings.model.scratch)
 
 
-def pretrain(settings: TrainConfig, world: Path, out: Path) -> dict[str, Any]:
-    """Train the base model of all seeds from scratch and write it with its tokenizer to ``out``; returns its numbers."""
+def pretrain(settings: TrainConfig, world: Path, out: Path, world_seed: int = WORLD_SEED) -> dict[str, Any]:
+    """Train a base model from scratch and write it with its tokenizer to ``out``; returns its numbers."""
     tokenizer = study_tokenizer(settings, world)
     model = build_model(settings.model.scratch, tokenizer, seed=settings.seed)
     weights = sum(parameter.numel() for parameter in model.parameters())
-    return {"weights": weights} | _imitate_worlds(model, tokenizer, settings, WORLDS, BASE_FAULTS, out)
+    return {"weights": weights} | _imitate_worlds(model, tokenizer, settings, WORLDS, BASE_FAULTS, out, world_seed)
 
 
-def warm_up(settings: TrainConfig, base: Path, out: Path) -> dict[str, Any]:
+def warm_up(settings: TrainConfig, base: Path, out: Path, world_seed: int = WORLD_SEED) -> dict[str, Any]:
     """Imitate on from the base, in worlds of the seed's own, and write the warm-up to ``out``; returns its numbers."""
     model, tokenizer = open_pretrained(str(base), device="cpu", dtype="float32")
     optimizer = replace(settings.sft.optimizer, lr=WARM_UP_RATE)
     sft = replace(settings.sft, steps=WARM_UP_STEPS, episodes=WARM_UP_EPISODES, optimizer=optimizer)
-    return _imitate_worlds(model, tokenizer, replace(settings, sft=sft), WARM_UP_WORLDS, Faults(), out)
+    return _imitate_worlds(model, tokenizer, replace(settings, sft=sft), WARM_UP_WORLDS, Faults(), out, world_seed)
 
 
 def _imitate_worlds(
-    model: Any, tokenizer: Any, settings: TrainConfig, worlds: int, faults: Faults, out: Path
+    model: Any, tokenizer: Any, settings: TrainConfig, worlds: int, faults: Faults, out: Path, world_seed: int
 ) -> dict[str, Any]:
     began = time.process_time()
     agent = Demonstrator(faults, settings.prompting.conversations(tokenizer, generation_ends(model)))
     groups = list[Group]()
     with tempfile.TemporaryDirectory() as folder:
-        for other in write_others(Path(folder), worlds, settings.sft.episodes // worlds, settings.seed):
+        passages = settings.env.options["top_k"]
+        size = settings.sft.episodes // worlds
+        for other in write_others(Path(folder), worlds, size, settings.seed, world_seed, passages):
             engine = single_engine(settings_at(settings, other))
             groups += engine.play(agent, tasks_of(other, "train"), seed=settings.seed)
     losses = imitate(model, groups, settings)

@@ -2,7 +2,8 @@
 
 An article has only its entity's relations to other entities, so that a model of a few hundred thousand weights can read it. A
 question follows two or three relations from one entity. Questions of different splits begin at different entities; the
-encyclopedia is the same, so nothing in a held-out question is unknown by vocabulary.
+encyclopedia is the same, so nothing in a held-out question is unknown by vocabulary. Where a search returns more than one passage,
+those below or above an entity's own article are articles that name it: distractors, with other facts under the same relations.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ import numpy as np
 
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion
+from creditflow.envs.wikisearch.retrieval.base import Passage
+from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
+from creditflow.envs.wikisearch.retrieval.local import index_passages
 from creditflow.envs.wikisearch.world.graph import RELATIONS, World, make_world
 
 WORLD_SEED: Final = 7
@@ -60,10 +64,29 @@ def renamed(known: Facts, rng: np.random.Generator) -> Facts:
     }
 
 
-def article(name: str, relations: dict[str, str]) -> dict[str, str]:
-    """The row of an article in a corpus file; the name is repeated, so that a search for it finds its own article first."""
+def article(name: str, relations: dict[str, str], *, repeated: bool = True) -> dict[str, str]:
+    """The row of an article in a corpus file; a repeated name lets a search for it find its own article first."""
     stated = "; ".join(f"{relation} {other}" for relation, other in relations.items())
-    return {"id": name, "title": name, "text": f"{name}. {stated}."}
+    return {"id": name, "title": name, "text": f"{name}. {stated}." if repeated else f"{stated}."}
+
+
+def articles(known: Facts, passages: int) -> list[dict[str, str]]:
+    """The rows of a corpus of which a search returns ``passages`` articles.
+
+    Of one, it is always the entity's own. Of more, its place among them tells nothing certain: the name is repeated only where
+    a search would otherwise not return the entity's own article at all.
+    """
+    repeated = {name for name, relations in known.items() if passages == 1 or not relations}
+    while True:
+        rows = [article(name, relations, repeated=name in repeated) for name, relations in known.items()]
+        engine = index_passages(
+            MemoryCorpus([Passage(row["id"], row["title"], row["text"], row["id"]) for row in rows])
+        )
+        found = zip(known, engine.search(list(known), passages), strict=True)
+        missed = {name for name, hits in found if name not in [hit.passage.title for hit in hits]}
+        if missed <= repeated:
+            return rows
+        repeated |= missed
 
 
 def question(known: Facts, start: str, path: tuple[str, ...]) -> Question | None:
@@ -131,27 +154,29 @@ def random_questions(known: Facts, count: int, rng: np.random.Generator) -> list
     return list(found.values())
 
 
-def write_world(folder: Path) -> list[str]:
-    """Write the study's world: ``corpus.jsonl`` and a question file of each split; returns all names."""
-    known = facts(make_world(WORLD_SEED, ARTICLES))
-    _write(folder, known, questions(known, np.random.default_rng([WORLD_SEED, 1])))
+def write_world(folder: Path, world_seed: int = WORLD_SEED, passages: int = 1) -> list[str]:
+    """Write a world: ``corpus.jsonl``, for searches of so many passages, and a question file of each split; returns all names."""
+    known = facts(make_world(world_seed, ARTICLES))
+    _write(folder, known, questions(known, np.random.default_rng([world_seed, 1])), passages)
     return list(known)
 
 
-def write_others(folder: Path, count: int, size: int, seed: int) -> list[Path]:
+def write_others(
+    folder: Path, count: int, size: int, seed: int, world_seed: int = WORLD_SEED, passages: int = 1
+) -> list[Path]:
     """Write worlds of the same names with other facts, with ``size`` training questions each; returns their folders."""
-    known, rng = facts(make_world(WORLD_SEED, ARTICLES)), np.random.default_rng([seed, 2])
+    known, rng = facts(make_world(world_seed, ARTICLES)), np.random.default_rng([seed, 2])
     folders = [folder / str(k) for k in range(count)]
     for path in folders:
         other = renamed(known, rng)
-        _write(path, other, {"train": random_questions(other, size, rng)})
+        _write(path, other, {"train": random_questions(other, size, rng)}, passages)
     return folders
 
 
-def _write(folder: Path, known: Facts, asked: dict[str, list[Question]]) -> None:
+def _write(folder: Path, known: Facts, asked: dict[str, list[Question]], passages: int) -> None:
     """The files of a world; ``one.jsonl`` has a single question, for environments whose tasks are given to them."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows: dict[str, list[Any]] = {"corpus": [article(name, relations) for name, relations in known.items()]}
+    rows: dict[str, list[Any]] = {"corpus": articles(known, passages)}
     rows |= {split: [one.to_json() for one in chosen] for split, chosen in asked.items()}
     rows["one"] = rows["train"][:1]
     for name, lines in rows.items():
