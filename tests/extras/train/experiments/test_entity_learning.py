@@ -5,20 +5,22 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from experiments.entity_learning import arms, run, warm_up, world
-from experiments.entity_learning.demonstrator import Demonstrator, Faults
+from experiments.entity_learning.demonstrator import Demonstrator, Faults, read_passages
 from experiments.entity_learning.measures import MEASURES, answers, behaviour
 from experiments.entity_learning.probe import MEMBERS, advantages, probe_group
 from experiments.entity_learning.schemes import register_schemes
-from experiments.entity_learning.summary import by_arm, tables
+from experiments.entity_learning.summary import by_arm, mean_of, tables
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus
 from creditflow.envs.wikisearch.world.graph import make_world
+from creditflow.train.statistics import crossed_mean
 from creditflow.wrappers import credit
 
 SIZES = {"train": 24, "valid": 6, "test": 8}
@@ -126,11 +128,17 @@ def test_the_control_permutes_the_steps_within_each_trajectory(group):
         assert sorted(control.flat_step_advantages[a:b]) == pytest.approx(sorted(plain.flat_step_advantages[a:b]))
 
 
-def test_a_run_whose_parts_are_lost_makes_the_same_again(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def miniature(monkeypatch):
+    """Few questions, worlds and demonstrations."""
     monkeypatch.setattr(world, "SPLITS", SIZES)
     for name, value in {"WORLDS": 1, "WARM_UP_WORLDS": 1, "WARM_UP_EPISODES": 2, "WARM_UP_STEPS": 1}.items():
         monkeypatch.setattr(warm_up, name, value)
     monkeypatch.setattr(arms, "TEMPERATURES", (1.0, 0.5))
+
+
+@pytest.mark.usefixtures("miniature")
+def test_a_run_whose_parts_are_lost_makes_the_same_again(tmp_path, monkeypatch, capsys):
     options = [
         "--out",
         str(tmp_path / "out"),
@@ -162,6 +170,72 @@ def test_a_run_whose_parts_are_lost_makes_the_same_again(tmp_path, monkeypatch, 
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--set", "update.iterations=2"])
     with pytest.raises(ConfigError, match="other settings"):
         run.main()
+
+
+@pytest.mark.usefixtures("miniature")
+def test_in_the_replication_each_seed_has_its_own_world_and_base(tmp_path, monkeypatch):
+    work, out = tmp_path / "work", tmp_path / "out"
+    options = ["--design", "replication", "--seeds", "11", "12", "--work", str(work), "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["run.py", *options, *(word for setting in SMALL for word in ("--set", setting))])
+    run.main()
+    parts = json.loads(gzip.decompress((out / "results.json.gz").read_bytes()))["parts"]
+    assert {(part["seed"], part["world"]) for part in parts} == {(11, 11), (12, 12)}
+    assert {part["arm"] for part in parts} == set(run.DESIGNS["replication"].waves[0])
+    for name in ("world-{}/test.jsonl", "world-{}/corpus.jsonl", "base-{}/model.safetensors"):
+        first, second = ((work / name.format(seed)).read_bytes() for seed in (11, 12))
+        assert first != second
+    assert {path.name for path in out.iterdir()} == {"results.json.gz", "tables.txt"}
+    table = (out / "tables.txt").read_text("utf-8")
+    assert table == tables(parts)
+    primary = table.split("\n\n")[1].splitlines()
+    assert [line.split()[0] for line in primary[2:]] == ["grouptd", "sapo"]
+    monkeypatch.setattr(sys, "argv", ["run.py", "--work", str(work), "--out", str(out)])
+    with pytest.raises(ConfigError, match="other settings"):
+        run.main()
+
+
+def test_a_search_of_two_passages_returns_the_own_article_in_either_place_and_a_distractor(tmp_path):
+    for world_seed in (11, 14, 15, 18):
+        names = world.write_world(tmp_path / str(world_seed), world_seed, passages=2)
+        engine = open_corpus(str(tmp_path / str(world_seed) / "corpus.jsonl"))
+        found = [[hit.passage.title for hit in engine.search((name,), 2)[0]] for name in names]
+        places = [titles.index(name) for name, titles in zip(names, found, strict=True)]
+        assert 0.1 < np.mean(places) < 0.4
+        assert np.mean([len(titles) == 2 for titles in found]) > 0.7
+
+
+def test_with_distractors_a_faultless_demonstrator_reads_the_right_passage_and_a_fault_follows_others(tmp_path):
+    world.write_world(tmp_path, 11, passages=2)
+    engine = warm_up.single_engine(warm_up.settings_of(tmp_path, 0, run.DESIGNS["replication"].changed))
+    tasks = [t for t in warm_up.tasks_of(tmp_path, "test") if " of " not in t.content["supporting"][0]]  # misread
+    faultless = Faults(wrong=0, early=0, early_third=0, repeat=0, beyond=0, silent=0, everything=0)
+    right, wrong = (
+        engine.play(Demonstrator(replace(faultless, wrong=share)), tasks, seed=0, iteration=0) for share in (0, 1)
+    )
+    assert all(group.trajectories[0].success for group in right)
+    of_distractors = 0
+    for group in wrong:
+        first, second = group.trajectories[0].turns[:2]
+        own = read_passages(second.observation)[first.queries[0]]
+        followed = tuple(second.thought.split(" ", 1))
+        assert followed != (group.task["steps"][0]["question"].split(" ")[0], group.task["steps"][0]["answer"])
+        of_distractors += followed not in own.items()
+    assert 0.2 < of_distractors / len(wrong) < 0.8
+
+
+def test_a_result_is_read_passage_by_passage():
+    text = "Results for: A\n[1] B: B. founder A; seat C.\n[2] A: employer B.\n[3] D: D. ."
+    assert read_passages(text) == {"B": {"founder": "A", "seat": "C"}, "A": {"employer": "B"}, "D": {}}
+
+
+def test_own_worlds_make_the_seeds_the_samples():
+    rng = np.random.default_rng(0)
+    found = rng.random((4, 6))
+    own, shared = ([{"world": world} for world in worlds] for worlds in ((1, 2, 3, 4), (7,) * 4))
+    by_seed = found.mean(axis=1)
+    assert mean_of(own, found).standard_error == pytest.approx(by_seed.std(ddof=1) / 2)
+    assert mean_of(own, found).degrees_of_freedom == 3
+    assert mean_of(shared, found) == crossed_mean(found)
 
 
 def test_a_summary_of_nothing_replaces_no_evidence(tmp_path, monkeypatch):
