@@ -15,7 +15,7 @@ from pathlib import Path
 from creditflow.assets.site.check.links import check_links
 from creditflow.assets.site.repository import ROOT
 from creditflow.assets.site.stage import stage
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import CreditflowError
 
 __all__ = ["build", "main"]
 
@@ -30,6 +30,7 @@ def build(out: Path) -> list[str]:
 
     Raises:
         ConfigError: the folder's ``source`` holds other files.
+        DataError: a stored result is damaged.
         SystemExit: Sphinx warned of something.
     """
     from sphinx.cmd.build import main as sphinx
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     try:
         wrong = build(args.out.resolve())
-    except ConfigError as error:
+    except CreditflowError as error:
         parser.error(str(error))
     for line in wrong:
         print(line, file=sys.stderr)

@@ -34,7 +34,7 @@ from creditflow.train.commands.arguments.outputs import add_input, add_output
 from creditflow.train.commands.arguments.programs import run_program
 from creditflow.train.statistics import crossed_mean, stratified_mean
 
-__all__ = ["REGIMES", "Figures", "Regime", "add_arguments", "collected", "main", "run", "shipped"]
+__all__ = ["REGIMES", "Figures", "Regime", "add_arguments", "collected", "figures_of", "main", "run", "shipped"]
 
 Regime = Literal["tables", "shared", "language models"]
 Endpoint = Literal["step", "learning"]
@@ -143,6 +143,14 @@ def collected(documents: Mapping[str, Mapping[str, Any]], cost: Mapping[str, Any
     sources.append(_source("cost", "", cost["provenance"]))
     settings = settings_of([name for name in measured if not is_control(name)])
     return Figures(sources, measured, settings, cost["milliseconds_per_1000_turns"])
+
+
+def figures_of(document: Mapping[str, Any]) -> dict[Regime, Found]:
+    """The figures of one run by regime, under the names that its methods have there."""
+    found = {regime: figures for regime, _, figures in _regimes(document)}
+    if "language_models" in document:
+        found["language models"] = _of_models(document["language_models"]["families"])
+    return found
 
 
 def _source(regime: str, name: str, provenance: Mapping[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from creditflow.assets.site.make.submissions import FOLDER as SUBMITTED
 from creditflow.assets.site.markdown import table
 from creditflow.assets.site.repository import ROOT, TARGETS
 
@@ -108,9 +109,10 @@ def about(document: Any, name: str) -> str:
 
 
 def result_files() -> list[Path]:
-    """The result files of the folder."""
+    """The result files of the folder, without those that others sent, which the leaderboard shows."""
     folder = ROOT / FOLDER
-    return sorted(path for path in folder.rglob("*") if path.name.endswith((".json", ".json.gz")))
+    found = sorted(path for path in folder.rglob("*") if path.name.endswith((".json", ".json.gz")))
+    return [path for path in found if path.parent != ROOT / SUBMITTED]
 
 
 def _text(path: Path) -> str:

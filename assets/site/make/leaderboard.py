@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from creditflow.assets.site.make.submissions import section, submissions
 from creditflow.assets.site.markdown import prose, table
 from creditflow.assets.site.repository import ROOT
 from creditflow.envs.errors import DataError
@@ -57,12 +58,15 @@ def pages() -> dict[str, tuple[str, str]]:
     parts = [head]
     for regime, meaning in REGIMES.items():
         parts.append(f"## {regime.capitalize()}: {meaning}\n\n{regime_table(figures, regime)}")
+    parts.append(
+        f"## Submitted\n\n{section(list(submissions()))}\n\nYour own row: [Submit a result](/benchmark/submit.md)."
+    )
     runs = "\n".join(
         f"- {s['regime']}: `{s['file'] or COST}`, `{s['command']}` at {s['commit']}" for s in figures.sources
     )
     settings = "\n".join(f"- `{method}`: {prose(text)}" for method, text in figures.settings.items())
     parts.append(f"## Settings that differ from the papers'\n\n{settings}")
-    parts.append(f"## Where it comes from\n\n{runs}\n\nYour own row: [Submit a result](/benchmark/submit.md).\n")
+    parts.append(f"## Where it comes from\n\n{runs}\n")
     return {"benchmark/leaderboard": ("", "\n\n".join(parts))}
 
 
