@@ -19,7 +19,7 @@ from creditflow.envs.http.credentials import ApiKey
 __all__ = ["CachedChat", "ChatModel", "ChatQuestion"]
 
 ValueT = TypeVar("ValueT")
-_BEGINNING: Final = b'{"key": '  # of every line of a cache
+_BEGINNING: Final = '{"key": "['  # of every line of a cache, as ``_keep`` writes it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,11 +98,7 @@ class CachedChat(Generic[ValueT]):
 
     def _read(self, path: Path) -> None:
         field = self._question.field
-        with path.open("rb") as stream:
-            head = stream.read(len(_BEGINNING))
-        if not _BEGINNING.startswith(head):  # an unfinished last line is cut off below: never in a file of another kind
-            raise DataError(f"{path}: line 1: not a cached reply, so this is not a cache; name another file")
-        for where, row in read_appended(path):
+        for where, row in read_appended(path, _BEGINNING, "a cache of replies"):
             if (
                 not isinstance(row, dict)
                 or type(row.get("key")) is not str

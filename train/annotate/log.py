@@ -18,9 +18,9 @@ from creditflow.train.annotate.apply import annotate
 from creditflow.train.annotate.base import AnnotationError, Annotator
 from creditflow.train.progress import progress
 from creditflow.train.run.identity import require_same
-from creditflow.train.run.interrupted import complete_lines, write_log
+from creditflow.train.run.interrupted import log_lines, write_log
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.jsonl import read_groups
+from creditflow.wrappers.records.jsonl import read_jsonl
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["annotate_log"]
@@ -62,30 +62,31 @@ def annotate_log(
 
 
 def _finished(partial: Path, groups: Sequence[Group], annotator: Annotator) -> list[Group]:
-    """The complete groups that an interrupted command wrote, if this command would have written them."""
-    lines = complete_lines(partial)
-    done, used = [], 0
+    """The complete groups that an interrupted command wrote, if this command would have written them and what follows them."""
+    lines = log_lines(partial)
+    done, used = list[Group](), 0
     for group in groups:
-        if used + len(group) > len(lines):
-            break
+        own = lines[used : used + len(group)]
         try:
-            found = read_groups(io.StringIO("".join(lines[used : used + len(group)])))
+            found = list(read_jsonl(io.StringIO("".join(own))))
         except TrajectoryError as error:
             raise TrajectoryError(f"{partial}: after line {used}: {error}; delete the file to start over") from error
-        used += len(group)
-        if len(found) != 1 or not _same(found[0], group, annotator):
+        used += len(own)
+        if not _same(found, group, annotator):
             _require_same_annotator(found, annotator, partial)
             raise AnnotationError(
                 f"{partial}: the entry for group {group.group_id!r} was not written by this command: its input or "
                 "its values differ; delete the file to start over"
             )
-        done.append(found[0])
-    if len(done) == len(groups) and used < len(lines):
+        if len(own) < len(group):
+            break
+        done.append(replace(group, trajectories=tuple(found)))
+    if used < len(lines):
         raise AnnotationError(f"{partial}: contains more groups than the input; delete the file to start over")
     return done
 
 
-def _require_same_annotator(found: Sequence[Group], annotator: Annotator, partial: Path) -> None:
+def _require_same_annotator(found: Sequence[Trajectory], annotator: Annotator, partial: Path) -> None:
     """Compare the provenance in the file with that of the annotator.
 
     Raises:
@@ -93,22 +94,21 @@ def _require_same_annotator(found: Sequence[Group], annotator: Annotator, partia
     """
     current = json.loads(annotator.provenance.text())
     written = {*annotator.turn_names, *annotator.trajectory_names}
-    members = [member for group in found for member in group.trajectories]
-    for text in sorted({one.provenance[name] for one in members for name in written & one.provenance.keys()}):
+    for text in sorted({one.provenance[name] for one in found for name in written & one.provenance.keys()}):
         try:
             require_same(parse_json(text, where=str(partial)), current, str(partial))
         except ValueError as error:
             raise AnnotationError(f"{error}\n(or delete the file to start over)") from error
 
 
-def _same(read: Group, group: Group, annotator: Annotator) -> bool:
-    """Whether ``read`` is ``group`` with this annotator's values."""
+def _same(found: Sequence[Trajectory], group: Group, annotator: Annotator) -> bool:
+    """Whether the trajectories are the first ones of ``group`` with this annotator's values."""
     written = {*annotator.turn_names, *annotator.trajectory_names}
     provenance = annotator.provenance.text()
-    return len(read) == len(group) and all(
+    return all(
         all(one.provenance.get(name) == provenance for name in written)
         and _bare(one, annotator) == _bare(other, annotator)
-        for one, other in zip(read.trajectories, group.trajectories, strict=True)
+        for one, other in zip(found, group.trajectories, strict=False)
     )
 
 

@@ -204,10 +204,11 @@ def _finished(left: Path, tasks: Sequence[Task], spec: RolloutSpec) -> list[Grou
         TrajectoryError: they are not the first groups that this command would write.
     """
     groups = complete_groups(left)
+    for group in groups:
+        require_same_log(group, json.loads(spec.run), str(left))
     if groups and len(groups[-1]) < spec.group_size:
         groups.pop()
     for group, task in zip(groups, tasks, strict=False):
-        require_same_log(group, json.loads(spec.run), str(left))
         if (group.task_id, len(group)) != (task.task_id, spec.group_size):
             raise TrajectoryError(
                 f"{left}: group {group.group_id} was not written by this command, which plays {task.task_id} with "

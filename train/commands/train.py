@@ -25,6 +25,7 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.registration import env_id
 from creditflow.train.commands.arguments.outputs import Output, Target, add_input, claimed, named
 from creditflow.train.distributed.world import World
+from creditflow.train.run.identity import RUN_FILE
 from creditflow.train.run.named_paths import paths_named
 
 __all__ = ["add_arguments", "run"]
@@ -33,7 +34,7 @@ RUN = Output(
     kind="folder",
     cleared=True,
     owned=named(
-        "config.yaml", "run.json", "tokenizer", "checkpoints", "metrics.jsonl", "model", "adapter", "critic", "reference", "diverged",
+        "config.yaml", RUN_FILE, "tokenizer", "checkpoints", "metrics.jsonl", "model", "adapter", "critic", "reference", "diverged",
         "tensorboard", "wandb",
     ),
 )  # fmt: skip
@@ -76,8 +77,9 @@ def run(args: argparse.Namespace) -> int:
     if (args.config is None) == (args.resume is None):
         raise ConfigError("give either a CONFIG to start a run, or --resume DIR to continue one")
     source = Path(args.resume) / "config.yaml" if args.resume else Path(args.config)
-    if args.resume and not source.is_file():
-        raise DataError(f"{args.resume}: there is no run here (no config.yaml)")
+    begun = any(source.with_name(name).exists() for name in (RUN_FILE, "checkpoints"))
+    if args.resume and not (begun and source.is_file()):  # a config.yaml alone may be the user's own
+        raise DataError(f"{args.resume}: there is no run here: no config.yaml, or neither {RUN_FILE} nor checkpoints")
     overrides = [*args.set, *([f"out={args.resume}"] if args.resume else [])]
     if load_mapping(source).get("kind", "policy") != "policy":
         return _success_model(source, overrides, args)

@@ -37,6 +37,7 @@ from creditflow.train.run.plugins import carried
 
 __all__ = ["build_credit_set", "records_of_task"]
 
+BEGINNING: Final = f'{{"format":"{FORMAT}","version":{RECORD_VERSION},'
 MAX_UNUSABLE_JOBS: Final = 200  # in a row, without a usable turn of a policy that still needs some
 IN_FLIGHT: Final = 3  # jobs per worker and environment that are submitted but not yet written
 
@@ -161,7 +162,7 @@ class _Left:
 
 def _resume(partial: Path, settings: BuildSettings, left: _Left) -> bool:
     """Count the finished jobs of an interrupted build; returns whether its first line was written."""
-    lines = read_appended(partial)
+    lines = read_appended(partial, BEGINNING, "an interrupted build")
     _, first = next(lines, ("", None))
     if first is None:
         return False

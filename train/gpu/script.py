@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from creditflow.agents.language_model.models.pretrained import require_torch
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.commands.arguments.options import non_negative, positive
 from creditflow.train.commands.arguments.outputs import Output, add_output, named
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the program's arguments."""
     parser.add_argument("--dry-run", action="store_true", help="toy sizes on a CPU, to test the script itself")
     add_output(
-        parser, "--out", Output(kind="folder", owned=named(RESULTS, RUNS, *POOLED, FOLDER), cleared=True),
+        parser, "--out", Output(kind="folder", owned=named(RESULTS, RUNS, *POOLED, FOLDER), cleared=True, first=RESULTS),
         default="runs/gpu", metavar="DIR", help="folder for the results and the training runs (default runs/gpu)",
     )  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run in the same folder")
@@ -82,13 +82,12 @@ def run(args: argparse.Namespace) -> int:
         torch.set_num_threads(1)
     folder = Path(args.out)
     path = folder / RESULTS
-    data = read_json(path) if path.is_file() else {}  # without --resume the folder is empty
     about = _about(device, args)
-    require_same(
-        data.get("about", about), about, str(path)
-    )  # figures of two machines in one file would belong to neither
-    data["about"] = about
+    data: dict[str, Any] = (
+        _stored(path, about) if path.is_file() else {"about": about}
+    )  # without --resume the folder is empty
     results = ResultsFile(path, deadline, data, commit=_commit())
+    results.write()
     seeds = args.seeds[:2] if args.dry_run else args.seeds  # two: the fewest that are pooled with an interval
     pieces = _pieces(args, folder, device, seeds, data)
     print(f"plan; seconds are estimates for an H200, where this has not run yet\n{plan(pieces, results)}", flush=True)
@@ -102,6 +101,20 @@ def run(args: argparse.Namespace) -> int:
     if results.not_reached:
         print(f"not reached (continue with --resume): {', '.join(results.not_reached)}")
     return 1 if results.failed else 0
+
+
+def _stored(path: Path, about: Mapping[str, Any]) -> dict[str, Any]:
+    """The results to be continued.
+
+    Raises:
+        DataError: no results of this script.
+        OtherRunError: results of another machine; figures of two machines in one file would belong to neither.
+    """
+    data = read_json(path)
+    if not isinstance(data, dict) or not isinstance(data.get("about"), dict):
+        raise DataError(f"{path}: holds no results of this script: the key 'about' is missing; name another output")
+    require_same(data["about"], about, str(path))
+    return data
 
 
 def _pieces(

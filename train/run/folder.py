@@ -97,8 +97,8 @@ def init_run_folder(folder: Path, settings: Any, tokenizer: Any) -> Any:
         than saving a new one.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    write_run_file(folder, run_identity(to_plain_data(settings)))  # first: a config.yaml alone is no run
     write_yaml(folder / "config.yaml", to_plain_data(settings))
-    write_run_file(folder, run_identity(to_plain_data(settings)))
     with new_folder(folder / "tokenizer", replace=True) as place:
         save_tokenizer(tokenizer, place)
     return load_run_tokenizer(folder)

@@ -8,16 +8,19 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from creditflow.envs.errors import ConfigError, DataError, TrajectoryError
+from creditflow.envs.files.appended import complete_lines
 from creditflow.envs.reading.limits import MAX_LINE
 from creditflow.envs.reading.streams import read_lines
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records.jsonl import FORMAT_VERSION, read_groups, write_jsonl
 
-__all__ = ["complete_groups", "complete_lines", "partial_of", "write_log"]
+__all__ = ["complete_groups", "log_lines", "partial_of", "write_log"]
 
-SUFFIX = ".partial"
+SUFFIX: Final = ".partial"
+BEGINNING: Final = f'{{"format_version":{FORMAT_VERSION},'  # of every line
 
 
 def partial_of(out: Path) -> Path:
@@ -69,14 +72,15 @@ def write_log(
     return done, found
 
 
-def complete_lines(partial: Path) -> list[str]:
+def log_lines(partial: Path) -> list[str]:
     """The complete lines of a log or a partial log.
 
     Raises:
         TrajectoryError: it is not a log.
     """
     try:
-        return [line for _, line in read_lines(partial, MAX_LINE) if line.endswith("\n")]
+        lines = complete_lines(read_lines(partial, MAX_LINE), BEGINNING, "a log of this version")
+        return [line for _, line in lines]
     except DataError as error:
         raise TrajectoryError(f"{partial}: cannot be read as a trajectory log: {error}") from error
 
@@ -88,6 +92,6 @@ def complete_groups(partial: Path) -> list[Group]:
         TrajectoryError: it is not a log.
     """
     try:
-        return read_groups(io.StringIO("".join(complete_lines(partial))))
+        return read_groups(io.StringIO("".join(log_lines(partial))))
     except TrajectoryError as error:
         raise TrajectoryError(f"{partial}: {error}") from error

@@ -35,6 +35,7 @@ from creditflow.train.synthesis.yields import Yield
 
 __all__ = ["graph_of", "provenance_of", "synthesize"]
 
+BEGINNING: Final = f'{{"format":"{FORMAT}",'  # of the provenance
 MAX_FAILURES: Final = 3  # requests in a row that a server may fail; then it counts as down
 IN_FLIGHT: Final = 2  # candidates per request at a time that are begun but not yet written
 
@@ -86,20 +87,24 @@ def synthesize(
     Raises:
         ConfigError: there is an interrupted synthesis, and not ``resume``.
         OtherRunError: ``resume``, but it has other settings or another corpus.
-        DataError: the corpus gave no question.
+        DataError: the corpus gave no question; or ``resume``, and the files are not those of a synthesis.
         ServiceError: the model's server cannot be reached.
     """
     partial, provenance = partial_of(out), provenance_of(out)
     identity, found = settings.identity(retriever.digest), Yield(settings)
     if partial.exists() and not resume:
         raise ConfigError(f"{partial} is left from an interrupted synthesis: continue it with --resume, or use --force")
-    if resume and out.exists() and provenance.exists() and not partial.exists():
-        _read(provenance, identity, found)
+    if resume and not partial.exists() and (out.exists() or provenance.exists()):
+        if not (out.exists() and provenance.exists()):
+            raise DataError(
+                f"{out} and {provenance}: one is missing, so this is no finished synthesis; start over with --force"
+            )
+        _read(read_json_lines(provenance), provenance, identity, found)
         found.finish()
         return found, None
     out.parent.mkdir(parents=True, exist_ok=True)
     with partial.open("a", encoding="ascii") as stream:
-        if not _read(partial, identity, found):
+        if not _read(read_appended(partial, BEGINNING, "an interrupted synthesis"), partial, identity, found):
             stream.write(_line({"format": FORMAT, "settings": identity}))
             stream.flush()
         graph = graph_of(retriever, settings)
@@ -130,9 +135,8 @@ def _nothing(found: Yield, graph: CorpusGraph) -> str:
     )
 
 
-def _read(path: Path, identity: dict[str, Any], found: Yield) -> bool:
+def _read(lines: Iterator[tuple[str, Any]], path: Path, identity: dict[str, Any], found: Yield) -> bool:
     """Count the candidates of an interrupted or finished synthesis; returns whether its first line was written."""
-    lines = read_appended(path) if path.suffix != ".gz" else read_json_lines(path)
     where, first = next(lines, ("", None))
     if first is None:
         return False

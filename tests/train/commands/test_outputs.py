@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
+from helpers.command_parsers import PARSERS, main, outputs
 from helpers.shared_data import ROOT
 
 from creditflow.train import cli
-from creditflow.train.cli import COMMANDS, command_module
-from creditflow.train.commands.arguments.programs import PROGRAMS, run_program
+from creditflow.train.commands.arguments.programs import PROGRAMS
 
 # options that take a text and name neither an input nor an output; those that hold a path inside are looked through
 PLAIN = {
@@ -72,35 +69,6 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
 }
 
 
-def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Every command, every action of a command that has several, and every program."""
-    for name in PROGRAMS:
-        parser = argparse.ArgumentParser()
-        import_module(f"creditflow.train.{name}").add_arguments(parser)
-        yield name, parser
-    for name in COMMANDS:
-        parser = argparse.ArgumentParser()
-        command_module(name).add_arguments(parser)
-        yield from with_actions(name, parser)
-
-
-def with_actions(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if not below:
-        yield name, parser
-    for action in below:
-        for word, one in action.choices.items():
-            yield from with_actions(f"{name} {word}", one)
-
-
-PARSERS = dict(parsers())
-
-
-def main(arguments: list[str]) -> int:
-    """Run a command or program."""
-    return run_program(arguments[0], arguments[1:]) if arguments[0] in PROGRAMS else cli.main(arguments)
-
-
 def test_programs_outside_the_command_that_write_are_listed() -> None:
     """What is called by ``python -m`` follows the rules below, or prints only."""
     package = Path(cli.__file__).parent
@@ -113,10 +81,6 @@ def test_programs_outside_the_command_that_write_are_listed() -> None:
     assert called.keys() >= set(PROGRAMS)
     for name in called.keys() - set(PROGRAMS):
         assert not re.search(r"--out\b|atomic|\.write|\bopen\(|mkdir", called[name]), f"{name}: list it in PROGRAMS"
-
-
-def outputs(parser: argparse.ArgumentParser) -> dict[str, Any]:
-    return {flag: output for _, flag, output in parser.get_default("output_names") or ()}
 
 
 def test_every_option_that_takes_a_text_declares_whether_it_is_read_or_written() -> None:

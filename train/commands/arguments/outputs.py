@@ -17,7 +17,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.leftovers import is_leftover, remove_leftovers, remove_leftovers_below
 from creditflow.envs.files.locks import locked
 from creditflow.train.run.interrupted import partial_of
@@ -40,6 +40,8 @@ class Output:
         owned: whether an entry of the folder is one that the command writes. ``--force`` is rejected for a folder with
             any other entry; None for a folder that files are only added to.
         cleared: ``--force`` empties the folder first; otherwise the command replaces the folder.
+        first: name of the file that is written first into the folder. ``--resume`` is rejected for a folder with other
+            entries and without it, because they are not the command's.
         kept: it is read and appended to, so it may exist.
         only_with: name of the flag without which nothing is written there.
     """
@@ -49,6 +51,7 @@ class Output:
     also: Callable[[Path], Path] | None = None
     owned: Callable[[Path], bool] | None = None
     cleared: bool = False
+    first: str = ""
     kept: bool = False
     only_with: str = ""
 
@@ -128,6 +131,7 @@ def claimed(
 
     Raises:
         ConfigError: an output is an input, contains one, exists, or is being written by another command.
+        DataError: ``resume``, and a folder holds no run of the command.
     """
     found = [path for path in inputs if path.exists()]
     written = [
@@ -186,6 +190,11 @@ def _refuse_existing(target: Target, *, force: bool, resume: bool, resumes: bool
     if not force and not resume:
         ways = "--force replaces it" + (", --resume continues it" if resumes else "")
         raise ConfigError(f"{target.name} {path} exists and is not empty: {ways}; or name another output")
+    if resume and not force and output.first and not (path / output.first).is_file():
+        raise DataError(
+            f"{target.name} {path} is not empty and has no {output.first}, so it holds no run of this command that could be "
+            "resumed; name another output"
+        )
     if force and output.owned and path.is_dir():
         foreign = sorted(entry.name for entry in path.iterdir() if not (output.owned(entry) or is_leftover(entry)))
         if foreign:

@@ -26,7 +26,7 @@ from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.shared.cells import SharedCell, run_unit
 from creditflow.train.commands.arguments.outputs import Output, add_output, named
 from creditflow.train.commands.arguments.programs import run_program
-from creditflow.train.proof.fair.parts import Parts
+from creditflow.train.proof.fair.parts import SIZES, Parts
 from creditflow.train.statistics import contrasts_of, crossed_mean, stratified_mean
 
 __all__ = ["Sizes", "add_arguments", "downstream", "main", "run"]
@@ -172,7 +172,7 @@ def _finite(x: float) -> float | None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the program's arguments."""
-    add_output(parser, "--out", Output(kind="folder", owned=named(*FILES), cleared=True), metavar="DIR", required=True, help="write parts and results.json here")  # fmt: skip
+    add_output(parser, "--out", Output(kind="folder", owned=named(*FILES), cleared=True, first=SIZES), metavar="DIR", required=True, help="write parts and results.json here")  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="continue an interrupted study")
     parser.add_argument(
         "--quick", action="store_true", help="toy sizes, to test the code path; the result is no evidence"

@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.reading.json_text import read_json
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
 
-__all__ = ["Parts"]
+__all__ = ["SIZES", "Parts"]
 
+SIZES: Final = "sizes.json"
 NO_PARTS: Final = ("results", "sizes")
 
 
@@ -27,19 +29,21 @@ class Parts:
 
     Raises:
         ConfigError: the folder's parts were made with other sizes.
+        DataError: ``sizes.json`` cannot be read.
     """
 
     def __init__(self, folder: Path, sizes: Mapping[str, Any]) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        path, given = folder / "sizes.json", json.loads(json.dumps(dict(sizes)))
+        path, given = folder / SIZES, json.loads(json.dumps(dict(sizes)))
         if not path.exists():
             self.write(path, given)
-        known = json.loads(path.read_text(encoding="utf-8"))
+        known = read_json(path)
         if known != given:
-            changed = sorted(name for name in {*known, *given} if known.get(name) != given.get(name))
+            names = {*known, *given} if isinstance(known, dict) else {}
+            changed = sorted(name for name in names if known.get(name) != given.get(name))
             raise ConfigError(
-                f"{folder} holds parts of another study ({', '.join(changed)} in sizes.json): "
+                f"{folder} holds parts of another study ({', '.join(changed)} in {SIZES}): "
                 "resume it with its own options, replace it with --force, or name another output"
             )
 

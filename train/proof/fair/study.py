@@ -29,7 +29,7 @@ from creditflow.train.commands.arguments.programs import run_program
 from creditflow.train.proof.fair.data import chains, rollouts
 from creditflow.train.proof.fair.mentions import with_mentions
 from creditflow.train.proof.fair.models import fit_rivals, model_scores, rival_scores, train_success_model
-from creditflow.train.proof.fair.parts import Parts
+from creditflow.train.proof.fair.parts import SIZES, Parts
 from creditflow.train.proof.fair.scoring import verdict
 from creditflow.train.proof.fair.states import ForkedTurn, forked_turns
 from creditflow.train.statistics import pearson
@@ -170,7 +170,7 @@ def _forked(sizes: Sizes, agent: Agent, count: int, number: int, played: bool) -
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the program's arguments."""
-    add_output(parser, "--out", Output(kind="folder", owned=named(*FILES), cleared=True), metavar="DIR", required=True,
+    add_output(parser, "--out", Output(kind="folder", owned=named(*FILES), cleared=True, first=SIZES), metavar="DIR", required=True,
                help="write parts and results.json here")  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="continue an interrupted study")
     parser.add_argument(

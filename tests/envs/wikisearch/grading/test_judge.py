@@ -53,19 +53,26 @@ def test_a_damaged_cache_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"My thesis, on one line", b"line\nno line break at the end", b'{"keys": 1}', b"\x1f\x8b\x08\x00"]
+    "content",
+    [
+        b"My thesis, on one line",
+        b"line\nno line break at the end",
+        b'{"keys": 1}',
+        b'{"key": "secret"}',
+        b"\x1f\x8b\x08\x00",
+    ],
 )
 def test_a_file_that_is_no_cache_is_refused_and_keeps_every_byte(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
-    with pytest.raises(DataError, match="this is not a cache"):
+    with pytest.raises(DataError, match="line 1"):
         ModelJudge("http://127.0.0.1:9", "m", cache=str(path))
     assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("kept", range(0, 30, 3))
 def test_an_unfinished_line_is_cut_off_a_cache(tmp_path: Path, kept: int) -> None:
-    line = b'{"key": "k", "correct": true}\n'
+    line = b'{"key": "[]", "correct": true}\n'
     path = tmp_path / "v.jsonl"
     for whole in (b"", line):
         path.write_bytes(whole + line[:kept])

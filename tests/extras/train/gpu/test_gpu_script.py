@@ -70,6 +70,17 @@ def test_a_run_is_continued_on_the_same_kind_of_machine_only(
         assert f"  {field}: stored" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("content", ["My notes", "[]", "{}", '{"about": 1}', '{"about": {}}'])
+def test_a_file_that_is_no_result_is_rejected_and_keeps_every_byte(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "gpu.json"
+    path.write_text(content)
+    assert main(["--dry-run", "--parts", "equality", "--minutes", "0", "--out", str(tmp_path), "--resume"]) == 3
+    assert str(path) in capsys.readouterr().err
+    assert {found.name: found.read_text() for found in tmp_path.iterdir()} == {"gpu.json": content}
+
+
 @pytest.fixture(scope="module")
 def two_seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two seeds of the toy; the first is stopped once, and continued."""

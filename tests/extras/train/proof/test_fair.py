@@ -63,6 +63,13 @@ def test_a_quick_study_is_not_continued_as_the_full_one(finished: Path, capsys: 
     assert (finished / "results.json").read_bytes() == before
 
 
+@pytest.mark.parametrize(("content", "status"), [("My notes", 3), ("[1]", 2), ('{"mine": 1}', 2)])
+def test_a_foreign_file_of_sizes_is_rejected(content: str, status: int, tmp_path: Path) -> None:
+    (tmp_path / "sizes.json").write_text(content)
+    assert study.main(["--quick", "--resume", "--out", str(tmp_path)]) == status
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"sizes.json": content}
+
+
 def test_the_downstream_study_compares_all_methods_with_grpo(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert downstream.main(["--quick", "--out", str(out)]) == 0

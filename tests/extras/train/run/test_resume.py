@@ -148,6 +148,19 @@ def test_a_run_without_identity_is_compared_by_its_config(folder: Path, capsys: 
         require_same_run(folder, TrainConfig(out=str(folder), seed=4))
 
 
+@pytest.mark.parametrize("kind", ["policy", "success_model"])
+def test_a_folder_with_a_config_of_its_own_is_no_run(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The config is the user's input, although it has the name of the one that a run writes."""
+    written = {"config.yaml": f"# by hand\nkind: {kind}\n", "metrics.jsonl": "my measurements"}
+    for name, text in written.items():
+        (tmp_path / name).write_text(text)
+    assert main(["train", "--resume", str(tmp_path)]) == 3
+    assert "there is no run here" in capsys.readouterr().err
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == written
+
+
 def test_the_command_rejects_other_settings_and_touches_nothing(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

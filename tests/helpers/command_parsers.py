@@ -1,0 +1,47 @@
+"""The argument parsers of every command and program, and one way to run either."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from creditflow.train import cli
+from creditflow.train.cli import COMMANDS, command_module
+from creditflow.train.commands.arguments.programs import PROGRAMS, run_program
+
+__all__ = ["PARSERS", "main", "outputs"]
+
+
+def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Every command, every action of a command that has several, and every program."""
+    for name in PROGRAMS:
+        parser = argparse.ArgumentParser()
+        import_module(f"creditflow.train.{name}").add_arguments(parser)
+        yield name, parser
+    for name in COMMANDS:
+        parser = argparse.ArgumentParser()
+        command_module(name).add_arguments(parser)
+        yield from with_actions(name, parser)
+
+
+def with_actions(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not below:
+        yield name, parser
+    for action in below:
+        for word, one in action.choices.items():
+            yield from with_actions(f"{name} {word}", one)
+
+
+PARSERS = dict(parsers())
+
+
+def main(arguments: list[str]) -> int:
+    """Run a command or program."""
+    return run_program(arguments[0], arguments[1:]) if arguments[0] in PROGRAMS else cli.main(arguments)
+
+
+def outputs(parser: argparse.ArgumentParser) -> dict[str, Any]:
+    return {flag: output for _, flag, output in parser.get_default("output_names") or ()}
