@@ -28,7 +28,7 @@ class ChatQuestion(Generic[ValueT]):
 
     Attributes:
         instruction: the system message; the case follows as JSON in the user's message.
-        max_tokens: token limit of a reply.
+        max_tokens: token limit of a reply, unless ``ask`` is given another.
         field: name of the value in the cache file.
         parse: returns the value in a reply's text; raises ``error`` if there is none.
         is_value: returns whether a JSON value of the cache file is such a value.
@@ -109,8 +109,12 @@ class CachedChat(Generic[ValueT]):
                 )
             self._values[row["key"]] = row[field]
 
-    def ask(self, case: Mapping[str, Any]) -> ValueT:
+    def ask(self, case: Mapping[str, Any], *, max_tokens: int = 0) -> ValueT:
         """Return the model's value for a case, from the cache if it has one.
+
+        Args:
+            case: what the question is about, sent as JSON.
+            max_tokens: token limit of the reply, if it depends on the case; 0 for the question's.
 
         Raises:
             ServiceError: the server cannot be reached.
@@ -127,7 +131,7 @@ class CachedChat(Generic[ValueT]):
         if other is not None:
             return other.result()
         try:
-            value = self._question.parse(self._complete(case))
+            value = self._question.parse(self._complete(case, max_tokens or self._question.max_tokens))
             self._keep(key, value)
         except BaseException as error:
             own.set_exception(error)
@@ -147,14 +151,14 @@ class CachedChat(Generic[ValueT]):
                 with self._path.open("a", encoding="ascii") as file:
                     file.write(json.dumps({"key": key, self._question.field: value}) + "\n")
 
-    def _complete(self, case: Mapping[str, Any]) -> str:
+    def _complete(self, case: Mapping[str, Any], max_tokens: int) -> str:
         """Return the text of the model's completion."""
         reply = self.client.post(
             "/chat/completions",
             {
                 "model": self._model,
                 "temperature": 0,
-                "max_tokens": self._question.max_tokens,
+                "max_tokens": max_tokens,
                 "messages": [
                     {"role": "system", "content": self._question.instruction},
                     {"role": "user", "content": json.dumps(case, ensure_ascii=False)},

@@ -13,6 +13,8 @@ from creditflow.envs.text.bm25.analyser import analyse
 __all__ = ["ModelReader", "PageReader", "best_overlap", "make_reader"]
 
 MAX_SHOWN: Final = 100_000  # characters of a page that a model is shown
+MIN_TOKENS: Final = 128
+TOKENS_PER_NUMBER: Final = 6  # up to four digits, a comma and a blank
 _INSTRUCTION: Final = (
     "You read a long page on behalf of somebody who is looking for something. The JSON below has the goal, the numbered "
     "passages of the page, and a limit. Choose the passages that help with the goal, the limit at most; fewer are better "
@@ -62,7 +64,7 @@ def _is_choice(value: Any) -> bool:
 
 
 _QUESTION: Final[ChatQuestion[list[int]]] = ChatQuestion(
-    instruction=_INSTRUCTION, max_tokens=128, field="chosen", parse=_parse, is_value=_is_choice
+    instruction=_INSTRUCTION, max_tokens=MIN_TOKENS, field="chosen", parse=_parse, is_value=_is_choice
 )
 
 
@@ -87,10 +89,9 @@ class ModelReader(ChatModel):
             if left < 0:
                 break
             shown.append(text)
+        case = {"goal": goal, "passages": {str(i): text for i, text in enumerate(shown)}, "limit": limit}
         chosen = (
-            self.chat.ask({"goal": goal, "passages": {str(i): text for i, text in enumerate(shown)}, "limit": limit})
-            if shown
-            else []
+            self.chat.ask(case, max_tokens=max(MIN_TOKENS, TOKENS_PER_NUMBER * min(limit, len(shown)))) if shown else []
         )
         known = [number for number in dict.fromkeys(chosen) if number < len(shown)][:limit]
         return sorted(known) or best_overlap(goal, passages, limit)

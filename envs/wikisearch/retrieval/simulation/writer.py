@@ -17,6 +17,10 @@ __all__ = ["ModelSimulator"]
 MAX_TITLE: Final = 200  # characters; longer titles and texts are cut
 MAX_TEXT: Final = 2_000
 MAX_DOCUMENTS: Final = 100
+MIN_TOKENS: Final = 1_024
+TOKENS_PER_DOCUMENT: Final = (
+    128  # a title, about 30 words and their JSON take some 60, more in other languages than English
+)
 _INSTRUCTION: Final = (
     "You stand in for a search engine over an encyclopedia. The JSON below has a query, the question that its sender wants "
     "to answer, the answer, how many documents to return, and their kind. Write that many short documents of different "
@@ -56,7 +60,7 @@ def _is_documents(value: Any) -> bool:
 
 
 _QUESTION: Final[ChatQuestion[_Documents]] = ChatQuestion(
-    instruction=_INSTRUCTION, max_tokens=1_024, field="documents", parse=_parse, is_value=_is_documents
+    instruction=_INSTRUCTION, max_tokens=MIN_TOKENS, field="documents", parse=_parse, is_value=_is_documents
 )
 
 
@@ -78,7 +82,8 @@ class ModelSimulator(ChatModel):
                 "answer": question.answers[0],
                 "documents": k,
                 "kind": "noisy" if noisy else "useful",
-            }
+            },
+            max_tokens=max(MIN_TOKENS, k * TOKENS_PER_DOCUMENT),
         )
         passages = (_passage(title, text) for title, text in written)
         return list({passage.id: passage for passage in passages}.values())[:k]

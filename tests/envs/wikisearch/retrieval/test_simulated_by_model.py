@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.servers.chat_server import chat_server
+from helpers.servers.chat_server import chat_server, json_server
 from helpers.worlds.wikisearch_small import questions, search, small_env
 
 from creditflow.envs.errors import DataError, ServiceError
+from creditflow.envs.wikisearch.retrieval.page_readers import ModelReader
 from creditflow.envs.wikisearch.retrieval.simulation.noise import is_noisy
 from creditflow.envs.wikisearch.retrieval.simulation.writer import MAX_TEXT, MAX_TITLE, ModelSimulator
 
@@ -90,6 +91,33 @@ def test_long_or_hostile_documents_are_cut_escaped_and_never_more_than_asked_for
     assert len(found) == 3 - 1  # equal documents are one
     assert all(len(p.title) <= MAX_TITLE and len(p.text) <= MAX_TEXT and "\n" not in p.title for p in found)
     assert len(info["doc_ids"]) == 2
+
+
+def cutting(reply: Callable[[dict[str, Any]], str]) -> Callable[[str, dict[str, Any]], Any]:
+    """A server that ends its reply at the requested number of tokens, of three characters each."""
+
+    def answer(_path: str, body: dict[str, Any]) -> Any:
+        text = reply(json.loads(body["messages"][-1]["content"]))
+        return {"choices": [{"message": {"content": text[: 3 * body["max_tokens"]]}}]}
+
+    return answer
+
+
+@pytest.mark.parametrize("count", [1, 3, 16, 100])
+def test_the_reply_may_be_as_long_as_what_is_asked_for(count: int) -> None:
+    def documents(case: dict[str, Any]) -> str:
+        return json.dumps(
+            [{"title": f"page {i}", "text": " ".join(["statement"] * 30)} for i in range(case["documents"])]
+        )
+
+    def numbers(case: dict[str, Any]) -> str:
+        return json.dumps(list(range(len(case["passages"])))[: case["limit"]])
+
+    with json_server(cutting(documents)) as url:
+        assert len(ModelSimulator(**model(url))(questions(small_env())[0], "query", count, False)) == count
+    with json_server(cutting(numbers)) as url:
+        passages = ["text"] * (9 * count)
+        assert ModelReader(**model(url))("goal", passages, 9 * count) == list(range(9 * count))
 
 
 def test_replies_are_kept_in_a_file_and_a_damaged_one_is_an_error(tmp_path: Path) -> None:
