@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from helpers.servers.browser import driven, rendered_dom
 
+from creditflow.envs.errors import DataError
 from creditflow.train.cli import main
-from creditflow.train.viewer.data import view_data
+from creditflow.train.viewer import page as page_module
+from creditflow.train.viewer.data import MAX_TEXT, view_data
 from creditflow.train.viewer.layout import layered_layout
 from creditflow.train.viewer.page import render_page
 from creditflow.wrappers import StateGraph, credit
@@ -184,3 +186,29 @@ def test_columns_are_explained_and_the_page_is_as_wide_as_the_screen(group, tmp_
         assert "grpo" in browser.run("return document.querySelector('#explained:popover-open').innerText")
         browser.press("Escape")
         assert browser.run("return document.querySelector('#explained:popover-open')") is None
+
+
+def test_texts_and_pages_have_limits(monkeypatch):
+    group = Group(
+        (
+            Trajectory(
+                "t", "g", "x", (Turn("a", "go", "b", observation="y" * (MAX_TEXT + 7)),), False, 0.0, "failed", "b"
+            ),
+        )
+    )
+    data = view_data([group], {}, "title")
+    assert max(map(len, data["texts"])) < MAX_TEXT + 60
+    assert any(text.endswith("7 more characters, which the log has") for text in data["texts"])
+    monkeypatch.setattr(page_module, "MAX_PAGE", 1000)
+    with pytest.raises(DataError, match="--limit"):
+        render_page(data)
+
+
+def test_the_limit_of_a_page_is_that_of_what_is_written(monkeypatch):
+    """Where ``<`` takes six characters."""
+    title, other = "<" * 1000, "x" * 1000
+    limit = len(json.dumps({"title": other}, separators=(",", ":")))
+    monkeypatch.setattr(page_module, "MAX_PAGE", limit)
+    assert other in render_page({"title": other})
+    with pytest.raises(DataError, match=f"{limit + 5000:,} characters"):
+        render_page({"title": title})
