@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import gzip
+import json
 import re
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -60,6 +63,21 @@ def test_pages_of_the_repository_that_the_site_shows_exist() -> None:
 
 def test_lines_of_the_index_of_evidence_belong_to_stored_files() -> None:
     assert set(LINES) <= {path.relative_to(ROOT / "tests/evidence").as_posix() for path in result_files()}
+
+
+def test_stored_evidence_names_commits_of_the_history_unless_it_is_marked_as_rebased() -> None:
+    def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+
+    if git("rev-parse", "--is-shallow-repository").stdout != "false\n":
+        pytest.skip("no git checkout with its whole history")
+    lost = []
+    for path in result_files():
+        text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        commit = evidence.origin(json.loads(text))[1]
+        if commit and git("merge-base", "--is-ancestor", commit, "HEAD").returncode:
+            lost.append(path.relative_to(ROOT / evidence.FOLDER).as_posix())
+    assert sorted(lost) == sorted(evidence.REBASED)
 
 
 def test_marks_links_and_pictures_are_staged() -> None:

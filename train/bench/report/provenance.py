@@ -15,20 +15,25 @@ import numpy as np
 
 import creditflow
 
-__all__ = ["code_digest", "provenance"]
+__all__ = ["code_digest", "commit", "provenance"]
 
 
 def provenance(arguments: Sequence[str], seed: int) -> dict[str, Any]:
     """Command, commit, versions, kind of machine and seed."""
     return {
         "command": "creditflow " + " ".join(arguments),
-        "commit": _git("describe", "--always", "--dirty", "--abbrev=9") or "unknown",  # a wheel has no repository
+        "commit": commit() or "unknown",  # a wheel has no repository
         "creditflow": creditflow.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "seed": seed,
     }
+
+
+def commit() -> str:
+    """The commit's first nine digits, with "-dirty" behind them if files were changed; "" without a repository."""
+    return _git("describe", "--always", "--dirty", "--abbrev=9", "--exclude=*")  # never the name of a tag
 
 
 def _git(*arguments: str) -> str:
