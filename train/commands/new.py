@@ -88,6 +88,10 @@ def _write(folder: Path, kind: str, name: str) -> None:
         with atomic_writer(folder / file, encoding="utf-8") as stream:
             stream.write(text)
     print(f"{folder / f'{name}.py'}:{values['Class']}")
+    print(
+        f"its first lines say how to run it; its tests, with pytest installed: python -m pytest {folder}",
+        file=sys.stderr,
+    )
 
 
 def _entry(values: dict[str, str]) -> str:
