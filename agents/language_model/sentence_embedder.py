@@ -13,7 +13,7 @@ from creditflow.agents.language_model.models.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.text.encoding.encoder import TextEncoder
-from creditflow.envs.text.encoding.settings import EncoderSettings
+from creditflow.envs.text.encoding.settings import folder_settings
 from creditflow.wrappers.canonical.embedding import DenseVectors, Embedder, HashingEmbedder
 
 __all__ = ["SentenceEmbedder", "make_embedder", "model_folder"]
@@ -64,9 +64,9 @@ def model_folder(model: str) -> Path:
 
 
 class SentenceEmbedder:
-    """The mean of an encoder's last hidden states over a text's tokens, scaled to length 1.
+    """Texts by an encoder, scaled to length 1: pooled and truncated as the folder says, else by the mean and the model's limit.
 
-    Texts longer than the model's limit are truncated.
+    Prompts of the folder are not used: they tell queries from passages, and here all texts are of one kind.
 
     Args:
         model: folder or cached name of a transformer (weights in safetensors; no remote code).
@@ -84,7 +84,8 @@ class SentenceEmbedder:
         require_torch()
         folder = model_folder(model)
         with loading(f"cannot open {model!r} as a text encoder"):
-            self._encoder = TextEncoder(folder, EncoderSettings(passage_prefix=prefix), batch=batch, device=device)
+            settings = folder_settings(folder, passage_prefix=prefix, normalise=True)
+            self._encoder = TextEncoder(folder, settings, batch=batch, device=device)
         self.prefix, self.batch = prefix, batch
 
     def embed(self, texts: Sequence[str]) -> DenseVectors:

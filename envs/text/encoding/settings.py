@@ -154,4 +154,6 @@ def _pooling(path: Path) -> str:
     modes = ["last" if mode == "lasttoken" else mode for mode in modes]
     if len(modes) != 1 or modes[0] not in POOLINGS:
         raise DataError(f"{path}: pools by {' and '.join(modes) or 'nothing'}; known are {', '.join(POOLINGS)}")
+    if data.get("include_prompt") is False:
+        raise DataError(f"{path}: leaves prompts out of the pooling (include_prompt), which is not supported")
     return modes[0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.text.encoding.settings import EncoderSettings, folder_settings
 from creditflow.envs.text.vectors.approximate import ApproximateSettings
 from creditflow.envs.text.vectors.shards import PRECISIONS
@@ -54,6 +54,11 @@ class DenseOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.encoder, str) or not self.encoder:
             raise ConfigError("name the encoder: a folder with config.json, a tokenizer and weights in safetensors")
+        if not Path(self.encoder).is_dir():
+            raise ConfigError(
+                f"there is no encoder folder {short_repr(self.encoder, 200)}; nothing is downloaded here, fetch one with: "
+                "hf download NAME --local-dir FOLDER"
+            )
         for what, value, known in (
             ("precision", self.precision, PRECISIONS),
             ("lexical engine", self.lexical, LEXICAL),

@@ -49,7 +49,7 @@ def test_a_folder_of_sentence_transformers_says_how_it_is_used(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("pooling", "expected"),
     [
-        ({"pooling_mode": "mean"}, "mean"),
+        ({"pooling_mode": "mean", "include_prompt": True}, "mean"),
         ({"pooling_mode": "lasttoken"}, "last"),
         ({"pooling_mode_lasttoken": True}, "last"),
     ],
@@ -67,6 +67,8 @@ def test_both_ways_of_naming_a_pooling(tmp_path: Path, pooling: dict[str, Any], 
         ({"modules": layers("Transformer", "Pooling"), "1_Pooling__config": {"pooling_mode_max_tokens": True}}, "pools by max;"),
         ({"modules": layers("Transformer", "Pooling"),
           "1_Pooling__config": {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}}, "cls and mean"),
+        ({"modules": layers("Transformer", "Pooling"),
+          "1_Pooling__config": {"pooling_mode": "mean", "include_prompt": False}}, "leaves prompts out"),
         ({"modules": layers("Transformer", "Dense")}, "has the layer 'Dense'"),
         ({"modules": {"a": 1}}, "expected a list"),
         ({"modules": [3]}, "has the layer 3"),
