@@ -14,6 +14,7 @@ from helpers.worlds.dense_index import build_index as build
 from helpers.worlds.dense_index import open_index as opened
 from helpers.worlds.retrieval_contract import HOSTILE, PASSAGES, check_corpus, check_threads, ids
 
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.encoding.encoder import TextEncoder
 from creditflow.envs.text.encoding.settings import EncoderSettings
 from creditflow.envs.text.fusion import reciprocal_rank_fusion
@@ -61,6 +62,11 @@ def test_any_text_is_a_query(folder: Path, encoder: Path) -> None:
     engine = opened(folder, encoder)
     for query in [*HOSTILE, "word " * 50_000]:
         assert len(engine.search([query], 5)[0]) == (5 if query.strip() else 0), query[:40]
+
+
+def test_a_missing_encoder_folder_is_named_with_the_way_to_get_one() -> None:
+    with pytest.raises(ConfigError, match=r"no encoder folder 'intfloat/e5-small-v2'.*hf download"):
+        DenseOptions(encoder="intfloat/e5-small-v2")
 
 
 def test_exact_search_is_brute_force_over_the_encoders_own_vectors(encoder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Small encoder folders with random weights, made here: published ones cannot be had without a network."""
+"""Small encoder folders with random weights, of several families and the size that a test needs."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,24 @@ def test_long_texts_are_cut_and_no_texts_are_no_rows(folder: Path) -> None:
 def test_a_prefix_stands_before_every_text(folder: Path) -> None:
     with_prefix = SentenceEmbedder(str(folder), prefix="the ").embed(["mug"])
     np.testing.assert_allclose(with_prefix, SentenceEmbedder(str(folder)).embed(["the mug"]), atol=1e-5)
+
+
+def test_the_folders_own_pooling_and_length_are_used_but_not_its_prompts(folder: Path, tmp_path: Path) -> None:
+    """A folder of sentence-transformers says them in files of its own; vectors have length 1 whether it normalises or not."""
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    kinds = {"": "Transformer", "1_Pooling": "Pooling"}
+    (copy / "modules.json").write_text(
+        json.dumps([{"path": path, "type": f"st.{kind}"} for path, kind in kinds.items()])
+    )
+    (copy / "1_Pooling").mkdir()
+    (copy / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode_cls_token": True}))
+    (copy / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 3}))
+    (copy / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"passage": "lamp "}}))
+    with torch.no_grad():
+        states = BertModel.from_pretrained(folder).eval()(torch.tensor([[WORDS.index(w) for w in ("a", "red", "mug")]]))
+    first = states.last_hidden_state[0, 0].numpy()
+    [found] = SentenceEmbedder(str(copy)).embed(["a red mug on the shelf"])
+    np.testing.assert_allclose(found, first / np.linalg.norm(first), atol=1e-5)
 
 
 def test_an_unknown_model_is_an_error_with_the_nearest_name(

