@@ -142,7 +142,7 @@ def shown(mean: ClusteredMean) -> list[float]:
 def compared(
     queries: dict[str, list[Query]], found: dict[str, dict[str, list[list[str]]]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """By query set and engine: every measure and its paired difference from BM25's; and the differences in R@10 by kind of question."""
+    """By query set and engine: every measure and its paired difference from BM25's; and R@10 by kind of question."""
     table: dict[str, Any] = {}
     kinds: dict[str, Any] = {}
     tested: list[tuple[dict[str, Any], str, float]] = []
@@ -150,7 +150,8 @@ def compared(
         values = {engine: measures(each[name], asked) for engine, each in found.items()}
         table[name] = {}
         for engine, by_measure in values.items():
-            row = table[name][engine] = {}
+            row: dict[str, Any] = {}
+            table[name][engine] = row
             for measure, one in by_measure.items():
                 row[measure] = shown(mean_of(one, asked))
                 if engine == "bm25":
@@ -158,22 +159,23 @@ def compared(
                 change = mean_of(np.subtract(one, values["bm25"][measure]).tolist(), asked)
                 row[f"{measure} - bm25"] = shown(change)
                 tested.append((row, f"{measure} - bm25, adjusted p", change.p_value))
-        for kind in sorted({query.kind for query in asked}):
-            of_kind = [i for i, query in enumerate(asked) if query.kind == kind]
-            part = [asked[i] for i in of_kind]
-            kinds.setdefault(name, {})[kind] = {"questions": len({query.question for query in part})} | {
-                engine: shown(
-                    mean_of(
-                        [by["recall@10"][i] - (values["bm25"]["recall@10"][i] if engine != "bm25" else 0) for i in of_kind],
-                        part,
-                    )
-                )
-                for engine, by in values.items()
-                if engine in ("bm25", "dense", "hybrid")
-            }  # fmt: skip
+        kinds[name] = by_kind(asked, {engine: values[engine]["recall@10"] for engine in ("bm25", "dense", "hybrid")})
     for (row, key, _), p in zip(tested, holm([p for *_, p in tested]), strict=True):
         row[key] = float(f"{p:.3g}")
     return table, kinds
+
+
+def by_kind(asked: Sequence[Query], values: dict[str, list[float]]) -> dict[str, Any]:
+    """BM25's mean for each kind of question, and the others' differences from it."""
+    found: dict[str, Any] = {}
+    for kind in sorted({query.kind for query in asked}):
+        rows = [i for i, query in enumerate(asked) if query.kind == kind]
+        part = [asked[i] for i in rows]
+        found[kind] = {"questions": len({query.question for query in part})}
+        for engine, each in values.items():
+            less = values["bm25"] if engine != "bm25" else [0.0] * len(asked)
+            found[kind][engine] = shown(mean_of([each[i] - less[i] for i in rows], part))
+    return found
 
 
 def seconds_of(work: Callable[[], Any], rounds: int = 1) -> float:

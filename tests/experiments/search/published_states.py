@@ -83,7 +83,8 @@ class Remembered:
         if not rows or isinstance(rows[0], np.ndarray):
             return np.array(rows, np.float32)
         offsets = np.concatenate([[0], np.cumsum([len(feature) for feature, _ in rows])])
-        return SparseVectors(*(np.concatenate(each) for each in zip(*rows, strict=True)), offsets)
+        features, weights = (np.concatenate([row[i] for row in rows]) for i in (0, 1))
+        return SparseVectors(features, weights, offsets)
 
 
 def reworded(text: str, rng: np.random.Generator) -> str:
