@@ -43,14 +43,14 @@ def train_with(fault: Fault, config: dict[str, Any], *overrides: str, shard: boo
 
     def work(world: World) -> None:
         run = trainer(config, *overrides, world=world)
-        real = run.rollouts.take
+        real = run.sample
 
         def rollout(iteration: int) -> Any:
             if world.rank == 1 and iteration == 1:
                 fault(run)
             return real(iteration)
 
-        with patch.object(run.rollouts, "take", rollout):
+        with patch.object(run, "sample", rollout):
             run.run()
 
     return in_ranks(2, work, shard=shard)

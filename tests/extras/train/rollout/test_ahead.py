@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,7 +21,6 @@ from creditflow.train.policy.checkpoint import latest_checkpoint
 from creditflow.train.policy.update import update_policy
 from creditflow.train.run.folder import require_same_run
 from creditflow.train.run.identity import OtherRunError
-from creditflow.train.run.rollouts import Rollouts
 from creditflow.train.trainer import Trainer
 
 AHEAD = ("update.iterations=5", "rollout.tasks=3", "rollout.group_size=6")
@@ -35,30 +35,29 @@ def numbers(run: Trainer) -> list[dict[str, Any]]:
     return [{k: v for k, v in r.items() if k != "sampling_seconds"} for r in metrics(run) if r["kind"] == "iteration"]
 
 
-def played(run: Trainer, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
+def played(run: Trainer) -> list[tuple[int, str]]:
     """Run; returns (iteration, version of the weights that sampled its episodes)."""
     found: list[tuple[int, str]] = []
-    take = Rollouts.take
+    sample = run.sample
 
-    def noted(self: Rollouts, iteration: int) -> Any:
-        sampled = take(self, iteration)
+    def noted(iteration: int) -> Any:
+        sampled = sample(iteration)
         found.extend(
             (iteration, t.tokens.policy_version) for g in sampled.groups for t in g.trajectories if t.tokens is not None
         )
         return sampled
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Rollouts, "take", noted)
+    with patch.object(run, "sample", noted):
         run.run()
     return sorted(set(found))
 
 
 @pytest.mark.parametrize("lag", [1, 2])
 def test_iteration_i_is_sampled_by_the_weights_of_iteration_i_minus_k(
-    trainer_of: Make, config: dict[str, Any], lag: int, monkeypatch: pytest.MonkeyPatch
+    trainer_of: Make, config: dict[str, Any], lag: int
 ) -> None:
     run = trainer_of(config, *AHEAD, f"rollout.max_staleness={lag}")
-    versions = played(run, monkeypatch)
+    versions = played(run)
     assert versions == [(i, f"rl-{max(0, i - lag):07d}") for i in range(5)]
     records = numbers(run)
     assert [r["staleness"] for r in records] == [min(i, lag) for i in range(5)]
@@ -103,7 +102,7 @@ def test_a_run_does_not_depend_on_which_is_slower(
     expected = trainer_of(config, *changes, f"out={tmp_path}/a")
     expected.run()
     run = trainer_of(config, *changes, f"out={tmp_path}/b")
-    update, sample, take = run._update, run.rollouts._sample, run.rollouts.take
+    update, sample, take = run._update, run.rollouts._sample, run.sample
     asked_for = [threading.Event() for _ in range(5)]
 
     def late_update(*arguments: Any) -> Any:
@@ -122,7 +121,7 @@ def test_a_run_does_not_depend_on_which_is_slower(
         monkeypatch.setattr(run, "_update", late_update)
     else:
         monkeypatch.setattr(run.rollouts, "_sample", late_sample)
-        monkeypatch.setattr(run.rollouts, "take", asking)
+        monkeypatch.setattr(run, "sample", asking)
     run.run()
     assert same(weights(run), weights(expected))
     assert numbers(run) == numbers(expected)
