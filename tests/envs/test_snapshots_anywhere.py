@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from helpers.processes.child_process import output_of
 from helpers.worlds.any_env import SOURCES, bare, made, walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,11 +89,7 @@ def test_snapshots_continue_in_another_process():
         for snapshot, action, outcome in [*walk(made(source), 11, 4)][1:]:
             lines.append(json.dumps([source, snapshot, action, outcome]))
             wanted.append(source)
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, "tests"], input="\n".join(lines), capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split() == wanted
+    assert output_of(CHILD, lines).split() == wanted
 
 
 @pytest.mark.parametrize("source", SOURCES)

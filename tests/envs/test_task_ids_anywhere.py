@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.processes.child_process import output_of
 from helpers.worlds.any_env import GENERATED, SOURCES, bare, made
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -72,11 +71,7 @@ def test_generated_and_listed_tasks_can_be_reset_in_a_new_process():
                 del info["text_key"]  # contains advertisements, which are sampled per episode
             lines.append(json.dumps([source, options, info]))
             wanted.append(source)
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, "tests"], input="\n".join(lines), capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split() == wanted
+    assert output_of(CHILD, lines).split() == wanted
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.hostile_files import refusals, worse_sealed
+from helpers.worlds.webshop_small import FILES as SHOP_FILES
+from helpers.worlds.webshop_small import file_contents, write_shop
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.models.agent_file import read_agent_file, write_agent_file
@@ -178,34 +180,11 @@ def test_mutated_files_are_read_or_rejected_by_name(tmp_path: Path, name: str) -
 
 
 def shop_files(folder: Path) -> None:
-    folder.mkdir()
     products = [embedded_stock().catalogue.store.product(row) for row in range(12)]
-    records = [
-        {
-            "asin": p.asin, "name": p.title, "full_description": p.description, "small_description": list(p.bullets),
-            "pricing": " - ".join(f"${price}" for price in p.prices), "category": p.category, "query": p.query,
-            "customization_options": {name: [{"value": value} for value in values] for name, values in p.options},
-            "product_category": p.product_category,
-        }
-        for p in products
-    ]  # fmt: skip
-    entries = {
-        p.asin: {
-            "attributes": list(p.attributes),
-            "instruction": "Find it",
-            "instruction_attributes": list(p.attributes[:2]),
-        }
-        for p in products
-    }
-    human = {
-        products[0].asin: [{"instruction": "i.", "instruction_attributes": ["soft"], "instruction_options": ["red"]}]
-    }
-    (folder / "items_shuffle_1000.json").write_text(json.dumps(records))
-    (folder / "items_ins_v2_1000.json").write_text(json.dumps(entries))
-    (folder / "items_human_ins.json").write_text(json.dumps(human))
+    write_shop(folder, file_contents(products, [product.asin for product in products], [products[0].asin]))
 
 
-@pytest.mark.parametrize("name", ["items_shuffle_1000.json", "items_ins_v2_1000.json", "items_human_ins.json"])
+@pytest.mark.parametrize("name", SHOP_FILES)
 def test_mutated_files_of_a_shop_are_imported_or_rejected_by_name(tmp_path: Path, name: str) -> None:
     files, out = tmp_path / "files", tmp_path / "store"
     shop_files(files)

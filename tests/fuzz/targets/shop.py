@@ -6,9 +6,10 @@ import gzip
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+from helpers.worlds.webshop_small import file_contents
 
 from creditflow.envs.webshop.catalogue.embedded import embedded_stock
 from creditflow.envs.webshop.catalogue.importing import import_webshop
@@ -29,26 +30,8 @@ def _files() -> dict[str, bytes]:
     """Return twelve products of the embedded shop in the format of the released files."""
     store = embedded_stock().catalogue.store
     products = [store.product(row) for row in range(12)]
-    records: list[dict[str, Any]] = [
-        {
-            "asin": p.asin, "name": p.title, "full_description": p.description, "small_description": list(p.bullets),
-            "pricing": " - ".join(f"${price}" for price in p.prices), "category": p.category, "query": p.query,
-            "customization_options": {name: [{"value": value} for value in values] for name, values in p.options},
-            "product_category": p.product_category,
-        }
-        for p in products
-    ]  # fmt: skip
-    entries = {
-        p.asin: {"attributes": list(p.attributes), "instruction": f"Find {p.query}",
-                 "instruction_attributes": list(p.attributes[:2])}
-        for p in products
-    }  # fmt: skip
-    human = {
-        products[3].asin: [
-            {"instruction": "i want it.", "instruction_attributes": ["soft"], "instruction_options": ["red"]}
-        ]
-    }
-    return {ITEMS: freeze(records), ENTRIES: freeze(entries), HUMAN: freeze(human)}
+    contents = file_contents(products, [product.asin for product in products], [products[3].asin])
+    return {name: freeze(content) for name, content in zip((ITEMS, ENTRIES, HUMAN), contents, strict=True)}
 
 
 def _reader(name: str) -> Callable[[bytes, Path], None]:

@@ -8,6 +8,15 @@ import sys
 from collections.abc import Iterable
 
 
+def output_of(code: str, lines: Iterable[str]) -> str:
+    """The output of a program that reads these lines; its argument is the folder of the tests."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, "tests"], input="\n".join(lines), capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]
+    return done.stdout
+
+
 def outputs_of(code: str, arguments: Iterable[Iterable[str]]) -> set[str]:
     """The different outputs of a program, run once for each list of arguments, each time with another hash seed."""
     found = set()

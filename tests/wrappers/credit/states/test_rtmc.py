@@ -10,11 +10,9 @@ import pytest
 from helpers.episodes.builders import group, walk
 from helpers.episodes.strategies import DENSE, groups
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.credit.random_group import random_fork, random_group
 
 quick = settings(max_examples=40)
 
@@ -108,16 +106,6 @@ def test_graded_scores_count_in_part_and_a_cut_off_rollout_with_what_it_has():
     scored = rtmc().assign(group(walk("s a", actions=["win"]), graded))
     value = (1 + 0.5 + 2 * 0.75) / 4
     np.testing.assert_allclose(scored.flat_advantages, [1 - value, 0.5 - value])
-
-
-@quick
-@given(seed=st.integers(0, 10**6), prior=st.sampled_from(["outcome", "return"]))
-def test_a_branch_gets_the_credit_of_its_full_episode(seed, prior):
-    rng = np.random.default_rng(seed)
-    stored, full = random_fork(rng, random_group(rng, dense=True))
-    got, expected = (rtmc(prior=prior).assign(g).advantages for g in (stored, full))
-    np.testing.assert_allclose(np.concatenate(got[:-1]), np.concatenate(expected[:-1]), atol=1e-9)
-    np.testing.assert_allclose(got[-1], expected[-1][stored.trajectories[-1].fork_turn :], atol=1e-9)
 
 
 @quick
