@@ -21,7 +21,8 @@ from creditflow.assets.site.make import recipes as make_recipes
 from creditflow.assets.site.make.evidence import LINES, result_files
 from creditflow.assets.site.make.leaderboard import regime_table
 from creditflow.assets.site.make.paper_index import papers, places
-from creditflow.assets.site.make.recipes import PUBLISHED, recipes
+from creditflow.assets.site.make.published import PUBLISHED
+from creditflow.assets.site.make.recipes import estimated_hours, recipes
 from creditflow.assets.site.markdown import RUNNABLE, blocks_of, prose, staged_text
 from creditflow.assets.site.repository import NOT_RUN, PAGES, RUN, TARGETS
 from creditflow.assets.site.stage import stage
@@ -197,15 +198,21 @@ def test_a_scheme_names_the_arxiv_number_of_its_paper(paper: dict[str, Any]) -> 
 
 
 def test_a_recipe_is_described_in_whole_sentences_and_its_groups_with_their_branches() -> None:
-    rows = [
-        row.split(" | ") for row in make_recipes.pages()["how_to/reproduce"][1].splitlines() if row.startswith("| `")
-    ]
+    page = make_recipes.pages()["how_to/reproduce"][1]
+    rows, hours = (
+        [row.split(" | ") for row in part.splitlines() if row.startswith("| `")] for part in page.split("## Hardware")
+    )
     shown = {row[0].strip("| `"): row for row in rows}
     assert set(shown) == set(recipes())
     assert "128 × 16 × 156" in shown["arpo_wikisearch"]  # group_size 8, filled up to max_trajectories
     for name, text in recipes().items():
         head = " ".join(re.findall(r"^# (?! )(.*)", text, re.M))
         assert head.startswith(shown[name][1] + "."), name
+    assert {row[0].strip("| `") for row in hours} == set(recipes()) - {"success_model"}
+    assert all("unverified" in row[-1] for row in rows if "quickstart" not in row[0])
+    assert all(
+        re.fullmatch(r"[\d.,]+ to [\d.,]+ \([AH]100\) \|", row[-1]) for row in hours if "quickstart" not in row[0]
+    )
 
 
 def test_the_leaderboard_is_sorted_by_learning_then_by_the_step_and_what_was_not_measured_is_last() -> None:
@@ -226,3 +233,11 @@ def test_an_index_row_without_a_command_links_the_page_that_has_it() -> None:
 
 def test_published_figures_belong_to_recipes() -> None:
     assert set(PUBLISHED) <= set(recipes())
+
+
+@pytest.mark.parametrize(
+    ("recipe", "stated"), [("graphgpo_alfworld", 24.3), ("graphgpo_webshop", 24.3), ("rewardflow_alfworld", 17.8)]
+)
+def test_the_estimated_hours_contain_those_that_a_paper_states(recipe: str, stated: float) -> None:
+    low, high = estimated_hours(recipe, PUBLISHED[recipe].gpu)
+    assert low < stated < high

@@ -10,7 +10,7 @@
 
 The run folder contains the resolved config, checkpoints, metrics.jsonl and at the end the model, which --agent
 hf:DIR/model opens. --dry-run checks everything that can be checked without fetching a model, and prints the resolved
-config, the cost of one iteration and a table of the GPU memory that the run needs.
+config, the GPU memory that the run needs and an estimate of its GPU hours.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ in a rollout.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ from creditflow.envs.reading.model_folders import check_model_files
 from creditflow.envs.tasks import Task
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.run.assemble import group_env_factory, make_policy, needs_texts, panel_tasks, training_tasks
+from creditflow.train.run.hours.prompts import rough_tokens
+from creditflow.train.run.hours.table import hours_table
+from creditflow.train.run.hours.work import Panels
 from creditflow.train.run.memory.sizes import FAMILIES, KNOWN, ModelSizes, known_sizes
 from creditflow.train.run.memory.table import memory_table
 from creditflow.train.run.scheme import make_scheme
@@ -38,7 +42,7 @@ TURNS = 3  # of the smoke test
 
 
 def describe(settings: TrainConfig) -> None:
-    """Check the settings, then print the resolved config to standard output, a summary and the memory to standard error.
+    """Check the settings, then print the resolved config to standard output, a summary, the memory and the hours to standard error.
 
     Raises:
         CreditflowError: the run would fail at its start or in its first rollout.
@@ -47,29 +51,32 @@ def describe(settings: TrainConfig) -> None:
     if settings.generation.backend == "vllm":
         vllm_release()
     tasks = training_tasks(settings.env, settings.tasks, settings.seed)
+    evaluation = settings.evaluation
     panels = {
         spec: len(panel_tasks(settings.evaluation_env, spec))
-        for spec in (settings.evaluation.panel, settings.evaluation.final_panel)
+        for spec in (evaluation.panel, evaluation.final_panel)
         if spec
     }
     _smoke_rollout(settings, scheme, tasks[0])
     group_env_factory(settings.evaluation_env, 1)()
-    model, sizes = _model(settings, tasks)
-    memory = (
-        memory_table(sizes, settings)
+    model, sizes, count = _model(settings, tasks)
+    valid, final = (panels.get(spec, 0) for spec in (evaluation.panel, evaluation.final_panel))
+    judged = Panels(min(valid, evaluation.limit) if evaluation.limit else valid, final)
+    needs = (
+        f"{memory_table(sizes, settings)}\n\n{hours_table(sizes, settings, tasks, judged, count)}"
         if sizes is not None
-        else f"no memory table: it needs a local model of {', '.join(FAMILIES)}, or one of {', '.join(KNOWN)}"
+        else f"neither GPU memory nor hours are estimated: that needs a local model of {', '.join(FAMILIES)}, or one of {', '.join(KNOWN)}"
     )
     print(yaml.safe_dump(to_plain_data(settings), sort_keys=False), end="")
-    for spec, count in panels.items():
-        print(f"# {count} tasks in {spec}", file=sys.stderr)
+    for spec, number in panels.items():
+        print(f"# {number} tasks in {spec}", file=sys.stderr)
     rollout = settings.rollout
     print(
         f"# {model}; {len(tasks)} training tasks; {settings.sft.steps if settings.sft.episodes else 0} SFT steps; "
         f"{settings.update.iterations} iterations of {rollout.tasks} x {rollout.group_size} episodes",
         file=sys.stderr,
     )
-    print("\n".join(f"# {line}" for line in memory.splitlines()), file=sys.stderr)
+    print("\n".join(f"# {line}" for line in needs.splitlines()), file=sys.stderr)
 
 
 class _SmokeTestAgent(RandomAgent):
@@ -109,8 +116,8 @@ def _smoke_rollout(settings: TrainConfig, scheme: Scheme, task: Task) -> None:
         scheme.assign(group)
 
 
-def _model(settings: TrainConfig, tasks: list[Task]) -> tuple[str, ModelSizes | None]:
-    """Describe the policy; returns a line of text, and its sizes if they are known.
+def _model(settings: TrainConfig, tasks: list[Task]) -> tuple[str, ModelSizes | None, Callable[[str], int]]:
+    """Describe the policy; returns a line of text, its sizes if they are known, and what counts the tokens of a text.
 
     Raises:
         ConfigError: the prompting settings do not fit the model or tokenizer.
@@ -120,7 +127,7 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> tuple[str, ModelSizes | 
         model, tokenizer = make_policy(settings, None, tasks)
         settings.prompting.conversations(tokenizer)
         _check_context(settings, model)
-        return _counted(model, tokenizer), _sizes(model)
+        return _counted(model, tokenizer), _sizes(model), _counter(tokenizer)
     folder = _local_snapshot(settings.model.path)
     if folder is None:
         if settings.prompting.chat not in ("template", "plain"):
@@ -128,7 +135,7 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> tuple[str, ModelSizes | 
                 f"prompting.chat must be 'template' or 'plain', got {short_repr(settings.prompting.chat)}"
             )
         missing = f"{settings.model.path}, which is not on this machine (the run downloads it; it was not checked)"
-        return missing, known_sizes(settings.model.path)
+        return missing, known_sizes(settings.model.path), rough_tokens
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
@@ -145,7 +152,11 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> tuple[str, ModelSizes | 
         raise DataError(f"{folder}: has no weights (*.safetensors)")
     settings.prompting.conversations(tokenizer)
     _check_context(settings, model)
-    return _counted(model, tokenizer), _sizes(model)
+    return _counted(model, tokenizer), _sizes(model), _counter(tokenizer)
+
+
+def _counter(tokenizer: Any) -> Callable[[str], int]:
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False))
 
 
 def _sizes(model: Any) -> ModelSizes | None:

@@ -1,31 +1,27 @@
-"""How to reproduce a paper: every recipe with model, size, the hardware and figures that the paper states, and what ran here."""
+"""How to reproduce a paper: every recipe with the hardware, time, result and curve that papers state, and estimated GPU hours."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
 
+import creditflow
+from creditflow.assets.site.make.published import PUBLISHED, Published
 from creditflow.assets.site.markdown import table
 from creditflow.assets.site.repository import ROOT
+from creditflow.envs.core import AgentEnv
+from creditflow.envs.errors import ConfigError
+from creditflow.envs.tasks import Task
+from creditflow.train.run.hours.prompts import EPISODES, Prompts, measured_prompts
+from creditflow.train.run.hours.table import range_text
+from creditflow.train.run.hours.work import GPUS, HIGH, LOW, Panels, hours_of
+from creditflow.train.run.memory.sizes import known_sizes
+from creditflow.train.settings.schema import EnvConfig, load_settings
 
-__all__ = ["PUBLISHED", "pages", "recipes"]
+__all__ = ["estimated_hours", "pages", "recipes"]
 
-# recipe -> (the paper's hardware, its result for the recipe's model); what it does not state, or was not looked up, is ""
-PUBLISHED: Final = {
-    "gigpo_alfworld": ("2 H100 (GraphGPO app. C)", "90.9 % of ALFWorld (GraphGPO table 1, its GiGPO baseline)"),
-    "gigpo_webshop": ("2 H100 (GraphGPO app. C)", "73.8 % success, score 87.9 (GraphGPO table 1)"),
-    "gigpo_sokoban_vl": ("2 H100 (GraphGPO app. C)", "76.9 % of Sokoban (GraphGPO sec. 5.2)"),
-    "graphgpo_alfworld": ("2 H100", "92.7 % of ALFWorld; grpo 77.9 (table 1)"),
-    "graphgpo_webshop": ("2 H100", "78.7 % success, score 89.3; grpo 71.4 (table 1)"),
-    "graphgpo_sokoban_vl": ("2 H100", "87.0 % of Sokoban; grpo 67.1 (sec. 5.2)"),
-    "rewardflow_alfworld": ("2 A100 or H20 (table 8)", "68.8 % of ALFWorld (table 1)"),
-    "rewardflow_webshop": ("2 A100 or H20 (table 8)", "60.9 % success, score 78.3 (table 1)"),
-    "rewardflow_wikisearch": ("2 A100 or H20 (table 8)", "mean exact match 44.3 (table 1)"),
-    "pica_wikisearch": ("8 A800 (sec. 5.1)", "HotpotQA: exact match .400, F1 .514 (tables 1, 2)"),
-    "egrpo_wikisearch": ("", "mean 64.2, after SFT that is not published (table 1)"),
-    "search_r1_ppo_wikisearch": ("8 GPUs (release)", ""),
-    "search_r1_grpo_wikisearch": ("8 GPUs (release)", ""),
-}
+FOLDER: Final = ROOT / "train" / "configs"
 
 HEAD = """# Reproduce a paper
 
@@ -33,21 +29,33 @@ HEAD = """# Reproduce a paper
 read, every line of it names its source, and a dry run builds environment, scheme and batches.
 
 ```sh not-run: GPUs; the dry run of every recipe is a test of the tier train
-creditflow train train/configs/gigpo_alfworld.yaml --dry-run     # settings, GPU memory needed on 1 and 8 GPUs
+creditflow train train/configs/gigpo_alfworld.yaml --dry-run     # settings, GPU memory on 1 and 8 GPUs, GPU hours
 creditflow train train/configs/gigpo_alfworld.yaml
 creditflow train train/configs/gigpo_alfworld.yaml --set model.path=PATH --set out=runs/mine
 ```
 
-A *row* of the table is a file in `train/configs/`. Episodes are tasks × group size × iterations; a group includes its
-branches. Hardware and results are the papers' own words, for
-the model of the row; –: not stated for it, or not looked up here. **Hours**: no paper of these states them for these settings, and none is estimated here.
+## Results and curves
+
+A *row* is a file in `train/configs/`. Size is tasks × group size × iterations; a group includes its branches. Results and curves are the papers' own, for the model of
+the row; –: none of the five papers that we have states it. A curve that is only a figure is not read off here.
+"""
+
+HOURS = """
+## Hardware and hours
+
+The papers state few times. **GPU hours are estimated and unverified**: an order of magnitude from the tokens of the recipe and the FLOP of the model, on one GPU of the kind in
+brackets, without the environments' own time. The range is between the expert's turns and all that are allowed, completions of an eighth and half of the limit, and
+{high:.0%} to {low:.0%} of the peak FLOP/s; `--dry-run` prints it for your settings. The tasks are the embedded ones, whose prompts may be shorter than the papers'.
+
+Checked: the two times that papers state lie inside the range, in its upper half.
+
 """
 
 TAIL = """
 ## Before you spend GPU hours
 
-1. `--dry-run` prints the memory; the peak must fit.
-2. `creditflow train CONFIG --set iterations=2 --set rollout.tasks=2` on your machine: the first two rows of `metrics.jsonl` must have
+1. `--dry-run` prints the memory, whose peak must fit, and the hours.
+2. `creditflow train CONFIG --set update.iterations=2 --set rollout.tasks=2` on your machine: the first two rows of `metrics.jsonl` must have
    `approx_kl` near 0 and a ratio near 1 before the first update.
 3. Compare with the floor: the model before RL at its best temperature (`creditflow eval`), and more imitation if there is an expert.
 4. Three seeds at least. One run says little: in our small models one run detects differences of 3 points or more.
@@ -65,32 +73,60 @@ Multi-GPU with verl: [at scale](/integrations/verl_scaling.md). In TRL: [TRL](/i
 
 def recipes() -> dict[str, str]:
     """By name the text of every shipped recipe."""
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "train" / "configs").glob("*.yaml"))}
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml"))}
 
 
 def pages() -> dict[str, tuple[str, str]]:
-    """One page with a row per recipe."""
-    rows = [
-        ["recipe", "what", "model", "tasks × group × iterations", "the paper's hardware", "the paper's result", "here"]
-    ]
+    """One page with two rows per recipe: one of results, one of hours."""
+    results = [["recipe", "what", "size", "result", "curve", "here"]]
+    measured: dict[str, Prompts] = {}
+    hours = [["recipe", "model", "the paper's hardware", "the paper's time", "GPU hours, estimated"]]
     for name, text in recipes().items():
         group = setting(text, "max_trajectories") or setting(text, "group_size")  # a group is filled up with branches
         size = [setting(text, "tasks"), group, setting(text, "iterations")]
-        hardware, result = PUBLISHED.get(name, ("", ""))
+        stated = PUBLISHED.get(name, Published())
         ran = "trained: [evidence](/evidence/quickstart.md)" if name == "quickstart" else "unverified"
         shape = " × ".join(size) if all(size) else "–"
-        rows.append(
-            [
-                f"`{name}`",
-                title(text),
-                setting(text, "path") or "from scratch",
-                shape,
-                hardware or "–",
-                result or "–",
-                ran,
-            ]
-        )
-    return {"how_to/reproduce": ("", f"{HEAD}\n{table(rows)}{TAIL}")}
+        results.append([f"`{name}`", title(text), shape, stated.result or "–", stated.curve or "–", ran])
+        if all(size):
+            model = setting(text, "path").removeprefix("Qwen/") or "from scratch"
+            estimate = "one core: 65 s ([measured](/evidence/quickstart.md))"
+            if name != "quickstart":
+                estimate = f"{range_text(*estimated_hours(name, stated.gpu, measured))} ({stated.gpu})"
+            hours.append([f"`{name}`", model, stated.hardware or "–", stated.time or "–", estimate])
+    head = HOURS.format(low=LOW.arithmetic, high=HIGH.arithmetic)
+    return {"how_to/reproduce": ("", f"{HEAD}\n{table(results)}{head}{table(hours)}{TAIL}")}
+
+
+def estimated_hours(name: str, gpu: str, measured: dict[str, Prompts] | None = None) -> tuple[float, float]:
+    """The range of GPU hours of a shipped recipe whose model has known sizes.
+
+    Args:
+        name: name of the recipe.
+        gpu: kind of GPU.
+        measured: lengths of prompts that are known; what is measured is added.
+    """
+    settings = load_settings(FOLDER / f"{name}.yaml")
+    sizes, evaluation = known_sizes(settings.model.path), settings.evaluation
+    if sizes is None:
+        raise ConfigError(f"{name}: no sizes of {settings.model.path} are known")
+    known = {} if measured is None else measured
+    key = repr((settings.env, settings.prompting, settings.rollout.max_turns))
+    if key not in known:
+        ids, get = _tasks(settings.env)
+        known[key] = measured_prompts(settings, [get(one) for one in ids[:: max(1, len(ids) // EPISODES)]])
+    panels = [
+        len(_tasks(settings.env, panel)[0]) if panel else 0 for panel in (evaluation.panel, evaluation.final_panel)
+    ]
+    low, high = (hours_of(sizes, settings, known[key], GPUS[gpu], pace, Panels(*panels)) for pace in (LOW, HIGH))
+    return low.total, high.total
+
+
+def _tasks(env: EnvConfig, panel: str = "") -> tuple[Sequence[str], Callable[[str], Task]]:
+    """Ids of the tasks of an environment, or of a panel instead, and what opens them."""
+    options = {**env.options, "panel": panel} if panel else env.options
+    made = cast("AgentEnv[Any, Any, Any]", creditflow.make(env.name, **options).unwrapped)
+    return made.tasks.task_ids(), made.tasks.get
 
 
 def title(text: str) -> str:
