@@ -35,7 +35,10 @@ def build(out: Path) -> list[str]:
     """
     from sphinx.cmd.build import main as sphinx
 
+    print("gathering pages …", file=sys.stderr, flush=True)
     stage(out / "source")
+    pages = sum(1 for _ in (out / "source").rglob("*.md"))
+    print(f"executing three notebooks and writing {pages} pages, a minute or two …", file=sys.stderr, flush=True)
     # notebooks import the package of this checkout, and run the commands of this environment
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
