@@ -12,7 +12,8 @@ RUN python -m venv /opt/creditflow \
 FROM python:3.11-slim-bookworm
 COPY --from=build /opt/creditflow /opt/creditflow
 RUN useradd --create-home --uid 1000 creditflow && install --directory --owner creditflow /data /data/runs
-ENV PATH=/opt/creditflow/bin:$PATH PYTHONSAFEPATH=1
+# whoever the user is, matplotlib can keep its list of fonts
+ENV PATH=/opt/creditflow/bin:$PATH PYTHONSAFEPATH=1 MPLCONFIGDIR=/tmp/matplotlib
 WORKDIR /data
 USER 1000
 ENTRYPOINT ["creditflow"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import distribution, distributions
 
 import pytest
 from helpers.shared_data import ROOT
@@ -50,6 +51,21 @@ def test_a_tier_of_lower_bounds_pins_exactly_them(tier: str) -> None:
 def test_the_demo_and_the_image_have_releases_that_the_fast_tier_tests() -> None:
     assert pins("demo").items() <= pins("fast").items()
     assert set(lower_bounds(["bench"])) <= set(pins("demo"))
+
+
+def test_the_demo_and_the_image_pin_everything_that_they_install() -> None:
+    pinned = pins("demo")
+    installed = {canonicalize_name(one.metadata["Name"]): Version(one.version) for one in distributions()}
+    if not pinned.items() <= installed.items():
+        pytest.skip("the releases here are not those of the tier fast")
+    waiting, needed = [*requirements(["bench"])], set()
+    while waiting:
+        name = canonicalize_name(waiting.pop().name)
+        if name not in needed:
+            needed.add(name)
+            found = map(Requirement, distribution(name).requires or ())
+            waiting += [one for one in found if one.marker is None or one.marker.evaluate({"extra": ""})]
+    assert needed == set(pinned)
 
 
 def test_the_bounds_of_the_linters_are_the_releases_of_the_static_tier() -> None:
