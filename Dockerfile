@@ -16,5 +16,7 @@ RUN useradd --create-home --uid 1000 creditflow && install --directory --owner c
 ENV PATH=/opt/creditflow/bin:$PATH PYTHONSAFEPATH=1 MPLCONFIGDIR=/tmp/matplotlib
 WORKDIR /data
 USER 1000
+# a container's first process ignores SIGTERM; by this one `docker stop` ends a command as Ctrl-C does
+STOPSIGNAL SIGINT
 ENTRYPOINT ["creditflow"]
 CMD ["doctor"]

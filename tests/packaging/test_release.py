@@ -55,6 +55,7 @@ def test_the_image_is_pinned_not_root_and_installs_what_a_tier_tests() -> None:
     assert images and all(re.fullmatch(r"python:3\.\d+-slim-\w+", image) for image in images)
     assert re.search(r"^USER [1-9]\d*$", text, re.M)
     assert "MPLCONFIGDIR=/tmp/" in text  # for a user without a home, as with docker run --user
+    assert "STOPSIGNAL SIGINT" in text  # process 1 ignores SIGTERM, and docker stop would kill it after ten seconds
     for constraints in re.findall(r"-c (\S+)", text):
         assert (ROOT / constraints).is_file()
     for extra in re.findall(r"'\.\[([\w,-]+)\]'", text):
