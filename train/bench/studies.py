@@ -52,7 +52,7 @@ class Study:
     def title(self) -> str:
         """What was compared, in a few words."""
         keys = "" if self.keys == "distinct" else f", {self.keys} keys"
-        batch = f", {self.batch} tasks × {self.size} rollouts" if self.batch > 1 else f", G {self.size}"
+        batch = f", {self.batch} tasks × {self.size} rollouts" if self.batch > 1 else f", groups of {self.size}"
         return f"{self.regime}, {self.kind}{keys}{batch}" + (f", {self.condition}" if self.condition else "")
 
     def results(self, endpoint: str) -> dict[str, NDArray[np.float64]]:

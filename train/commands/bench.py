@@ -56,7 +56,8 @@ from creditflow.train.bench.language_model.suite.work import LM_PRESETS
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.report.figures import require_plots
 from creditflow.train.bench.report.html.page import require_report, write_report
-from creditflow.train.bench.report.plots import plot_document
+from creditflow.train.bench.report.plots.document import document_plots
+from creditflow.train.bench.report.plots.pictures import draw_plots
 from creditflow.train.bench.report.sanity import require_sane
 from creditflow.train.bench.report.tables.played import latex_tables
 from creditflow.train.bench.report.text import document_text
@@ -153,11 +154,11 @@ def run(args: argparse.Namespace) -> int:
     for spec in suites:
         suite_name(spec)
     require_report()
+    require_plots()
     out = Path(args.out)
     options = RunOptions(out, args.workers, tuple(sys.argv[1:]), args.resume)
     if args.preset in LM_PRESETS:
         return _present(_language_models(args, schemes, options), out, args)
-    require_plots()
     return _present(run_bench(suites, schemes, args.preset, options, seed=args.seed), out, args)
 
 
@@ -195,8 +196,8 @@ def _present(document: Mapping[str, Any], out: Path | None, args: argparse.Names
     else:
         print(json.dumps(document, indent=1, allow_nan=False) if args.json else document_text(document))
     if out is not None:
-        plots = plot_document(document, out) if document["suites"] else []
-        write_report(document, plots, out / "report.html")
+        draw_plots(document_plots(document), out)
+        write_report(document, out / "report.html")
         print(f"\n{out / 'report.html'}", file=sys.stderr if args.json or args.latex else sys.stdout)
     require_sane(document)
     return 0

@@ -127,19 +127,23 @@ def interquartile_mean(values: ArrayLike) -> float:
     return float(weights @ x / 0.5)
 
 
-def probability_of_improvement(a: ArrayLike, b: ArrayLike) -> float:
+def probability_of_improvement(a: ArrayLike, b: ArrayLike) -> ClusteredMean:
     """Probability that a run of a beats a run of b on the same task, ties counting half; mean over tasks.
 
-    >>> probability_of_improvement([[0.2], [0.6]], [[0.2], [0.1]])
+    Its error over seeds and tasks is that of the structural components of DeLong, DeLong and Clarke-Pearson (1988): what each run
+    contributes as a run of a, and under the same seed as one of b. The interval can exceed [0, 1].
+
+    >>> probability_of_improvement([[0.2], [0.6]], [[0.2], [0.1]]).mean
     0.875
 
     Args:
         a: float64 (S, T); rows are runs and columns are tasks; all pairs of runs are compared.
-        b: float64 (S', T), of the other method.
+        b: float64 (S, T), of the other method under the same seeds.
     """
     x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    order = np.sign(x[:, None, :] - y[None, :, :])
-    return float((order.mean() + 1.0) / 2.0)
+    wins = (np.sign(x[:, None, :] - y[None, :, :]) + 1.0) / 2.0  # (S, S, T)
+    components = wins.mean(axis=1) + wins.mean(axis=0) - wins.mean()  # (S, T), with the same mean as the wins
+    return crossed_mean(components)
 
 
 def stratified_bootstrap(

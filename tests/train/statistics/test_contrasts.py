@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -134,11 +135,24 @@ def test_the_interquartile_mean_lies_within_the_range_and_ignores_outliers(value
 
 def test_the_probability_of_improvement_counts_pairs_of_runs():
     rng = np.random.default_rng(0)
-    a, b = rng.integers(0, 4, (5, 3)), rng.integers(0, 4, (4, 3))
+    a, b = rng.integers(0, 4, (2, 5, 3))
     pairs = [(x > y) + 0.5 * (x == y) for t in range(3) for x in a[:, t] for y in b[:, t]]
-    assert probability_of_improvement(a, b) == pytest.approx(np.mean(pairs))
-    assert probability_of_improvement(a, b) + probability_of_improvement(b, a) == pytest.approx(1.0)
-    assert probability_of_improvement(a, a) == 0.5
+    found, reverse = probability_of_improvement(a, b), probability_of_improvement(b, a)
+    assert found.mean == pytest.approx(np.mean(pairs))
+    assert found.mean + reverse.mean == pytest.approx(1.0)
+    assert found.standard_error == pytest.approx(reverse.standard_error)
+    equal = probability_of_improvement(a, a)
+    assert (equal.mean, equal.standard_error) == (0.5, 0.0)
+
+
+def test_the_interval_of_the_probability_of_improvement_covers_it_over_seeds():
+    rng = np.random.default_rng(0)
+    truth = NormalDist(0.0, 2.0**0.5).cdf(0.5)
+    covered = 0
+    for _ in range(400):
+        low, high = probability_of_improvement(rng.normal(0.5, 1.0, (10, 1)), rng.normal(0.0, 1.0, (10, 1))).interval
+        covered += low <= truth <= high
+    assert 0.92 <= covered / 400 <= 0.98
 
 
 def test_the_stratified_bootstrap_resamples_within_strata_only():

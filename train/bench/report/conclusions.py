@@ -8,6 +8,7 @@ from typing import Any
 
 from creditflow.train.bench.language_model.suite.report import language_model_conclusions
 from creditflow.train.bench.report.contrasts import Leader, against, leader_of, played_measure, table_measure
+from creditflow.train.bench.report.correlations import correlation_estimate
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline
@@ -69,7 +70,7 @@ def _exact_conclusions(suite: Mapping[str, Any]) -> list[str]:
     sentences = [
         f"{suite['name']}: {best.name} gives the best single step, {best.mean.text(2)} of the exact gradient's gain"
         + (f" ({base}: {summary.gain(base).text(2)})" if base != best.name else "")
-        + _not_separated(best, f"{best.detectable:.2f}")
+        + _not_separated(best, f" (detectable: {best.detectable:.2f})")
         + "."
     ]
     if any(name in summary.learned for name in schemes):
@@ -84,7 +85,7 @@ def _learning_conclusions(suite: Mapping[str, Any], summary: Summary, schemes: S
     sentences = [
         f"{suite['name']}: {top.name} learns fastest, with a mean success rate of {top.mean.text(2)} over the turn budget"
         + (f", {_points(lead)} percentage points compared with {base}" if lead else "")
-        + _not_separated(top, f"{100 * top.detectable:.1f} points")
+        + _not_separated(top, _detectable(top.detectable))
         + "."
     ]
     distinct = {metric: value["plain"] for metric, value in suite["correlations"].items() if value["plain"] is not None}
@@ -100,7 +101,8 @@ def _learning_conclusions(suite: Mapping[str, Any], summary: Summary, schemes: S
 
 
 def _shared_conclusions(suite: Mapping[str, Any]) -> list[str]:
-    studies = standard_studies([Study.from_json(row) for row in suite["studies"]])
+    every = [Study.from_json(row) for row in suite["studies"]]
+    studies = standard_studies(every)
     schemes = [
         name for name in suite["schemes"] if name in methods_in(studies, "area")
     ]  # variants too, if they take part
@@ -115,13 +117,13 @@ def _shared_conclusions(suite: Mapping[str, Any]) -> list[str]:
         )
         sentences.append(
             f"{suite['name']}: with one policy for many tasks {top.name} learns fastest on {where}, with a mean success rate of "
-            f"{top.mean.text(2)}{lead}" + _not_separated(top, f"{100 * top.detectable:.1f} points") + "."
+            f"{top.mean.text(2)}{lead}" + _not_separated(top, _detectable(top.detectable)) + "."
         )
-    known = {metric: value for metric, value in suite["correlations"].items() if value is not None}
-    if "gain" in known:
+    correlation = correlation_estimate(every, "gain", suite["correlations"].get("gain"))
+    if correlation is not None:
         sentences.append(
             f"{suite['name']}: the gain of a single step (M2) predicts how well methods learn with a rank correlation of "
-            f"{known['gain']:.2f}."
+            f"{correlation.text(2)}."
         )
     return sentences
 
@@ -134,8 +136,8 @@ def _played_conclusions(suite: Mapping[str, Any]) -> list[str]:
     top, contrasts = leader_of(list(rows), measure), against(base, list(rows), measure)
     faster = [name for name, one in contrasts.items() if one.separates and one.difference.mean > 0.0]
     if not faster:
-        known = [100 * c.detectable for c in contrasts.values() if not math.isnan(c.detectable)]
-        detectable = f" (detectable: {max(known):.1f} points)" if known else ""
+        known = [c.detectable for c in contrasts.values() if not math.isnan(c.detectable)]
+        detectable = _detectable(max(known)) if known else ""
         return [f"{suite['name']}: no scheme learns clearly faster than {base}{detectable} (no exact values)."]
     shown = top.name if top.name in faster else max(faster, key=lambda name: contrasts[name].difference.mean)
     first = (
@@ -146,14 +148,20 @@ def _played_conclusions(suite: Mapping[str, Any]) -> list[str]:
     return [
         f"{suite['name']}: {first} area under the learning curve exceeds that of {base} by "
         f"{Estimate.of(contrasts[shown].difference).text(sign='+')}"
-        + (_not_separated(top, f"{100 * top.detectable:.1f} points") if shown == top.name else "")
+        + (_not_separated(top, _detectable(top.detectable)) if shown == top.name else "")
         + " (no exact values)."
     ]
 
 
 def _points(difference: ClusteredMean) -> str:
-    found = Estimate.of(difference)
-    return Estimate(*(100 * x for x in (found.mean, found.low, found.high))).text(1, "+")
+    return Estimate.of(difference).times(100).text(1, "+")
+
+
+def _detectable(difference: float) -> str:
+    """A detectable difference of success rates in brackets; none is detectable beyond their scale."""
+    if difference > 1.0:
+        return " (too few samples: no difference is detectable)"
+    return f" (detectable: {100 * difference:.1f} points)"
 
 
 def _not_separated(leader: Leader, detectable: str) -> str:
@@ -163,7 +171,7 @@ def _not_separated(leader: Leader, detectable: str) -> str:
     return (
         f"; not separated from {names}"
         + (f" and {more} more" if more > 0 else "")
-        + (f" (detectable: {detectable})" if not math.isnan(leader.detectable) else "")
+        + ("" if math.isnan(leader.detectable) else detectable)
     )
 
 

@@ -93,7 +93,7 @@ def _of_tables(suite: Mapping[str, Any]) -> Iterator[Verdict]:
                     "table per task",
                     suite["name"],
                     "aliased" if aliased else "distinct",
-                    f"G {sizes}",
+                    f"groups of {sizes}",
                     _tasks_text(kinds),
                 ),
                 main_schemes([n for n in suite["schemes"] if n in methods]),
@@ -155,7 +155,7 @@ def _of_studies(all_studies: Sequence[Study], schemes: Sequence[str]) -> Iterato
                 regime,
                 ", ".join(dict.fromkeys(study.kind for study in studies)),
                 keys,
-                f"{batch} tasks × {size}" + (f", {condition}" if condition else ""),
+                f"{batch} tasks × {size} rollouts" + (f", {condition}" if condition else ""),
                 " or ".join(map(str, seeds)) + " seeds",
             ),
             [n for n in schemes if n in methods],
@@ -207,7 +207,7 @@ def regime_table(*documents: Mapping[str, Any]) -> Table | None:
 
 
 def _points(estimate: Estimate) -> str:
-    return Estimate(100 * estimate.mean, 100 * estimate.low, 100 * estimate.high).text(1, "+")
+    return estimate.times(100).text(1, "+")
 
 
 def _lead_text(lead: Contrast) -> str:

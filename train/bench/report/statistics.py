@@ -30,6 +30,10 @@ class Estimate:
         """A mean over tasks and seeds with its t interval."""
         return cls(found.mean, *found.interval)
 
+    def times(self, factor: float) -> Estimate:
+        """The estimate in another unit, such as percentage points; ``factor`` is positive."""
+        return Estimate(factor * self.mean, factor * self.low, factor * self.high)
+
     def text(self, digits: int = 3, sign: Literal["", "+"] = "") -> str:
         """Mean and interval with ``digits`` decimal places; "+" shows the sign of positive numbers too."""
         mean, low, high = (f"{round(x, digits) + 0.0:{sign}.{digits}f}" for x in (self.mean, self.low, self.high))

@@ -59,12 +59,16 @@ class Summary:
         """M2 of a method ("gain" at KL .01, "gain_small" at .001), or its difference from another method's, paired by task."""
         return Estimate.of(self.over_tasks(method, metric, over))
 
+    def cosine(self, method: str) -> Estimate:
+        """M1 of single groups."""
+        return Estimate.of(self.over_tasks(method, "cos_batch"))
+
     def area(self, method: str, over: str = "") -> Estimate:
         """Area under the learning curve, or its difference from another method's, paired by task."""
         return Estimate.of(self.over_tasks(method, "area", over))
 
     def over_tasks(self, method: str, metric: str, over: str = "") -> ClusteredMean:
-        """M2 ("gain", "gain_small") or "area" of a method, or its difference, with the standard error over tasks."""
+        """M1 ("cos_batch"), M2 ("gain", "gain_small") or "area" of a method, or its difference, with the standard error over tasks."""
         if metric == "area":
             return self._curves(_differences(self._learned_cells, "curves", "area_by_task", method, over))
         return self._offline(_differences(self.cells, "offline", f"{metric}_by_task", method, over))

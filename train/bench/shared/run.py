@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +12,7 @@ from creditflow.envs.errors import DataError
 from creditflow.train.bench.critics import one_hot
 from creditflow.train.bench.jobs import Job, JobRunner
 from creditflow.train.bench.presets import SharedWork
+from creditflow.train.bench.report.correlations import mean_correlation
 from creditflow.train.bench.selection import MethodSelection, select_methods
 from creditflow.train.bench.shared.batch import sample_batches
 from creditflow.train.bench.shared.cells import (
@@ -24,7 +25,6 @@ from creditflow.train.bench.shared.cells import (
     trained_tasks,
 )
 from creditflow.train.bench.studies import Study
-from creditflow.train.statistics import spearman
 
 __all__ = ["run_shared"]
 
@@ -115,15 +115,5 @@ def _selected(
 
 def _correlations(studies: Sequence[Study]) -> dict[str, float | None]:
     """Rank correlation over methods of each metric with the area under the learning curve, averaged over studies."""
-    result: dict[str, float | None] = {}
-    for metric in PREDICTORS:
-        values = [_correlation(study.results(metric), study.results("area")) for study in studies]
-        known = [value for value in values if math.isfinite(value)]
-        result[metric] = float(f"{np.mean(known):.4g}") if known else None
-    return result
-
-
-def _correlation(metric: Mapping[str, Any], area: Mapping[str, Any]) -> float:
-    both = [name for name in area if name in metric]
-    x, y = (np.array([np.mean(values[name]) for name in both]) for values in (metric, area))
-    return spearman(x, y) if np.isfinite(x).all() else float("nan")
+    found = {metric: mean_correlation(studies, metric) for metric in PREDICTORS}
+    return {metric: float(f"{value:.4g}") if math.isfinite(value) else None for metric, value in found.items()}

@@ -86,10 +86,10 @@ def test_the_verdicts_are_by_regime_keys_batch_and_condition():
     }
     found = verdicts(document)
     assert [(v.regime, v.tasks, v.keys, v.batch) for v in found] == [
-        ("shared policy", "pits, open", "distinct", "16 tasks × 8"),
-        ("shared policy", "fresh", "fresh", "16 tasks × 8"),
-        ("shared policy", "pits", "distinct", "16 tasks × 8, lr"),
-        ("language model", "sokoban", "distinct", "16 tasks × 8"),
+        ("shared policy", "pits, open", "distinct", "16 tasks × 8 rollouts"),
+        ("shared policy", "fresh", "fresh", "16 tasks × 8 rollouts"),
+        ("shared policy", "pits", "distinct", "16 tasks × 8 rollouts, lr"),
+        ("language model", "sokoban", "distinct", "16 tasks × 8 rollouts"),
     ]
     assert found[0].lead is not None
     assert found[0].lead.separates
@@ -130,7 +130,7 @@ def test_language_models_are_compared_by_their_area_on_held_out_tasks(tmp_path, 
     assert (found.regime, found.tasks, found.batch, found.samples) == (
         "language model",
         "pits",
-        "8 tasks × 4",
+        "8 tasks × 4 rollouts",
         "4 seeds",
     )
     assert found.leader.name == "gigpo"

@@ -11,7 +11,6 @@ from helpers.servers.browser import driven, rendered_dom
 
 from creditflow.train.bench.report.conclusions import conclusions
 from creditflow.train.bench.report.html.page import write_report
-from creditflow.train.bench.report.plots import plot_document
 from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.results import read_results, write_results
 from creditflow.train.bench.studies import Study
@@ -45,18 +44,16 @@ def hostile(document):
 
 def test_the_page_loads_nothing_and_runs_nothing(out):
     page = Page((out / "report.html").read_text())
-    assert all(link.startswith(("data:image/png;base64,", "#")) for link in page.links)
-    assert "script" not in page.tags
+    assert all(link.startswith("#") for link in page.links)
+    assert not {"script", "img", "image", "use"} & set(page.tags)
     assert "style" not in page.attributes
     assert not [name for name in page.attributes if name.startswith("on")]
 
 
-def test_the_content_security_policy_allows_only_embedded_images_and_the_own_style(out):
+def test_the_content_security_policy_allows_only_the_own_style(out):
     text = (out / "report.html").read_text()
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
-    assert re.fullmatch(
-        r"default-src 'none'; img-src data:; style-src 'sha256-[A-Za-z0-9+/=]{44}'; base-uri 'none'", policy
-    )
+    assert re.fullmatch(r"default-src 'none'; style-src 'sha256-[A-Za-z0-9+/=]{44}'; base-uri 'none'", policy)
 
 
 def test_the_page_shows_conclusions_tables_checks_terms_and_provenance(out):
@@ -77,14 +74,14 @@ def test_predictions_are_shown_when_they_were_checked(document, tmp_path):
         "written": "long before",
         "checked": [{"id": "P01", "about": "gain", "statement": "It rains.", "hit": False, "observed": "sun"}],
     }
-    write_report(document, [], tmp_path / "report.html")
+    write_report(document, tmp_path / "report.html")
     text = Page((tmp_path / "report.html").read_text()).text
     assert "Written long before." in text
     assert "FALSE" in text
 
 
 def test_the_page_escapes_what_it_shows(hostile, tmp_path):
-    write_report(hostile, [], tmp_path / "report.html")
+    write_report(hostile, tmp_path / "report.html")
     page = Page((tmp_path / "report.html").read_text())
     assert "script" not in page.tags
     assert "img" not in page.tags
@@ -139,7 +136,7 @@ def test_a_suite_of_studies_is_on_the_page_and_in_the_text(document, tmp_path):
     document["suites"].append(suite | {"studies": [study.to_json()]})
     write_results(document, tmp_path / "results.json")
     again = read_results(tmp_path / "results.json")
-    write_report(again, plot_document(again, tmp_path), tmp_path / "report.html")
+    write_report(again, tmp_path / "report.html")
     page, text = Page((tmp_path / "report.html").read_text()).text, document_text(again)
     for shown in (page, text):
         assert "shared policy, pits, fresh keys, 16 tasks × 8 rollouts: area" in shown
@@ -149,7 +146,7 @@ def test_a_suite_of_studies_is_on_the_page_and_in_the_text(document, tmp_path):
 
 @pytest.mark.browser
 def test_in_a_browser_the_style_applies_and_hostile_text_is_not_executed(hostile, tmp_path):
-    write_report(hostile, [], tmp_path / "report.html")
+    write_report(hostile, tmp_path / "report.html")
     dom = rendered_dom(tmp_path / "report.html", tmp_path / "profile")
     assert "<title>creditflow bench</title>" in dom
     assert "owned" not in re.sub(r"(?s)<(td|dd|dt|h2|p|li|a|summary)[^>]*>.*?</\1>", "", dom)
@@ -194,7 +191,7 @@ def test_hostile_text_opens_as_text_in_an_explanation_too(hostile, tmp_path):
         for part in ("offline", "curves"):
             if cell[part]:
                 cell[part] = {HOSTILE if name == "grpo" else name: row for name, row in cell[part].items()}
-    write_report(hostile, [], tmp_path / "report.html")
+    write_report(hostile, tmp_path / "report.html")
     with driven(tmp_path) as browser:
         browser.open(tmp_path / "report.html")
         assert browser.run("return document.title") == "creditflow bench"

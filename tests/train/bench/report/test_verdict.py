@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS
 from creditflow.train.bench.report.conclusions import conclusions
 from creditflow.train.bench.report.contrasts import Leader
 from creditflow.train.bench.report.html.chart import chart_of
@@ -18,6 +19,7 @@ from creditflow.train.bench.report.html.verdict import _sentence, headline
 from creditflow.train.bench.report.regimes import Verdict, _of_studies
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import suite_tables
+from creditflow.train.bench.shared.tasks import SHARED_KINDS
 from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import ClusteredMean, Contrast
 
@@ -135,7 +137,18 @@ def test_methods_are_explained() -> None:
     assert about_method("oracle_adv") == DEFINITIONS["oracle_adv"]
     assert about_method("shuffled(gigpo)") == DEFINITIONS["shuffled(X)"]
     assert DEFINITIONS["X[fitted]"] in about_method("pica[fitted]")
+    assert about_method("grouptd_8").startswith("Variant: grouptd with td_lambda=0.8")
+    assert about_method("graphgpo_paper").startswith("Variant: as in the paper.")
     assert about_method("nothing_such") == about_method("a{b") == ""
+
+
+def test_a_kind_of_task_is_explained_in_the_title_of_a_panel() -> None:
+    words = Words()
+    assert [tuple(s) for s in words.kind("pits, fresh keys")] == [("pits", "pits"), (", fresh keys", "")]
+    assert [tuple(s) for s in words.kind("webshop")] == [("webshop", "")]
+    assert list(words.used) == ["pits"]
+    kinds = {*SHARED_KINDS, *SOKOBAN_KINDS} - {"fresh", "sokoban-fresh"}  # which are shown as keys of another kind
+    assert all(Words().kind(kind)[0].term for kind in kinds)
 
 
 @given(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,17 +15,20 @@ from creditflow.train.bench.language_model.suite.summary import (
     method_means,
     pooled_contrasts,
 )
+from creditflow.train.bench.methods import is_control
+from creditflow.train.bench.report.contrasts import contrast_texts
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import Table
+from creditflow.train.statistics import ClusteredMean, crossed_mean
 from creditflow.train.statistics.contrasts import Contrast
 from creditflow.train.text_table import text_table
 
-__all__ = ["language_model_conclusions", "language_model_tables", "language_model_text"]
+__all__ = ["language_model_conclusions", "language_model_tables", "language_model_text", "learning_title"]
 
 
 def language_model_text(part: Mapping[str, Any]) -> str:
     """All tables as text."""
-    return "\n\n".join(f"{t.title}\n{t.note}\n\n{text_table(t.rows)}" for t in language_model_tables(part))
+    return "\n\n".join(f"{t.title}\n{t.note}\n\n{text_table(t.rows, t.controls)}" for t in language_model_tables(part))
 
 
 def language_model_tables(part: Mapping[str, Any]) -> list[Table]:
@@ -33,7 +36,7 @@ def language_model_tables(part: Mapping[str, Any]) -> list[Table]:
     families, baseline = part["families"], part["baseline"]
     tables = []
     for name, family in families.items():
-        tables += [_learning(name, family), _floors(name, family)]
+        tables += [_learning(name, family), _floors(name, family, baseline)]
         tables += [_one_step(name, family)] if family["one_step"] else []
     for endpoint in PRIMARY:
         tables += [
@@ -47,32 +50,51 @@ def language_model_tables(part: Mapping[str, Any]) -> list[Table]:
     return tables
 
 
+def learning_title(family: str) -> str:
+    """Title of a family's table of learning."""
+    return f"{family}: learning"
+
+
+def _parted(scores: Mapping[str, ClusteredMean]) -> tuple[list[str], list[str]]:
+    """Schemes and controls, each with the highest mean first."""
+    order = sorted(scores, key=lambda name: (-scores[name].mean, name))
+    controls = [name for name in order if is_control(name) or "(" in name]
+    return [name for name in order if name not in controls], controls
+
+
+def _over_seeds(values: Iterable[float]) -> Estimate:
+    return Estimate.of(crossed_mean(np.array(list(values), np.float64)[:, None]))
+
+
 def _learning(name: str, family: Mapping[str, Any]) -> Table:
     means = {endpoint: method_means(family, endpoint) for endpoint in ENDPOINTS}
-    rows = [["method", *ENDPOINTS, "entropy", "turns"]]
-    for method, curves in family["runs"].items():
-        cells = [
-            _with_error(means[endpoint][method].mean, means[endpoint][method].standard_error) for endpoint in ENDPOINTS
-        ]
-        entropy = float(np.mean([curve[-1]["train"]["entropy"] for curve in curves]))
-        turns = float(np.mean([curve[-1]["turns"] for curve in curves]))
-        rows.append([method, *cells, f"{entropy:.2f}", f"{turns:,.0f}"])
+    rows = [["method", *ENDPOINTS, "entropy, nats per turn", "turns played"]]
+    schemes, controls = _parted(means[PRIMARY[0]])
+    for method in (*schemes, *controls):
+        curves = family["runs"][method]
+        cells = [Estimate.of(means[endpoint][method]).short(3) for endpoint in ENDPOINTS]
+        entropy = _over_seeds(curve[-1]["train"]["entropy"] for curve in curves)
+        turns = _over_seeds(curve[-1]["turns"] for curve in curves)
+        rows.append([method, *cells, entropy.short(), turns.short(0)])
     seeds = len(family["start"])
-    start = {s: float(np.mean([one[s]["sampled"] for one in family["start"]])) for s in ("held_out", "train")}
+    start = {
+        part: Estimate.of(crossed_mean([one[part]["sampled"] for one in family["start"]]))
+        for part in ("held_out", "train")
+    }
     return Table(
-        f"{name}: learning",
-        f"Exact success, mean ± standard error over {seeds} seeds and {len(family['start'][0]['train']['sampled'])} tasks. "
-        f"All methods of a seed start from one warm-up: sampled {start['held_out']:.3f} held out, {start['train']:.3f} on "
-        "training tasks. Area: mean under the curve over iterations; entropy in nats per turn at the end, turns played.",
+        learning_title(name),
+        f"Exact success rate over {seeds} seeds and {len(family['start'][0]['train']['sampled'])} tasks; ± is half the 95 % interval over "
+        "seeds and tasks (entropy and turns: over seeds). All methods of a seed start from one warm-up, whose sampled success rate is "
+        f"{start['held_out'].short(3)} on held-out and {start['train'].short(3)} on training tasks. Area: mean under the curve over "
+        "updates; final: after the last one, with sampled actions; greedy: with the most probable action instead. Entropy: at the end.",
         rows,
-        len(rows),
+        len(schemes),
         question=f"What does each method reach on {name}?",
     )
 
 
-def _floors(name: str, family: Mapping[str, Any]) -> Table:
-    rows = [["floor", "held-out sampled", "held-out greedy", "trained sampled", "trained greedy", "temperature"]]
-    floors = family["floors"]
+def _floors(name: str, family: Mapping[str, Any], baseline: str) -> Table:
+    floors, runs = family["floors"], family["runs"]
     points: dict[str, Sequence[Mapping[str, Any]]] = {
         "warm-up": family["start"],
         "more imitation, same expert": [one["imitation"]["same"] for one in floors],
@@ -80,70 +102,87 @@ def _floors(name: str, family: Mapping[str, Any]) -> Table:
         "best temperature": [one["best"] for one in floors],
         **{f"temperature with the entropy of {m}": [one["matched"][m] for one in floors] for m in floors[0]["matched"]},
     }
-    for label, evaluated in points.items():
-        cells = [
-            f"{np.mean([one[tasks][decoding] for one in evaluated]):.3f}"
+    best = _parted(method_means(family, PRIMARY[1]))[0][:1]
+    learned = {f"reinforcement learning with {m}": [c[-1] for c in runs[m]] for m in dict.fromkeys([*best, baseline])}
+    rows = [["floor", "held-out sampled", "held-out greedy", "trained sampled", "trained greedy", "temperature"]]
+    bars = []
+    for label, evaluated in (points | learned).items():
+        found = [
+            Estimate.of(crossed_mean([one[tasks][decoding] for one in evaluated]))
             for tasks in ("held_out", "train")
             for decoding in ("sampled", "greedy")
         ]
-        temperature = float(np.mean([one.get("temperature", 1.0) for one in evaluated]))
-        rows.append([label, *cells, f"{temperature:.2f}"])
-    steps = float(np.mean([one["imitation"]["same"]["steps"] for one in floors]))
+        chosen = [one["temperature"] for one in evaluated if "temperature" in one]
+        rows.append([label, *(one.short(3) for one in found), _over_seeds(chosen).short() if chosen else "1"])
+        bars.append(found[0])
+    steps = _over_seeds(one["imitation"]["same"]["steps"] for one in floors)
     return Table(
         f"{name}: floors",
-        f"Success without reinforcement learning. More imitation: {steps:.0f} further steps, which process as many tokens as "
-        "the most expensive method. Temperatures are chosen on training tasks. Means over seeds and tasks, without intervals.",
+        f"Exact success rate without reinforcement learning, and below the line with it. More imitation: {steps.short(0)} further steps, which "
+        "process as many tokens as the most expensive method. Temperatures divide the logits; they are chosen on training tasks. ± is "
+        "half the 95 % interval over seeds and tasks (steps and temperature: over seeds).",
         rows,
-        len(rows),
-        question=f"What is reached on {name} without reinforcement learning?",
+        len(points),
+        tuple(bars),
+        f"What is reached on {name} without reinforcement learning?",
+        "exact success rate on held-out tasks, sampled",
     )
 
 
 def _one_step(name: str, family: Mapping[str, Any]) -> Table:
     measured = family["one_step"]
-    rows = [["method", "cos E g", "cos one batch", "bias²", "variance", "gain", "held out", "Adam", "held out"]]
-    best = {kind: np.mean([one["gradient"][kind] for one in measured], axis=0) for kind in ("sgd", "adam")}
-    rows.append(["exact gradient", "1", "1", "0", "0", *(f"{100 * x:.2f}" for kind in best for x in best[kind])])
-    for method in [key for key in measured[0] if key != "gradient"]:
+    rows = [
+        ["method", "cosine, mean", "cosine, one batch", "bias²", "variance", "gain, points", "held-out gain, points",
+         "Adam's gain, points", "Adam's held-out gain, points"]
+    ]  # fmt: skip
+
+    def gains(method: str) -> list[Estimate]:
+        values = np.array([[one[method][kind] for kind in ("sgd", "adam")] for one in measured])  # (S, 2, 2)
+        return [_over_seeds(100.0 * values[:, i, j]) for i in range(2) for j in range(2)]
+
+    names = [key for key in measured[0] if key != "gradient"]
+    schemes, controls = _parted(
+        {method: crossed_mean([[one[method]["sgd"][0]] for one in measured]) for method in names}
+    )
+    bars: list[Estimate | None] = []
+    for method in (*schemes, *controls):
         of = [one[method] for one in measured]
         variance = [one["variance"] for one in of if one["variance"] is not None]
-        numbers = [f"{np.mean([one[key] for one in of]):.2f}" for key in ("cos_mean", "cos_batch", "bias2")]
-        gains = [np.mean([one[kind] for one in of], axis=0) for kind in ("sgd", "adam")]
-        shown = f"{np.median(variance):.2f}" if variance else "–"
-        rows.append([method, *numbers, shown, *(f"{100 * x:.2f}" for gain in gains for x in gain)])
+        numbers = [_over_seeds(one[key] for one in of).short() for key in ("cos_mean", "cos_batch", "bias2")]
+        found = gains(method)
+        rows.append(
+            [method, *numbers, f"{np.median(variance):.2f}" if variance else "–", *(gain.short() for gain in found)]
+        )
+        bars.append(None if method.startswith("flipped(") else found[0])
+    exact = gains("gradient")
+    rows.append(["exact gradient", "1", "1", "0", "0", *(gain.short() for gain in exact)])
     return Table(
         f"{name}: one step",
-        f"At the start of {len(measured)} seeds, in the model's parameters: M1 and M3 of the trainer's gradient against ∇J of the "
-        "batch's tasks; M2, gain of exact success in points after one step of matched KL along the gradient, and along a new "
-        "Adam's first step, on the batch's tasks and on held-out ones. Means over seeds, without intervals.",
+        "In the model's parameters, before learning: M1 and M3 of the trainer's gradient against ∇J of the batch's tasks; M2, gain of exact "
+        "success in percentage points after one step of matched KL along the gradient, and along a new Adam's first step, on the "
+        f"batch's tasks and on held-out ones. ± is half the 95 % interval over {len(measured)} seeds; the variance is a median, without one. "
+        "The exact gradient is computed, not sampled.",
         rows,
-        len(rows),
-        question=f"How good is one step on {name}?",
+        len(schemes),
+        (*bars, exact[0]),
+        f"How good is one step on {name}?",
+        "gain of exact success by one step, in percentage points",
     )
 
 
 def _contrasts(title: str, contrasts: Mapping[str, Contrast], baseline: str) -> Table:
-    rows = [["method", "difference", "95 % CI", "p (Holm)", "separates", "detectable"]]
-    for method, contrast in sorted(contrasts.items(), key=lambda one: -one[1].difference.mean):
-        low, high = contrast.difference.interval
-        rows.append(
-            [
-                method,
-                f"{contrast.difference.mean:+.4f}",
-                f"{low:+.4f} to {high:+.4f}",
-                f"{contrast.p_adjusted:.3f}",
-                "yes" if contrast.separates else "no",
-                f"{contrast.detectable:.4f}",
-            ]
-        )
+    schemes, controls = _parted({name: contrast.difference for name, contrast in contrasts.items()})
+    rows = [["method", "difference in success rate [95 % CI]", "p", "detectable"]]
+    rows += [[method, *contrast_texts(contrasts[method])] for method in (*schemes, *controls)]
     return Table(
         f"{title}, minus {baseline}",
-        "Paired by seed and task. Detectable: the true difference that this design finds with probability .8 at Holm's smallest level.",
+        f"Paired by seed and task. p is adjusted by Holm over the {len(contrasts)} methods; detectable is the true difference that this design "
+        "finds with probability .8 at Holm's smallest level.",
         rows,
-        len(rows),
+        len(schemes),
         tuple(Estimate.of(contrasts[row[0]].difference) for row in rows[1:]),
         f"Which method is better than {baseline} ({title})?",
-        f"exact success, minus {baseline} (0.01 is one percentage point)",
+        f"exact success rate, minus {baseline} (0.01 is one percentage point)",
     )
 
 
@@ -159,22 +198,26 @@ def _predictions(families: Mapping[str, Any]) -> Table:
     )
 
 
-def _with_error(mean: float, error: float) -> str:
-    return f"{mean:.3f} ± {error:.3f}"
-
-
 def language_model_conclusions(part: Mapping[str, Any]) -> list[str]:
     """Conclusions on the primary endpoints and the predictions, one sentence each."""
     families, baseline = part["families"], part["baseline"]
     sentences = []
     for endpoint in PRIMARY:
         contrasts = pooled_contrasts(families, endpoint, baseline)
-        better = [name for name, one in contrasts.items() if one.separates and one.difference.mean > 0.0]
-        worse = [name for name, one in contrasts.items() if one.separates and one.difference.mean < 0.0]
-        detectable = float(np.median([one.detectable for one in contrasts.values()]))
+        schemes, _ = _parted({name: one.difference for name, one in contrasts.items()})
+        if not schemes:
+            continue
+        separated = [name for name in schemes if contrasts[name].separates]
+        better = [name for name in separated if contrasts[name].difference.mean > 0.0]
+        worse = [name for name in separated if name not in better]
+        difference, detectable = (
+            Estimate.of(contrasts[schemes[0]].difference),
+            float(np.median([one.detectable for one in contrasts.values()])),
+        )
         sentences.append(
-            f"Language models, {endpoint}: {', '.join(better) or 'no method'} better than {baseline}, "
-            f"{', '.join(worse) or 'none'} worse (Holm, 5 %); the design detects a difference of {detectable:.3f} with probability .8."
+            f"Language models, {endpoint}: {schemes[0]} has the highest mean, {difference.times(100).text(1, '+')} percentage points compared with {baseline}; "
+            f"{_some(better, schemes)} better than {baseline}, {_some(worse, schemes) if worse else 'none is'} worse (Holm, 5 %); the design "
+            f"detects a difference of {100 * detectable:.1f} points with probability .8."
         )
     outcomes = [prediction["outcome"] for prediction in checked_predictions(families)]
     sentences.append(
@@ -182,3 +225,13 @@ def language_model_conclusions(part: Mapping[str, Any]) -> list[str]:
         f"{outcomes.count('open')} are open, {outcomes.count('not run')} were not tested."
     )
     return sentences
+
+
+def _some(names: Sequence[str], all_names: Sequence[str]) -> str:
+    """How many of the schemes, and which, as the subject of a sentence."""
+    if len(names) == len(all_names):
+        return f"all {len(names)} other schemes are"
+    missing = [name for name in all_names if name not in names]
+    if len(missing) < len(names):
+        return f"{len(names)} of {len(all_names)} other schemes (all but {', '.join(missing)}) are"
+    return f"{len(names)} of {len(all_names)} other schemes" + (f" ({', '.join(names)})" if names else "") + " are"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from creditflow.train.bench.report.statistics import Estimate
 
-__all__ = ["Chart", "ChartRow", "chart_of"]
+__all__ = ["Chart", "ChartRow", "chart_of", "round_ticks"]
 
 PAD = 2.0  # per cent of the width at both ends
 MAX_TICKS = 6
@@ -70,7 +70,7 @@ def chart_of(rows: Sequence[tuple[str, str, str, str, Estimate]], unit: str) -> 
         ChartRow(name, note, text, kind, at(estimate.mean), *(at(end) for end in _ends(estimate)))
         for name, note, text, kind, estimate in rows
     ]
-    return Chart(drawn, [(f"{x:g}", at(x)) for x in _ticks(lowest, highest)], at(0.0), unit)
+    return Chart(drawn, [(f"{x:g}", at(x)) for x in round_ticks(lowest, highest)], at(0.0), unit)
 
 
 def _ends(estimate: Estimate) -> tuple[float, float]:
@@ -78,10 +78,10 @@ def _ends(estimate: Estimate) -> tuple[float, float]:
     return (estimate.low, estimate.high) if math.isfinite(estimate.low) else (estimate.mean, estimate.mean)
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def round_ticks(low: float, high: float) -> list[float]:
     """Round numbers from low to high, 0 among them, at most ``MAX_TICKS``.
 
-    >>> _ticks(-0.03, 0.17)
+    >>> round_ticks(-0.03, 0.17)
     [0.0, 0.05, 0.1, 0.15]
     """
     width = max(high - low, 1e-9)

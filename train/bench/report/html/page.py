@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -19,9 +20,12 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.bench.language_model.suite.report import language_model_conclusions, language_model_tables
 from creditflow.train.bench.report.conclusions import prediction_conclusion, suite_conclusions, suite_description
 from creditflow.train.bench.report.html.chart import Chart, chart_of
+from creditflow.train.bench.report.html.panels import MARKS, DrawnPlot, drawn_plot
 from creditflow.train.bench.report.html.terms import DEFINITIONS, Words
 from creditflow.train.bench.report.html.verdict import headline
-from creditflow.train.bench.report.plots import Plot
+from creditflow.train.bench.report.plots.document import document_plots
+from creditflow.train.bench.report.plots.language_models import SECTION
+from creditflow.train.bench.report.plots.plot import Plot
 from creditflow.train.bench.report.regimes import regime_table
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.tables import Table, suite_tables, undefined_table
@@ -29,7 +33,7 @@ from creditflow.train.bench.report.text import prediction_rows
 
 __all__ = ["require_report", "write_report"]
 
-DRAWN_CONTROLS = ("oracle_adv", "oracle_progress", "stateless", "position")  # the others are in the tables
+BREAKS = re.compile(r"(?<=[_={])(?=\w)")  # where a long name may go on in the next line
 
 
 class Question(NamedTuple):
@@ -38,12 +42,12 @@ class Question(NamedTuple):
     Attributes:
         table: the table; its question is the heading.
         chart: intervals of the schemes; None for none.
-        plots: pictures (PNG, base64) with their captions.
+        plots: lines on panels.
     """
 
     table: Table
     chart: Chart | None
-    plots: list[tuple[str, str]]
+    plots: list[DrawnPlot]
 
 
 class Section(NamedTuple):
@@ -53,7 +57,6 @@ class Section(NamedTuple):
     description: str
     findings: list[str]
     questions: list[Question]
-    plots: list[tuple[str, str]]
     settings: Mapping[str, str]
     undefined: list[tuple[str, str]]
 
@@ -67,14 +70,13 @@ def require_report() -> None:
     require_modules("jinja2", "bench", "jinja2")
 
 
-def write_report(document: Mapping[str, Any], plots: Sequence[Plot], path: Path) -> None:
+def write_report(document: Mapping[str, Any], path: Path) -> None:
     """Render the page.
 
-    The content security policy allows only embedded images, and this style sheet by its hash.
+    The content security policy allows nothing but this style sheet, by its hash.
 
     Args:
         document: results of a run.
-        plots: plots of its suites.
         path: file to write.
 
     Raises:
@@ -82,19 +84,23 @@ def write_report(document: Mapping[str, Any], plots: Sequence[Plot], path: Path)
     """
     require_report()
     from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
 
     folder = files("creditflow.assets") / "report"
     style = (folder / "bench.css").read_text(encoding="ascii")
+    plots = document_plots(document)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["breakable"] = lambda text: Markup("<wbr>").join(BREAKS.split(text))
     page = environment.from_string((folder / "bench.html").read_text(encoding="utf-8")).render(
         style=style,
         style_hash=base64.b64encode(hashlib.sha256(style.encode("ascii")).digest()).decode("ascii"),
         headline=headline(document),
         predicted=prediction_conclusion(document),
         w=Words(),
+        marks=MARKS,
         when=regime_table(document),
         checks=sanity_checks(document),
-        suites=[*(_section(suite, plots) for suite in document["suites"]), *_language_models(document)],
+        suites=[*(_section(suite, plots) for suite in document["suites"]), *_language_models(document, plots)],
         predictions=prediction_rows(document) if document["predictions"] else [],
         written=document["predictions"]["written"] if document["predictions"] else "",
         definitions=DEFINITIONS,
@@ -106,50 +112,51 @@ def write_report(document: Mapping[str, Any], plots: Sequence[Plot], path: Path)
 
 def _section(suite: Mapping[str, Any], plots: Sequence[Plot]) -> Section:
     own = [plot for plot in plots if plot.suite == suite["name"]]
-    tables = suite_tables(suite)
-    titles = {table.title for table in tables}
     return Section(
         suite["name"],
         suite_description(suite),
         [_capital(sentence.removeprefix(f"{suite['name']}: ")) for sentence in suite_conclusions(suite)],
-        [
-            Question(replace(table, bars=()), _chart(table), _pictures(p for p in own if p.about == table.title))
-            for table in tables
-        ],
-        _pictures(plot for plot in own if plot.about not in titles),
+        _questions(suite_tables(suite), own),
         suite["settings"],
         undefined_table(suite),
     )
 
 
+def _questions(tables: Sequence[Table], plots: Sequence[Plot]) -> list[Question]:
+    return [
+        Question(
+            replace(table, bars=()), _chart(table), [drawn_plot(plot) for plot in plots if plot.about == table.title]
+        )
+        for table in tables
+    ]
+
+
 def _capital(sentence: str) -> str:
     """A sentence that begins with a word of ours begins with a capital; the name of a scheme stays as it is."""
-    return sentence[:1].upper() + sentence[1:] if sentence.startswith(("the ", "with ", "no ")) else sentence
+    return (
+        sentence[:1].upper() + sentence[1:] if sentence.startswith(("the ", "with ", "no ", "held-out ")) else sentence
+    )
 
 
-def _pictures(plots: Iterable[Plot]) -> list[tuple[str, str]]:
-    return [(base64.b64encode(plot.path.read_bytes()).decode("ascii"), plot.caption) for plot in plots]
-
-
-def _language_models(document: Mapping[str, Any]) -> list[Section]:
+def _language_models(document: Mapping[str, Any], plots: Sequence[Plot]) -> list[Section]:
     part = document.get("language_models")
     if part is None:
         return []
     description = "Small language models learn each family of tasks from one warm-up per seed; success is exact."
-    questions = [Question(table, _chart(table), []) for table in language_model_tables(part)]
-    found = language_model_conclusions(part)
-    return [Section("language models", description, found, questions, [], part["settings"], [])]
+    questions = _questions(language_model_tables(part), [plot for plot in plots if plot.suite == SECTION])
+    found = [_capital(one.removeprefix("Language models, ")) for one in language_model_conclusions(part)]
+    return [Section(SECTION, description, found, questions, part["settings"], [])]
 
 
 def _chart(table: Table) -> Chart | None:
     """The drawn estimates of the schemes and of the main controls."""
     drawn = [(row[0], bar) for row, bar in zip(table.rows[1:], table.bars, strict=False) if bar is not None]
-    names = {row[0] for row in table.rows[1 : table.controls + 1]} - set(DRAWN_CONTROLS)
+    names = {row[0] for row in table.rows[1 : table.controls + 1]}
     best = max((bar.mean for name, bar in drawn if name in names), default=0.0)
     rows = []
     for name, bar in drawn:
         control = name not in names
-        if control and name not in DRAWN_CONTROLS:
+        if control and ("(" in name or "[" in name):  # corrupted controls, and exact annotations
             continue
         kind = "control" if control else "best" if bar.mean == best else "scheme"
         rows.append((name, "", bar.text(3, "+" if "minus" in table.unit else ""), kind, bar))

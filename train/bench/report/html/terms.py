@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from creditflow.envs.errors import ConfigError
+from creditflow.train.bench.methods import NAMED, settings_of
 from creditflow.train.bench.variants.names import VariantName
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
@@ -33,7 +34,7 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "itself)",
     "coverage, dead groups": "fraction of turns with credit other than 0; fraction of groups without any credit",
     "area": "area under the learning curve: mean success rate while a policy is trained, over a budget of environment turns (a "
-    "shared policy: over its updates); the final criterion",
+    "shared policy or a language model: over its updates); the final criterion",
     "shared policy": "one policy over features of the state whose parameters many tasks share, so that a step for one task changes the "
     "others; held-out tasks are evaluated but not trained on; a batch is the rollouts of one update",
     "KL": "Kullback–Leibler divergence from the old policy to the new one, in nats per turn",
@@ -56,6 +57,15 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "rank correlation": "Spearman's, over methods: 1 if the metric orders the methods as learning does, 0 if it tells nothing",
     "sanity check": "a statement that holds whenever the benchmark works, such as: the exact advantage learns faster than shuffled credit",
     "preregistered prediction": "written before the run, with the method, the endpoint and the margin",
+    "held-out": "tasks on which the policy is evaluated but not trained",
+    "warm-up": "supervised learning from a noisy expert's actions, from which all methods of a seed start",
+    "floor": "what is reached without reinforcement learning; a method that stays below it taught nothing that is not had more cheaply",
+    "imitation": "supervised learning of an expert's actions",
+    "greedy": "the most probable action in every state, instead of a sampled one",
+    "temperature": "what the logits are divided by before an action is sampled: below 1 the policy is less random; with the entropy of X: the "
+    "one at which the warm-up is as random as the policy trained with X",
+    "entropy": "how random the actions are: entropy of the distribution of actions, in nats per turn",
+    "exact gradient": "the gradient of the exact success rate, computed instead of sampled",
     "percentage point": "one hundredth: a success rate of .50 instead of .40 is 10 points more",
     "ms per 1000 turns": "time to assign credit to 1000 recorded turns, in milliseconds on one core; one measurement, without an interval",
     "probability of improvement": "probability that a run with the method beats a run of the baseline on the same task; ties count half",
@@ -67,15 +77,30 @@ _ALIASES: Final[Mapping[str, str]] = {
     "bias²": "M3, bias and variance", "squared bias": "M3, bias and variance", "variance": "M3, bias and variance",
     "M4": "M4, concordance", "concordance": "M4, concordance", "M5": "M5, AUROC", "AUROC": "M5, AUROC",
     "coverage": "coverage, dead groups", "dead groups": "coverage, dead groups", "area": "area", "shared policy": "shared policy",
-    "held-out": "shared policy", "KL": "KL", "95 % CI": "95 % CI", "95 % confidence interval": "95 % CI", "intervals": "95 % CI", "p": "p, detectable",
+    "held-out": "held-out", "KL": "KL", "95 % CI": "95 % CI", "95 % confidence interval": "95 % CI", "intervals": "95 % CI", "p": "p, detectable",
     "detectable": "p, detectable", "natural gradient": "natural gradient", "success rate": "success rate", "exact success": "success rate",
     "cells": "cell", "cell": "cell", "controls": "scheme, control, method", "control": "scheme, control, method",
     "scheme": "scheme, control, method", "schemes": "scheme, control, method", "method": "scheme, control, method", "credit": "credit",
     "sanity checks": "sanity check", "keys": "keys", "aliased": "keys", "distinct": "keys", "rank correlation": "rank correlation",
     "exact advantage": "oracle_adv", "table per task": "table per task", "preregistered": "preregistered prediction", "turn budget": "area",
     "mean success": "area", "ms per 1000 turns": "ms per 1000 turns", "probability of improvement": "probability of improvement",
-    "percentage points": "percentage point",
+    "percentage points": "percentage point", "warm-up": "warm-up", "floor": "floor", "imitation": "imitation", "greedy": "greedy",
+    "temperature": "temperature", "entropy": "entropy", "exact gradient": "exact gradient",
 }  # fmt: skip
+_KINDS: Final = {
+    "open": "grids with walls; success is always within reach",
+    "pits": "grids with pits: one wrong move makes success impossible",
+    "alias": "grids with pits, in which pairs of states look the same to a method, though not to the policy",
+    "slip": "grids with pits, where one action in ten is replaced by a random one",
+    "sokoban": "small Sokoban levels",
+    "sokoban-few": "small Sokoban levels; in fewer than half of their states success is impossible",
+    "sokoban-some": "small Sokoban levels; in half to three quarters of their states success is impossible",
+    "sokoban-many": "small Sokoban levels; in more than three quarters of their states success is impossible",
+    "sokoban-boxes": "small Sokoban levels; a method sees the boxes alone, so that all positions of the player look the same to it",
+    "trapdoors": "grids whose shortest paths lead through a cell in which most episodes fail",
+    "graded": "grids with two exits of a lower score than the goal",
+    "long": "grids that take dozens of turns",
+}
 _WORDS: Final = re.compile(
     r"(?<![\w.])(?:" + "|".join(re.escape(word) for word in sorted(_ALIASES, key=len, reverse=True)) + r")(?![\w(])"
 )
@@ -102,10 +127,14 @@ def about_method(name: str) -> str:
         variant = VariantName.parse(name)
     except ConfigError:
         return ""
-    if variant.scheme not in credit.names():
+    if variant.scheme in credit.names():
+        scheme, parts = lookup(variant.scheme), list[str]()
+    elif variant.scheme in NAMED:
+        scheme = lookup(NAMED[variant.scheme].scheme)
+        parts = [f"Variant: {settings_of([name]).get(name, 'as in the paper')}."]
+    else:
         return ""
-    scheme = lookup(variant.scheme)
-    parts = ["Credit of a turn: " + " ".join((inspect.getdoc(scheme) or "").partition("\n\n")[0].split())]
+    parts += ["Credit of a turn: " + " ".join((inspect.getdoc(scheme) or "").partition("\n\n")[0].split())]
     parts += [f"Source: {scheme.source}." if scheme.source else ""]
     parts += [DEFINITIONS[f"X{variant.source}"] + "." if f"X{variant.source}" in DEFINITIONS and variant.source else ""]
     return " ".join(part for part in parts if part)
@@ -132,6 +161,14 @@ class Words:
             return [Segment(name)]
         self.used.setdefault(name, about)
         return [Segment(name, name)]
+
+    def kind(self, title: str) -> list[Segment]:
+        """The title of a panel, explained if it begins with a kind of task."""
+        kind = title.partition(",")[0]
+        if kind not in _KINDS:
+            return [Segment(title)]
+        self.used.setdefault(kind, _KINDS[kind])
+        return [Segment(kind, kind), *([Segment(title[len(kind) :])] if title != kind else [])]
 
     def marked(self, text: str) -> list[Segment]:
         """The parts of a text, each term explained where it first stands."""

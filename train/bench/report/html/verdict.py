@@ -118,17 +118,13 @@ def _names(leaders: Counter[str]) -> str:
 def _row(verdict: Verdict) -> tuple[str, str, str, str, Estimate] | None:
     if verdict.lead is None:
         return None
-    points = _points(Estimate.of(verdict.lead.difference))
+    points = Estimate.of(verdict.lead.difference).times(100)
     tied = verdict.leader.tied
     notes = [f"{verdict.regime}, {verdict.tasks}, {verdict.keys} keys, {verdict.batch}, {verdict.samples}"]
     if tied:
         shown = ", ".join(tied[:MAX_NAMES]) + (f" and {len(tied) - MAX_NAMES} more" if len(tied) > MAX_NAMES else "")
         notes.append(f"as good, as far as this run can tell: {shown}")
     if verdict.headroom is not None:
-        notes.append(f"the exact advantage is {_points(verdict.headroom).text(1, '+')} points ahead of it")
+        notes.append(f"the exact advantage is {verdict.headroom.times(100).text(1, '+')} points ahead of it")
     kind = "best" if verdict.lead.separates and not tied else "scheme"
     return verdict.leader.name, "; ".join(notes), points.text(1, "+"), kind, points
-
-
-def _points(estimate: Estimate) -> Estimate:
-    return Estimate(100 * estimate.mean, 100 * estimate.low, 100 * estimate.high)

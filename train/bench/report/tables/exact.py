@@ -94,14 +94,15 @@ def _metric_table(summary: Summary, schemes: Sequence[str], controls: Sequence[s
             return number_text(summary.mean(name, metric))
 
         rows.append(
-            [name, of("cos_mean"), of("cos_batch"), of("bias2"), of("variance"), of("concordance"),
+            [name, of("cos_mean"), summary.cosine(name).short(), of("bias2"), of("variance"), of("concordance"),
              of("concordance_optimal"), f"{of('auroc_failed')} ({of('auroc_failed_raw')})",
              f"{of('auroc_succeeded')} ({of('auroc_succeeded_raw')})", of("coverage"), of("dead_groups")]
         )  # fmt: skip
     bases = [number_text(summary.over_cells(name)) for name in ("base_rate_failed", "base_rate_succeeded")]
     return Table(
         METRICS_TITLE,
-        "Means over cells (variance: median), without intervals: the cells differ on purpose and are no sample. Concordance and AUROC of 0.5 are chance. The AUROC is that of credit centered "
+        "Means over cells (variance: median). The cosine of one group has half its 95 % interval over tasks behind ±; the others are stored "
+        "as means over tasks and stand without intervals, as the cells differ on purpose and are no sample. Concordance and AUROC of 0.5 are chance. The AUROC is that of credit centered "
         "within states, among the turns of failed or successful rollouts; in brackets that of the credit itself. Of the turns "
         f"that are clearly good or bad, {bases[0]} are good in failed rollouts and {bases[1]} in successful ones (base rates). "
         "Coverage and dead groups are fractions.",

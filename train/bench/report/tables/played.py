@@ -65,7 +65,7 @@ def _by_type_tables(suite: Suite) -> list[Table]:
             "head numbers of tasks.",
             by_type_cells(suite, measure),
             len(schemes),
-            question="What do the policies reach, by task type?",
+            question=f"What do the policies reach by task type ({measure})?",
         )
         for measure in _measures(suite)
     ]
@@ -91,14 +91,15 @@ def _played_table(suite: Suite) -> Table:
         lead = Estimate(*row["gain"])
         rows.append(
             [name, "–" if name == against else lead.text(sign="+"), str(Estimate(*row["area"])),
-             f"{row['first']:.2f} → {row['last'][0]:.2f}", f"{of_log['coverage']:.0%}", f"{of_log['turn_level']:.0%}",
+             f"{row['first']:.2f} → {Estimate(*row['last']).short()}", f"{of_log['coverage']:.0%}", f"{of_log['turn_level']:.0%}",
              f"{of_log['dead_groups']:.0%}", f"{suite['cost'][name]:.1f}" if name in suite["cost"] else "–"]
         )  # fmt: skip
         bars.append(None if name == against else lead)
     return Table(
         AREA_TITLE,
         "Mean success rate of the sampled rollouts over all updates, on the training tasks (a table cannot generalise, so "
-        "nothing is held out). Intervals: 95 %, over tasks and seeds. Turn-level: turns whose credit differs from the "
+        "nothing is held out). Intervals, and ± half of them: 95 %, over tasks and seeds; the success rate before the first update has the "
+        "same rollouts for all methods, and is without an interval. Coverage, turn-level and dead groups: fractions of the recorded log. Turn-level: turns whose credit differs from the "
         f"mean of their rollout. M1 to M5 are not defined here: {suite['why']}."
         + (
             ""

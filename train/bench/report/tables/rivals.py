@@ -78,10 +78,8 @@ def _lead_table(studies: Sequence[Study], own: str, others: Sequence[str]) -> Ta
 
 
 def _base(measure: Measure, base: str) -> str:
-    found = Estimate.of(measure(base, ""))
-    return Estimate(100 * found.mean, 100 * found.low, 100 * found.high).short(1)
+    return Estimate.of(measure(base, "")).times(100).short(1)
 
 
 def _text(estimate: Estimate, *, mark: bool = False) -> str:
-    points = Estimate(100 * estimate.mean, 100 * estimate.low, 100 * estimate.high)
-    return points.text(1, "+") + ("*" if mark else "")
+    return estimate.times(100).text(1, "+") + ("*" if mark else "")

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.train.bench.report.contrasts import Measure, against, contrast_texts
+from creditflow.train.bench.report.correlations import correlation_estimate
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import baseline
 from creditflow.train.bench.report.tables.table import Table, number_text, ordered
@@ -150,10 +151,9 @@ def _step_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table:
     schemes = ordered(schemes, lambda name: gain(name, "").mean)
     for name in (*schemes, *controls):
         own = Estimate.of(gain(name, ""))
-        metrics = [
-            number_text(_mean(studies, metric, name))
-            for metric in ("cos_mean", "cos_batch", "bias2", "variance", "coverage", "dead_groups")
-        ]
+        metrics = [_short(studies, metric, name) for metric in ("cos_mean", "cos_batch", "bias2")]
+        metrics.append(number_text(_mean(studies, "variance", name)))
+        metrics += [_short(studies, metric, name) for metric in ("coverage", "dead_groups")]
         rows.append(
             [name, str(own), "–" if name == base else Estimate.of(gain(name, base)).text(sign="+"),
              _short(studies, "gain_small", name), _short(studies, "held_out_gain", name), *metrics,
@@ -164,7 +164,8 @@ def _step_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table:
         "Single steps (M1, M2, M3), in the policy's own parameters",
         "Gain: mean exact success on all training tasks (held-out: on the held-out tasks) gained by one step of a given KL "
         "divergence along the gradient of one batch, relative to what the exact gradient gains on the training tasks. Cosine, "
-        "squared bias and variance (median): of that gradient against the exact one, without intervals. By kind of task: gain at KL 0.01. ± is half the 95 % interval over layout seeds.",
+        "squared bias and variance: of that gradient against the exact one; the variance is a median, without an interval. Coverage and dead "
+        "groups are fractions. By kind of task: gain at KL 0.01. ± is half the 95 % interval over layout seeds.",
         rows,
         len(schemes),
         tuple(bars),
@@ -198,12 +199,17 @@ def _varied_table(suite: Mapping[str, Any], studies: Sequence[Study], endpoint: 
 
 
 def _correlation_table(suite: Mapping[str, Any]) -> Table:
-    rows = [["metric", "rank correlation with the area"]]
-    rows += [[PREDICTORS[name], number_text(value)] for name, value in suite["correlations"].items()]
+    studies = [Study.from_json(row) for row in suite["studies"]]
+    found = {metric: correlation_estimate(studies, metric, value) for metric, value in suite["correlations"].items()}
+    rows = [["metric", "rank correlation with the area [95 % CI]"]]
+    rows += [[PREDICTORS[name], "–" if one is None else one.text(2)] for name, one in found.items()]
     return Table(
         "Which metric predicts learning",
-        "Spearman's rank correlation, over methods, of each metric with the area under the learning curve; mean over studies, without an interval.",
+        "Spearman's rank correlation, over methods, of each metric with the area under the learning curve; mean over studies. Intervals: "
+        "95 %, over layout seeds, by the jackknife (each seed left out in turn), cut at 1.",
         rows,
         len(rows) - 1,
-        question="Which metric predicts learning?",
+        tuple(found.values()),
+        "Which metric predicts learning?",
+        "rank correlation over methods",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import baseline
 from creditflow.train.bench.report.tables.table import Table, ordered
 from creditflow.train.bench.studies import Study
-from creditflow.train.statistics import probability_of_improvement
+from creditflow.train.statistics import ClusteredMean, probability_of_improvement
 
 __all__ = ["study_tables"]
 
@@ -27,7 +28,14 @@ def _table(suite: Mapping[str, Any], study: Study, endpoint: str) -> Table:
     base = baseline([*schemes, *controls])
     family = against(base, schemes, measure)
     rows = [
-        ["method", f"{endpoint} [95 % CI]", f"minus {base} [95 % CI]", "p", "detectable", "probability of improvement"]
+        [
+            "method",
+            f"{endpoint} [95 % CI]",
+            f"minus {base} [95 % CI]",
+            "p",
+            "detectable",
+            "probability of improvement [95 % CI]",
+        ]
     ]
     bars: list[Estimate | None] = []
     schemes = ordered(schemes, lambda name: measure(name, "").mean)
@@ -37,7 +45,7 @@ def _table(suite: Mapping[str, Any], study: Study, endpoint: str) -> Table:
             texts = ["–"] * 4
         else:
             tested = contrast_texts(family[name]) if name in family else [lead.text(sign="+"), "–", "–"]
-            texts = [*tested, f"{probability_of_improvement(results[name], results[base]):.2f}"]
+            texts = [*tested, _limited(probability_of_improvement(results[name], results[base])).text(2)]
         rows.append([name, str(Estimate.of(measure(name, ""))), *texts])
         bars.append(lead)
     seeds, tasks = next(iter(results.values())).shape
@@ -54,3 +62,9 @@ def _table(suite: Mapping[str, Any], study: Study, endpoint: str) -> Table:
         f"Which scheme is best: {study.title}, {endpoint}?",
         f"{endpoint}, minus {base}",
     )
+
+
+def _limited(found: ClusteredMean) -> Estimate:
+    """A probability, whose interval is cut at 0 and 1."""
+    whole = Estimate.of(found)
+    return Estimate(whole.mean, max(whole.low, 0.0), min(whole.high, 1.0)) if math.isfinite(whole.low) else whole
