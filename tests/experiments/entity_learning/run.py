@@ -4,8 +4,8 @@
     python tests/experiments/entity_learning/run.py --design replication --out tests/evidence/entity_learning/replication --seeds 11 12 13
 
 A model of 0.2 million weights imitates a faulty demonstrator, per seed on demonstrations of its own (``warm_up.py``); then each arm
-(``arms.py``) learns from these weights with as many updates and rollouts. In the replication each seed has its own world and base, and a
-search returns a distractor too. Parts lie in ``WORK/parts``; at the end, and with ``--summary-only``, they
+(``arms.py``) learns from these weights with as many updates and rollouts. In the replication each seed has its own world and base; with
+``--set env.options.top_k=2`` a search returns a distractor too. Parts lie in ``WORK/parts``; at the end, and with ``--summary-only``, they
 become ``OUT/results.json.gz``, ``tables.txt`` and, for the study, ``probe.txt``. Needs torch; one thread.
 """
 
@@ -43,12 +43,10 @@ class Design:
 
     Attributes:
         waves: the arms; all seeds play those of one wave before the next.
-        changed: settings.
         own: each seed has a world and a base of its own.
     """
 
     waves: tuple[tuple[str, ...], ...]
-    changed: tuple[str, ...] = ()
     own: bool = False
 
     def world_seed(self, seed: int) -> int:
@@ -69,7 +67,6 @@ DESIGNS: Final = {
     "study": Design(waves=((*RIVALS, *(name for name in SCHEMES if name not in CONTROLS)), CONTROLS)),
     "replication": Design(
         waves=(("warm_up", "grpo", "sapo", "gdcr", "grouptd", "sapo_shuffled"),),
-        changed=("env.options.top_k=2",),
         own=True,
     ),
 }
@@ -160,7 +157,6 @@ def main() -> int:
     register_schemes()
     design = DESIGNS[args.design]
     words = [*(["--arms", *args.arms] if args.arms else []), *(word for one in args.set for word in ("--set", one))]
-    args.set = [*design.changed, *args.set]
     if not args.summary_only:
         import torch
 

@@ -206,7 +206,7 @@ def test_a_search_of_two_passages_returns_the_own_article_in_either_place_and_a_
 
 def test_with_distractors_a_faultless_demonstrator_reads_the_right_passage_and_a_fault_follows_others(tmp_path):
     world.write_world(tmp_path, 11, passages=2)
-    engine = warm_up.single_engine(warm_up.settings_of(tmp_path, 0, run.DESIGNS["replication"].changed))
+    engine = warm_up.single_engine(warm_up.settings_of(tmp_path, 0, ["env.options.top_k=2"]))
     tasks = [t for t in warm_up.tasks_of(tmp_path, "test") if " of " not in t.content["supporting"][0]]  # misread
     faultless = Faults(wrong=0, early=0, early_third=0, repeat=0, beyond=0, silent=0, everything=0)
     right, wrong = (
