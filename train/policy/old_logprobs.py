@@ -75,8 +75,6 @@ def compute_old_logprobs(
         return [], OldLogprobs(None)
     no_credit = [Credit.of(group, outcome=np.zeros(len(group))) for group in groups]
     rows = make_rows(groups, no_credit, row_layout=config.row_layout)
-    if not rows and world.alone:
-        return rows, OldLogprobs(None)
 
     def logprobs(policy: Any, nuclei: list[Nuclei] | None = None) -> _Pass:
         return _forward(policy, rows, config, temperature, precision, truncation, nuclei, world)
