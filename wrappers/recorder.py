@@ -10,7 +10,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError, EpisodeError
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr
 from creditflow.envs.foreign.keys import StateKey
 from creditflow.envs.foreign.rules import Success
 from creditflow.envs.info import INFO_TYPES
@@ -18,7 +18,7 @@ from creditflow.wrappers.base_env import base_env, recordable
 from creditflow.wrappers.records.picture_folder import PictureFolder
 from creditflow.wrappers.records.pictures import picture_in, picture_of
 from creditflow.wrappers.records.stop_reasons import StopReason
-from creditflow.wrappers.records.trajectory import NO_VALUES, Trajectory, Turn
+from creditflow.wrappers.records.trajectory import NO_VALUES, Trajectory, Turn, is_number
 
 __all__ = ["Recorder", "full_thought"]
 
@@ -147,6 +147,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
         Raises:
             EpisodeError: no episode has started, it was stopped, or the environment was restored outside this wrapper.
+            DataError: the environment returned a reward that is not finite or a score outside [0, 1]; the turn is not recorded.
         """
         if self._beginning != self._base.num_starts or not self._info:
             raise EpisodeError(
@@ -157,6 +158,12 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise EpisodeError(f"the episode has ended ({self._stop}): call reset() before step()")
         outcome = self.env.step(action)
         obs, reward, terminated, truncated, info = outcome
+        reward, score = info.get("raw_reward", reward), info["score"]
+        if not is_number(reward) or not is_number(score) or not 0.0 <= score <= 1.0:
+            raise DataError(
+                f"{self._base.env_name}: a reward must be finite and a score lie in [0, 1], got reward {short_repr(reward)} and "
+                f"score {short_repr(score)}"
+            )
         before, oracle_values = self._info, self._oracle_values
         self._oracle_values = self._query_oracle()
         self._turns.append(
@@ -164,7 +171,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 state_key=before["state_key"],
                 action=self._base.action_to_text(action),
                 next_state_key=info["state_key"],
-                reward=float(info.get("raw_reward", reward)),
+                reward=float(reward),
                 parsed=info["action_parsed"],
                 admissible=info["action_admissible"],
                 effective=info["action_effective"],

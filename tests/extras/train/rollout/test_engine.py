@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -90,17 +91,48 @@ class Fragile(SokobanEnv):
         return super()._apply(action)
 
 
-def test_an_environment_error_marks_its_episode_and_not_the_run() -> None:
+class WithoutReward(SokobanEnv):
+    """Its third reward is no number if the action is up."""
+
+    def _apply(self, action: int) -> Any:
+        reward, *rest = super()._apply(action)
+        return (math.nan if self.elapsed_steps == 3 and action == 0 else reward, *rest)
+
+
+class TooGood(SokobanEnv):
+    """Its score is out of range after the third step if that was up."""
+
+    up = False
+
+    def _apply(self, action: int) -> Any:
+        self.up = self.elapsed_steps == 3 and action == 0
+        return super()._apply(action)
+
+    def _progress(self) -> tuple[bool, float]:
+        success, score = super()._progress()
+        return success, 2.0 if self.up else score
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (Fragile, "OSError: the disk is on fire"),
+        (WithoutReward, "DataError: sokoban: a reward must be finite and a score lie in [0, 1], got reward nan"),
+        (TooGood, "DataError: sokoban: a reward must be finite and a score lie in [0, 1], got reward"),
+    ],
+)
+def test_an_environment_error_marks_its_episode_and_not_the_run(make: type[SokobanEnv], message: str) -> None:
     class Upward(FixedAgent):
         def act(self, views: Sequence[View]) -> list[Decision]:
             return [Decision("up" if i == 0 else "left") for i, _ in enumerate(views)]
 
     report = RolloutReport()
-    [group] = engine(make=Fragile).play(Upward(), [task()], seed=0, report=report)
+    [group] = engine(make=make).play(Upward(), [task()], seed=0, report=report)
     first, second = group.trajectories
     assert (first.stop_reason, len(first.turns)) == ("env_error", 2)
     assert (second.stop_reason, len(second.turns)) == ("env_limit", 6)
-    assert report.errors[0] == "OSError: the disk is on fire"
+    assert report.errors[0].startswith(message)
+    assert len(report.errors) == 1
 
 
 class Closed(SokobanEnv):
