@@ -84,9 +84,12 @@ def _sentence(found: list[Verdict]) -> str:
         )
         parts.append(f"{who} {where}, but others may be as good")
     if others:
-        names = _names(Counter(name for v in others for name in v.faster))
+        faster = Counter(name for v in others for name in v.faster)
         where = f"in {len(others)} of {total}" if len(found) > 1 else "in the one comparison"
-        parts.append(f"{where} chance may explain the best mean's lead over the baseline, but not that of {names}")
+        parts.append(
+            f"{where} the lead of the best mean over the baseline may be chance, "
+            f"while {_names(faster)} {'learns' if len(faster) == 1 else 'learn'} clearly faster than it"
+        )
     if none:
         parts.append(
             f"in {none} of {total} no scheme learns clearly faster than the baseline"
