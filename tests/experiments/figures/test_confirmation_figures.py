@@ -11,6 +11,7 @@ from creditflow import credit
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.report.sanity import require_sane
 from creditflow.train.bench.report.stated import check_stated, load_stated
+from creditflow.train.bench.report.tables import suite_tables
 from creditflow.train.bench.report.tables.shared import over_seeds
 from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.results import read_results
@@ -48,6 +49,15 @@ def test_outcomes_of_the_predictions_follow_from_the_results(run):
 
 def test_the_committed_text_is_the_report_of_the_committed_results(run):
     assert (FOLDER / "confirmation.txt").read_text(encoding="utf-8") == document_text(run) + "\n"
+
+
+def test_every_table_of_every_suite_answers_a_question_and_draws_differences_with_intervals(run):
+    for suite in run["suites"]:
+        for table in suite_tables(suite):
+            assert table.question.endswith("?"), table.title
+            assert len(table.bars) in (0, len(table.rows) - 1)
+            assert bool(table.unit) == bool(table.bars)
+            assert all(bar is None or bar.low <= bar.mean <= bar.high for bar in table.bars)
 
 
 def test_the_default_is_what_the_rule_says(studies):

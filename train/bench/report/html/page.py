@@ -153,11 +153,11 @@ def _chart(table: Table) -> Chart | None:
     drawn = [(row[0], bar) for row, bar in zip(table.rows[1:], table.bars, strict=False) if bar is not None]
     names = {row[0] for row in table.rows[1 : table.controls + 1]}
     best = max((bar.mean for name, bar in drawn if name in names), default=0.0)
-    rows = []
+    rows, digits = [], 1 if "in percentage points" in table.unit else 3
     for name, bar in drawn:
         control = name not in names
         if control and ("(" in name or "[" in name):  # corrupted controls, and exact annotations
             continue
         kind = "control" if control else "best" if bar.mean == best else "scheme"
-        rows.append((name, "", bar.text(3, "+" if "minus" in table.unit else ""), kind, bar))
+        rows.append((name, "", bar.text(digits, "+" if "minus" in table.unit else ""), kind, bar))
     return chart_of(rows, table.unit or table.rows[0][1])

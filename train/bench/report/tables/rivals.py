@@ -34,18 +34,21 @@ def rival_tables(suite: Mapping[str, Any], own: Sequence[str]) -> list[Table]:
     tables = [pooled]
     for endpoint, text in ENDPOINTS.items():
         order = _ordered_by(over_seeds(studies, endpoint), schemes)
-        tables.append(_by_study(studies, endpoint, f"{text} over {base}, by study", base, (*order, *controls), schemes))
+        tables.append(_by_study(studies, endpoint, text, base, (*order, *controls), schemes))
+    strongest = _ordered_by(over_seeds(studies, "area"), schemes)
     for name in (n for n in own if n in methods):
         others = [other for other in (*schemes, *controls) if other != name]
-        tables.append(_lead_table(studies, name, others))
+        if others:
+            rival = next((other for other in strongest if other != name), others[0])
+            tables.append(_lead_table(studies, name, others, rival))
     return tables
 
 
 def _by_study(
-    studies: Sequence[Study], endpoint: str, title: str, base: str, names: Sequence[str], schemes: Sequence[str]
+    studies: Sequence[Study], endpoint: str, text: str, base: str, names: Sequence[str], schemes: Sequence[str]
 ) -> Table:
     names = [name for name in names if name != base]
-    rows = [["study", base, *names]]
+    rows, bars, best = [["study", base, *names]], [], names[0] if names else base
     for study in studies:
         measure = over_seeds([study], endpoint)
         family = against(base, schemes, measure)
@@ -53,27 +56,38 @@ def _by_study(
             _text(Estimate.of(measure(name, base)), mark=name in family and family[name].separates) for name in names
         ]
         rows.append([study_label(study), _base(measure, base), *cells])
+        bars.append(Estimate.of(measure(best, base)).times(100))
     measure = over_seeds(studies, endpoint)
+    bars.append(Estimate.of(measure(best, base)).times(100))
     rows.append([ALL, _base(measure, base), *(_text(Estimate.of(measure(name, base))) for name in names)])
     return Table(
-        title,
+        f"{text} over {base}, by study",
         f"Percentage points, paired by layout seed, with 95 % intervals; * for a scheme: p below .05 after Holm's adjustment over the "
         f"{len(schemes) - 1} schemes of the study.",
         rows,
         len(rows) - 2,
+        tuple(bars),
+        f"In which studies is {best} ahead of {base}, by {text}?",
+        f"{text} of {best} minus that of {base}, in percentage points",
     )
 
 
-def _lead_table(studies: Sequence[Study], own: str, others: Sequence[str]) -> Table:
+def _lead_table(studies: Sequence[Study], own: str, others: Sequence[str], rival: str) -> Table:
+    """One scheme minus all others; the one minus ``rival``, the best of the others, is drawn."""
     rows = [["study", *others]]
+    bars = []
     for label, chosen in [*((study_label(study), [study]) for study in studies), (ALL, studies)]:
         measure = over_seeds(chosen, "area")
         rows.append([label, *(_text(Estimate.of(measure(own, other))) for other in others)])
+        bars.append(Estimate.of(measure(own, rival)).times(100))
     return Table(
         f"{own} minus other methods, area",
         "Percentage points, paired by layout seed, with 95 % intervals that are not adjusted for their number.",
         rows,
         len(rows) - 2,
+        tuple(bars),
+        f"Is {own} ahead of the other schemes in every study?",
+        f"area of {own} minus that of {rival}, the best other scheme over all studies, in percentage points",
     )
 
 
