@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -152,7 +153,8 @@ def _chart(table: Table) -> Chart | None:
     """The drawn estimates of the schemes and of the main controls."""
     drawn = [(row[0], bar) for row, bar in zip(table.rows[1:], table.bars, strict=False) if bar is not None]
     names = {row[0] for row in table.rows[1 : table.controls + 1]}
-    best = max((bar.mean for name, bar in drawn if name in names), default=0.0)
+    compared = table.rows[0][0] != "study"  # no study is the best
+    best = max((bar.mean for name, bar in drawn if name in names and compared), default=math.nan)
     rows, digits = [], 1 if "in percentage points" in table.unit else 3
     for name, bar in drawn:
         control = name not in names

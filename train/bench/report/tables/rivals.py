@@ -17,6 +17,7 @@ __all__ = ["rival_tables"]
 
 ENDPOINTS: Final = {"area": "area", "final": "final success"}
 ALL: Final = "mean of all studies"
+AXIS: Final = "studies by kind of task and tasks × rollouts of an update"
 
 
 def _ordered_by(measure: Measure, schemes: Sequence[str]) -> list[str]:
@@ -68,7 +69,7 @@ def _by_study(
         len(rows) - 2,
         tuple(bars),
         f"In which studies is {best} ahead of {base}, by {text}?",
-        f"{text} of {best} minus that of {base}, in percentage points",
+        f"{text} of {best} minus that of {base}, in percentage points; {AXIS}",
     )
 
 
@@ -87,7 +88,7 @@ def _lead_table(studies: Sequence[Study], own: str, others: Sequence[str], rival
         len(rows) - 2,
         tuple(bars),
         f"Is {own} ahead of the other schemes in every study?",
-        f"area of {own} minus that of {rival}, the best other scheme over all studies, in percentage points",
+        f"area of {own} minus that of {rival}, the best other scheme over all studies, in percentage points; {AXIS}",
     )
 
 
