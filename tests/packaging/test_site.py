@@ -240,4 +240,4 @@ def test_published_figures_belong_to_recipes() -> None:
 )
 def test_the_estimated_hours_contain_those_that_a_paper_states(recipe: str, stated: float) -> None:
     low, high = estimated_hours(recipe, PUBLISHED[recipe].gpu)
-    assert low < stated < high
+    assert (low * high) ** 0.5 < stated < high, "the page says so"

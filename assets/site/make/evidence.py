@@ -36,6 +36,7 @@ LINES: Final = {
     "dense/lists.json": "recall and speed of inverted lists",
     "entity_learning/results.json.gz": "do small language models learn to search better from entity credit?",
     "estimators.json": "advantage code of TRL, verl and verl-agent judged by the same benchmark",
+    "hours.json": "estimated and measured seconds of small training runs on one core",
     "language_models/lm.json.gz": "small language models, ten seeds, every scheme, exact success",
     "language_models/replication.json.gz": "the same with ten other seeds",
     "merging.json": "merging similar text states: effect on states and credit",

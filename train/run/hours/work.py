@@ -139,6 +139,8 @@ def episode_of(prompts: Prompts, settings: TrainConfig, pace: Pace) -> Episode:
 def hours_of(sizes: ModelSizes, settings: TrainConfig, prompts: Prompts, gpu: Gpu, pace: Pace, panels: Panels) -> Hours:
     """GPU hours of a run on one GPU, without the environments' own time, annotators and checkpoints.
 
+    All groups are counted as trained on; those whose outcomes are equal cost less. Prefixes that rows share are counted in each.
+
     Args:
         sizes: sizes of the model.
         settings: settings of the run.
