@@ -34,6 +34,7 @@ LINES: Final = {
     "dense/exact.json": "exact vector search up to a million vectors",
     "dense/libraries.json": "vector search libraries side by side",
     "dense/lists.json": "recall and speed of inverted lists",
+    "dense/published_states.json": "a published encoder beside n-grams at finding equal states",
     "entity_learning/results.json.gz": "do small language models learn to search better from entity credit?",
     "estimators.json": "advantage code of TRL, verl and verl-agent judged by the same benchmark",
     "hours.json": "estimated and measured seconds of small training runs on one core",

@@ -69,3 +69,11 @@ def test_recalls_of_lists_are_the_stored_ones() -> None:
             expected = [probe["recall_at_10"], 1e3 * probe["batch_cpu_seconds"]]
             assert numbers(cell)[0] == pytest.approx(expected[0], abs=5.1e-4)
             assert numbers(cell)[1] == pytest.approx(expected[1], abs=0.51)
+
+
+@pytest.mark.parametrize("label", stored("published_states")["parts"])
+def test_areas_and_f1_of_merged_states_are_the_stored_ones(label: str) -> None:
+    found, table = stored("published_states")["parts"][label], PAGE.partition("## Equal states by")[2]
+    values = [found["auc"]["hash"], found["auc"]["difference"], found["clusters"]["hash"]["f1"]]
+    for cell, expected in zip(row_of(label, table)[:4], [*values, found["clusters"]["difference"]["f1"]], strict=True):
+        assert numbers(cell) == pytest.approx(expected, abs=5.1e-4)
