@@ -129,6 +129,13 @@ class Credit:
         for name in ("outcome_advantages", "flat_step_rewards", "flat_step_advantages", "flat_advantages"):
             if not np.isfinite(getattr(credit, name)).all():
                 raise CreditError(f"group {group.group_id!r}: {name} is not finite; are rewards or annotations huge?")
+        targets = () if value_targets is None else (value_targets.targets, value_targets.values)
+        for arrays in (*targets, *([] if token_advantages is None else [token_advantages])):
+            if len(arrays) != len(group) or not all(np.isfinite(one).all() for one in arrays):
+                raise CreditError(
+                    f"group {group.group_id!r}: advantages of tokens, value targets and old values must be finite, in one array "
+                    "for each trajectory"
+                )
         return credit
 
     def _split(self, flat: NDArray[Any]) -> list[NDArray[Any]]:

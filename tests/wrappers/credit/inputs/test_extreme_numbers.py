@@ -50,3 +50,19 @@ def test_differences_beyond_float64_are_rejected_by_name(name):
     scheme = make(name) if name == "rloo" else make(name, outcome_scale="none", step_scale="none", step_weight=3.0)
     with pytest.raises(credit.CreditError, match=r"float64|not finite"):
         scheme.assign(group(*g.trajectories, walk("s a", "failed", reward=1.7e308, name="third")))
+
+
+@pytest.mark.parametrize("arrays", [([1.0], [np.nan]), ([np.inf], [1.0]), ([1.0],), ([1.0], [1.0], [1.0])])
+@pytest.mark.parametrize("field", ["token_advantages", "targets", "values"])
+def test_numbers_of_tokens_and_for_the_critic_are_finite_in_one_array_per_trajectory(field, arrays):
+    played, good = group(walk("s a"), walk("s b", name="other")), (np.ones(1), np.ones(1))
+
+    def scored(**changed):
+        given = {"token_advantages": good, "targets": good, "values": good} | changed
+        targets = credit.ValueTargets("value.critic", "token", given["targets"], given["values"])
+        of_tokens = given["token_advantages"]
+        return credit.Credit.of(played, outcome=np.zeros(2), token_advantages=of_tokens, value_targets=targets)
+
+    assert scored().token_advantages == good
+    with pytest.raises(credit.CreditError, match="must be finite, in one array for each trajectory"):
+        scored(**{field: tuple(map(np.array, arrays))})
