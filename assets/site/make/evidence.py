@@ -72,7 +72,8 @@ LINES: Final = {
 _DIGITS: Final = re.compile(r"^[0-9a-f]{7,9}")  # "-dirty" or a remark may follow
 # files made on a branch that was rebased before it landed: the commit that they name is not in the history
 REBASED: Final = (
-    "alfworld_transfer_repeated.json", "choice/options.json", "schemes/cost.json",
+    "alfworld_transfer_repeated.json", "choice/options.json", "entity_learning/replication/pilot/results.json.gz",
+    "entity_learning/replication/pilot_distractors/results.json.gz", "entity_learning/replication/results.json.gz", "schemes/cost.json",
     "sokoban/levels.json", "sokoban/numeric.json", "sokoban/speed.json",
 )  # fmt: skip
 # files whose command stands on the page of an environment
