@@ -36,6 +36,7 @@ LINES: Final = {
     "dense/lists.json": "recall and speed of inverted lists",
     "dense/published_states.json": "a published encoder beside n-grams at finding equal states",
     "entity_learning/results.json.gz": "do small language models learn to search better from entity credit?",
+    "entity_learning/replication/results.json.gz": "the same with a world and a base model for each seed, stated before it ran",
     "estimators.json": "advantage code of TRL, verl and verl-agent judged by the same benchmark",
     "hours.json": "estimated and measured seconds of small training runs on one core",
     "language_models/lm.json.gz": "small language models, ten seeds, every scheme, exact success",

@@ -18,7 +18,7 @@ from creditflow.train.statistics import crossed_mean
 
 FOLDER = Path(__file__).parents[2] / "evidence" / "entity_learning"
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")
-RUNS = ("", "long", "replication/pilot", "replication/pilot_distractors")
+RUNS = ("", "long", "replication", "replication/pilot", "replication/pilot_distractors")
 INTERVAL = re.compile(r"([+-]?\d+\.\d+) \[([+-]?\d+\.\d+), ([+-]?\d+\.\d+)\]")
 
 
