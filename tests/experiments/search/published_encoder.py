@@ -50,7 +50,7 @@ from creditflow.train.statistics import ClusteredMean, clustered_mean, holm
 
 DATA = Path(__file__).resolve().parents[4] / "shared/data/search"
 SETS = ("2wiki", "musique", "hotpotqa")
-CUTS, BEST, BATCH, ROUNDS, FEW_PROBES = (5, 10), 10, 64, 5, 8
+CUTS, BEST, BATCH, ROUNDS, FEW_PROBES, FEW_QUESTIONS = (5, 10), 10, 64, 5, 8, 20
 NUMBERS_A_BYTE = 8  # of product quantisation
 
 
@@ -166,12 +166,15 @@ def compared(
 
 
 def by_kind(asked: Sequence[Query], values: dict[str, list[float]]) -> dict[str, Any]:
-    """BM25's mean for each kind of question, and the others' differences from it."""
+    """BM25's mean for each kind with 20 questions or more, and the others' differences from it."""
     found: dict[str, Any] = {}
     for kind in sorted({query.kind for query in asked}):
         rows = [i for i, query in enumerate(asked) if query.kind == kind]
         part = [asked[i] for i in rows]
-        found[kind] = {"questions": len({query.question for query in part})}
+        questions = len({query.question for query in part})
+        if questions < FEW_QUESTIONS:
+            continue
+        found[kind] = {"questions": questions}
         for engine, each in values.items():
             less = values["bm25"] if engine != "bm25" else [0.0] * len(asked)
             found[kind][engine] = shown(mean_of([each[i] - less[i] for i in rows], part))
@@ -280,7 +283,7 @@ def main() -> None:
         "approximate_agrees_at_10": float(np.mean(same)), "recall": table, "recall@10_by_kind": kinds,
     }  # fmt: skip
     with atomic_writer(args.out) as out:
-        out.write(json.dumps(report, indent=1) + "\n")
+        out.write(json.dumps(report, indent=1, allow_nan=False) + "\n")
     print(
         json.dumps({name: {e: row["recall@10"] for e, row in rows.items()} for name, rows in table.items()}, indent=1)
     )
