@@ -23,6 +23,7 @@ from creditflow.envs.core import Outcome
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.sokoban.actions import Vocabulary, quoted_action
 from creditflow.envs.spaces import TextSpace
+from creditflow.envs.sums import sum_in_order
 
 __all__ = ["MAX_MOVES", "MOVES_POLICIES", "MoveTurns"]
 
@@ -119,7 +120,7 @@ class MoveTurns:
             self._keys.append(key())
             if terminated:
                 break
-        return Outcome(sum(self._rewards), terminated, effective)
+        return Outcome(sum_in_order(self._rewards), terminated, effective)
 
     def ignored(self, given: int, made: int) -> int:
         """Return the number of words that were not executed, of ``given`` words that made so many moves; 0 if they made none."""

@@ -16,6 +16,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.sums import sum_in_order
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, percent
 from creditflow.train.bench.report.figures import COLOURS, new_figure, save_figure, tidy
 from creditflow.wrappers.graphs.state_graph import StateGraph
@@ -81,7 +82,9 @@ def expected_unique(visits: NDArray[np.int64], size: int) -> NDArray[np.float64]
     items = np.bincount(visits, minlength=size + 1)
     return np.array(
         [
-            sum(int(count) * (1.0 - comb(size - m, g) / comb(size, g)) for m, count in enumerate(items) if m and count)
+            sum_in_order(
+                int(count) * (1.0 - comb(size - m, g) / comb(size, g)) for m, count in enumerate(items) if m and count
+            )
             for g in range(1, size + 1)
         ]
     )

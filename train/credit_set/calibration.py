@@ -7,6 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.sums import sum_in_order
+
 __all__ = ["brier_score", "cross_fitted", "expected_calibration_error", "isotonic", "least_brier_score"]
 
 Floats = NDArray[np.float64]
@@ -35,7 +37,7 @@ def expected_calibration_error(predicted: Floats, rate: Floats) -> float:
     order = np.argsort(predicted, kind="stable")
     parts = [part for part in np.array_split(order, BINS) if len(part)]
     gaps = [abs(float(predicted[part].mean() - rate[part].mean())) * len(part) for part in parts]
-    return sum(gaps) / len(rate)
+    return sum_in_order(gaps) / len(rate)
 
 
 def isotonic(x: Floats, y: Floats) -> tuple[Floats, Floats]:

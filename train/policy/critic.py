@@ -24,6 +24,7 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
 from creditflow.envs.reading.model_folders import check_model_files
+from creditflow.envs.sums import sum_in_order
 from creditflow.train.distributed.sharding import plain_copy, run_whole
 from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.batching import MicroBatch
@@ -117,10 +118,10 @@ def explained_variance(rows: Sequence[Row], world: World = ALONE) -> float:
 
 def _variance(values: NDArray[np.float64], world: World) -> float:
     """The population variance of the numbers of all ranks; 0 without any."""
-    total, count = sum(world.gather(float(values.sum()))), world.count(len(values))
+    total, count = sum_in_order(world.gather(float(values.sum()))), world.count(len(values))
     if not count:
         return 0.0
-    return float(sum(world.gather(float(((values - total / count) ** 2).sum())))) / count
+    return float(sum_in_order(world.gather(float(((values - total / count) ** 2).sum())))) / count
 
 
 def whole_modules(policy: Any, critic: Critic | None, world: World) -> tuple[Any, Critic | None]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.sums import sum_in_order
 from creditflow.train.policy.nucleus import Nuclei
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.samples import Row, token_weights
@@ -153,4 +154,4 @@ def _tokens_per_trajectory(rows: Sequence[Row], all_tokens: Mapping[int, int]) -
         all_tokens: number of target tokens in the batch by trajectory.
     """
     own = _tokens_of(rows)
-    return own.total() / sum(count / all_tokens[trajectory] for trajectory, count in own.items())
+    return own.total() / sum_in_order(count / all_tokens[trajectory] for trajectory, count in own.items())

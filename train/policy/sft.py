@@ -12,6 +12,7 @@ import torch
 from creditflow.agents.language_model.demonstrator import DemonstratingExpert
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.sums import sum_in_order
 from creditflow.envs.tasks import Task
 from creditflow.train.distributed.gradients import sum_gradients
 from creditflow.train.distributed.sharding import equal_passes, run_whole
@@ -162,7 +163,7 @@ def sft_step(
             loss = -(policy.logprob * torch.from_numpy(weight).to(device, torch.float32)).sum()
             loss.backward()
             own_loss += float(loss.detach())
-    loss_sum = sum(world.gather(own_loss))
+    loss_sum = sum_in_order(world.gather(own_loss))
     if not np.isfinite(loss_sum):
         raise DivergedError("the SFT loss is not finite", [row.trajectory for row in rows])
     sum_gradients(optimizer, world)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.sums import sum_in_order
 from creditflow.train.statistics.intervals import Interval
 from creditflow.train.statistics.student import t_quantile, t_tails
 
@@ -216,8 +217,8 @@ def crossed_strata_mean(strata: Sequence[Floats]) -> ClusteredMean:
             tasks.append(of_task / weight)
             rest.append(of_rest / weight)
             freedoms.append(t - 1.0)
-    of_tasks, of_seeds = sum(tasks), by_seed.standard_error**2
-    square = max(of_tasks + of_seeds - sum(rest), of_tasks, of_seeds)
+    of_tasks, of_seeds = sum_in_order(tasks), by_seed.standard_error**2
+    square = max(of_tasks + of_seeds - sum_in_order(rest), of_tasks, of_seeds)
     if not square > 0.0:
         return ClusteredMean(by_seed.mean, math.sqrt(square), math.nan)
     task_freedom = _satterthwaite(tasks, freedoms) if of_tasks > 0.0 else math.inf
@@ -228,7 +229,7 @@ def crossed_strata_mean(strata: Sequence[Floats]) -> ClusteredMean:
 
 def _satterthwaite(squares: Sequence[float], freedoms: Sequence[float]) -> float:
     """Degrees of freedom of a sum of independent variances, one of which is not 0."""
-    fractions = np.array(squares) / sum(squares)
+    fractions = np.array(squares) / sum_in_order(squares)
     return float(1.0 / (fractions**2 / np.array(freedoms)).sum())
 
 

@@ -14,6 +14,7 @@ from creditflow.envs.sokoban.turns import MoveTurns
 from creditflow.envs.sokoban.vector.arguments import Actions
 from creditflow.envs.sokoban.vector.boards import MOVED, PUSHED, Boards, Change, board_texts
 from creditflow.envs.sokoban.vector.moves import NOTHING, Moves
+from creditflow.envs.sums import sum_in_order
 
 __all__ = ["TURN_KEYS", "OneMove", "Played", "Player", "SeveralMoves", "TurnRecord"]
 
@@ -166,7 +167,7 @@ class SeveralMoves:
                 made[number].append(self._texts[numbers[number]])
                 earned[number].append(float(rewards[number]))
             running[solved] = 0
-        totals = [sum(one) if one else self._step for one in earned]
+        totals = [sum_in_order(one) if one else self._step for one in earned]
         ignored = [self._turns.ignored(words, len(one)) for words, one in zip(given, made, strict=True)]
         record = TurnRecord([tuple(one) for one in made], [tuple(one) for one in earned], ignored, after)
         valid = np.array([bool(one) for one in made])

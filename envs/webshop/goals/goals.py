@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import Any
 
 from creditflow.envs.errors import DataError
+from creditflow.envs.sums import sum_in_order
 from creditflow.envs.webshop.catalogue.products import LoadReport, Product, wanted_attributes
 from creditflow.envs.webshop.goals.mersenne import Mersenne
 
@@ -170,7 +171,7 @@ def attribute_weight(attributes: Sequence[str], carriers: Mapping[str, int]) -> 
         attributes: wanted by the goal, at least one.
         carriers: attribute -> number of goals that want it.
     """
-    return sum(1 / carriers[attribute] for attribute in attributes) / len(attributes)
+    return sum_in_order(1 / carriers[attribute] for attribute in attributes) / len(attributes)
 
 
 def synthetic_goals(

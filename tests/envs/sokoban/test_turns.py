@@ -15,6 +15,7 @@ from creditflow.envs import check_agent_env
 from creditflow.envs.errors import ConfigError, OracleLimitError
 from creditflow.envs.sokoban import SokobanEnv
 from creditflow.envs.sokoban.vector import SokobanVectorEnv
+from creditflow.envs.sums import sum_in_order
 
 CORRIDOR = "########\n#@ $  .#\n########"
 ROOM = "#######\n#  .  #\n# $ @ #\n#  $ .#\n#######"
@@ -44,7 +45,7 @@ def test_a_turn_is_its_moves_one_by_one(turns):
         assert info["move_rewards"] == tuple(step[1] for step in steps)
         assert info["move_state_keys"] == tuple(step[4]["state_key"] for step in steps)
         assert info["ignored_words"] == len(moves) - len(steps)
-        assert reward == sum(info["move_rewards"])
+        assert reward == sum_in_order(info["move_rewards"])
         assert (board, terminated, truncated) == (steps[-1][0], steps[-1][2], False)
         assert info["state_key"] == info["move_state_keys"][-1]
         assert info["elapsed_steps"] == number

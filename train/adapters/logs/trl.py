@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.sums import sum_in_order
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings
 from creditflow.train.adapters.logs.fields import MISSING, at_path, number
 from creditflow.train.adapters.logs.messages import observed, turns_of
@@ -59,7 +60,7 @@ def _episode(where: str, row: Row, weights: dict[str, float], settings: ImportSe
     scored = {name: value for name in weights if (value := at_path(row, name)) not in (None, MISSING)}
     if not scored:
         raise RowError("no reward function scored it")
-    reward = sum(weights[name] * number(value, name) for name, value in scored.items())
+    reward = sum_in_order(weights[name] * number(value, name) for name, value in scored.items())
     turns, last = _turns(prompt, completion, settings, tally)
     values = {f"reward.{name}": number(value, name) for name, value in scored.items()}
     if (advantage := row.get("advantage")) is not None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from creditflow.envs.errors import short_repr
+from creditflow.envs.sums import sum_in_order
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, Limit
 from creditflow.train.adapters.logs.fields import MISSING, at_path, number
 from creditflow.train.adapters.logs.messages import turns_of
@@ -91,7 +92,7 @@ def _trace_reward(trace: Mapping[str, Any], settings: ImportSettings) -> float:
     scored = [reward for reward in (rewards or {}).values() if reward is not None]
     if not scored:
         raise RowError("it was not scored", short_repr(trace.get("stop_condition")))
-    return sum(_weighted(reward) for reward in scored)
+    return sum_in_order(_weighted(reward) for reward in scored)
 
 
 def _weighted(reward: Any) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.errors import short_repr
+from creditflow.envs.sums import sum_in_order
 from creditflow.train.adapters.logs.episodes import Exchange, require_length
 from creditflow.train.adapters.logs.fields import number
 from creditflow.train.adapters.logs.messages import Shown, observed, written
@@ -68,7 +69,7 @@ def turns_of_branch(branch: Sequence[Node]) -> tuple[list[Exchange], Shown | Non
 def _mean_advantage(advantages: Any) -> dict[str, float]:
     if not isinstance(advantages, list) or not advantages:
         return {}
-    return {"advantage.recorded": sum(number(value, "advantages") for value in advantages) / len(advantages)}
+    return {"advantage.recorded": sum_in_order(number(value, "advantages") for value in advantages) / len(advantages)}
 
 
 def tokens_of(branch: Sequence[Node], turns: int) -> Tokens | None:

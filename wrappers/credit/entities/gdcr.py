@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.sums import sum_in_order
 from creditflow.envs.text.entity_matching import phrase_tokens
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entities.reading import EntityScheme
@@ -204,8 +205,8 @@ class EntityReward:
         """
         scheme = self._scheme
         cited, retrieved = self.progress.step(named, shown)
-        cite = sum(self._contributions[v] for v in cited) if scheme.rewarded_stages != "retrieve" else 0.0
-        retrieve = sum(self._contributions[v] for v in retrieved) if scheme.rewarded_stages != "cite" else 0.0
+        cite = sum_in_order(self._contributions[v] for v in cited) if scheme.rewarded_stages != "retrieve" else 0.0
+        retrieve = sum_in_order(self._contributions[v] for v in retrieved) if scheme.rewarded_stages != "cite" else 0.0
         if cited and scheme.max_cited:
             cite *= min(1.0, scheme.max_cited / len(cited))
         if cited and scheme.words_per_citation:

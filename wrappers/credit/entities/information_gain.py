@@ -15,6 +15,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.sums import sum_in_order
 from creditflow.envs.wikisearch.grading.scoring import normalize_answer, token_f1
 
 __all__ = ["GoldenPassages", "information_gains", "redundancies", "rounded_f1", "search_key_score"]
@@ -137,11 +138,11 @@ def search_key_score(
     if not keys:
         return 0.0
     if pairing == "best":
-        return sum(max((token_f1(query, key) for query in queries), default=0.0) for key in keys) / len(keys)
+        return sum_in_order(max((token_f1(query, key) for query in queries), default=0.0) for key in keys) / len(keys)
     scores = [0.0] * len(keys)
     for query in queries:
         matches = [rounded_f1(query, key) for key in keys]
         top = max(matches)
         if top > 0.0:
             scores[matches.index(top)] = top
-    return sum(scores) / len(keys)
+    return sum_in_order(scores) / len(keys)

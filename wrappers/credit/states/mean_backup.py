@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.sums import sum_in_order
 from creditflow.wrappers.records.arrays import run_starts
 
 __all__ = ["Backup", "horizon_values", "stationary_values", "values_of"]
@@ -246,7 +247,7 @@ def _eliminated(
         eliminated[k] = True
         onward[k].pop(k, None)
         before[k].discard(k)
-        scale = 1.0 / (out[k] + sum(onward[k].values()))
+        scale = 1.0 / (out[k] + sum_in_order(onward[k].values()))
         onward_k = {j: p * scale for j, p in onward[k].items()}
         removed.append((k, constant[k] * scale, onward_k))
         touched = [*before[k], *onward_k]
@@ -267,11 +268,11 @@ def _eliminated(
     for k in kept:
         core[position[k], [position[j] for j in onward[k]]] = [-p for p in onward[k].values()]
     for i, k in enumerate(kept):
-        others = sum(p for j, p in onward[k].items() if j != k)
+        others = sum_in_order(p for j, p in onward[k].items() if j != k)
         core[i, i] = out[k] + others  # 1 − p_kk, without the subtraction
     solved = np.zeros(n)
     solved[kept] = np.linalg.solve(core, np.array([constant[k] for k in kept]))
     x = solved.tolist()
     for k, own, transitions in reversed(removed):
-        x[k] = own + sum(p * x[j] for j, p in transitions.items())
+        x[k] = own + sum_in_order(p * x[j] for j, p in transitions.items())
     return np.array(x, np.float64)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.sums import sum_in_order
 from creditflow.train.bench.annotation_sources import open_annotation_source
 from creditflow.train.bench.exact.metrics import bias_variance, direction
 from creditflow.train.bench.exact.values import policy_gradient, state_occupancy, success
@@ -88,7 +89,7 @@ class _Stepper:
         self.policy, self.tasks, self.tables, self.kl = setting.policy, tasks, tables, kl
         self.evaluated = setting.evaluated_policies()["held_out"]
         turns = [state_occupancy(self.policy.tasks[i].mdp, t).sum(axis=0) for i, t in zip(tasks, tables, strict=True)]
-        total = sum(float(one.sum()) for one in turns)
+        total = sum_in_order(float(one.sum()) for one in turns)
         self.visits = [one / total for one in turns]
         self.before = _success(self.policy, tasks, tables), self._held_out(self.policy)
 
@@ -109,7 +110,7 @@ class _Stepper:
 
     def _divergence(self, tables: Sequence[Floats]) -> float:
         """Visit-weighted KL(old ‖ new) in nats per turn."""
-        return sum(
+        return sum_in_order(
             float(visits @ (old * np.log(np.maximum(old, 1e-30) / np.maximum(new, 1e-30))).sum(axis=1))
             for visits, old, new in zip(self.visits, self.tables, tables, strict=True)
         )
