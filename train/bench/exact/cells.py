@@ -127,7 +127,8 @@ def assemble(cell: Cell, parts: Sequence[Mapping[str, Any] | None]) -> dict[str,
     }
 
 
-BY_TASK: Final = ("gain_small", "gain", "cos_batch")  # metrics stored for every task, for intervals and paired tests
+# metrics stored for every task, for intervals and paired tests; all but "variance", whose median over cells is reported
+BY_TASK: Final = tuple(field.name for field in fields(Measures) if field.name != "variance")
 
 
 def _offline_row(measured: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
@@ -139,6 +140,7 @@ def _curve_row(curves: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "area_by_task": [_rounded(one["area"]) for one in curves],
         "final": _mean([one["final"] for one in curves]),
+        "final_by_task": [_rounded(one["final"]) for one in curves],
         "updates": _mean([one["updates"] for one in curves]),
         "points": [_rounded(float(x)) for x in np.mean([one["points"] for one in curves], axis=0)],
     }

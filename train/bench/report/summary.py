@@ -59,10 +59,6 @@ class Summary:
         """M2 of a method ("gain" at KL .01, "gain_small" at .001), or its difference from another method's, paired by task."""
         return Estimate.of(self.over_tasks(method, metric, over))
 
-    def cosine(self, method: str) -> Estimate:
-        """M1 of single groups."""
-        return Estimate.of(self.over_tasks(method, "cos_batch"))
-
     def area(self, method: str, over: str = "") -> Estimate:
         """Area under the learning curve, or its difference from another method's, paired by task."""
         return Estimate.of(self.over_tasks(method, "area", over))
@@ -73,21 +69,44 @@ class Summary:
             return self._curves(_differences(self._learned_cells, "curves", "area_by_task", method, over))
         return self._offline(_differences(self.cells, "offline", f"{metric}_by_task", method, over))
 
-    def mean(self, method: str, metric: str) -> float:
-        """A metric's mean over cells (its median for "variance"); nan where it is never defined."""
-        known = [value for cell in self.cells if (value := cell["offline"][method][metric]) is not None]
-        if not known:
-            return float("nan")
-        return float(np.median(known) if metric == "variance" else np.mean(known))
+    def mean(self, method: str, metric: str) -> Estimate:
+        """A metric's mean over cells (its median for "variance"); nan where it is never defined.
 
-    def final(self, method: str) -> float:
-        """Exact success at the end of the turn budget, mean over cells."""
-        return float(np.mean([cell["curves"][method]["final"] for cell in self._learned_cells]))
+        The interval is over tasks; it is nan for a median, and in results of releases that stored means over tasks only.
+        """
+        rows = [cell["offline"][method] for cell in self.cells]
+        known = [value for row in rows if (value := row[metric]) is not None]
+        if not known:
+            return Estimate(math.nan, math.nan, math.nan)
+        if metric == "variance":
+            return Estimate(float(np.median(known)), math.nan, math.nan)
+        values = [row.get(f"{metric}_by_task") for row in rows]
+        return _over_known_tasks(self.cells, values) or Estimate(float(np.mean(known)), math.nan, math.nan)
+
+    def final(self, method: str) -> Estimate:
+        """Exact success at the end of the turn budget, mean over cells; the interval as in ``mean``."""
+        rows = [cell["curves"][method] for cell in self._learned_cells]
+        found = _over_known_tasks(self._learned_cells, [row.get("final_by_task") for row in rows])
+        return found or Estimate(float(np.mean([row["final"] for row in rows])), math.nan, math.nan)
 
     def over_cells(self, name: str) -> float:
         """Mean over cells of a value of the cell itself, not of a method; nan where it is unknown."""
         known = [cell[name] for cell in self.cells if cell.get(name) is not None]
         return float(np.mean(known)) if known else float("nan")
+
+
+def _over_known_tasks(cells: Sequence[CellRow], values: Sequence[Sequence[float | None] | None]) -> Estimate | None:
+    """Mean over cells of means over the tasks that have a value; None if a cell does not store its tasks."""
+    kept: list[CellRow] = []
+    known: list[list[float]] = []
+    for cell, row in zip(cells, values, strict=True):
+        if row is None:
+            return None
+        pairs = [(name, value) for name, value in zip(cell["task_names"], row, strict=False) if value is not None]
+        if pairs:
+            kept.append({"kind": cell["kind"], "task_names": [name for name, _ in pairs]})
+            known.append([value for _, value in pairs])
+    return Estimate.of(CellMeans(kept)(known)) if kept else None
 
 
 def _differences(cells: Sequence[CellRow], table: str, values: str, method: str, over: str) -> list[list[float]]:

@@ -19,6 +19,7 @@ from creditflow.train.bench.exact.values import success
 from creditflow.train.bench.methods import default_schemes
 from creditflow.train.bench.presets import PRESETS, ExactWork
 from creditflow.train.bench.report.predictions import RULES, check_predictions, load_predictions
+from creditflow.train.bench.report.summary import Summary
 
 WORK = PRESETS["smoke"].grids
 METHODS = (*default_schemes(True), "oracle_adv", "oracle_progress")
@@ -43,6 +44,34 @@ def test_the_same_seed_gives_the_same_cell():
     cell = Cell("open", 0.5, 8)
     assert run_cell(cell, 5) == run_cell(cell, 5)
     assert run_cell(cell, 6) != run_cell(cell, 5)
+
+
+@pytest.mark.parametrize("metric", ["cos_mean", "bias2", "concordance", "auroc_failed", "coverage", "final"])
+def test_a_metric_has_the_mean_of_older_results_and_an_interval_over_tasks(cells, metric):
+    older = copy.deepcopy(cells)
+    for cell in older:
+        for row in (*cell["offline"].values(), *cell["curves"].values()):
+            row.pop(f"{metric}_by_task", None)
+    now, then = (
+        summary.final("grouptd") if metric == "final" else summary.mean("grouptd", metric)
+        for summary in (Summary(cells), Summary(older))
+    )
+    assert now.mean == pytest.approx(then.mean, abs=1e-3)  # stored with four digits
+    assert now.low < now.mean < now.high
+    assert np.isnan(then.low)
+
+
+def test_tasks_on_which_a_metric_is_not_defined_are_left_out_of_its_interval(cells):
+    changed = copy.deepcopy(cells)
+    row = changed[0]["offline"]["grpo"]
+    row["concordance_by_task"][0] = None
+    rest = [row["concordance_by_task"][1:], changed[1]["offline"]["grpo"]["concordance_by_task"]]
+    assert Summary(changed).mean("grpo", "concordance").mean == pytest.approx(np.mean([np.mean(own) for own in rest]))
+
+
+def test_the_median_of_the_variance_has_no_interval(cells):
+    found = Summary(cells).mean("grpo", "variance")
+    assert np.isnan(found.low) and np.isfinite(found.mean)
 
 
 def test_another_seed_gives_other_tasks():

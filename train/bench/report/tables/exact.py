@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -85,24 +86,24 @@ def _metric_table(summary: Summary, schemes: Sequence[str], controls: Sequence[s
          "concordance Q*", "AUROC, failed (raw)",
          "AUROC, successful (raw)", "coverage", "dead groups"]
     ]  # fmt: skip
-    schemes = ordered(schemes, lambda name: summary.mean(name, "cos_batch"))
+    schemes = ordered(schemes, lambda name: summary.mean(name, "cos_batch").mean)
     for name in (*schemes, *controls):
 
         def of(metric: str, name: str = name) -> str:
             if not all(metric in cell["offline"][name] for cell in summary.cells):
                 return "–"
-            return number_text(summary.mean(name, metric))
+            return _short(summary.mean(name, metric))
 
         rows.append(
-            [name, of("cos_mean"), summary.cosine(name).short(), of("bias2"), of("variance"), of("concordance"),
+            [name, of("cos_mean"), of("cos_batch"), of("bias2"), of("variance"), of("concordance"),
              of("concordance_optimal"), f"{of('auroc_failed')} ({of('auroc_failed_raw')})",
              f"{of('auroc_succeeded')} ({of('auroc_succeeded_raw')})", of("coverage"), of("dead_groups")]
         )  # fmt: skip
     bases = [number_text(summary.over_cells(name)) for name in ("base_rate_failed", "base_rate_succeeded")]
     return Table(
         METRICS_TITLE,
-        "Means over cells (variance: median). The cosine of one group has half its 95 % interval over tasks behind ±; the others are stored "
-        "as means over tasks and stand without intervals, as the cells differ on purpose and are no sample. Concordance and AUROC of 0.5 are chance. The AUROC is that of credit centered "
+        "Means over cells, ± half the 95 % interval over tasks; older results hold the values of tasks for the cosine of one group alone. The "
+        "variance is a median over cells, without an interval. Concordance and AUROC of 0.5 are chance. The AUROC is that of credit centered "
         "within states, among the turns of failed or successful rollouts; in brackets that of the credit itself. Of the turns "
         f"that are clearly good or bad, {bases[0]} are good in failed rollouts and {bases[1]} in successful ones (base rates). "
         "Coverage and dead groups are fractions.",
@@ -126,13 +127,13 @@ def _area_table(summary: Summary, schemes: Sequence[str], controls: Sequence[str
         means = ["–" if name == against else part.area(name, over=against).short(3, "+") for part in parts.values()]
         rows.append(
             [name, "–" if name == against else lead.text(sign="+"), str(summary.area(name)),
-             f"{summary.final(name):.2f}", *means, f"{cost[name]:.1f}" if name in cost else "–"]
+             _short(summary.final(name)), *means, f"{cost[name]:.1f}" if name in cost else "–"]
         )  # fmt: skip
         bars.append(None if name == against or name.startswith("flipped(") else lead)
     return Table(
         AREA_TITLE,
         "Mean exact success rate over a budget of environment turns, which groups without credit use up as well. Intervals: "
-        f"95 %, over tasks. By kind of task: difference to {against}, ± half the interval; final success is a mean over cells, without one. The metrics above are about a single step and "
+        f"95 %, over tasks. By kind of task: difference to {against}, ± half the interval, as for final success where the results hold the values of tasks. The metrics above are about a single step and "
         "cannot account for later ones: where they disagree with this table, trust this table. The last column is the time "
         "to assign credit.",
         rows,
@@ -174,6 +175,11 @@ def _correlation_table(suite: Suite) -> Table:
         len(rows) - 1,
         question="Which metric predicts learning?",
     )
+
+
+def _short(found: Estimate) -> str:
+    """A mean with half the width of its interval, if it has one; "–" for nan."""
+    return number_text(found.mean) if math.isnan(found.low) else found.short()
 
 
 def _kind(name: str) -> str:
