@@ -116,6 +116,7 @@ def test_a_foreign_folder_is_rejected_and_keeps_every_byte(
 def test_a_foreign_run_file_is_rejected_and_the_folder_keeps_every_byte(
     content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("jinja2", reason="bench needs the 'bench' extra")
     for name in ("run.json", "results.json", "rollouts-grids.jsonl.gz"):
         (tmp_path / name).write_text(content)
     before = contents(tmp_path)
