@@ -57,6 +57,7 @@ def test_the_demo_and_the_image_pin_everything_that_they_install() -> None:
     pinned = pins("demo")
     installed = {canonicalize_name(one.metadata["Name"]): Version(one.version) for one in distributions()}
     if not pinned.items() <= installed.items():
+        # the tiers oldest, newest, py312 and py313 run this file with other releases, whose requirements are not those of the demo
         pytest.skip("the releases here are not those of the tier fast")
     waiting, needed = [*requirements(["bench"])], set()
     while waiting:

@@ -71,6 +71,7 @@ def test_stored_evidence_names_commits_of_the_history_unless_it_is_marked_as_reb
         return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
 
     if git("rev-parse", "--is-shallow-repository").stdout != "false\n":
+        # an unpacked sdist and a shallow clone have no history to look a commit up in; CI clones all of it
         pytest.skip("no git checkout with its whole history")
     lost = []
     for path in result_files():

@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -107,13 +108,18 @@ def queries_of(questions: Sequence[Question], ids: frozenset[str]) -> list[Query
     ]
 
 
+def filled_in(question: str, answers: Sequence[str]) -> str:
+    """A sub-question with the answers of earlier steps in place of "#1", "#2" and so on."""
+    return re.sub(r"#(\d+)", lambda match: answers[int(match[1]) - 1], question)
+
+
 def steps_of(questions: Sequence[Question], ids: frozenset[str]) -> list[Query]:
     """Golden sub-questions, the answers of earlier steps filled in; MuSiQue's "name >> relation" without the sign."""
     found: dict[tuple[str, str], Query] = {}
     for one in questions:
         answers = [step.answer for step in one.steps]
         for step in one.steps:
-            text = re.sub(r"#(\d+)", lambda match: answers[int(match[1]) - 1], step.question).replace(" >> ", " ")  # noqa: B023 - called at once
+            text = filled_in(step.question, answers).replace(" >> ", " ")
             if step.passage_id in ids:
                 found.setdefault((text, step.passage_id), Query(text, one.id, one.kind, frozenset([step.passage_id])))
     return list(found.values())
@@ -265,7 +271,7 @@ def main() -> None:
             for name, engine in engines.items()
         }  # fmt: skip
         picked = [queries["all"][i].text for i in np.linspace(0, len(queries["all"]) - 1, BATCH).astype(int)]
-        batch = {name: seconds_of(lambda: engine.rank(picked, BEST), ROUNDS) for name, engine in engines.items()}  # noqa: B023 - called at once
+        batch = {name: seconds_of(partial(engine.rank, picked, BEST), ROUNDS) for name, engine in engines.items()}
         alone = TextEncoder(args.encoder, DenseOptions(encoder=args.encoder).encoder_settings())
         batch["encoding alone"] = seconds_of(lambda: alone.queries(picked), ROUNDS)
     table, kinds = compared(queries, found)

@@ -87,10 +87,15 @@ class Remembered:
         return SparseVectors(features, weights, offsets)
 
 
+def one_of(wordings: Sequence[str], rng: np.random.Generator) -> Callable[[re.Match[str]], str]:
+    """A replacement for ``re.sub``: one of the wordings for each match."""
+    return lambda match: match.expand(wordings[int(rng.integers(len(wordings)))])
+
+
 def reworded(text: str, rng: np.random.Generator) -> str:
     """A text with a time stamp, each of its sentences in one wording."""
     for pattern, wordings in FRAMES:
-        text = re.sub(pattern, lambda match: match.expand(wordings[int(rng.integers(len(wordings)))]), text)  # noqa: B023 - called at once
+        text = re.sub(pattern, one_of(wordings, rng), text)
     hour, minute, second = rng.integers((24, 60, 60)).tolist()
     return f"[{hour:02}:{minute:02}:{second:02}] {text}"
 
