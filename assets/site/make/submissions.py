@@ -71,7 +71,7 @@ def read_submission(path: Path, presets: Sequence[str] = ()) -> Submission:
 
     Args:
         path: the file.
-        presets: the presets that are taken; those of the leaderboard if empty.
+        presets: the accepted presets; those of the leaderboard if empty.
 
     Raises:
         DataError, ConfigError: it is damaged, too large, of another version, preset or set of tasks, grpo or the controls are missing, or a
@@ -99,7 +99,7 @@ def read_submission(path: Path, presets: Sequence[str] = ()) -> Submission:
     if not figures or not all(map(math.isfinite, values)):
         raise DataError(f"{path}: expected finite results of the suite grids, the suite shared or the preset lm")
     if failed:
-        raise DataError(f"{path}: not true: {'; '.join(failed)}")
+        raise DataError(f"{path}: sanity checks failed: {'; '.join(failed)}")
     return Submission(named["who"], path.name, preset, seed, command, commit, figures)
 
 
@@ -206,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="WHO.LABEL.json.gz")
     parser.add_argument(
-        "--preset", default=",".join(LISTED), metavar="NAMES", help="presets that are taken; %(default)s"
+        "--preset", default=",".join(LISTED), metavar="NAMES", help="accepted presets; default %(default)s"
     )
     args = parser.parse_args(arguments)
     code = 0
