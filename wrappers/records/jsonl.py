@@ -22,12 +22,12 @@ from creditflow.wrappers.records.jsonl_source import open_text
 from creditflow.wrappers.records.payloads import Payloads
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["FORMAT_VERSION", "read_groups", "read_jsonl", "write_jsonl"]
+__all__ = ["FORMAT_VERSION", "Record", "group_records", "read_groups", "read_jsonl", "write_jsonl"]
+
+Record = tuple[Trajectory, Mapping[str, Any] | None, str]  # with the payload of its line, and where that stands
 
 
-def _records(
-    source: str | os.PathLike[str] | IO[str], skip: Collection[str]
-) -> Iterator[tuple[Trajectory, Mapping[str, Any] | None, str]]:
+def _records(source: str | os.PathLike[str] | IO[str], skip: Collection[str]) -> Iterator[Record]:
     """Yield trajectories with their payloads and positions ("file: line n")."""
     try:
         with open_text(source) as (stream, name):
@@ -78,10 +78,23 @@ def read_groups(
     Raises:
         TrajectoryError: a malformed line or an inconsistent group; the message names the file and the line.
     """
+    return group_records(_records(source, _skipped(fields)), by)
+
+
+def group_records(records: Iterable[Record], by: Literal["group", "task"] = "group") -> list[Group]:
+    """Collect the records of a log, in whatever format it was stored, into groups in order of first appearance.
+
+    Args:
+        records: each trajectory, the task payload of its line or None, and its position for messages.
+        by: as for ``read_groups``.
+
+    Raises:
+        TrajectoryError: a trajectory occurs twice, payloads contradict each other, or a group is inconsistent.
+    """
     payloads = Payloads()
     trajectories = []
     positions: dict[tuple[str, int, str], str] = {}
-    for trajectory, task, position in _records(source, _skipped(fields)):
+    for trajectory, task, position in records:
         trajectories.append(trajectory)
         if task is not None:
             payloads.add(trajectory, task, position)

@@ -50,7 +50,7 @@ class PictureFolder:
         Raises:
             DataError: the folder would have more than ``MAX_PICTURES`` files or ``MAX_BYTES``.
         """
-        known = self._names()
+        known = self._stored()
         if picture.name in known:
             return
         if len(known) >= MAX_PICTURES or self._bytes >= MAX_BYTES:
@@ -98,7 +98,11 @@ class PictureFolder:
             raise DataError(f"the name of a picture has 32 hexadecimal digits, got {short_repr(name)}")
         return self.path / f"{name}.png"
 
-    def _names(self) -> set[str]:
+    def names(self) -> frozenset[str]:
+        """The names of the pictures in the folder; none if it does not exist."""
+        return frozenset(self._stored())
+
+    def _stored(self) -> set[str]:
         if self._known is None:
             files = list(self.path.glob("*.png")) if self.path.is_dir() else []
             self._known, self._bytes = {file.stem for file in files}, sum(file.stat().st_size for file in files)

@@ -63,7 +63,7 @@ def data_card(groups: Sequence[Group], *, source: str, digest: str, form: str, l
             "Which agent, prompts and sampling made the log: FILL IN.", "",
             "## Licence", "", license_name or NO_LICENSE, "",
             "## Personal and sensitive information", "", "FILL IN: whether texts may contain any, and how that was checked.", "",
-            "## Columns", "", *_columns(form), "",
+            "## Columns", "", *_columns(form), *_pictures(groups), "",
         ]
     )  # fmt: skip
 
@@ -93,6 +93,12 @@ def _columns(form: str) -> list[str]:
         "- `task`: payload of the task as JSON, at the first trajectory of a group",
         "- `exact_line`: the log's line, only where a text is no Unicode",
     ]
+
+
+def _pictures(groups: Sequence[Group]) -> list[str]:
+    if not any(turn.images for group in groups for turn in group.turns):
+        return []
+    return ["", "The pictures that `images` names stand in `pictures/`, a PNG file each."]
 
 
 def _documented(kind: type) -> dict[str, str]:

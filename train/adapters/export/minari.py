@@ -27,9 +27,9 @@ LOG: Final = "log.jsonl.gz"
 
 @contextmanager
 def _datasets_in(folder: Path) -> Iterator[None]:
-    """Minari's folder of datasets, which it reads from the environment."""
+    """Minari's folder of datasets, which it reads from the environment and opens by its whole path."""
     name, before = "MINARI_DATASETS_PATH", os.environ.get("MINARI_DATASETS_PATH")
-    os.environ[name] = str(folder)
+    os.environ[name] = str(folder.resolve())
     try:
         yield
     finally:

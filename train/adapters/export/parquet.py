@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -12,8 +12,8 @@ from creditflow.envs.files.atomic import atomic_path
 from creditflow.train.adapters.export.columns import row_of, schema, trajectory_of
 from creditflow.train.adapters.logs.report import RowError
 from creditflow.train.adapters.logs.rows import read_rows
-from creditflow.wrappers.records.group import Group, group_trajectories
-from creditflow.wrappers.records.trajectory import Trajectory
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import Record, group_records
 
 __all__ = ["DATA", "read_parquet", "write_parquet"]
 
@@ -58,19 +58,18 @@ def read_parquet(path: str | Path) -> list[Group]:
     files = sorted(place.glob("data/*.parquet")) if place.is_dir() else [place]
     if not files:
         raise DataError(f"{path}: no data/*.parquet in this folder; is it one that creditflow exported?")
-    members: list[Trajectory] = []
-    tasks: dict[str, Any] = {}
+    groups = group_records(_records(files))
+    if not groups:
+        raise DataError(f"{path}: holds no trajectories")
+    return groups
+
+
+def _records(files: Iterable[Path]) -> Iterator[Record]:
     for file in files:
         for where, row in read_rows(file):
             try:
                 if isinstance(row, RowError):
                     raise TrajectoryError(str(row))
-                trajectory, task = trajectory_of(row)
+                yield *trajectory_of(row), where
             except TrajectoryError as error:
                 raise TrajectoryError(f"{where}: {error}") from error
-            members.append(trajectory)
-            if task is not None:
-                tasks.setdefault(trajectory.task_id, task)
-    if not members:
-        raise DataError(f"{path}: holds no trajectories")
-    return group_trajectories(members, "group", tasks)

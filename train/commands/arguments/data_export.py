@@ -7,8 +7,10 @@ import json
 from pathlib import Path
 from typing import Final
 
-from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.files.atomic import new_folder
+from creditflow.train.adapters.export.pictures import PICTURES, copy_pictures
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
+from creditflow.wrappers.records.picture_folder import pictures_beside
 
 __all__ = ["add_export_arguments", "run_export"]
 
@@ -22,11 +24,11 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
         "--format", choices=FORMATS, default="hf",
         help="parquet: files and a card; hf (default): the same in the Hub's layout, for datasets.load_dataset; minari: a Minari dataset",
     )  # fmt: skip
-    owned = named("README.md", "data", "creditflow", "log.jsonl.gz", "namespace_metadata.json")
+    owned = named("README.md", "data", "creditflow", "log.jsonl.gz", "namespace_metadata.json", PICTURES)
     add_output(
         parser,
         "--out",
-        Output(kind="folder", owned=owned, cleared=True),
+        Output(kind="folder", owned=owned),
         required=True,
         metavar="DIR",
         help="folder to create",
@@ -41,33 +43,36 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Export a log; print what was written."""
+    """Export a log; print what was written. The folder gets its name when everything is in it."""
     from creditflow.train.adapters.export.card import data_card, file_digest
     from creditflow.wrappers.records.jsonl import read_groups
 
     folder, log = Path(args.out), Path(args.path)
     groups = read_groups(log)
-    folder.mkdir(parents=True, exist_ok=True)
-    if args.format == "minari":
-        from creditflow.train.adapters.export.minari import write_minari
+    with new_folder(folder, replace=True) as temporary:
+        if args.format == "minari":
+            from creditflow.train.adapters.export.minari import write_minari
 
-        written = write_minari(folder, groups)
-    else:
-        from creditflow.train.adapters.export.parquet import write_parquet
+            data = write_minari(temporary, groups)
+        else:
+            from creditflow.train.adapters.export.parquet import write_parquet
 
-        written = write_parquet(folder, groups)
-    card = data_card(groups, source=log.name, digest=file_digest(log), form=args.format, license_name=args.license)
-    with atomic_writer(folder / "README.md", encoding="utf-8") as stream:
-        stream.write(card)
+            data = write_parquet(temporary, groups)
+        pictures = copy_pictures(groups, pictures_beside(log), temporary / PICTURES)
+        card = data_card(groups, source=log.name, digest=file_digest(log), form=args.format, license_name=args.license)
+        (temporary / "README.md").write_text(card, encoding="utf-8")
+        written = folder / data.relative_to(temporary)
     counts = {
         "groups": len(groups),
         "rollouts": sum(map(len, groups)),
         "turns": sum(len(group.turns) for group in groups),
+        **pictures.to_json(),
     }
     if args.json:
         print(json.dumps({"out": str(folder), "format": args.format, "file": str(written), **counts}, indent=1))
     else:
         print(
-            f"{written}: {counts['rollouts']} trajectories in {counts['groups']} groups, {counts['turns']} turns; fill in {folder / 'README.md'}"
+            f"{written}: {counts['rollouts']} trajectories in {counts['groups']} groups, {counts['turns']} turns"
+            f"{pictures.to_text()}; fill in {folder / 'README.md'}"
         )
     return 0

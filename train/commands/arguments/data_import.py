@@ -109,14 +109,18 @@ def _import_log(args: argparse.Namespace) -> int:
 def _import_exported(args: argparse.Namespace) -> int:
     from creditflow.train.adapters.export.minari import read_minari
     from creditflow.train.adapters.export.parquet import read_parquet
+    from creditflow.train.adapters.export.pictures import PICTURES, copy_pictures
     from creditflow.wrappers.records.jsonl import write_jsonl
+    from creditflow.wrappers.records.picture_folder import pictures_beside
 
     groups = read_minari(args.path) if args.name == "minari" else read_parquet(args.path)
+    pictures = copy_pictures(groups, Path(args.path) / PICTURES, pictures_beside(args.out))
     rollouts = write_jsonl(args.out, groups)
     if args.json:
-        print(json.dumps({"out": args.out, "source": args.name, "groups": len(groups), "rollouts": rollouts}, indent=1))
+        counts = {"groups": len(groups), "rollouts": rollouts, **pictures.to_json()}
+        print(json.dumps({"out": args.out, "source": args.name, **counts}, indent=1))
     else:
-        print(f"{args.out}: {rollouts} rollouts in {len(groups)} groups")
+        print(f"{args.out}: {rollouts} rollouts in {len(groups)} groups{pictures.to_text()}")
     return 0
 
 
