@@ -14,7 +14,6 @@ from helpers.episodes.random_logs import random_log, write_log
 from helpers.foreign_logs import SAMPLES, sample
 
 from creditflow.train.cli import main
-from creditflow.wrappers.records.jsonl import read_groups
 from creditflow.wrappers.records.picture_folder import PictureFolder, pictures_beside
 
 pytestmark = pytest.mark.data
