@@ -6,7 +6,9 @@ Gymnasium ≥ 1.0 has no entry-point plugins: ids exist once ``creditflow`` is i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Mapping
+from functools import partial
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
@@ -27,6 +29,7 @@ __all__ = [
     "load_environment",
     "make",
     "make_vec",
+    "maker",
     "register_envs",
     "register_unlisted",
 ]
@@ -59,6 +62,8 @@ ENVIRONMENTS: dict[str, Entry] = {
     "webshop": Entry("creditflow/WebShop-v0", "creditflow.envs.webshop.env:WebShopEnv", "data"),
     "wikisearch": Entry("creditflow/WikiSearch-v0", "creditflow.envs.wikisearch.env:WikiSearchEnv", "questions"),
 }
+
+_OF_GYMNASIUM = frozenset({"max_episode_steps", "disable_env_checker"})  # parameters of its ``make``
 
 # environments of a tool (the benchmark's grid worlds): registered when it is imported, never listed
 UNLISTED: dict[str, Entry] = {}
@@ -165,7 +170,15 @@ def env_id(name: str) -> str:
     )
 
 
-def make(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
+def maker(name: str, options: Mapping[str, Any]) -> Callable[[], gym.Env[Any, Any]]:
+    """Return a function that makes an environment, for whoever takes both its options and parameters of his own.
+
+    Options of an environment may have any name; passed on as keywords they would collide with the parameters of the receiver.
+    """
+    return partial(make, name, **options)
+
+
+def make(name: str, /, **kwargs: Any) -> gym.Env[Any, Any]:
     """Make an environment by short name or Gymnasium id: ``creditflow.make("sokoban", max_steps=20)``.
 
     A foreign environment is returned as it is; with ``success`` (and ``state_key``) among the arguments as a ``ForeignEnv``:
@@ -177,10 +190,10 @@ def make(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
     gym_id = env_id(name)
     if _is_own(gym_id):
         _check_arguments(name, gym_id, kwargs)
-        return gym.make(gym_id, **kwargs)
+        return _made(gym_id, kwargs)
     rules = {key: kwargs.pop(key) for key in ("state_key", "success") if key in kwargs}
     try:
-        env = gym.make(gym_id, **kwargs)
+        env = _made(gym_id, kwargs)
     except Exception as error:
         note_failure(error, name, "its constructor")
         raise
@@ -191,6 +204,14 @@ def make(name: str, **kwargs: Any) -> gym.Env[Any, Any]:
     return ForeignEnv(env, **rules)
 
 
+def _made(gym_id: str, arguments: Mapping[str, Any]) -> gym.Env[Any, Any]:
+    """Call ``gym.make`` so that an argument of the environment may be called ``id``."""
+    ours = {name: value for name, value in arguments.items() if name in _OF_GYMNASIUM}
+    spec = copy.deepcopy(gym.spec(gym_id))
+    spec.kwargs |= {name: value for name, value in arguments.items() if name not in ours}
+    return gym.make(spec, **ours)
+
+
 def _check_arguments(name: str, gym_id: str, given: Mapping[str, Any]) -> None:
     """Reject arguments that neither the environment nor Gymnasium's ``make`` takes."""
     entry_point: Any = gym.spec(gym_id).entry_point
@@ -198,16 +219,23 @@ def _check_arguments(name: str, gym_id: str, given: Mapping[str, Any]) -> None:
     known = signature(creator).parameters
     if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values()):
         return
-    if unknown := sorted(set(given) - set(known) - set(signature(gym.make).parameters)):
+    if unknown := sorted(set(given) - set(known) - _OF_GYMNASIUM):
         raise unknown_name_error(f"argument of the environment {name!r}:", unknown[0], known)
 
 
 def _is_own(gym_id: str) -> bool:
-    """Whether an environment is creditflow's, so that it takes all arguments itself."""
-    return any(gym_id == entry.gym_id for entry in (*ENVIRONMENTS.values(), *UNLISTED.values()))
+    """Whether an environment is creditflow's or derived from ``AgentEnv``, so that it takes all arguments itself."""
+    from creditflow.envs.core import AgentEnv
+
+    if any(gym_id == entry.gym_id for entry in (*ENVIRONMENTS.values(), *UNLISTED.values())):
+        return True
+    plugged: Any = gym.spec(gym_id).entry_point
+    return isinstance(plugged, type) and issubclass(plugged, AgentEnv)
 
 
-def make_vec(name: str, num_envs: int, *, vectorization_mode: str = "sync", **kwargs: Any) -> VectorEnv[Any, Any, Any]:
+def make_vec(
+    name: str, /, num_envs: int, *, vectorization_mode: str = "sync", **kwargs: Any
+) -> VectorEnv[Any, Any, Any]:
     """Make a vector of equal environments.
 
     ``AsyncVectorEnv`` runs with ``shared_memory=False``, as text has no fixed size.

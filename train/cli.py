@@ -17,7 +17,7 @@ from types import ModuleType
 from creditflow.envs.errors import unknown_name_error
 from creditflow.train.commands.arguments.completion import SHELLS
 from creditflow.train.commands.arguments.parser import CommandParser
-from creditflow.train.commands.arguments.plugins import add_load, load_named
+from creditflow.train.commands.arguments.plugins import add_load
 from creditflow.train.commands.arguments.programs import reported, run_module
 
 __all__ = ["COMMANDS", "EXIT_CODES", "command_module", "main"]
@@ -111,7 +111,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         module.add_arguments(sub)
         add_load(sub)
         args = sub.parse_args(arguments[at + 1 :])
-        load_named(args)
         return run_module(module, args)
 
     return reported(run, show_traceback=top.traceback, again=f"creditflow --traceback {' '.join(arguments)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import traceback
@@ -73,6 +74,8 @@ def load_code(spec: str) -> Code:
         ConfigError: another form, no such file, module or name, or the import fails; the message says where.
     """
     found = None if _URL.match(spec) else _SPEC.fullmatch(spec)
+    if found is None and spec.endswith(".py"):
+        raise ConfigError(_without_name(spec))
     if found is None:
         raise ConfigError(f"code is named path/to/file.py:NAME or package.module:NAME, got {short_repr(spec, 200)}")
     place, name = found["place"], found["name"]
@@ -82,6 +85,21 @@ def load_code(spec: str) -> Code:
         public = own or [known for known in vars(module) if not known.startswith("_")]
         raise unknown_name_error(f"name in {place}", name, public)
     return Code(f"{place}:{name}", getattr(module, name), digest, (found["rest"] or "")[1:])
+
+
+def _without_name(place: str) -> str:
+    """What is missing in the spec of a file alone: the classes and functions of its text, which is read and not run."""
+    try:
+        tree = ast.parse(checked_path("the file of a plug-in", place).read_bytes())
+    except (OSError, SyntaxError, ValueError) as error:
+        return (
+            f"{place} cannot be read: {getattr(error, 'strerror', None) or error}; code is named path/to/file.py:NAME"
+        )
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    specs = [f"{place}:{node.name}" for node in tree.body if isinstance(node, kinds) and not node.name.startswith("_")]
+    if not specs:
+        return f"{place} defines no class and no function; code is named path/to/file.py:NAME"
+    return f"{place} is a file; name what you mean in it: {' or '.join(specs[:5])}"
 
 
 def imported(work: Callable[[], Any], what: str, file: str = "") -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.registration import maker
 from creditflow.envs.tasks import Task, TaskSource
 from creditflow.train.settings.schema import EnvConfig
 from creditflow.wrappers.group_env import GroupEnv
@@ -42,4 +43,5 @@ def panel_tasks(env: EnvConfig, *, panel: str = "", count: int = 0) -> list[Task
 
 def one_member(env: EnvConfig) -> GroupEnv:
     """A group of one, which records texts."""
-    return GroupEnv(env.name, size=1, invalid_actions=env.invalid_actions, texts=True, policy="lm", **env.options)
+    made = maker(env.name, env.options)
+    return GroupEnv(made, size=1, invalid_actions=env.invalid_actions, texts=True, policy="lm")

@@ -13,12 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.registration import env_id, make
+from creditflow.envs.registration import env_id, maker
 from creditflow.train.annotate.log import annotate_log
 from creditflow.train.annotate.registry import ANNOTATORS, Context, make_annotator, spelled
 from creditflow.train.commands.arguments.logs import add_log_argument, read_log
@@ -76,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             "annotations are written to a file, so that an interrupted command can be resumed: --out OUT.jsonl"
         )
     options = env_arguments(args) if args.env else {}
-    make_env = partial(make, env_id(args.env), **options) if args.env else None
+    make_env = maker(env_id(args.env), options) if args.env else None
     context = Context(apply_overrides({}, args.set), make_env, args.device, _relevant(options))
     annotator = make_annotator(args.annotator, context)
     groups = read_log(args)

@@ -67,8 +67,9 @@ from creditflow.train.bench.suites import SUITES, suite_name
 from creditflow.train.bench.variants.grid import parse_sweeps, swept_names
 from creditflow.train.commands.arguments.credit_set import SCORES, add_score_arguments, score
 from creditflow.train.commands.arguments.estimators import ESTIMATES, add_estimator_arguments, score_named
-from creditflow.train.commands.arguments.options import positive
+from creditflow.train.commands.arguments.options import positive, seed
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.commands.arguments.plugins import add_code
 from creditflow.train.run.identity import RUN_FILE
 from creditflow.wrappers import credit
 
@@ -84,8 +85,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SUITES",
         help=f"comma-separated suites: {', '.join(SUITES)}, or ENV@PATH for your own files, ENV@PATH#PANEL:SPLIT for those that a panel lists (default shared,sokoban,grids)",
     )
-    parser.add_argument(
-        "--schemes", default="", help=f"comma-separated schemes (default all): {', '.join(credit.names())}"
+    add_code(
+        parser,
+        "--schemes",
+        "scheme",
+        listed=True,
+        default="",
+        help=f"comma-separated schemes (default all): {', '.join(credit.names())}",
     )
     parser.add_argument(
         "--sweep", action="append", default=[], metavar="[SCHEME.]PARAMETER=VALUES",
@@ -95,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--preset", choices=[*PRESETS, *LM_PRESETS], default="quick", help="amount of work (default quick)"
     )
     parser.add_argument("--device", default="cpu", help="device of the language models (presets lm… only; default cpu)")
-    parser.add_argument("--seed", type=int, default=0, help="random seed for tasks and rollouts (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, help="random seed for tasks and rollouts (default 0)")
     parser.add_argument(
         "--workers", type=positive, default=min(2, os.cpu_count() or 1), help="number of processes (default 2)"
     )
@@ -140,10 +146,8 @@ def run(args: argparse.Namespace) -> int:
         document = read_results(Path(args.show))
         with loading(f"{args.show}: its parts contradict each other"):
             return _present(document, Path(args.out) if args.out else None, args)
-    if not args.out or args.seed < 0:
-        raise ConfigError(
-            f"creditflow bench needs --out DIR (or --show FILE) and a --seed of at least 0, got --seed {args.seed}"
-        )
+    if not args.out:
+        raise ConfigError("creditflow bench needs --out DIR (or --show FILE)")
     schemes = swept_names([name for name in args.schemes.split(",") if name], parse_sweeps(args.sweep))
     preset = PRESETS.get(args.preset)
     named = args.envs if args.envs is not None else preset.envs if preset else SUITES[0]

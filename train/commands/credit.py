@@ -20,6 +20,7 @@ from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.commands.arguments.logs import add_log_argument, open_output, read_log
 from creditflow.train.commands.arguments.options import parse_rewards
 from creditflow.train.commands.arguments.outputs import add_output
+from creditflow.train.commands.arguments.plugins import add_code
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.wrappers import credit
 from creditflow.wrappers.episode_rewards import with_reward
@@ -33,7 +34,7 @@ FORMAT_VERSION = 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_log_argument(parser, optional=True)
-    parser.add_argument("--scheme", required=True, help=f"credit scheme, one of: {', '.join(credit.names())}")
+    add_code(parser, "--scheme", "scheme", required=True, help=f"credit scheme, one of: {', '.join(credit.names())}")
     parser.add_argument(
         "--semantics",
         default="paper",

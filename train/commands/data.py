@@ -30,7 +30,7 @@ from creditflow.train.commands.arguments.credit_set import build as build_credit
 from creditflow.train.commands.arguments.data_check import add_check_arguments, run_check
 from creditflow.train.commands.arguments.data_export import add_export_arguments, run_export
 from creditflow.train.commands.arguments.data_import import add_import_arguments, run_import
-from creditflow.train.commands.arguments.options import positive
+from creditflow.train.commands.arguments.options import positive, seed
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
 from creditflow.train.progress import note
 from creditflow.train.synthesis.arguments import add_synthesize_arguments, run_synthesize
@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of episodes written out for a human audit (default 20)",
     )
     labelling.add_argument(
-        "--seed", type=int, default=0, help="random seed for the choice of audited episodes (default 0)"
+        "--seed", type=seed, default=0, help="random seed for the choice of audited episodes (default 0)"
     )
 
 

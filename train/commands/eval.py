@@ -34,8 +34,9 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.registration import env_id
 from creditflow.envs.tasks import Task
 from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES
-from creditflow.train.commands.arguments.options import bare_env, non_negative, parse_rewards, positive
+from creditflow.train.commands.arguments.options import bare_env, non_negative, parse_rewards, positive, seed
 from creditflow.train.commands.arguments.outputs import add_output
+from creditflow.train.commands.arguments.plugins import add_code
 from creditflow.train.run.identity import Identity, agent_identity, contents, identity_text, marked, versions
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
@@ -50,13 +51,15 @@ SAMPLES: Final = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument(
+    add_code(
+        parser,
         "--agent",
+        "agent",
         required=True,
         metavar="hf:PATH",
         help="hf:PATH, vllm:PATH or openai:URL#MODEL, optionally with the prefix react:, reflexion:, direct:, cot:, rag: or search-o1:",
     )
-    parser.add_argument("--env", default="sokoban", help="environment (default sokoban)")
+    add_code(parser, "--env", "environment", default="sokoban", help="environment (default sokoban)")
     parser.add_argument(
         "--panel",
         metavar="NAME:SPLIT",
@@ -85,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="maximum length of a completion (default: the model's own setting)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="random seed of the sampled episodes (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, help="random seed of the sampled episodes (default 0)")
     parser.add_argument(
         "--device", default="auto", help="device that runs the model: auto, cpu, cuda, … (default auto)"
     )
@@ -104,8 +107,11 @@ def _add_measures(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="transcript reward to report too (repeatable; search only)",
     )
-    parser.add_argument(
+    add_code(
+        parser,
         "--metric",
+        "metric",
+        listed=True,
         default="",
         metavar="SPECS",
         help="metrics of yours to report too, separated by commas: path/to/file.py:NAME, package.module:NAME or an installed name",

@@ -25,6 +25,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.analyses.merging import MERGES, SCHEMES, Merge, merging, merging_json, merging_text
 from creditflow.train.commands.arguments.logs import add_log_argument, open_output, read_log
 from creditflow.train.commands.arguments.outputs import add_output
+from creditflow.train.commands.arguments.plugins import add_code
 from creditflow.train.progress import progress
 from creditflow.wrappers.records.jsonl import write_jsonl
 
@@ -41,8 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--text", choices=["key", "observation"], default="key",
         help="text that is compared; observation is for logs whose text keys are digests",
     )  # fmt: skip
-    parser.add_argument(
-        "--schemes", default=",".join(SCHEMES), metavar="NAMES", help="comma-separated schemes whose credit is compared"
+    add_code(
+        parser,
+        "--schemes",
+        "scheme",
+        listed=True,
+        default=",".join(SCHEMES),
+        metavar="NAMES",
+        help="comma-separated schemes whose credit is compared",
     )
     add_output(parser, "--write", metavar="OUT.jsonl", help="write the merged log (one --by) instead of the tables")
     parser.add_argument("--json", action="store_true", help="print the tables as JSON")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import OracleLimitError
-from creditflow.train.commands.arguments.options import add_env_arguments, bare_env, env_arguments
+from creditflow.train.commands.arguments.options import add_env_arguments, bare_env, env_arguments, seed
 
 if TYPE_CHECKING:
     from creditflow.envs.webshop.env import WebShopEnv
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=int, default=0, help="port of webshop's page on 127.0.0.1 (default: a free port)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="random seed that samples the task (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, help="random seed that samples the task (default 0)")
 
 
 def run(args: argparse.Namespace) -> int:

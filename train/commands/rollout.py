@@ -26,7 +26,7 @@ import numpy as np
 
 from creditflow.agents.registry import check_agent
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.envs.registration import env_id
+from creditflow.envs.registration import env_id, maker
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.commands.arguments.options import (
@@ -35,8 +35,10 @@ from creditflow.train.commands.arguments.options import (
     env_arguments,
     parse_rewards,
     positive,
+    seed,
 )
 from creditflow.train.commands.arguments.outputs import Output, add_output
+from creditflow.train.commands.arguments.plugins import add_code
 from creditflow.train.progress import progress
 from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker, read_group, write_task
 from creditflow.train.rollout.workers.pool import Executor, run_in_order
@@ -62,9 +64,10 @@ __all__ = ["add_arguments", "identity_of", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_env_arguments(parser)
-    parser.add_argument(
-        "--agent", default="random",
-        help="agent: random, expert, noisy[:NOISE], tabular[:OPTIMAL_PROB], hf:PATH, vllm:PATH or openai:URL#MODEL",
+    add_code(
+        parser, "--agent", "agent", default="random",
+        help="agent: random, expert, noisy[:NOISE], tabular[:OPTIMAL_PROB], hf:PATH, vllm:PATH, openai:URL#MODEL, or yours: "
+        "path/to/file.py:NAME",
     )  # fmt: skip
     parser.add_argument(
         "--limit", type=positive, metavar="N", help="play only the first N tasks (required for endless task sources)"
@@ -83,7 +86,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="transcript reward to record in every trajectory (repeatable; search only): "
         + ", ".join(REWARDS),
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="random seed of the agent and of sampled tasks (default 0)")
+    parser.add_argument(
+        "--seed", type=seed, default=0, help="random seed of the agent and of sampled tasks (default 0)"
+    )
     parser.add_argument(
         "--workers",
         type=positive,
@@ -164,7 +169,7 @@ def _player(spec: RolloutSpec, args: argparse.Namespace) -> Callable[[Sequence[T
         worker = RolloutWorker(spec)
         return lambda tasks: map(worker.play_task, tasks)
     check_agent(spec.agent)
-    GroupEnv(spec.env, size=1, invalid_actions=spec.invalid_actions, oracle=spec.oracle, **spec.options)
+    GroupEnv(maker(spec.env, spec.options), size=1, invalid_actions=spec.invalid_actions, oracle=spec.oracle)
     return lambda tasks: _on_workers(_executor(spec, args), tasks)
 
 

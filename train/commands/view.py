@@ -18,6 +18,7 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.commands.arguments.logs import add_log_argument, read_log
 from creditflow.train.commands.arguments.options import positive
 from creditflow.train.commands.arguments.outputs import add_output
+from creditflow.train.commands.arguments.plugins import add_code
 from creditflow.train.viewer.data import view_data
 from creditflow.train.viewer.page import render_page
 from creditflow.wrappers import credit
@@ -29,8 +30,13 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_log_argument(parser)
-    parser.add_argument(
-        "--schemes", default="grpo,gigpo,graphgpo,rewardflow", help="comma-separated schemes whose credit is shown"
+    add_code(
+        parser,
+        "--schemes",
+        "scheme",
+        listed=True,
+        default="grpo,gigpo,graphgpo,rewardflow",
+        help="comma-separated schemes whose credit is shown",
     )
     parser.add_argument("--limit", type=positive, metavar="N", help="show only the first N groups")
     add_output(parser, "--out", required=True, metavar="FILE.html", help="HTML page to write")

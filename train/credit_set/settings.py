@@ -11,6 +11,7 @@ from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.train.bench.jobs import fingerprint
 from creditflow.train.bench.report.provenance import code_digest
 from creditflow.train.run.identity import agent_identity, versions
+from creditflow.train.settings.bounds import require_seed
 
 __all__ = ["DEFAULT_POLICIES", "RECORD_VERSION", "SETTINGS", "BuildSettings", "EnvSettings"]
 
@@ -85,10 +86,11 @@ class BuildSettings:
             )
         if self.forks < 2 or self.forks % 2:
             raise ConfigError(f"forks must be an even number of at least 2, got {self.forks}")
-        if min(self.turns, self.alternatives, self.turns_per_episode) < 1 or self.seed < 0:
+        require_seed(self)
+        if min(self.turns, self.alternatives, self.turns_per_episode) < 1:
             raise ConfigError(
-                "turns, alternatives and turns per episode must be at least 1 and the seed at least 0, got "
-                f"{self.turns}, {self.alternatives}, {self.turns_per_episode} and {self.seed}"
+                "turns, alternatives and turns per episode must be at least 1, got "
+                f"{self.turns}, {self.alternatives} and {self.turns_per_episode}"
             )
         for agent in self.agents:
             check_agent(agent)

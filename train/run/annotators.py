@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import creditflow
+from creditflow.envs.registration import maker
 from creditflow.train.annotate import Annotator, Context, Provenance, make_annotator
 from creditflow.train.annotate.critic import CriticAnnotator
 from creditflow.train.distributed.world import ALONE, World
@@ -30,7 +30,5 @@ def run_annotators(settings: TrainConfig, critic: Critic | None, world: World = 
                 world=world,
             )
         )
-    context = Context(
-        make_env=lambda: creditflow.make(settings.env.name, **settings.env.options), device=settings.device
-    )
+    context = Context(make_env=maker(settings.env.name, settings.env.options), device=settings.device)
     return annotators + [make_annotator(spec, context) for spec in settings.credit.annotators]

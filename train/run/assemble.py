@@ -20,6 +20,7 @@ from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.scripted import RandomAgent
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.registration import maker
 from creditflow.envs.tasks import Task
 from creditflow.train.distributed.sharding import layers_of, plain_copy, shard
 from creditflow.train.distributed.world import ALONE, World
@@ -52,7 +53,7 @@ def group_env_factory(env: EnvConfig, size: int, *, texts: bool = False) -> Call
 
     def make() -> GroupEnv:
         return GroupEnv(
-            env.name, size=size, invalid_actions=env.invalid_actions, texts=texts, policy="lm", **env.options
+            maker(env.name, env.options), size=size, invalid_actions=env.invalid_actions, texts=texts, policy="lm"
         )
 
     return make

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError
-from creditflow.train.settings.bounds import require_at_least
+from creditflow.train.settings.bounds import require_at_least, require_seed
 from creditflow.train.settings.credit import CreditConfig, OverlongConfig
 from creditflow.train.settings.distributed import DistributedConfig
 from creditflow.train.settings.model import ModelConfig
@@ -150,7 +150,8 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         rollout = self.rollout
-        require_at_least(self, 0, "seed", "threads")
+        require_seed(self)
+        require_at_least(self, 0, "threads")
         check_staleness(rollout, self.generation, self.update)
         self.sampling.check_context(self.prompting.max_context)
         if self.generation.backend == "vllm" and (rollout.cache != "dynamic" or rollout.compile):

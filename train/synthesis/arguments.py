@@ -15,7 +15,7 @@ from creditflow.envs.wikisearch.retrieval.opening import open_corpus
 from creditflow.envs.wikisearch.synthesis.difficulty import difficulty_of
 from creditflow.envs.wikisearch.synthesis.walks import RECIPES
 from creditflow.envs.wikisearch.synthesis.writer import ModelWriter
-from creditflow.train.commands.arguments.options import non_negative, positive
+from creditflow.train.commands.arguments.options import positive, seed
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
 from creditflow.train.synthesis.build import provenance_of, synthesize
 from creditflow.train.synthesis.settings import TEMPLATES, SynthesisSettings
@@ -31,7 +31,7 @@ def add_synthesize_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "--corpus", required=True, metavar="PATH", help="passage file (.jsonl, .jsonl.gz) or index folder"
     )
     parser.add_argument("--limit", type=positive, required=True, metavar="N", help="number of questions wanted")
-    parser.add_argument("--seed", type=non_negative, default=0, metavar="S", help="random seed (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="S", help="random seed (default 0)")
     parser.add_argument(
         "--recipe",
         default=",".join(RECIPES),

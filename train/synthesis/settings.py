@@ -9,6 +9,7 @@ from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.envs.wikisearch.synthesis import instructions
 from creditflow.envs.wikisearch.synthesis.walks import RECIPES
 from creditflow.train.run.identity import versions
+from creditflow.train.settings.bounds import require_seed
 
 __all__ = ["FORMAT", "TEMPLATES", "SynthesisSettings"]
 
@@ -48,6 +49,7 @@ class SynthesisSettings:
     writer: str = TEMPLATES
 
     def __post_init__(self) -> None:
+        require_seed(self)
         for name in self.recipes:
             if name not in RECIPES:
                 raise unknown_name_error("recipe", name, RECIPES)

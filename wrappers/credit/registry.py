@@ -187,7 +187,7 @@ def lookup(name: str) -> type[Scheme]:
     return _SCHEMES[name]
 
 
-def make(name: str, *, semantics: Semantics = "paper", **parameters: Any) -> Scheme:
+def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> Scheme:
     """Make a scheme by name.
 
     Args:

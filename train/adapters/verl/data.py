@@ -18,7 +18,9 @@ from typing import Any
 from creditflow.envs.errors import MissingExtraError
 from creditflow.envs.files.atomic import atomic_path
 from creditflow.envs.tasks import Task
+from creditflow.train.commands.arguments.options import seed
 from creditflow.train.commands.arguments.outputs import add_output
+from creditflow.train.commands.arguments.plugins import add_code
 from creditflow.train.commands.arguments.programs import run_program
 
 __all__ = ["add_arguments", "main", "rows_of", "run", "write_parquet"]
@@ -60,10 +62,13 @@ def write_parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the program's arguments."""
-    parser.add_argument("--env", required=True, metavar="NAME", help="sokoban, alfworld, webshop, wikisearch")
+    add_code(
+        parser, "--env", "environment", required=True, metavar="NAME",
+        help="sokoban, alfworld, webshop, wikisearch, or yours: path/to/file.py:NAME",
+    )  # fmt: skip
     parser.add_argument("--panel", default="", metavar="NAME:SPLIT", help="an embedded panel")
     parser.add_argument("--draw", type=int, default=0, metavar="N", help="number of tasks to sample from a generator")
-    parser.add_argument("--seed", type=int, default=0, help="random seed of the sampled tasks")
+    parser.add_argument("--seed", type=seed, default=0, help="random seed of the sampled tasks")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of the environment")
     parser.add_argument("--agent-loop", default="creditflow", metavar="NAME", help="agent loop that plays the rows")
     add_output(parser, "--out", required=True, metavar="FILE.parquet", help="file to write")

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.registration import maker
 from creditflow.train.adapters.verl_agent.manager import EnvironmentManager
 from creditflow.train.adapters.verl_agent.settings import LoopSettings, entry, fork_scheme, loop_settings
 from creditflow.train.adapters.verl_agent.task_order import TaskOrder
@@ -71,7 +72,7 @@ def _manager(
 def _group_factory(settings: LoopSettings, size: int, options: dict[str, Any]) -> Callable[[], GroupEnv]:
     def make() -> GroupEnv:
         return GroupEnv(
-            settings.name, size=size, invalid_actions=settings.invalid_actions, texts=True, policy="lm", **options
+            maker(settings.name, options), size=size, invalid_actions=settings.invalid_actions, texts=True, policy="lm"
         )
 
     return make

@@ -7,6 +7,7 @@ from typing import Literal
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.annotate.success.encoding import TextConfig
+from creditflow.train.settings.bounds import require_seed
 from creditflow.train.settings.model import ModelConfig
 from creditflow.train.settings.schema import CheckpointConfig, LogConfig
 from creditflow.train.settings.update import OptimizerConfig
@@ -120,6 +121,7 @@ class SuccessTrainConfig:
     log: LogConfig = field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
+        require_seed(self)
         if min(self.steps, self.batch, self.batch_tokens) < 1 or self.language_weight < 0:
             raise ConfigError("steps, batch and batch_tokens must be at least 1, language_weight not negative")
         if self.loss.kind != "paper" and (self.head != "place" or self.calibrate):

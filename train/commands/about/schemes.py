@@ -19,6 +19,7 @@ from pathlib import Path
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.commands.arguments.outputs import Output, add_output
+from creditflow.train.commands.arguments.plugins import add_code
 from creditflow.wrappers import credit
 
 __all__ = ["add_arguments", "run"]
@@ -28,13 +29,14 @@ PAGE = "SCHEMES.md"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("name", nargs="?", default="", metavar="NAME", help=f"one of: {', '.join(credit.names())}")
+    add_code(
+        parser, "name", "scheme", nargs="?", default="", metavar="NAME", help=f"one of: {', '.join(credit.names())}"
+    )
     parser.add_argument("--all", action="store_true", help="the cards of all schemes")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--measure-cost", action="store_true", help="measure the cost on this machine instead of showing the stored one"
     )
-    parser.set_defaults(code_arguments={"name": "scheme"})
     add_output(parser, "--out", Output(kind="folder"), metavar="DIR", help=f"with --all, write DIR/{PAGE}")
 
 

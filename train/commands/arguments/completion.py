@@ -13,7 +13,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from creditflow.train.commands.arguments.plugins import add_load
+from creditflow.envs.plugins.installed import Kind
+from creditflow.train.commands.arguments.plugins import add_load, code_arguments
 
 __all__ = ["SHELLS", "completion_script"]
 
@@ -86,12 +87,14 @@ def _with_actions(place: str, parser: argparse.ArgumentParser) -> Iterator[tuple
 def _words(parser: argparse.ArgumentParser) -> tuple[list[str], dict[str, list[str]]]:
     """The words that may follow a command, and by option those that may be its value."""
     names = _names()
+    kinds = {argument.name: argument.kind for argument in code_arguments(parser)}
     words: list[str] = []
     values: dict[str, list[str]] = {}
     for action in parser._actions:
-        choices = list(map(str, action.choices)) if action.choices is not None else names.get(action.dest, [])
+        known = names[kinds[action.dest]] if action.dest in kinds else []
+        choices = list(map(str, action.choices)) if action.choices is not None else known
         if not action.option_strings:
-            words += choices if action.choices is not None or parser.prog == "creditflow schemes" else []
+            words += choices
         for option in action.option_strings:
             words.append(option)
             if choices and action.nargs != 0:
@@ -99,17 +102,15 @@ def _words(parser: argparse.ArgumentParser) -> tuple[list[str], dict[str, list[s
     return words, values
 
 
-def _names() -> dict[str, list[str]]:
-    """Names that are no choices, as code and arguments may follow them, by the argument that takes them."""
+def _names() -> dict[Kind, list[str]]:
+    """Names that are no choices, as code and arguments may follow them, by kind."""
     from creditflow.agents.registry import AGENTS, PROMPTED
     from creditflow.envs.registration import ENVIRONMENTS
     from creditflow.wrappers import credit
 
-    schemes = list(credit.names())
     return {
-        "scheme": schemes,
-        "schemes": schemes,
-        "name": schemes,
-        "env": list(ENVIRONMENTS),
+        "scheme": list(credit.names()),
+        "environment": list(ENVIRONMENTS),
         "agent": [*AGENTS, *PROMPTED],
+        "metric": [],
     }

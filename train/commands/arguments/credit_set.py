@@ -8,7 +8,7 @@ import os
 import time
 from pathlib import Path
 
-from creditflow.train.commands.arguments.options import non_negative, positive
+from creditflow.train.commands.arguments.options import positive, seed
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
 from creditflow.train.credit_set.settings import SETTINGS, BuildSettings
 from creditflow.train.progress import note
@@ -42,7 +42,7 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
         "--agent", action="append", default=[], metavar="AGENT",
         help="language model whose turns are recorded, such as hf:PATH (repeatable; default: a word n-gram model)",
     )  # fmt: skip
-    parser.add_argument("--seed", type=non_negative, default=0, help="random seed (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, help="random seed (default 0)")
     parser.add_argument(
         "--workers",
         type=positive,

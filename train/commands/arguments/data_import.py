@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, check_name
 from creditflow.envs.files.checksummed_folder import belongs_to_checksummed_folder
+from creditflow.train.commands.arguments.options import seed
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
 from creditflow.train.progress import note
 
@@ -43,7 +44,7 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
         "--strict", action="store_true", help="stop at a malformed row instead of leaving it out and counting it"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument("--seed", type=int, help="webshop: random seed for prices and price limits (default 42)")
+    parser.add_argument("--seed", type=seed, help="webshop: random seed for prices and price limits (default 42)")
     logs = parser.add_argument_group("another library's log")
     logs.add_argument(
         "--state-key", metavar="KEY",

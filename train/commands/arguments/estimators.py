@@ -40,8 +40,6 @@ def score_named(args: argparse.Namespace) -> int:
             raise ConfigError(f"{option} has no effect with --estimator; leave it out")
     if args.preset not in PRESETS:
         raise ConfigError(f"--estimator has the presets {', '.join(PRESETS)}, got {short_repr(args.preset)}")
-    if args.seed < 0:
-        raise ConfigError(f"--seed must be at least 0, got {args.seed}")
     estimators = [load_estimator(spec) for spec in dict.fromkeys(args.estimator)]
     document = score_estimators(estimators, args.preset, args.seed)
     text = json.dumps(document, indent=1, allow_nan=False)

@@ -10,6 +10,8 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.registration import ENVIRONMENTS, env_id, make
 from creditflow.envs.wikisearch.grading.rewards import Reward, named_reward
+from creditflow.train.commands.arguments.plugins import add_code
+from creditflow.train.settings.bounds import MAX_SEED
 from creditflow.train.settings.overrides import apply_overrides
 
 __all__ = [
@@ -20,12 +22,16 @@ __all__ = [
     "non_negative",
     "parse_rewards",
     "positive",
+    "seed",
 ]
 
 
 def add_env_arguments(parser: argparse.ArgumentParser) -> None:
     """Define ``--env``, ``--env-set`` and ``--panel``."""
-    parser.add_argument("--env", default="sokoban", help=f"environment: {', '.join(ENVIRONMENTS)}, or a Gymnasium id")
+    add_code(
+        parser, "--env", "environment", default="sokoban",
+        help=f"environment: {', '.join(ENVIRONMENTS)}, a Gymnasium id, or yours: path/to/file.py:NAME",
+    )  # fmt: skip
     add_env_settings(parser)
 
 
@@ -84,11 +90,17 @@ def non_negative(text: str) -> int:
     return _integer(text, 0)
 
 
-def _integer(text: str, minimum: int) -> int:
+def seed(text: str) -> int:
+    """A random seed, 0 to ``MAX_SEED``, for argparse."""
+    return _integer(text, 0, MAX_SEED)
+
+
+def _integer(text: str, minimum: int, maximum: int | None = None) -> int:
     try:
         number = int(text)
     except ValueError:
         number = minimum - 1
-    if number < minimum:
-        raise argparse.ArgumentTypeError(f"expected a whole number ≥ {minimum}, got {short_repr(text)}")
+    if number < minimum or (maximum is not None and number > maximum):
+        expected = f"≥ {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+        raise argparse.ArgumentTypeError(f"expected a whole number {expected}, got {short_repr(text)}")
     return number

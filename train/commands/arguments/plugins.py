@@ -1,29 +1,42 @@
 """Code on the command line: ``--load SPEC`` of every command, and specs where a scheme, an environment or an agent is named.
 
 A spec is ``path/to/file.py:NAME`` or ``package.module:NAME``. It is loaded, which runs it, and replaced by the name of what it
-defines. Only the command line is searched: a spec in a settings file needs ``--load`` beside it.
+defines. A command declares which of its arguments take one with ``add_code``; of ``--set`` those in ``SETTINGS`` do. Only the
+command line is searched: a spec in a settings file needs ``--load`` beside it.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from creditflow.envs.plugins.code import names_code
 from creditflow.envs.plugins.installed import Kind
 
-__all__ = ["add_load", "load_named"]
+__all__ = ["add_code", "add_load", "code_arguments", "load_named"]
 
-# arguments that name a plug-in, and settings of ``--set`` that do
-ARGUMENTS: Final[dict[str, Kind]] = {
-    "scheme": "scheme",
-    "schemes": "scheme",
-    "env": "environment",
-    "agent": "agent",
-    "metrics": "metric",
-}
 SETTINGS: Final[dict[str, Kind]] = {"credit.scheme": "scheme", "env.name": "environment"}
 FILES: Final = "plugin_files"
+
+
+class CodeArgument(NamedTuple):
+    """An argument that takes names or specs of one kind; ``listed``: several, separated by commas."""
+
+    name: str
+    kind: Kind
+    listed: bool
+
+
+def add_code(parser: argparse.ArgumentParser, flag: str, kind: Kind, *, listed: bool = False, **settings: Any) -> None:
+    """Define an argument that takes a name, or a spec; ``listed``: several, separated by commas."""
+    action = parser.add_argument(flag, **settings)
+    argument = CodeArgument(action.dest, kind, listed)
+    parser.set_defaults(code_names=(*(parser.get_default("code_names") or ()), argument))
+
+
+def code_arguments(parser: argparse.ArgumentParser) -> tuple[CodeArgument, ...]:
+    """The arguments that were defined with ``add_code``."""
+    return tuple(parser.get_default("code_names") or ())
 
 
 def add_load(parser: argparse.ArgumentParser) -> None:
@@ -44,12 +57,13 @@ def load_named(args: argparse.Namespace) -> None:
         from creditflow.train.run.plugins import load_plugin
 
         load_plugin(spec)
-    arguments: dict[str, Kind] = ARGUMENTS | getattr(args, "code_arguments", {})
-    for argument, kind in arguments.items():
-        value = getattr(args, argument, None)
-        if isinstance(value, str) and ":" in value:
-            parts = value.split(",") if argument in ("schemes", "metric") else [value]
-            setattr(args, argument, ",".join(_name(kind, part) for part in parts))
+    for argument, kind, listed in getattr(args, "code_names", ()):
+        value = getattr(args, argument)
+        if isinstance(value, list):
+            setattr(args, argument, [_name(kind, text) for text in value])
+        elif isinstance(value, str):
+            texts = value.split(",") if listed else [value]
+            setattr(args, argument, ",".join(_name(kind, text) for text in texts))
     if isinstance(getattr(args, "set", None), list):
         args.set = [_setting(text) for text in args.set]
     from creditflow.envs.plugins.loaded import loaded
@@ -65,7 +79,9 @@ def _setting(text: str) -> str:
 
 def _name(kind: Kind, text: str) -> str:
     """The name of what a spec defines; any other text as it is."""
-    if not names_code(text) or (kind == "agent" and _is_agent(text)):
+    if kind == "agent" and _is_agent(text):
+        return text
+    if not names_code(text) and not text.endswith(".py"):
         return text
     from creditflow.train.run.plugins import load_plugin_of
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from creditflow.envs.errors import ConfigError, CreditflowError, DataError, MissingExtraError, UnknownTaskError
 from creditflow.train.commands.arguments.parser import CommandParser
+from creditflow.train.commands.arguments.plugins import add_load, load_named
 
 __all__ = ["PROGRAMS", "reported", "run_module", "run_program"]
 
@@ -46,6 +47,7 @@ def run_program(name: str, arguments: Sequence[str] | None = None) -> int:
     parser = CommandParser(prog=f"python -m creditflow.train.{name}", description=module.__doc__)
     parser.add_argument("--traceback", action="store_true", help="show the traceback of an error")
     module.add_arguments(parser)
+    add_load(parser)
     words = sys.argv[1:] if arguments is None else list(arguments)
     args = parser.parse_args(words)
     args.command_line = " ".join([parser.prog, *words])
@@ -54,9 +56,10 @@ def run_program(name: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def run_module(module: ModuleType, args: argparse.Namespace) -> int:
-    """Run a module's command with its outputs claimed; returns its exit code."""
+    """Load the code that its arguments name, and run a module's command with its outputs claimed; returns its exit code."""
     from creditflow.train.commands.arguments.outputs import claimed_by  # imported late: help does not need it
 
+    load_named(args)
     with claimed_by(args):
         return int(module.run(args))
 

@@ -20,6 +20,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import WebSockets, listen
 from creditflow.train.commands.arguments.options import add_env_settings, env_arguments, positive
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.commands.arguments.plugins import add_code
 from creditflow.train.commands.arguments.servers import add_address_arguments
 from creditflow.wrappers.graphs.history_potential import HISTORY
 from creditflow.wrappers.graphs.potentials import POTENTIALS
@@ -35,7 +36,10 @@ PACKAGE: Final = Output(kind="folder", owned=named("openenv.yaml", "README.md", 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("name", metavar="NAME", help="environment, as `creditflow envs` lists them")
+    add_code(
+        parser, "name", "environment", metavar="NAME",
+        help="environment, as `creditflow envs` lists them, or yours: path/to/file.py:NAME",
+    )  # fmt: skip
     add_env_settings(parser)
     parser.add_argument(
         "--observation", choices=("full", "text"), default="full",

@@ -29,6 +29,7 @@ from creditflow.envs.wikisearch.retrieval.opening import open_engine
 from creditflow.envs.wikisearch.retrieval.request_bodies import ServerLimits
 from creditflow.envs.wikisearch.retrieval.store import write_store
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, load_encyclopedia
+from creditflow.train.commands.arguments.options import seed
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
 from creditflow.train.commands.arguments.servers import add_server_arguments
 from creditflow.train.commands.serve.dense_arguments import add_dense_arguments, build_options, dense_options
@@ -71,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--articles", type=int, default=DEFAULT_ARTICLES, help="number of articles of the fictional encyclopedia"
     )
-    parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="seed of the fictional encyclopedia")
+    parser.add_argument("--seed", type=seed, default=DEFAULT_SEED, help="seed of the fictional encyclopedia")
     parser.add_argument(
         "--topk", type=int, default=3, help="passages per query when a request does not set it (default 3)"
     )

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from creditflow.agents.registry import make_agent
+from creditflow.envs.registration import maker
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import named_reward
 from creditflow.train.rollout import play_group
@@ -86,9 +87,8 @@ class RolloutWorker:
         self._agent = make_agent(spec.agent)
         self._rewards = {name: named_reward(name) for name in spec.rewards}
         self._env = GroupEnv(
-            spec.env, size=spec.group_size, invalid_actions=spec.invalid_actions, oracle=spec.oracle, policy=spec.agent,
-            pictures=spec.pictures,
-            **spec.options,
+            maker(spec.env, spec.options), size=spec.group_size, invalid_actions=spec.invalid_actions, oracle=spec.oracle,
+            policy=spec.agent, pictures=spec.pictures,
         )  # fmt: skip
 
     def play_task(self, task: Task) -> Group:

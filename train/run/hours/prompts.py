@@ -14,6 +14,7 @@ from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.agents.prompts.template import PICTURE
 from creditflow.agents.scripted import ExpertAgent
+from creditflow.envs.registration import maker
 from creditflow.envs.tasks import Task
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.settings.schema import TrainConfig
@@ -73,7 +74,9 @@ def measured_prompts(
     env = settings.env
     agent = _Reader(settings, count)
     engine = RolloutEngine(
-        lambda: GroupEnv(env.name, size=1, invalid_actions=env.invalid_actions, texts=True, policy="lm", **env.options)
+        lambda: GroupEnv(
+            maker(env.name, env.options), size=1, invalid_actions=env.invalid_actions, texts=True, policy="lm"
+        )
     )
     step = max(1, len(tasks) // EPISODES)
     engine.play(agent, list(tasks[::step][:EPISODES]), seed=settings.seed)

@@ -230,7 +230,7 @@ def test_a_scheme_that_returns_no_credit_is_named(folder, capsys):
         (["credit", "--scheme", "mine.py:Min", "x"], "did you mean 'Mine'"),
         (["credit", "--scheme", "nth.py:Nth", "x"], "nth.py:Nth is no credit scheme"),
         (["audit", "--load", "ladder.py:gym", "x"], "ladder.py:gym is no plug-in"),
-        (["audit", "--load", "mine.py", "x"], "code is named path/to/file.py:NAME"),
+        (["audit", "--load", "mine.py", "x"], "mine.py is a file; name what you mean in it: mine.py:Mine"),
         (["rollout", "--env", "mine.py:Mine", "--out", "x"], "mine.py:Mine is no environment"),
         (["rollout", "--agent", "mine.py:Mine", "--out", "x"], "mine.py:Mine is no agent"),
         (["rollout", "--env", "ladder.py:Ladder", "--limit", "1", "--out", "x"], "say what success is"),
