@@ -94,6 +94,8 @@ def make_parser(action_mode: str, vocabulary: Vocabulary) -> tuple[Space[Any], C
 
 def quoted_action(action: Any) -> str:
     """Return a short ASCII form for a message: actions come from language models, and may be huge or hostile."""
+    if isinstance(action, np.generic):  # a vector environment's actions: equal numbers have equal messages
+        action = action.item()
     if isinstance(action, str):
         return "an empty string" if not action[:200].strip() else ascii(action[:30])[:50] + "…" * (len(action) > 30)
     if isinstance(action, (bool, float)) or (isinstance(action, int) and action.bit_length() < 64):

@@ -164,7 +164,7 @@ class _Reader:
             final_text_key=text,
             policy=str(row.get("model", "")),
             replica=replica,
-        ), success == ours
+        ), not isinstance(recorded, int | float) or (recorded >= 1.0) == ours
 
     def _take(self, exchange: Exchange) -> tuple[str, ...]:
         """Collect the passages of a turn; return their ids."""

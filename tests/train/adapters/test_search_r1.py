@@ -90,6 +90,22 @@ def test_a_recorded_exact_match_decides_and_disagreement_is_counted(tmp_path):
     assert report.disagreeing == 1
 
 
+@pytest.mark.parametrize("recorded", [None, 0, 1, 0.0, 0.5, 1.0, True, False])
+@pytest.mark.parametrize("answer", ["right", "wrong", "none"])
+def test_every_disagreement_of_a_recorded_exact_match_with_ours_is_counted(tmp_path, answer, recorded):
+    response = {
+        "right": RESPONSE, "wrong": RESPONSE.replace("<answer>", "<answer>not "),
+        "none": RESPONSE[: RESPONSE.index("<answer>")],
+    }[answer]  # fmt: skip
+    metric = {} if recorded is None else {"metric": {"em": recorded}}
+    report = read_search_r1(written(tmp_path, {**ROW, "response": response, **metric}))
+    ours = answer == "right"
+    assert read_search_r1(written(tmp_path, {**ROW, "response": response})).groups[0].trajectories[0].success == ours
+    assert report.disagreeing == int(recorded is not None and (recorded >= 1) != ours)
+    if answer == "none":
+        assert not report.groups[0].trajectories[0].success, "no answer ends an episode with success"
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [

@@ -72,7 +72,7 @@ def _ordered(rows: list[Row], tally: Tally) -> list[Row]:
         raise RowError("not every row of a rollout has a whole number under 'turn'", short_repr(numbered))
     seen, kept = set[str](), list[Row]()
     for row in rows:
-        name = key_of([row.get("turn"), row["input"], row["output"]])
+        name = key_of([row])  # a copy is equal in every field; genuine turns may have equal prompts and outputs
         if name not in seen:
             kept.append(row)
         seen.add(name)

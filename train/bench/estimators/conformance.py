@@ -23,12 +23,13 @@ from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["SITUATIONS", "Candidate", "Conformance", "RandomBatches", "candidates", "compare"]
+__all__ = ["REJECTED", "SITUATIONS", "Candidate", "Conformance", "RandomBatches", "candidates", "compare"]
 
 Floats = NDArray[np.float64]
 EXACT: Final = 1e-5  # relative; others compute in float32
 NEAR: Final = 2e-3  # relative: another small number added to a standard deviation
 BATCHES: Final = 20
+REJECTED: Final = "not scored: "  # and why the estimator failed
 
 
 def _groups(rng: np.random.Generator, count: int, size: int, **options: Any) -> list[Group]:
@@ -198,7 +199,7 @@ def compare(
         try:
             theirs[situation] = [advantages_of(name, function, batch.rows)[0] for batch in batches]
         except CreditError as error:
-            rejected[situation] = f"not scored: {error}"
+            rejected[situation] = f"{REJECTED}{error}"
     return [_compared(theirs, rejected, candidate, random) for candidate in pool]
 
 

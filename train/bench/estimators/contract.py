@@ -112,7 +112,7 @@ def advantages_of(name: str, function: EstimatorFunction, rows: TurnRows) -> tup
     """
     try:
         found = function(rows)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CreditError(f"{name} cannot score this batch: {type(error).__name__}: {str(error)[:500]}") from error
     if hasattr(found, "detach"):
         found = found.detach().cpu().numpy()

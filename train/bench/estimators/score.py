@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from creditflow.train.bench.estimators.conformance import SITUATIONS, Conformance, RandomBatches, candidates, compare
+from creditflow.train.bench.estimators.conformance import (
+    REJECTED,
+    SITUATIONS,
+    Conformance,
+    RandomBatches,
+    candidates,
+    compare,
+)
 from creditflow.train.bench.estimators.gradients import METRICS, WORK, gradient_tables
 from creditflow.train.bench.estimators.loading import Estimator
 from creditflow.train.text_table import text_table
 
-__all__ = ["VERSION", "score_estimators", "scores_text"]
+__all__ = ["VERSION", "score_estimators", "scores_text", "unscored"]
 
 VERSION: Final = 1
 RIVALS: Final = ("grpo", "rloo", "gigpo", "grouptd_base")
@@ -42,6 +49,19 @@ def score_estimators(estimators: Sequence[Estimator], preset: str, seed: int) ->
         "version": VERSION, "seed": seed, "preset": preset, "estimators": rows,
         "gradients": gradient_tables(names, WORK[preset], seed),
     }  # fmt: skip
+
+
+def unscored(document: Mapping[str, Any]) -> list[str]:
+    """Why estimators have no result, one line each: they failed on every random batch, or no gradient could be measured."""
+    reasons = []
+    undefined = document["gradients"]["undefined"]
+    for row in document["estimators"]:
+        name, verdicts = row["name"], row["conformance"]["compared"][0]["verdicts"]
+        if all(verdict.startswith(REJECTED) for verdict in verdicts.values()):
+            reasons.append(f"{name} scored no random batch: {next(iter(verdicts.values())).removeprefix(REJECTED)}")
+        elif all(name in found for found in undefined.values()):
+            reasons.append(f"no gradient of {name} could be measured: {next(iter(undefined.values()))[name]}")
+    return reasons
 
 
 def _conformance(one: Estimator, found: Sequence[Conformance]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -28,11 +29,14 @@ def add_estimator_arguments(parser: argparse.ArgumentParser) -> None:
 def score_named(args: argparse.Namespace) -> int:
     """Score the named estimators; print the tables, or with ``--json`` the document, and write it into ``--out``.
 
+    Returns:
+        The exit code: 1 if an estimator has no result.
+
     Raises:
         ConfigError: an option has no effect, or an estimator cannot be loaded.
     """
     from creditflow.train.bench.estimators.loading import load_estimator
-    from creditflow.train.bench.estimators.score import score_estimators, scores_text
+    from creditflow.train.bench.estimators.score import score_estimators, scores_text, unscored
 
     for option, given in (("--envs", args.envs is not None), ("--schemes", args.schemes), ("--resume", args.resume),
                           ("--show", args.show), ("--predictions", args.predictions)):  # fmt: skip
@@ -49,4 +53,7 @@ def score_named(args: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_writer(folder / ESTIMATES) as stream:
             stream.write(text + "\n")
-    return 0
+    failures = unscored(document)
+    for failure in failures:
+        print(f"creditflow: {failure}", file=sys.stderr)
+    return 1 if failures else 0

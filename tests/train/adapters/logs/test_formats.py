@@ -267,3 +267,17 @@ def test_scores_of_a_trace_count_by_their_weights_and_a_last_message_without_tok
     for old, new in zip(before.groups, after.groups, strict=True):
         assert [one.tokens for one in old.trajectories] == [one.tokens for one in new.trajectories]
         assert all(one.tokens is not None for one in new.trajectories)
+
+
+@pytest.mark.parametrize("field", ["anchor_obs", "rewards", "is_action_valid", "score", "note"])
+@pytest.mark.parametrize("numbered", [True, False])
+def test_turns_of_verl_agent_that_differ_in_any_field_are_kept_and_whole_copies_dropped(tmp_path, field, numbered):
+    [row] = [row for row in SAMPLES["verl-agent"] if row["traj_uid"] == "t0"][:1]
+    changed = {"anchor_obs": "room Z", "rewards": 0.25, "is_action_valid": False, "score": 0.5, "note": "x"}
+    rows = [row, {**row, field: changed[field]}, row]
+    if numbered:
+        rows = [{**each, "turn": t} for t, each in enumerate(rows[:2])]
+        rows.append(rows[0])
+    report = read(tmp_path, "verl-agent", rows)
+    assert [len(member.turns) for member in report.groups[0].trajectories] == [2]
+    assert report.tally.notes["copied rows dropped"] == 1

@@ -24,6 +24,22 @@ def scaled(factor):
 def broken(rows):
     raise RuntimeError("no")
 
+def scalar(rows):
+    return float("nan")
+
+def leaving(rows):
+    raise SystemExit(0)
+
+def of_groups(rows):  # refuses groups of one, as TRL does
+    if (np.bincount(rows.group[rows.first]) < 2).any():
+        raise ValueError("groups of one")
+    return rloo(rows)
+
+def of_few_groups(rows):  # scores some random batches, but none of those on which gradients are measured
+    if rows.n_groups not in (2, 3):
+        raise ValueError("not two or three groups")
+    return rloo(rows)
+
 number = 3
 """
 
@@ -46,7 +62,7 @@ def test_conformance_and_gradients_are_apart_and_stored_with_the_digest(file, tm
     code, text, _ = run(
         capsys, "--estimator", f"{file}:rloo", "--estimator", f"{file}:broken", "--out", str(out), "--json"
     )
-    assert code == 0
+    assert code == 1, "one estimator has no result; the other's are there"
     document = json.loads(text)
     assert json.loads((out / "estimators.json").read_text()) == document
     good, bad = document["estimators"]
@@ -64,6 +80,31 @@ def test_conformance_and_gradients_are_apart_and_stored_with_the_digest(file, tm
     assert "Gradients on tables" in text
 
 
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            "broken",
+            "estimator_broken scored no random batch: estimator_broken cannot score this batch: RuntimeError: no",
+        ),
+        ("scalar", "estimator_scalar scored no random batch: estimator_scalar must return"),
+        ("leaving", "estimator_leaving scored no random batch: estimator_leaving cannot score this batch: SystemExit"),
+        ("of_few_groups", "no gradient of estimator_of_few_groups could be measured: "),
+    ],
+)
+def test_an_estimator_without_a_result_is_a_failure_that_says_why(function, message, file, capsys):
+    code, text, error = run(capsys, "--estimator", f"{file}:{function}")
+    assert code == 1
+    assert message in error
+    assert "Gradients on tables" in text, "what was measured is printed all the same"
+
+
+def test_an_estimator_that_refuses_one_situation_is_scored_in_the_others(file, capsys):
+    code, text, error = run(capsys, "--estimator", f"{file}:of_groups")
+    assert (code, error) == (0, "")
+    assert "not scored: " in text
+
+
 def test_an_argument_behind_the_name_makes_the_estimator(file, capsys):
     code, text, _ = run(capsys, "--estimator", f"{file}:scaled:3", "--json")
     assert code == 0
@@ -78,7 +119,6 @@ def test_an_argument_behind_the_name_makes_the_estimator(file, capsys):
         (["--estimator", "FILE:nothing"], "unknown name in"), (["--estimator", "FILE:number"], "is no function"),
         (["--estimator", "rloo"], "path/to/file.py:NAME"), (["--estimator", "FILE:rloo", "--envs", "grids"], "--envs has no effect"),
         (["--estimator", "FILE:rloo", "--preset", "full"], "has the presets smoke, quick"),
-        (["--estimator", "FILE:rloo", "--seed", "-1"], "--seed must be"),
         (["--estimator", "FILE:broken:x"], "cannot be loaded"),
     ],
 )  # fmt: skip
