@@ -2,7 +2,7 @@
 
 For trainers that own the conversation and sample themselves: they send a completion and receive the next user message. The
 history is append-only. What credit needs (states, actions, rewards) is in the record, a line of our trajectory log, which
-travels in a field that the trainer leaves alone; ``played_groups.py`` reads it.
+travels in a field that the trainer leaves alone; the bridge (``wrappers/credit/bridge.py``) reads it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ from creditflow.wrappers.records.jsonl_lines import encode_line
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["FIELD", "MAX_CHARACTERS", "Reply", "TextEpisode"]
+__all__ = ["MAX_CHARACTERS", "Reply", "TextEpisode"]
 
-FIELD: Final = "creditflow"  # where a trainer's own record carries ours
 MAX_CHARACTERS: Final = 100_000  # of a completion; longer ones are an invalid action
 _log = logging.getLogger(__name__)
 

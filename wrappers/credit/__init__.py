@@ -23,6 +23,7 @@ from creditflow.wrappers.credit.annotations.steppo import StepPO
 from creditflow.wrappers.credit.annotations.tips import TIPS
 from creditflow.wrappers.credit.annotations.trace import TRACE
 from creditflow.wrappers.credit.base import Aggregation, Credit, CreditError, Scheme, Semantics, ValueTargets
+from creditflow.wrappers.credit.bridge import Advantages, TurnColumns, advantages
 from creditflow.wrappers.credit.check import CheckReport, check_credit
 from creditflow.wrappers.credit.entities.egrpo import EGRPO
 from creditflow.wrappers.credit.entities.gdcr import GDCR
@@ -60,6 +61,7 @@ __all__ = [
     "SAPO",
     "TIPS",
     "TRACE",
+    "Advantages",
     "AgentOPSD",
     "Aggregation",
     "CheckReport",
@@ -74,7 +76,9 @@ __all__ = [
     "Semantics",
     "StepPO",
     "StepSearch",
+    "TurnColumns",
     "ValueTargets",
+    "advantages",
     "check_credit",
     "explain",
     "filter_groups",

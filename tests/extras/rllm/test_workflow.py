@@ -16,8 +16,8 @@ from creditflow import credit
 from creditflow.envs.errors import TrajectoryError
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.played_groups import make_group, read_record
 from creditflow.train.rollout.engine import Budget
+from creditflow.wrappers.credit.bridge import make_group, read_record
 
 pytestmark = pytest.mark.rllm
 

@@ -86,14 +86,14 @@ def test_the_advantage_of_every_turn_is_that_of_the_recorded_episodes(name: str,
 
 
 def test_turns_are_those_of_the_recorded_episodes() -> None:
-    from creditflow.train.adapters.torchrl.advantage import groups_of
+    from creditflow.train.adapters.torchrl.advantage import columns_of
 
     rows = rollouts(8, 6, **PANEL)
 
     def turns(groups: list[Group]) -> list[tuple[Any, ...]]:
         return [(t.state_key, t.next_state_key, t.reward, t.valid, t.effective) for g in groups for t in g.turns]
 
-    found = turns(groups_of(rows)[0])
+    found = turns(list(columns_of(rows)[0].grouped().groups))
     assert found == turns(recorded(rows, 4, **PANEL))
     assert {effective for *_, effective in found} == {True, False}
 
@@ -118,7 +118,7 @@ def test_an_episode_that_the_end_of_its_row_cuts_is_not_credited() -> None:
 
 
 def test_an_episode_that_began_before_its_row_is_not_credited_and_changes_no_other() -> None:
-    from creditflow.train.adapters.torchrl.advantage import CreditAdvantage, groups_of
+    from creditflow.train.adapters.torchrl.advantage import CreditAdvantage, columns_of
 
     rows = rollouts(4, 6, seed=2)
     ends = [int(i) + 1 for i in rows["next", "done"].reshape(-1).nonzero().reshape(-1)]
@@ -129,7 +129,17 @@ def test_an_episode_that_began_before_its_row_is_not_credited_and_changes_no_oth
     assert tail["credited"].reshape(-1).tolist() == [False] * (ends[0] - 1) + [True] * len(whole)
     assert not tail["advantage"][: ends[0] - 1].any()
     assert tail["advantage"][ends[0] - 1 :].equal(whole["advantage"])
-    assert sum(map(len, groups_of(tail)[0])) == 3
+    assert sum(map(len, columns_of(tail)[0].grouped().groups)) == 3
+
+
+def test_rollouts_without_a_whole_episode_have_no_credit() -> None:
+    from creditflow.train.adapters.torchrl.advantage import CreditAdvantage
+
+    rows = rollouts(1, 6)[:1]
+    rows["next", "done"][:] = False
+    CreditAdvantage(credit.make("gigpo"))(rows)
+    assert not rows["credited"].any()
+    assert not rows["advantage"].any()
 
 
 def test_turns_that_the_scheme_leaves_out_of_the_loss_are_not_credited() -> None:
@@ -158,7 +168,7 @@ def test_workers_of_one_seed_form_groups_and_the_loss_takes_the_advantage() -> N
     from torchrl.modules import OneHotCategorical
     from torchrl.objectives import ClipPPOLoss
 
-    from creditflow.train.adapters.torchrl.advantage import CreditAdvantage, groups_of
+    from creditflow.train.adapters.torchrl.advantage import CreditAdvantage, columns_of
     from creditflow.train.adapters.torchrl.environment import make_env
 
     torch.manual_seed(1)
@@ -178,7 +188,7 @@ def test_workers_of_one_seed_form_groups_and_the_loss_takes_the_advantage() -> N
     with torch.no_grad():
         rows = env.rollout(12, actor, break_when_any_done=False)
     assert rows.shape == (4, 12)
-    groups, _ = groups_of(rows)
+    groups = columns_of(rows)[0].grouped().groups
     assert [len(group) for group in groups] == [sum(map(len, groups))]  # one level: one task
     rows = CreditAdvantage(credit.make("gigpo"))(rows)
     rows = rows[rows["credited"].squeeze(-1)]

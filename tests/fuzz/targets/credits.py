@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from creditflow.train.adapters.verl_agent.rows import StepRows
 from creditflow.wrappers import credit
+from creditflow.wrappers.credit.bridge import TurnColumns
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups
 from creditflow.wrappers.trajectory import Trajectory, Turn
@@ -101,12 +101,12 @@ def _of(*names: str) -> Callable[[np.random.Generator, Sequence[bytes]], bytes]:
     return mutate
 
 
-# -- verl-agent's rows -----------------------------------------------------------------------------------------------
+# -- the bridge's columns --------------------------------------------------------------------------------------------
 ROWS = {
-    "uid": ["g", "g", "g", "g"], "traj_uid": ["a", "a", "b", "b"], "anchor_obs": ["s", "t", "s", "u"],
-    "rewards": [0.0, 1.0, 0.0, 0.0], "next_obs": ["t", "end", "u", "fin"], "step": [0, 1, 0, 1],
-    "valid": [True, True, True, False], "actions": ["x", "y", "x", "z"], "success": [True, True, False, False],
-    "active": [True, True, True, True],
+    "group": ["g", "g", "g", "g"], "trajectory": ["a", "a", "b", "b"], "state": ["s", "t", "s", "u"],
+    "reward": [0.0, 1.0, 0.0, 0.0], "next_state": ["t", "end", "u", "fin"], "turn": [0, 1, 0, 1],
+    "valid": [True, True, True, False], "action": ["x", "y", "x", "z"], "ended": ["success", "success", "failed", "failed"],
+    "active": [True, True, True, True], "score": [1.0, 1.0, 0.5, 0.5],
 }  # fmt: skip
 
 
@@ -115,12 +115,11 @@ def _rows(data: bytes, _: Path) -> None:
     if (
         isinstance(columns, dict)
         and set(columns) <= set(ROWS)
-        and {"uid", "traj_uid", "anchor_obs", "rewards"} <= set(columns)
+        and {"group", "trajectory", "state", "reward"} <= set(columns)
         and all(isinstance(column, list) for column in columns.values())  # the columns of a batch are lists of anything
     ):
-        stepped = StepRows(**columns).stepped()
         for scheme in ("grpo", "gigpo", "graphgpo", "grouptd"):
-            stepped.spread(credit.make(scheme).assign_batch(list(stepped.groups)))
+            credit.advantages(scheme, TurnColumns(**columns), incomplete="keep")
 
 
 TARGETS = (

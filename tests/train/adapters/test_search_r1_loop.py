@@ -170,9 +170,9 @@ def test_rows_that_do_not_fit_are_rejected() -> None:
         (range(6), spans, mask[0], "need a mask"),
         ([6], spans, mask[:1], "row 6 of a rollout of 6"),
         ([-1], spans, mask[:1], "row -1 of a rollout"),
-        ([0], [spans[0][:1]], mask[:1], "1 completions were joined to the row, but 2 turns"),
-        ([0], spans, shifted[:1], "info_mask does not separate"),
-        ([2], spans, np.ones_like(mask[:1]), "sampled tokens after its last turn"),
+        ([0], [spans[0][:1]], mask[:1], "has 2 turns and 1 sampled completions"),
+        ([0], spans, shifted[:1], "info_mask must separate"),
+        ([2], spans, np.ones_like(mask[:1]), "leave out the sampled token"),
     ):
         with pytest.raises(TrajectoryError, match=message):
             token_advantages(played, parts, rows, columns, scheme)

@@ -20,12 +20,18 @@ from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
 from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.gem.infos import step_info
-from creditflow.train.adapters.played_groups import make_group, plain_trajectory, read_record
 from creditflow.train.adapters.task_lists import panel_tasks
 from creditflow.train.adapters.text_episode import MAX_CHARACTERS, TextEpisode
-from creditflow.train.adapters.turn_credit import assign_turns, over_tokens, require_plain
 from creditflow.train.rollout.engine import Budget
 from creditflow.train.settings.schema import EnvConfig
+from creditflow.wrappers.credit.bridge import (
+    assign_turns,
+    make_episode,
+    make_group,
+    over_tokens,
+    read_record,
+    require_plain,
+)
 from creditflow.wrappers.records.group import Group
 
 SOKOBAN = EpisodeConfig(env=EnvConfig(name="sokoban", options={"panel": "small-v1:train", "max_steps": 6}))
@@ -158,7 +164,7 @@ def test_a_panel_takes_the_place_of_the_source_that_the_options_name() -> None:
 
 def test_turns_that_the_scheme_leaves_out_of_the_loss_have_no_credit() -> None:
     def episode(name: str, won: bool) -> Any:
-        return plain_trajectory(name, task_id="t", states=["s"], actions=["a"], rewards=[float(won)], success=won), {}
+        return make_episode(name, task_id="t", states=["s"], actions=["a"], rewards=[float(won)], ended=won), {}
 
     group = make_group("g", [episode("a", True), episode("b", False)])
     assert all(one.any() for one in assign_turns([group], credit.make("gigpo"))[0])
@@ -194,9 +200,7 @@ def test_episodes_of_other_environments_share_states_by_their_texts() -> None:
     def episode(name: str, last: str, won: bool) -> Any:
         rewards = [0.0, float(won)]
         states = ["hall", "study"]
-        return plain_trajectory(
-            name, task_id="t", states=states, actions=["left", last], rewards=rewards, success=won
-        ), {}
+        return make_episode(name, task_id="t", states=states, actions=["left", last], rewards=rewards, ended=won), {}
 
     group = make_group("t", [episode("a", "open", True), episode("b", "wait", False)])
     a, b = group.trajectories
@@ -208,13 +212,13 @@ def test_episodes_of_other_environments_share_states_by_their_texts() -> None:
 
 def test_broken_episodes_groups_and_schemes_are_refused_by_name() -> None:
     def plain(**changes: Any) -> Any:
-        values = {"task_id": "t", "states": ["s"], "actions": ["a"], "rewards": [0.0], "success": False}
-        return plain_trajectory("x", **{**values, **changes})
+        values = {"task_id": "t", "states": ["s"], "actions": ["a"], "rewards": [0.0], "ended": False}
+        return make_episode("x", **{**values, **changes})
 
     for changes, match in (
         ({"rewards": [float("nan")]}, "turn 0: reward must be finite, got nan"),
         ({"rewards": [10**400]}, "turn 0: reward must be finite"),
-        ({"rewards": []}, "need 1 or 2 states and 1 rewards"),
+        ({"rewards": []}, "0 rewards need 0 or 1 states"),
         ({"actions": [], "states": [], "rewards": []}, "at least one turn"),
         ({"states": ["a", "b", "c"]}, "got 3 states"),
         ({"score": 2.0}, "score must lie in"),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl_agent.advantage import compute_advantages, compute_gigpo_outcome_advantage
-from creditflow.train.adapters.verl_agent.rows import StepRows, anchor_key
+from creditflow.train.adapters.verl_agent.advantage import COLUMNS, compute_advantages, compute_gigpo_outcome_advantage
+from creditflow.wrappers.credit.bridge import TurnColumns, state_text
 
 
 def data_of(paths: dict[str, dict[str, str]], rewards: dict[str, float], **columns: list[Any]) -> Any:
@@ -30,6 +30,14 @@ def data_of(paths: dict[str, dict[str, str]], rewards: dict[str, float], **colum
     tokens[:, 1] = [total for *_, total in rows]
     mask = np.array([[1, 1, 0]] * len(rows))
     return SimpleNamespace(batch={"token_level_rewards": tokens, "response_mask": mask}, non_tensor_batch=table)
+
+
+def _columns(**columns: Any) -> TurnColumns:
+    """The bridge's columns from verl-agent's."""
+    names = {theirs: ours for ours, theirs in COLUMNS.items()} | {"active": "active"}
+    return TurnColumns(
+        **{names[name]: column for name, column in columns.items()}, called=COLUMNS | {"active": "active"}
+    )
 
 
 PATHS = {"g": {"a": "s t u", "b": "s v", "c": "s t"}}
@@ -74,7 +82,7 @@ def test_schemes_that_compare_trajectories_need_no_order_and_ignore_copies(name:
 
 
 def test_the_last_state_without_next_obs_is_visited_by_no_other_trajectory() -> None:
-    groups = StepRows(**data_of(PATHS, WON).non_tensor_batch).stepped().groups
+    groups = _columns(**data_of(PATHS, WON).non_tensor_batch).grouped().groups
     ends = [member.final_state_key for member in groups[0].trajectories]
     assert len({*ends, "s", "t", "u", "v"}) == 7
 
@@ -202,17 +210,17 @@ def test_equal_anchors_and_no_others_have_equal_keys(one: Any, other: Any) -> No
         return isinstance(key, str)
 
     if bare(one) == bare(other):
-        assert (anchor_key(one) == anchor_key(other)) == (one == other)
-    assert anchor_key(tuple(one) if isinstance(one, list) else one) == anchor_key(one)
+        assert (state_text(one) == state_text(other)) == (one == other)
+    assert state_text(tuple(one) if isinstance(one, list) else one) == state_text(one)
 
 
 def test_images_are_distinguished_by_content_shape_and_type() -> None:
     image = np.arange(12, dtype=np.uint8)
     different = [image, image.reshape(3, 4), image.astype(np.int16), image + 1]
-    assert len({anchor_key(one) for one in different}) == 4
-    assert anchor_key(image.reshape(3, 4).T.T) == anchor_key(image.reshape(3, 4))
+    assert len({state_text(one) for one in different}) == 4
+    assert state_text(image.reshape(3, 4).T.T) == state_text(image.reshape(3, 4))
     with pytest.raises(TrajectoryError, match="a text, an array or plain lists"):
-        anchor_key(object())
+        state_text(object())
 
 
 @pytest.mark.parametrize("column", ["rewards", "step", "active"])
@@ -220,8 +228,8 @@ def test_images_are_distinguished_by_content_shape_and_type() -> None:
 def test_an_odd_cell_is_read_as_a_number_or_rejected_with_the_name_of_its_column(column: str, cell: Any) -> None:
     columns: dict[str, list[Any]] = {"rewards": [0.0, 1.0], "step": [0, 1], "active": [True, True]}
     columns[column] = [columns[column][0], cell]
-    rows = StepRows(uid=["g", "g"], traj_uid=["a", "a"], anchor_obs=["s", "t"], next_obs=["t", "u"], **columns)
+    rows = _columns(uid=["g", "g"], traj_uid=["a", "a"], anchor_obs=["s", "t"], next_obs=["t", "u"], **columns)
     try:
-        rows.stepped()
+        rows.grouped()
     except TrajectoryError as error:
         assert column in str(error) or "reward" in str(error)

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import TrajectoryError
 from creditflow.train.adapters.gem.infos import PREVIOUS
-from creditflow.train.adapters.played_groups import Played, make_group, read_record
-from creditflow.train.adapters.text_episode import FIELD
-from creditflow.train.adapters.turn_credit import assign_turns
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.bridge import FIELD, Played, assign_turns, make_group, read_record
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["assign_infos", "groups_of"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from creditflow.train.adapters.text_episode import FIELD, TextEpisode
+from creditflow.train.adapters.text_episode import TextEpisode
+from creditflow.wrappers.credit.bridge import FIELD
 
 __all__ = ["PREVIOUS", "final_info", "step_info"]
 

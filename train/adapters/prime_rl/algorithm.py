@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
-from creditflow.train.adapters.played_groups import Played
-from creditflow.train.adapters.turn_credit import require_plain
 from creditflow.train.adapters.verifiers.credit import credit_episodes
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.bridge import Played, require_plain
 
 __all__ = ["TAKEN", "install", "make_algorithm"]
 

@@ -12,10 +12,18 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import TrajectoryError
-from creditflow.train.adapters.played_groups import Played, make_group, plain_trajectory, read_record
-from creditflow.train.adapters.text_episode import FIELD
-from creditflow.train.adapters.turn_credit import assign_turns, over_tokens, per_completion, require_plain
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.bridge import (
+    FIELD,
+    Played,
+    assign_turns,
+    make_episode,
+    make_group,
+    over_tokens,
+    per_completion,
+    read_record,
+    require_plain,
+)
 
 __all__ = ["PLAYER", "CreditHook", "completion_text", "read_recorded", "read_steps"]
 
@@ -108,13 +116,13 @@ def read_steps(*, success: Callable[[Any], bool]) -> Callable[[Any], Played]:
     """
 
     def read(trajectory: Any) -> Played:
-        played = plain_trajectory(
+        played = make_episode(
             trajectory.uid,
             task_id=str(trajectory.task),
             states=[_shown(step) for step in trajectory.steps],
             actions=[step.model_response or str(step.action) for step in trajectory.steps],
             rewards=[step.reward for step in trajectory.steps],
-            success=bool(success(trajectory)),
+            ended=bool(success(trajectory)),
         )
         return played, {}
 

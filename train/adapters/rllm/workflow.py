@@ -17,7 +17,8 @@ from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.rllm.hook import PLAYER, completion_text
 from creditflow.train.adapters.rllm.support import RLLM
 from creditflow.train.adapters.task_lists import panel_tasks
-from creditflow.train.adapters.text_episode import FIELD, TextEpisode
+from creditflow.train.adapters.text_episode import TextEpisode
+from creditflow.wrappers.credit.bridge import FIELD
 
 RLLM.require()
 

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.search_r1_loop.episodes import RecordedBatch
-from creditflow.train.adapters.turn_credit import assign_turns
-from creditflow.train.adapters.verl_agent.rows import numbers
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.bridge import assign_turns, numbers, over_spans, per_completion
 
 __all__ = ["Spans", "require_plain_rewards", "token_advantages"]
 
@@ -43,30 +42,27 @@ def token_advantages(
             "every task has one episode, and credit compares several: raise actor_rollout_ref.rollout.n_agent"
         )
     assigned = assign_turns(played.groups, scheme)
-    out = np.zeros(sampled.shape, np.float32)
+    width = sampled.shape[1]
+    table, per_span = list[tuple[int, int, int]](), list[float]()
     for i, row in enumerate(rows):
         if not 0 <= row < len(played.places):
             raise TrajectoryError(f"row {i} is row {row} of a rollout of {len(played.places)}: is it of another one?")
         group, member = played.places[row]
-        per_turn = assigned[group][member].tolist()
-        if played.groups[group].trajectories[member].stop_reason == "env_error":
-            per_turn.append(0.0)  # the turn in which it failed
-        if len(spans[row]) != len(per_turn):
-            raise TrajectoryError(
-                f"row {i}: {len(spans[row])} completions were joined to the row, but {len(per_turn)} turns were played"
-            )
-        at = 0
-        for number, (written, shown) in zip(per_turn, spans[row], strict=True):
-            out[i, at : at + written] = number
-            if (~sampled[i, at : at + written]).any() or sampled[i, at + written : at + written + shown].any():
-                raise TrajectoryError(
-                    f"row {i}: info_mask does not separate sampled from shown tokens where they were joined: is the pad token "
-                    "one that the model writes?"
-                )
-            at += written + shown
-        if sampled[i, at:].any():
-            raise TrajectoryError(f"row {i} has sampled tokens after its last turn")
-    return out
+        numbers_ = per_completion(played.groups[group].trajectories[member], assigned[group][member], len(spans[row]))
+        table.append((i, 0, 0))
+        per_span.append(0.0)
+        start = 0
+        for number, (written, shown) in zip(numbers_, spans[row], strict=True):
+            table.append((i, min(start, width), min(start + written, width)))
+            per_span.append(number)
+            start += written + shown
+    try:
+        return over_spans(np.array(per_span), table, sampled, exact=True).astype(np.float32)
+    except TrajectoryError as error:
+        raise TrajectoryError(
+            f"{error}; info_mask must separate sampled from shown tokens where they were joined: is the pad token one that the "
+            "model writes?"
+        ) from error
 
 
 def require_plain_rewards(batch: Any) -> None:

@@ -23,11 +23,10 @@ from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.search_r1_loop.advantage import require_plain_rewards, token_advantages
 from creditflow.train.adapters.search_r1_loop.episodes import RecordedBatch, SearchEpisodes
 from creditflow.train.adapters.search_r1_loop.questions import QuestionBook
-from creditflow.train.adapters.turn_credit import require_plain
-from creditflow.train.adapters.verl_agent.rows import numbers
 from creditflow.train.commands.arguments.options import bare_env
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.bridge import numbers, require_plain
 from creditflow.wrappers.group_env import GroupEnv
 
 __all__ = ["ROW", "playing"]

@@ -11,10 +11,15 @@ from itertools import groupby
 from typing import Any
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.adapters.played_groups import make_group, read_record
-from creditflow.train.adapters.text_episode import FIELD
-from creditflow.train.adapters.turn_credit import assign_turns, per_completion, require_plain
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.bridge import (
+    FIELD,
+    assign_turns,
+    make_group,
+    per_completion,
+    read_record,
+    require_plain,
+)
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["credit_output", "credited"]

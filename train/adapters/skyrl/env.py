@@ -14,8 +14,9 @@ from creditflow.envs.errors import DataError, EpisodeError, short_repr
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.skyrl.support import SKYRL_GYM
-from creditflow.train.adapters.text_episode import FIELD, TextEpisode
+from creditflow.train.adapters.text_episode import TextEpisode
 from creditflow.train.settings.reading import read_dataclass
+from creditflow.wrappers.credit.bridge import FIELD
 
 SKYRL_GYM.require()
 

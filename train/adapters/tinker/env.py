@@ -13,11 +13,10 @@ from uuid import uuid4
 
 from creditflow.envs.errors import TrajectoryError
 from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.played_groups import make_group, read_record
 from creditflow.train.adapters.text_episode import TextEpisode
 from creditflow.train.adapters.tinker.support import TINKER
-from creditflow.train.adapters.turn_credit import assign_turns, per_completion, require_plain
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.bridge import assign_turns, make_group, per_completion, read_record, require_plain
 
 TINKER.require()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,10 @@ from tensordict.nn import TensorDictModuleBase
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.adapters.torchrl.environment import ELAPSED, FLAGS, KEYS, text_of
-from creditflow.train.adapters.turn_credit import require_plain
 from creditflow.wrappers.credit.base import Scheme
-from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.trajectory import Trajectory, Turn
+from creditflow.wrappers.credit.bridge import TurnColumns, advantages, require_plain
 
-__all__ = ["CreditAdvantage", "groups_of"]
-
-Place = tuple[int, int, int]  # row, first step, step after the last
+__all__ = ["CreditAdvantage", "columns_of"]
 
 
 class CreditAdvantage(TensorDictModuleBase):
@@ -57,60 +52,53 @@ class CreditAdvantage(TensorDictModuleBase):
         Raises:
             ConfigError: there is no dimension of time, or the environments are not those of ``make_env``.
         """
-        groups, places = groups_of(tensordict)
-        advantage = torch.zeros(tensordict.numel() // tensordict.shape[-1], tensordict.shape[-1])
-        credited = torch.zeros_like(advantage, dtype=torch.bool)
-        for group, credit in zip(groups, self.scheme.assign_batch(groups), strict=True):
-            for trajectory, turns, kept in zip(group.trajectories, credit.advantages, credit.loss_mask, strict=True):
-                row, first, end = places[trajectory.trajectory_id]
-                advantage[row, first:end] = torch.as_tensor(np.where(kept, turns, 0.0), dtype=advantage.dtype)
-                credited[row, first:end] = torch.as_tensor(kept)
+        columns, places = columns_of(tensordict)
+        result = advantages(self.scheme, columns, incomplete="keep")
+        size = (tensordict.numel() // tensordict.shape[-1], tensordict.shape[-1])
+        advantage, credited = torch.zeros(size), torch.zeros(size, dtype=torch.bool)
+        rows, steps = torch.as_tensor(np.array(places, np.int64).reshape(-1, 2)).unbind(1)
+        advantage[rows, steps] = torch.as_tensor(result.per_turn, dtype=advantage.dtype)
+        credited[rows, steps] = torch.as_tensor(result.in_loss)
         shape = (*tensordict.shape, 1)
         tensordict.set("advantage", advantage.reshape(shape).to(tensordict.device or "cpu"))
         tensordict.set("credited", credited.reshape(shape).to(tensordict.device or "cpu"))
         return tensordict
 
 
-def groups_of(tensordict: TensorDictBase) -> tuple[list[Group], dict[str, Place]]:
-    """Return the whole episodes of rollouts by task, in order of appearance, and where each episode stands."""
+def columns_of(tensordict: TensorDictBase) -> tuple[TurnColumns, list[tuple[int, int]]]:
+    """Return the turns of the whole episodes of rollouts, and the row and step of each."""
     if not tensordict.ndim or ("next", "state_key") not in tensordict.keys(True):
         raise ConfigError(
             "expected rollouts with a dimension of time, of environments of creditflow.train.adapters.torchrl.environment.make_env"
         )
     rows = tensordict.reshape(-1, tensordict.shape[-1]).cpu()
-    places, found = dict[str, Place](), dict[str, list[Trajectory]]()
-    for number, place in enumerate(_whole(rows)):
-        trajectory = _trajectory(rows[place[0]][place[1] : place[2]], f"episode {number}")
-        places[trajectory.trajectory_id] = place
-        found.setdefault(trajectory.task_id, []).append(trajectory)
-    return [Group(tuple(members)) for members in found.values()], places
-
-
-def _whole(rows: Any) -> Iterator[Place]:
     elapsed = rows[ELAPSED].reshape(rows.shape).tolist()
+    places, episodes, ends = list[tuple[int, int]](), list[str](), list[tuple[int, int]]()
     for row, done in enumerate(rows["next", "done"].reshape(rows.shape).tolist()):
         first = 0
         for step, over in enumerate(done):
             if over:
                 if elapsed[row][first] == 0:  # else it began in an earlier batch of the collector
-                    yield row, first, step + 1
+                    places += [(row, t) for t in range(first, step + 1)]
+                    episodes += [f"episode {len(ends)}"] * (step + 1 - first)
+                    ends.append((row, step))
                 first = step + 1
-
-
-def _trajectory(steps: Any, name: str) -> Trajectory:
-    after, task = steps["next"], text_of(bytes(steps["task_id"][0].tolist()))
-    keys = [text_of(bytes(key)) for key in steps["state_key"].tolist()]
-    keys.append(text_of(bytes(after["state_key"][-1].tolist())))
-    flags = {flag: after[flag].reshape(-1).tolist() for flag in FLAGS}
-    rewards, actions = after["reward"].reshape(-1).tolist(), steps["action"].tolist()
-    turns = tuple(
-        Turn(
-            keys[t], str(actions[t]), keys[t + 1], rewards[t], admissible=flags["action_valid"][t],
-            effective=flags["action_effective"][t],
-        )
-        for t in range(len(actions))
+    turns = rows[tuple(np.array(places, np.int64).reshape(-1, 2).T)]
+    after = turns["next"]
+    ended = {f"episode {i}": _stop_reason(rows[row, step]["next"]) for i, (row, step) in enumerate(ends)}
+    tasks, states, following = (
+        [text_of(bytes(key)) for key in column.tolist()]
+        for column in (turns["task_id"], turns["state_key"], after["state_key"])
+    )
+    columns = TurnColumns(
+        group=tasks, trajectory=episodes, state=states, next_state=following, reward=after["reward"].reshape(-1),
+        ended=[ended[name] for name in episodes], score=after["score"].reshape(-1), valid=after["action_valid"].reshape(-1),
+        action=[str(action) for action in turns["action"].tolist()],
     )  # fmt: skip
-    success, cut = flags["success"][-1], bool(after["truncated"].reshape(-1)[-1])
-    reason: Any = "success" if success else "env_limit" if cut else "failed"
-    score = float(after["score"].reshape(-1)[-1])
-    return Trajectory(name, task, task, turns, success, score, reason, keys[-1])
+    return columns, places
+
+
+def _stop_reason(last: Any) -> str:
+    if bool(last["success"]):
+        return "success"
+    return "env_limit" if bool(last["truncated"]) else "failed"

@@ -12,11 +12,17 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from creditflow.envs.errors import TrajectoryError
-from creditflow.train.adapters.played_groups import Played, make_group
-from creditflow.train.adapters.text_episode import FIELD
-from creditflow.train.adapters.turn_credit import assign_turns, over_tokens, per_completion, require_plain
 from creditflow.train.adapters.verifiers.traces import read_messages, read_recorded, sampled_nodes
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.bridge import (
+    FIELD,
+    Played,
+    assign_turns,
+    make_group,
+    over_tokens,
+    per_completion,
+    require_plain,
+)
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["ADVANTAGES", "credit_episodes", "read_messages", "read_recorded"]

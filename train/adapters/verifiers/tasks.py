@@ -21,11 +21,12 @@ from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.errors import TrajectoryError
 from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.task_lists import panel_tasks
-from creditflow.train.adapters.text_episode import FIELD, TextEpisode
+from creditflow.train.adapters.text_episode import TextEpisode
 from creditflow.train.adapters.verifiers.support import VERIFIERS
 from creditflow.train.adapters.verifiers.traces import completion_text
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.train.settings.schema import EnvConfig
+from creditflow.wrappers.credit.bridge import FIELD
 
 VERIFIERS.require()
 

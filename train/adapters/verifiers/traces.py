@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from creditflow.envs.errors import TrajectoryError
-from creditflow.train.adapters.played_groups import Played, plain_trajectory, read_record
-from creditflow.train.adapters.text_episode import FIELD
+from creditflow.wrappers.credit.bridge import FIELD, Played, make_episode, read_record
 
 __all__ = ["completion_text", "read_messages", "read_recorded", "sampled_nodes"]
 
@@ -73,13 +72,13 @@ def read_messages(*, success: Callable[[Any], bool]) -> Callable[[Any], Played]:
             completion_text(node.message) + (json.dumps(one) if one else "")
             for node, one in zip(nodes, calls, strict=True)
         ]
-        played = plain_trajectory(
+        played = make_episode(
             trace.id,
             task_id=str(trace.task.key or trace.task.hash),
             states=[_shown(trace, node) for node in nodes],
             actions=actions,
             rewards=[*[0.0] * (len(actions) - 1), trace.reward],
-            success=bool(success(trace)),
+            ended=bool(success(trace)),
         )
         return played, {}
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl.record import EpisodeRecord
 from creditflow.train.adapters.verl.rows import EpisodeRows, RowText, TurnRow, group_rows
-from creditflow.train.policy.samples import broadcast_to_tokens
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Aggregation, Credit, Scheme
+from creditflow.wrappers.credit.bridge import assign_groups, make_group, over_spans, require_plain
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["NAME", "CreditSettings", "CreditedBatch", "credit_batch", "read_settings"]
@@ -52,11 +52,7 @@ class CreditSettings:
             ConfigError: the scheme needs annotations, and a verl run has no annotators.
         """
         scheme = credit.make(self.scheme, semantics=self.semantics, **self.parameters)
-        if needed := (*scheme.needs, *scheme.requires_tokens):
-            raise ConfigError(
-                f"scheme {scheme.name!r} needs {', '.join(needed)}, which annotators write; a verl run has none: use "
-                "creditflow's own trainer or the TRL adapter for it"
-            )
+        require_plain(scheme)
         return scheme
 
 
@@ -127,18 +123,25 @@ def credit_batch(
     members = group_rows([str(uid) for uid in uids], rows)
     whole = {uid: _whole(uid, episodes, size, incomplete) for uid, episodes in members.items()}
     complete = {uid: episodes for uid, episodes in whole.items() if episodes}
-    groups = tuple(_group(uid, [one.record for one in episodes]) for uid, episodes in complete.items())
-    credits_ = tuple(scheme.assign_batch(groups)) if groups else ()
-    advantages, kept = np.zeros(sampled.shape), sampled.copy()
-    for episodes, one in zip(complete.values(), credits_, strict=True):
-        if one.value_targets is not None or one.token_advantages is not None:
-            raise ConfigError(f"scheme {scheme.name!r} credits tokens or trains a critic; verl's own GAE does that")
-        for episode, numbers, in_loss in zip(episodes, one.advantages, one.loss_mask, strict=True):
-            name = episode.record.trajectory.trajectory_id
-            for i, turns, offsets in episode.spans():
-                advantages[i], kept[i] = _over_tokens(name, offsets, numbers[turns], in_loss[turns], sampled[i])
+    groups = tuple(
+        make_group(uid, [(each.record.trajectory, each.record.task) for each in episodes], alone="keep")
+        for uid, episodes in complete.items()
+    )
+    credits_ = tuple(assign_groups(groups, scheme))
+    spans, per_span, in_loss = list[tuple[int, int, int]](), list[float](), list[float]()
+    for episodes, credit_ in zip(complete.values(), credits_, strict=True):
+        for episode, per_turn, kept in zip(episodes, credit_.advantages, credit_.loss_mask, strict=True):
+            for row, turns, offsets in episode.spans():
+                stops = offsets.tolist()
+                spans += [(row, 0, 0), *((row, start, stop) for start, stop in pairwise(stops))]
+                per_span += [0.0, *np.where(kept[turns], per_turn[turns], 0.0).tolist()]
+                in_loss += [0.0, *kept[turns].astype(np.float64).tolist()]
+    advantages = over_spans(np.array(per_span), spans, sampled)
+    scored = np.zeros(len(sampled), np.bool_)
+    scored[[row for row, _, _ in spans]] = True
+    kept_tokens = np.where(scored[:, None], over_spans(np.array(in_loss), spans, sampled) > 0.0, sampled)
     windowed = any(isinstance(row, TurnRow) for row in rows)
-    return CreditedBatch(advantages, kept, groups, credits_, windowed)
+    return CreditedBatch(advantages, kept_tokens, groups, credits_, windowed)
 
 
 def _whole(
@@ -147,41 +150,14 @@ def _whole(
     """The episodes of a group, by their number in it, whatever verl's order of rows; none if one may be missing."""
     if len(episodes) > size:
         raise TrajectoryError(f"group {uid!r} has {len(episodes)} episodes, rollout.n is {size}")
-    found = [one for one in episodes if isinstance(one, EpisodeRows)]
-    if len(found) == size:
-        return sorted(found, key=lambda one: one.record.trajectory.replica)
+    whole = [each for each in episodes if isinstance(each, EpisodeRows)]
+    if len(whole) == size:
+        return sorted(whole, key=lambda each: each.record.trajectory.replica)
     if incomplete == "refuse":
-        reason = next((f" ({one})" for one in episodes if isinstance(one, str)), "")
+        reason = next((f" ({each})" for each in episodes if isinstance(each, str)), "")
         raise TrajectoryError(
-            f"group {uid!r} has {len(found)} of {size} episodes here{reason}: credit compares all episodes of a task, so "
+            f"group {uid!r} has {len(whole)} of {size} episodes here{reason}: credit compares all episodes of a task, so "
             "it is computed where whole groups are. Was the batch split over workers, or did an episode fail? "
             f"algorithm.{NAME}.incomplete=zero gives such groups zero advantages instead"
         )
     return []
-
-
-def _group(uid: str, records: Sequence[EpisodeRecord]) -> Group:
-    payload = next((record.task for record in records if record.task), {})
-    read = {name: text for record in records for name, text in record.task.get("documents", {}).items()}
-    task = {**payload, "documents": read} if read else payload
-    return Group(tuple(replace(record.trajectory, group_id=uid) for record in records), task)
-
-
-def _over_tokens(
-    name: str,
-    offsets: NDArray[np.int32],
-    numbers: NDArray[np.float64],
-    in_loss: NDArray[np.bool_],
-    sampled: NDArray[np.bool_],
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Advantages per turn as float64 (T,) over a row's response tokens, and bool (T,): the tokens in the loss."""
-    end = int(offsets[-1])
-    if end > len(sampled) or sampled[end:].any():
-        raise TrajectoryError(
-            f"trajectory {name!r}: its turns end at token {end}, the last sampled token of the mask is number "
-            f"{int(np.flatnonzero(sampled)[-1]) + 1 if sampled.any() else 0} of {len(sampled)}: was the response cut?"
-        )
-    if not len(numbers):
-        return np.zeros(len(sampled)), np.zeros(len(sampled), np.bool_)
-    kept = sampled & (broadcast_to_tokens(in_loss.astype(np.float64), offsets, sampled) > 0.0)
-    return broadcast_to_tokens(numbers, offsets, kept), kept

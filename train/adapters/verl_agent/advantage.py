@@ -20,15 +20,16 @@ torch is not imported: what comes in as a tensor goes out as one, on its device.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError, short_repr
-from creditflow.train.adapters.verl_agent.rows import StepRows, anchor_key, numbers, require_columns
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.bridge import GroupedTurns, TurnColumns, assign_groups, numbers, state_text
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme, invalid_turns
 from creditflow.wrappers.credit.outcomes.grpo import GRPO
@@ -39,14 +40,19 @@ from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.credit.states.rewardflow.scheme import RewardFlow
 
 __all__ = [
-    "check_rewards",
+    "COLUMNS",
     "compute_advantages",
     "compute_gigpo_outcome_advantage",
     "compute_outcome_advantage",
-    "over_tokens",
+    "credit_rows",
+    "require_columns",
 ]
 
 TOLERANCE = 1e-4  # relative, of the fork's float32 sums
+COLUMNS: Final = {  # the bridge's columns -> verl-agent's
+    "group": "uid", "trajectory": "traj_uid", "state": "anchor_obs", "next_state": "next_obs", "reward": "rewards", "turn": "step",
+    "action": "text_actions", "ended": "success", "valid": "is_action_valid", "active": "active_masks",
+}  # fmt: skip
 
 
 def compute_advantages(data: Any, *, scheme: Scheme, ordered: bool = False) -> tuple[Any, Any]:
@@ -110,20 +116,22 @@ def compute_outcome_advantage(
         response_mask: (B, T).
         anchor_obs, index, traj_index: (B,), state, group (``uid``) and trajectory (``traj_uid``).
         scheme: any that needs no annotations.
-        next_obs, step, valid, actions, success, active: as ``StepRows`` takes them.
+        next_obs, step, valid, actions, success, active: columns of ``TurnColumns`` (``COLUMNS`` names them); success is a
+            flag per row, without which a positive sum of rewards is one.
         ordered: assert that the rows of each trajectory are in temporal order without duplicates. Needed if neither
             ``step`` nor ``next_obs`` is given, unless the scheme only compares whole trajectories.
 
     Raises:
-        TrajectoryError: rows do not fit together (see ``StepRows``); nothing shows their order; token rewards that are
+        TrajectoryError: rows do not fit together (see ``TurnColumns.grouped``); nothing shows their order; token rewards that are
             not the episodes'.
         ConfigError: the scheme needs annotations, or learns a critic.
     """
     if needed := (*scheme.needs, *scheme.requires_tokens, *scheme.task_fields):
         raise ConfigError(f"scheme {scheme.name!r} reads {', '.join(needed)}, which a verl-agent batch does not carry")
-    rows = StepRows(
-        uid=index, traj_uid=traj_index, anchor_obs=anchor_obs, rewards=step_rewards, next_obs=next_obs, step=step,
-        valid=valid, actions=actions, success=success, active=active,
+    turns = TurnColumns(
+        group=index, trajectory=traj_index, state=anchor_obs, reward=step_rewards, next_state=next_obs, turn=step,
+        valid=valid, action=actions, active=active, called=COLUMNS,
+        ended=None if success is None else ["success" if won else "env_limit" for won in success],
     )  # fmt: skip
     if step is None and next_obs is None and not ordered and not _compares_trajectories(scheme):
         raise TrajectoryError(
@@ -132,11 +140,19 @@ def compute_outcome_advantage(
             "(batch.non_tensor_batch['step'] = np.full(batch_size, _step)), or pass ordered=True if the rows of each "
             "trajectory stand in the order of time, without copies"
         )
-    stepped = rows.stepped()
+    grouped = turns.grouped()
     if success is None:
-        _check_outcomes(np.concatenate([np.zeros(1), *(one.arrays.returns for one in stepped.groups)]), scheme)
-    check_rewards(numbers(token_level_rewards).sum(-1), stepped.groups, stepped.group, stepped.turn, scheme)
-    return over_tokens(stepped.spread(scheme.assign_batch(stepped.groups)), response_mask, token_level_rewards)
+        _check_outcomes(np.concatenate([np.zeros(1), *(group.arrays.returns for group in grouped.groups)]), scheme)
+    return credit_rows(grouped, scheme, token_level_rewards, response_mask)
+
+
+def require_columns(columns: Mapping[str, Any], *names: str) -> None:
+    """Raise TrajectoryError if a batch lacks a column."""
+    if missing := [name for name in names if name not in columns]:
+        raise TrajectoryError(
+            f"the batch has no {', '.join(missing)}; it has {', '.join(sorted(columns))}. verl-agent's rollout loop "
+            "writes these columns: was the batch made by another loop?"
+        )
 
 
 def compute_gigpo_outcome_advantage(
@@ -171,7 +187,7 @@ def compute_gigpo_outcome_advantage(
     del traj_index
     scale: Any = "std" if mode == "mean_std_norm" else "none"
     groups = _numbered([str(uid) for uid in index])
-    keys = [anchor_key(anchor) for anchor in anchor_obs]
+    keys = [state_text(anchor) for anchor in anchor_obs]
     states = _numbered(list(zip(groups.tolist(), keys, strict=True)))
     if enable_similarity:
         states = _clustered(groups, keys, similarity_thresh)
@@ -179,7 +195,7 @@ def compute_gigpo_outcome_advantage(
         numbers(token_level_rewards).sum(-1), groups, _count(groups), scale=scale, std_eps=epsilon, singleton="raw"
     )
     compared = normalize(numbers(step_rewards).reshape(-1), states, _count(states), scale=scale, std_eps=epsilon)
-    return over_tokens(episode + step_advantage_w * compared, response_mask, token_level_rewards)
+    return over_rows(episode + step_advantage_w * compared, response_mask, token_level_rewards)
 
 
 def _compares_trajectories(scheme: Scheme) -> bool:
@@ -239,32 +255,43 @@ def _reads_success(scheme: Scheme) -> bool:
     return not by_rewards or _outcome(scheme) == "success"
 
 
-def check_rewards(
-    totals: NDArray[np.float64], groups: Any, group: NDArray[np.int64], turn: NDArray[np.int64], scheme: Scheme
-) -> None:
-    """Raise TrajectoryError unless rows sum to their episode's reward, less the penalty of an invalid step."""
+def credit_rows(grouped: GroupedTurns, scheme: Scheme, token_level_rewards: Any, response_mask: Any) -> tuple[Any, Any]:
+    """Advantages and returns (B, T) of grouped rows, each row's number on its response tokens.
+
+    Raises:
+        TrajectoryError: rows that do not sum to their episode's reward, less the penalty of an invalid step.
+        ConfigError: the scheme credits tokens or learns a critic.
+    """
+    _check_rewards(grouped, scheme, numbers(token_level_rewards).sum(-1))
+    credits_ = assign_groups(grouped.groups, scheme)
+    per_row = grouped.spread([np.where(each.flat_loss_mask, each.flat_advantages, 0.0) for each in credits_])
+    return over_rows(per_row, response_mask, token_level_rewards)
+
+
+def _check_rewards(grouped: GroupedTurns, scheme: Scheme, totals: NDArray[np.float64]) -> None:
     penalty = scheme.invalid_penalty if isinstance(scheme, OutcomeScheme) else 0.0
-    for number, one in enumerate(groups):
-        here = np.flatnonzero(group == number)
-        wanted = one.arrays.returns[one.arrays.trajectory][turn[here]]
-        tolerance = TOLERANCE * np.maximum(1.0, np.abs(wanted))
-        invalid = invalid_turns(one, scheme.invalid) if isinstance(scheme, OutcomeScheme) else ~one.arrays.valid
-        penalties = np.where(invalid[turn[here]], penalty, 0.0)
-        wrong = here[np.abs(wanted - totals[here] - penalties) > tolerance]
+    for g, group in enumerate(grouped.groups):
+        rows = np.flatnonzero(grouped.group == g)
+        turn = grouped.turn[rows]
+        expected = group.arrays.returns[group.arrays.trajectory][turn]
+        invalid = invalid_turns(group, scheme.invalid) if isinstance(scheme, OutcomeScheme) else ~group.arrays.valid
+        penalties = np.where(invalid[turn], penalty, 0.0)
+        tolerance = TOLERANCE * np.maximum(1.0, np.abs(expected))
+        wrong = np.flatnonzero(np.abs(expected - totals[rows] - penalties) > tolerance)
         if len(wrong):
             i = int(wrong[0])
             raise TrajectoryError(
-                f"row {i}: token_level_rewards sum to {totals[i]:g}, the rewards of its episode sum to "
-                f"{one.arrays.returns[one.arrays.trajectory][turn[i]]:g} and an invalid step loses {penalty:g} under "
+                f"row {rows[i]}: token_level_rewards sum to {totals[rows[i]]:g}, the rewards of its episode sum to "
+                f"{expected[i]:g} and an invalid step loses {penalty:g} under "
                 f"{scheme.name!r}: is algorithm.use_kl_in_reward on, is the fork's invalid_action_penalty_coef another "
                 "than the scheme's invalid_penalty, or are rows of an episode missing?"
             )
 
 
-def over_tokens(values: NDArray[np.float64], response_mask: Any, like: Any) -> tuple[Any, Any]:
+def over_rows(per_row: NDArray[np.float64], response_mask: Any, like: Any) -> tuple[Any, Any]:
     """(B, T): each row's advantage on its response tokens, float32, of the type of ``like``."""
-    out = (values[:, None] * numbers(response_mask)).astype(np.float32)
+    out = (per_row[:, None] * numbers(response_mask)).astype(np.float32)
     if hasattr(like, "new_tensor"):
-        made = like.new_tensor(out)
-        return made, made.clone()
+        tensor = like.new_tensor(out)
+        return tensor, tensor.clone()
     return out, out.copy()

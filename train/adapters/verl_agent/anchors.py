@@ -7,17 +7,16 @@ member and turn that it belongs to. Credit is computed on the recorded groups, w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl_agent.advantage import check_rewards, over_tokens
-from creditflow.train.adapters.verl_agent.rows import Stepped, numbers, require_columns
+from creditflow.envs.errors import TrajectoryError
+from creditflow.train.adapters.verl_agent.advantage import credit_rows, require_columns
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.bridge import GroupedTurns, numbers, require_plain
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["Anchor", "PlayedGroup", "compute_recorded_advantages", "recorded_steps"]
@@ -66,7 +65,7 @@ class Anchor(str):
         return str, (str.__str__(self),)
 
 
-def recorded_steps(uid: Any, traj_uid: Any, anchor_obs: Any, active: Any = None) -> Stepped:
+def recorded_steps(uid: Any, traj_uid: Any, anchor_obs: Any, active: Any = None) -> GroupedTurns:
     """The recorded groups of a batch and the turn of each row.
 
     Rows without a recorded turn belong to none: those of finished episodes, and turns in which the environment failed.
@@ -105,7 +104,7 @@ def recorded_steps(uid: Any, traj_uid: Any, anchor_obs: Any, active: Any = None)
         start, stop = offsets[number][anchor.member : anchor.member + 2].tolist()
         if anchor.turn < stop - start:
             group[i], turn[i] = number, start + anchor.turn
-    return Stepped(tuple(groups), group, turn)
+    return GroupedTurns(tuple(groups), group, turn)
 
 
 class _Names:
@@ -140,23 +139,8 @@ def compute_recorded_advantages(data: Any, *, scheme: Scheme) -> tuple[Any, Any]
         TrajectoryError: a column is missing, rows without a record, or token rewards that are not the episodes'.
         ConfigError: the scheme needs annotations, credits tokens or learns a critic.
     """
-    if needed := (*scheme.needs, *scheme.requires_tokens):
-        raise ConfigError(
-            f"scheme {scheme.name!r} needs {', '.join(needed)}, which annotators write; verl-agent has none"
-        )
+    require_plain(scheme)
     columns = data.non_tensor_batch
     require_columns(columns, "uid", "traj_uid", "anchor_obs")
-    stepped = recorded_steps(columns["uid"], columns["traj_uid"], columns["anchor_obs"], columns.get("active_masks"))
-    rewards = data.batch["token_level_rewards"]
-    check_rewards(numbers(rewards).sum(-1), stepped.groups, stepped.group, stepped.turn, scheme)
-    credits_ = _assign(scheme, stepped.groups)
-    return over_tokens(stepped.spread(credits_), data.batch["response_mask"], rewards)
-
-
-def _assign(scheme: Scheme, groups: Sequence[Group]) -> Sequence[Any]:
-    credits_ = scheme.assign_batch(groups) if groups else ()
-    if any(one.value_targets is not None or one.token_advantages is not None for one in credits_):
-        raise ConfigError(
-            f"scheme {scheme.name!r} credits tokens or trains a critic, which verl-agent's trainer does not"
-        )
-    return credits_
+    grouped = recorded_steps(columns["uid"], columns["traj_uid"], columns["anchor_obs"], columns.get("active_masks"))
+    return credit_rows(grouped, scheme, data.batch["token_level_rewards"], data.batch["response_mask"])

@@ -25,6 +25,7 @@ from creditflow.train.adapters.verl_agent.manager import EnvironmentManager
 from creditflow.train.adapters.verl_agent.settings import LoopSettings, entry, fork_scheme, loop_settings
 from creditflow.train.adapters.verl_agent.task_order import TaskOrder
 from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.bridge import require_plain
 from creditflow.wrappers.group_env import GroupEnv
 
 __all__ = ["make_envs"]
@@ -42,10 +43,7 @@ def make_envs(config: Any) -> tuple[EnvironmentManager, EnvironmentManager]:
         ConfigError: settings that are unknown, of the wrong type, or not possible here.
     """
     settings, scheme = loop_settings(config), fork_scheme(config)
-    if needed := (*scheme.needs, *scheme.requires_tokens):
-        raise ConfigError(
-            f"scheme {scheme.name!r} needs {', '.join(needed)}, which annotators write; verl-agent has none"
-        )
+    require_plain(scheme)
     size = _count(config, "env.rollout.n", least=0) or 1
     seed = _count(config, "env.seed", least=0)
     training = _manager(config, settings, scheme, size=size, seed=seed, validates=False)
