@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError
-from creditflow.train.adapters.text_episode import FIELD, MAX_CHARACTERS
+from creditflow.train.adapters.text_episode import MAX_CHARACTERS
+from creditflow.wrappers.credit.bridge import FIELD
 
 pytestmark = pytest.mark.gem
 SMALL: dict[str, dict[str, Any]] = {
