@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -26,7 +26,19 @@ __all__ = ["Recorder", "full_thought"]
 def full_thought(recorded: str, info: Mapping[str, Any]) -> str:
     """Join the agent's thought and the text around the call in its action (``info["thought"]``)."""
     around = info.get("thought", "")
-    return recorded if around in recorded else around if recorded in around else f"{recorded}\n{around}"
+    if around in recorded:
+        return recorded
+    if recorded in around:
+        return str(around)
+    return f"{recorded}\n{around}"
+
+
+class _Response(NamedTuple):
+    """What the policy wrote for the next step; see ``Recorder.record_response``."""
+
+    thought: str = ""
+    response: str = ""
+    invalid_reason: str = ""
 
 
 class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -78,7 +90,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._images: tuple[str, ...] = ()
         self._pictures = PictureFolder(pictures) if pictures else None
         self._oracle_values: dict[str, float] = {}
-        self._pending = {"thought": "", "response": ""}
+        self._pending = _Response()
         self._stop: StopReason | None = None
         self._listener: Callable[..., None] | None = (
             env.get_wrapper_attr("record_response") if env.has_wrapper_attr("record_response") else None
@@ -95,11 +107,17 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise ConfigError(f"set_next_episode takes {', '.join(sorted(allowed))}; got {', '.join(sorted(unknown))}")
         self._names = names
 
-    def record_response(self, *, thought: str = "", response: str = "") -> None:
-        """Record thought and response for the next ``step``; forwarded to inner wrappers."""
+    def record_response(self, *, thought: str = "", response: str = "", invalid_reason: str = "") -> None:
+        """Record what the policy wrote for the next ``step``; thought and response are forwarded to inner wrappers.
+
+        Args:
+            thought, response: the policy's reasoning, and its whole text.
+            invalid_reason: why the text does not follow the format that the policy was told ("" if it does). The turn is
+                then recorded as not parsed, for this reason, even where the environment could execute an action in it.
+        """
         if self._listener is not None:
             self._listener(thought=thought, response=response)
-        self._pending = {"thought": thought, "response": response}
+        self._pending = _Response(thought, response, invalid_reason)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode and its record; an unfinished record is dropped."""
@@ -164,7 +182,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 f"{self._base.env_name}: a reward must be finite and a score lie in [0, 1], got reward {short_repr(reward)} and "
                 f"score {short_repr(score)}"
             )
-        before, oracle_values = self._info, self._oracle_values
+        before, oracle_values, written = self._info, self._oracle_values, self._pending
         self._oracle_values = self._query_oracle()
         self._turns.append(
             Turn(
@@ -172,14 +190,14 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 action=self._base.action_to_text(action),
                 next_state_key=info["state_key"],
                 reward=float(reward),
-                parsed=info["action_parsed"],
+                parsed=info["action_parsed"] and not written.invalid_reason,
                 admissible=info["action_admissible"],
                 effective=info["action_effective"],
                 observation=self._observation,
-                thought=full_thought(self._pending["thought"], info) if self._texts else "",
-                response=self._pending["response"] if self._texts else "",
+                thought=full_thought(written.thought, info) if self._texts else "",
+                response=written.response if self._texts else "",
                 text_key=before["text_key"],
-                invalid_reason=info["invalid_reason"],
+                invalid_reason=written.invalid_reason or info["invalid_reason"],
                 entities=info.get("entities", ()),
                 queries=info.get("queries", ()),
                 doc_ids=info.get("doc_ids", ()),
@@ -189,7 +207,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 else NO_VALUES,
             )
         )
-        self._pending = {"thought": "", "response": ""}
+        self._pending = _Response()
         self._info = info
         self._see(obs)
         if terminated or truncated:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
-from creditflow.agents.base import View
+from creditflow.agents.base import Decision
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.task_lists import one_member
-from creditflow.train.rollout.environment_errors import environment_errors
 from creditflow.train.rollout.play import episode_rng
+from creditflow.train.rollout.running import RunningEpisode
 from creditflow.wrappers.group_env import GroupEnv, member_seed, payload
 from creditflow.wrappers.records.jsonl_lines import encode_line
 from creditflow.wrappers.records.stop_reasons import StopReason
@@ -92,9 +92,8 @@ class TextEpisode:
         seed = member_seed(0, group_id, replica)
         observation, info = self._recorder.reset(seed=seed, options={"task": dict(content)})
         rng = episode_rng(0, 0, info["task_id"], replica)
-        self._view = View(observation, info, (), self._recorder.base, rng)
-        self._invalid_reasons: dict[int, str] = {}
-        slots = slots_of(self._prompt, self._view)
+        self._episode = RunningEpisode(self._recorder, observation, info, rng)
+        slots = slots_of(self._prompt, self._episode.view)
         system, user = self._prompt.fill("system", slots), self._prompt.fill("first", slots).strip()
         self.messages: list[dict[str, str]] = [{"role": "system", "content": system}] if system else []
         self.messages.append({"role": "user", "content": user})
@@ -107,13 +106,13 @@ class TextEpisode:
     @property
     def info(self) -> Mapping[str, Any]:
         """The environment's ``info`` after the last turn."""
-        return self._view.info
+        return self._episode.info
 
     @property
     def last_valid(self) -> bool:
         """Whether the last turn's completion stated an admissible action; True before the first."""
         turns = self._recorder.turns
-        return not turns or (len(turns) - 1 not in self._invalid_reasons and turns[-1].valid)
+        return not turns or turns[-1].valid
 
     @property
     def reveals_answer(self) -> bool:
@@ -135,22 +134,15 @@ class TextEpisode:
             raise DataError(f"a completion must be a text, got {short_repr(completion)}")
         text = completion if len(completion) <= MAX_CHARACTERS else ""
         parsed = self._dialect.parse(text)
-        turn = len(self._recorder.turns)
-        self._recorder.record_response(thought=parsed.thought, response=text)
-        with environment_errors() as failure:
-            observation, reward, _, _, info = self._recorder.step(parsed.action)
-        if failure:
-            _log.warning("%s: %s", self._recorder.identity["trajectory_id"], failure)
-            self.stop("env_error")
+        reason = "" if parsed.valid else parsed.reason
+        error = self._episode.step(Decision(parsed.action, parsed.thought, text, reason), self._budget)
+        if error is not None:
+            _log.warning("%s: %s: %s", self._recorder.identity["trajectory_id"], type(error).__name__, error)
             return Reply("", 0.0, True)
-        if not parsed.valid:
-            self._invalid_reasons[turn] = parsed.reason
-        if not self.done and 0 < self._budget.turns <= len(self._recorder.turns):
-            self.stop("env_limit")
-        self._view = View(observation, info, self._recorder.turns, self._recorder.base, self._view.rng)
+        reward = float(self._episode.reward)
         if self.done:
-            return Reply("", float(reward), True)
-        return Reply(self._prompt.fill("later", slots_of(self._prompt, self._view)).strip(), float(reward), False)
+            return Reply("", reward, True)
+        return Reply(self._prompt.fill("later", slots_of(self._prompt, self._episode.view)).strip(), reward, False)
 
     def stop(self, reason: StopReason = "token_limit") -> None:
         """End a running episode at a limit of the trainer; nothing happens to one that has ended."""
@@ -164,11 +156,7 @@ class TextEpisode:
         Raises:
             EpisodeError: it has not ended.
         """
-        played = self._recorder.trajectory
-        turns = list(played.turns)
-        for t, reason in self._invalid_reasons.items():
-            turns[t] = replace(turns[t], parsed=False, invalid_reason=reason)
-        return replace(played, turns=tuple(turns))
+        return self._episode.trajectory()
 
     def record(self) -> str:
         """The finished episode as a line of our log, with the task's payload."""

@@ -14,7 +14,7 @@ from creditflow.agents.base import Agent, Decision, decisions_for
 from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.tasks import Task
 from creditflow.train.rollout.branching import BranchConfig, mean_entropy
-from creditflow.train.rollout.running import Budget, RolloutReport, RunningEpisode, RunningGroup
+from creditflow.train.rollout.running import Budget, RolloutReport, RunningEpisode, RunningGroup, policy_version
 from creditflow.train.rollout.starting import EpisodeStarter
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
@@ -100,8 +100,7 @@ class RolloutEngine:
         if tasks and not any(group.episodes for group in groups):
             raise NoGroupError(f"no group could start; the first error was: {report.errors[0]}")
         self._play_out(agent, groups, starter, on_turn)
-        policy_version = str(getattr(getattr(agent, "backend", None), "version", ""))
-        return [group.record(policy_version) for group in groups if group.episodes]
+        return [group.record(policy_version(agent)) for group in groups if group.episodes]
 
     def _play_out(
         self,

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from creditflow.agents.base import Agent, View, decisions_for
+from creditflow.agents.base import Agent, decisions_for
 from creditflow.envs.tasks import Task
+from creditflow.train.rollout.running import RunningEpisode, RunningGroup, policy_version
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 
@@ -36,24 +37,23 @@ def play_group(
         task: the task to play.
         seed, iteration: seed the episodes' generators.
         group_id: name of the group in the log; default "<task_id>#<iteration>".
+
+    Raises:
+        Exception: what an environment raises; ``RolloutEngine`` loses that episode alone instead.
     """
     name = f"{task.task_id}#{iteration}" if group_id is None else group_id
     starts = env.reset(task=task.content, seed=seed, group_id=name)
-    latest = dict(enumerate(starts))
-    rngs = [episode_rng(seed, iteration, task.task_id, replica) for replica in range(len(starts))]
-    while env.active:
-        views = [View(*latest[i], env.members[i].turns, env.members[i].base, rngs[i]) for i in env.active]
-        decisions = dict(zip(env.active, decisions_for(agent, views), strict=True))
-        actions = {}
-        for i, decision in decisions.items():
-            if decision.stop is not None:
-                env.stop(i, decision.stop)
-                continue
-            env.members[i].record_response(thought=decision.thought, response=decision.response)
-            actions[i] = decision.action
-        for i, step in env.step(actions).items():
-            latest[i] = step.observation, step.info
-    return env.group()
+    episodes = [
+        RunningEpisode(member, *start, episode_rng(seed, iteration, task.task_id, replica))
+        for replica, (member, start) in enumerate(zip(env.members, starts, strict=True))
+    ]
+    while running := [episode for episode in episodes if episode.running]:
+        decisions = decisions_for(agent, [episode.view for episode in running])
+        for episode, decision in zip(running, decisions, strict=True):
+            error = episode.step(decision)
+            if error is not None:
+                raise error
+    return RunningGroup(task, episodes).record(policy_version(agent))
 
 
 def play_groups(

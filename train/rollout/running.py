@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from creditflow.agents.base import Decision, TurnTokens, View
+from creditflow.agents.base import Agent, Decision, TurnTokens, View
 from creditflow.agents.language_model.tokens import join_tokens
 from creditflow.envs.tasks import Task
 from creditflow.train.rollout.environment_errors import environment_errors
-from creditflow.wrappers.group_env import GroupEnv, payload
+from creditflow.wrappers.group_env import payload
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["Budget", "RolloutReport", "RunningEpisode", "RunningGroup"]
+__all__ = ["Budget", "RolloutReport", "RunningEpisode", "RunningGroup", "policy_version"]
 
 MAX_ERROR_CHARACTERS = 300
 
@@ -33,6 +33,9 @@ class Budget:
 
     turns: int = 0
     tokens: int = 0
+
+
+UNLIMITED: Final = Budget()
 
 
 @dataclass(slots=True)
@@ -57,35 +60,29 @@ class RolloutReport:
 
 @dataclass(slots=True)
 class RunningEpisode:
-    """One episode: a member of its group's environments, and what was recorded beside them.
+    """One episode while it is played: the one place where a decision becomes a turn of the record.
 
     Attributes:
-        env, member: the environments of the episode's group, and its index among them.
+        recorder: records the episode's environment.
         observation, info: the latest ones.
         rng: the episode's own random generator.
         tokens: tokens of its own turns.
-        parse_errors: turn index → why the completion could not be parsed.
         prefix, prefix_tokens: of a branch: the turns that it shares with its parent, and their tokens.
         first_forkable_turn: no branch begins before this turn.
         first_turn_entropy: mean entropy of the first completion of the episode (or of its root), once there is one.
+        reward: reward of the last turn, as the wrappers pay it; the record holds the raw one.
     """
 
-    env: GroupEnv
-    member: int
+    recorder: Recorder
     observation: Any
     info: dict[str, Any]
     rng: np.random.Generator
     tokens: list[TurnTokens] = field(default_factory=list)
-    parse_errors: dict[int, str] = field(default_factory=dict)
     prefix: tuple[Turn, ...] = ()
     prefix_tokens: tuple[TurnTokens, ...] = ()
     first_forkable_turn: int = 1
     first_turn_entropy: float | None = None
-
-    @property
-    def recorder(self) -> Recorder:
-        """The recorder of the episode's environment."""
-        return self.env.members[self.member]
+    reward: float = 0.0
 
     @property
     def running(self) -> bool:
@@ -100,29 +97,32 @@ class RunningEpisode:
     @property
     def view(self) -> View:
         """What the agent may look at."""
-        recorder = self.recorder
-        return View(self.observation, self.info, (*self.prefix, *recorder.turns), recorder.base, self.rng)
+        turns = (*self.prefix, *self.recorder.turns)
+        return View(self.observation, self.info, turns, self.recorder.base, self.rng)
 
     def stop(self, reason: StopReason) -> None:
         """End the episode."""
-        self.env.stop(self.member, reason)
+        self.recorder.stop(reason)
 
-    def step(self, decision: Decision, budget: Budget) -> Exception | None:
-        """Execute a decision: one step of the environment. Touches nothing but this episode, so any thread may do it.
+    def step(self, decision: Decision, budget: Budget = UNLIMITED) -> Exception | None:
+        """Take one turn: record what was decided, step the environment, keep the tokens, enforce the budget.
+
+        Touches nothing but this episode, so any thread may call it.
 
         Returns:
             What the environment raised, which ended the episode; else None.
         """
-        turn = len(self.recorder.turns)
-        self.recorder.record_response(thought=decision.thought, response=decision.response)
+        if decision.stop is not None:
+            self.stop(decision.stop)
+            return None
+        self.recorder.record_response(
+            thought=decision.thought, response=decision.response, invalid_reason=decision.invalid_reason
+        )
         with environment_errors() as failure:
-            step = self.env.step({self.member: decision.action})[self.member]
+            self.observation, self.reward, _, _, self.info = self.recorder.step(decision.action)
         if failure:
             self.stop("env_error")
             return failure.error
-        self.observation, self.info = step.observation, step.info
-        if decision.invalid_reason:
-            self.parse_errors[turn] = decision.invalid_reason
         if decision.tokens is not None:
             self.tokens.append(decision.tokens)
         if self.running:
@@ -137,17 +137,12 @@ class RunningEpisode:
         elif budget.turns and self.next_turn >= budget.turns:
             self.stop("env_limit")
 
-    def trajectory(self, policy_version: str) -> Trajectory:
-        """The record of the episode, with its tokens and parse errors."""
+    def trajectory(self, policy_version: str = "") -> Trajectory:
+        """The record of the episode, with its tokens where every turn has them."""
         trajectory = self.recorder.trajectory
-        turns = tuple(
-            replace(turn, parsed=False, invalid_reason=self.parse_errors[t]) if t in self.parse_errors else turn
-            for t, turn in enumerate(trajectory.turns)
-        )
-        tokens = None
-        if self.tokens and len(self.tokens) == len(turns):
-            tokens = join_tokens(self.tokens, policy_version, prefix=self.prefix_tokens)
-        return replace(trajectory, turns=turns, tokens=tokens)
+        if not self.tokens or len(self.tokens) != len(trajectory.turns):
+            return trajectory
+        return replace(trajectory, tokens=join_tokens(self.tokens, policy_version, prefix=self.prefix_tokens))
 
 
 @dataclass(slots=True)
@@ -182,3 +177,8 @@ class RunningGroup:
             tuple(episode.trajectory(policy_version) for episode in self.episodes),
             payload(self.task, [episode.recorder.base for episode in self.episodes]),
         )
+
+
+def policy_version(agent: Agent) -> str:
+    """Version of the weights that an agent samples from; "" for one without a versioned backend."""
+    return str(getattr(getattr(agent, "backend", None), "version", ""))

@@ -44,7 +44,11 @@ class EpisodeStarter:
             self.report.groups_failed_to_start += 1
             return RunningGroup(task, [])
         return RunningGroup(
-            task, [RunningEpisode(env, i, obs, info, self._rng(task, i)) for i, (obs, info) in enumerate(starts)]
+            task,
+            [
+                RunningEpisode(member, *start, self._rng(task, i))
+                for i, (member, start) in enumerate(zip(env.members, starts, strict=True))
+            ],
         )
 
     def add_fresh_episode(self, group: RunningGroup) -> None:
@@ -63,7 +67,7 @@ class EpisodeStarter:
         if errors:
             group.closed = True
             return
-        group.episodes.append(RunningEpisode(env, 0, observation, info, self._rng(group.task, replica)))
+        group.episodes.append(RunningEpisode(env.members[0], observation, info, self._rng(group.task, replica)))
 
     def add_branch(self, group: RunningGroup, parent: RunningEpisode, agent: Agent) -> None:
         """Start an episode that continues ``parent`` from its present state."""
@@ -86,8 +90,7 @@ class EpisodeStarter:
             group.closed = True
             return
         branch = RunningEpisode(
-            env,
-            0,
+            env.members[0],
             parent.observation,
             parent.info,
             self._rng(group.task, replica),

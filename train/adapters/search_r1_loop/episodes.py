@@ -13,13 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from creditflow.agents.base import Decision
 from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.completions import check_completions
-from creditflow.train.rollout.environment_errors import environment_errors
+from creditflow.train.rollout.play import episode_rng
+from creditflow.train.rollout.running import RunningEpisode
 from creditflow.wrappers.group_env import GroupEnv, member_seed, payload
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["Executed", "RecordedBatch", "SearchEpisodes"]
 
@@ -71,7 +74,7 @@ class SearchEpisodes:
         if threads < 0:
             raise ConfigError(f"threads must be at least 0, got {threads}")
         self._make, self._envs = make, list[GroupEnv]()
-        self._rows: list[tuple[Task, Recorder]] = []
+        self._rows: list[tuple[Task, RunningEpisode]] = []
         self._names: list[str] = []
         self._unsearched: dict[int, tuple[int, str]] = {}
         self._rollouts = 0
@@ -92,8 +95,9 @@ class SearchEpisodes:
             group, replica = f"{task.task_id}#{self._rollouts}", counts.get(task.task_id, 0)
             counts[task.task_id] = replica + 1
             recorder.set_next_episode(group_id=group, replica=replica)
-            recorder.reset(seed=member_seed(0, group, replica), options={"task": dict(task.content)})
-            self._rows.append((task, recorder))
+            start = recorder.reset(seed=member_seed(0, group, replica), options={"task": dict(task.content)})
+            rng = episode_rng(0, self._rollouts, task.task_id, replica)
+            self._rows.append((task, RunningEpisode(recorder, *start, rng)))
             self._names.append(group)
         self._rollouts += 1
 
@@ -117,7 +121,7 @@ class SearchEpisodes:
         if len(alive) != len(self._rows):
             raise ConfigError(f"expected a truth value for each of the {len(self._rows)} episodes, got {len(alive)}")
         check_completions(predictions, len(self._rows))
-        self.stepped = [one and not self._rows[row][1].finished for row, one in enumerate(alive)]
+        self.stepped = [one and self._rows[row][1].running for row, one in enumerate(alive)]
         work = [(row, predictions[row], self.stepped[row], do_search) for row in range(len(alive))]
         done = list((self._pool.map if self._pool is not None else map)(lambda one: self._turn(*one), work))
         return Executed(*(list(column) for column in zip(*done, strict=True)))
@@ -137,7 +141,7 @@ class SearchEpisodes:
         groups = tuple(
             Group(
                 tuple(played[row] for row in rows),
-                payload(self._rows[rows[0]][0], [self._rows[row][1].base for row in rows]),
+                payload(self._rows[rows[0]][0], [self._rows[row][1].recorder.base for row in rows]),
             )
             for rows in members.values()
         )
@@ -152,35 +156,34 @@ class SearchEpisodes:
             self._pool.shutdown()
 
     def _turn(self, row: int, text: str, active: bool, do_search: bool) -> tuple[str, int, int, int]:
-        recorder = self._rows[row][1]
+        episode = self._rows[row][1]
         if not active:
             return "", 1, 0, 0
-        unsearched = not do_search and _tool(recorder, text) not in ("answer", "")
-        recorder.record_response(response=text)
-        with environment_errors() as failure:
-            *_, info = recorder.step("" if unsearched else text)
-        if failure:
-            _log.warning("%s: %s", recorder.identity["trajectory_id"], failure)
-            recorder.stop("env_error")
+        unsearched = not do_search and _tool(episode.recorder, text) not in ("answer", "")
+        error = episode.step(Decision("" if unsearched else text, response=text))
+        if error is not None:
+            name = episode.recorder.identity["trajectory_id"]
+            _log.warning("%s: %s: %s", name, type(error).__name__, error)
             return "", 1, 0, 0
+        over = int(not episode.running)
         if unsearched:
-            self._unsearched[row] = (len(recorder.turns) - 1, text)
-            return "", int(recorder.finished), 1, 1
-        answered = bool(info["answer"])
-        valid = int(info["action_valid"])
-        return "" if recorder.finished else info["message"], int(recorder.finished), valid, int(valid and not answered)
+            self._unsearched[row] = (len(episode.recorder.turns) - 1, text)
+            return "", over, 1, 1
+        answered, valid = bool(episode.info["answer"]), int(episode.info["action_valid"])
+        return "" if over else episode.info["message"], over, valid, int(valid and not answered)
 
-    def _trajectory(self, row: int) -> Any:
-        recorder = self._rows[row][1]
-        if not recorder.finished:
-            recorder.stop("env_limit")
-        played = recorder.trajectory
+    def _trajectory(self, row: int) -> Trajectory:
+        episode = self._rows[row][1]
+        if episode.running:
+            episode.stop("env_limit")
+        trajectory = episode.trajectory()
         if row not in self._unsearched:
-            return played
+            return trajectory
+        # the loop took the call for valid and did not run it: the record says both
         at, text = self._unsearched[row]
-        turns = list(played.turns)
+        turns = list(trajectory.turns)
         turns[at] = replace(turns[at], action=text, parsed=True, admissible=False, invalid_reason=NOT_RUN)
-        return replace(played, turns=tuple(turns))
+        return replace(trajectory, turns=tuple(turns))
 
 
 def _tool(recorder: Recorder, text: str) -> str:

@@ -31,7 +31,7 @@ from uuid import uuid4
 import numpy as np
 
 from creditflow.agents.backends.base import Completion
-from creditflow.agents.base import TurnTokens, View
+from creditflow.agents.base import Decision, TurnTokens
 from creditflow.agents.language_model.agent import Conversations, decide
 from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.agents.language_model.parsing import make_dialect
@@ -40,12 +40,11 @@ from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.verl.credit import NAME
 from creditflow.train.adapters.verl.support import VERL, check_windowed, credit_settings
-from creditflow.train.rollout.environment_errors import environment_errors
 from creditflow.train.rollout.play import episode_rng
+from creditflow.train.rollout.running import RunningEpisode
 from creditflow.train.run.assemble import group_env_factory
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers.group_env import member_seed, payload
-from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.trajectory import Trajectory
 
 VERL.require()
@@ -106,8 +105,6 @@ class CreditAgentLoop(AgentLoopBase):
         Raises:
             DataError: the row names no task.
         """
-        turns: list[TurnTokens] = []
-        invalid_reasons: dict[int, str] = {}
         start_step = int(row.get("global_steps", 0))
         # for an episode in which nothing is sampled
         versions: list[dict[str, Any]] = [{"min_global_steps": start_step, "max_global_steps": start_step}]
@@ -116,41 +113,32 @@ class CreditAgentLoop(AgentLoopBase):
         begun = self._begin(row)
         if isinstance(begun, Trajectory):
             task = _content(row) if self.scheme.task_fields else {}
-            return make_outputs(begun, task, turns, versions, seconds, end=end)
-        recorder, view = begun
+            return make_outputs(begun, task, [], versions, seconds, end=end)
+        episode = begun
+        recorder = episode.recorder
         request = uuid4().hex  # one per episode, so that verl's router finds the server that caches its prefix
-        while not recorder.finished:
-            pending = self.conversations.build_prompt(view)
-            remaining = self._remaining_tokens([] if self.play.windowed else turns, len(pending.new))
+        while episode.running:
+            pending = self.conversations.build_prompt(episode.view)
+            remaining = self._remaining_tokens([] if self.play.windowed else episode.tokens, len(pending.new))
             if remaining < 1:
-                recorder.stop("token_limit")
+                episode.stop("token_limit")
                 break
             began = time.perf_counter()
             output = await self._generate(request, pending.ids, remaining, sampling_params)
             seconds["generate_sequences"] += time.perf_counter() - began
-            versions = [*(versions if turns else ()), dict(output.extra_fields)]
+            versions = [*(versions if episode.tokens else ()), dict(output.extra_fields)]
             decision = decide(self.conversations, self.dialect, pending, _sampled(output))
-            recorder.record_response(thought=decision.thought, response=decision.response)
-            turn, began = len(recorder.turns), time.perf_counter()
-            with environment_errors() as failure:
-                observation, _, _, _, info = await self._step(recorder, decision.action)
-            if failure:
-                _log.warning("%s: %s", recorder.identity["trajectory_id"], failure)
-                recorder.stop("env_error")
+            began = time.perf_counter()
+            error = await self._step(episode, decision)
+            if error is not None:
+                _log.warning("%s: %s: %s", recorder.identity["trajectory_id"], type(error).__name__, error)
                 break
             seconds["tool_calls"] += time.perf_counter() - began
-            if decision.invalid_reason:
-                invalid_reasons[turn] = decision.invalid_reason
-            if decision.tokens is not None:
-                turns.append(decision.tokens)
-            view = View(observation, info, recorder.turns, recorder.base, view.rng)
-            self._enforce_budget(recorder, turns)
         task = payload(recorder.base.task, [recorder.base]) if self.scheme.task_fields else {}
-        played = _with_invalid_reasons(recorder.trajectory, invalid_reasons)
-        played = played if self.scheme.texts else _without_texts(played)
-        return make_outputs(played, task, turns, versions, seconds, end=end)
+        trajectory = recorder.trajectory if self.scheme.texts else _without_texts(recorder.trajectory)
+        return make_outputs(trajectory, task, episode.tokens, versions, seconds, end=end)
 
-    def _begin(self, row: dict[str, Any]) -> tuple[Recorder, View] | Trajectory:
+    def _begin(self, row: dict[str, Any]) -> RunningEpisode | Trajectory:
         """Reset a fresh environment to the row's task; an episode without turns if that fails."""
         task = _content(row)
         uid, session = str(row.get("uid", "")) or uuid4().hex, row.get("session_id")
@@ -173,7 +161,7 @@ class CreditAgentLoop(AgentLoopBase):
                 name, uid, task_id, (), False, 0.0, "env_error", nowhere, nowhere, seed=seed, replica=replica
             )
         rng = episode_rng(0, 0, info["task_id"], replica)
-        return recorder, View(observation, info, (), recorder.base, rng)
+        return RunningEpisode(recorder, observation, info, rng)
 
     def _remaining_tokens(self, turns: list[TurnTokens], read: int) -> int:
         """Number of tokens left for the next completion in the row of these turns; less than 1 ends the episode."""
@@ -182,15 +170,6 @@ class CreditAgentLoop(AgentLoopBase):
             return int(limits.response_length) if read <= limits.prompt_length else 0
         used = sum(len(one.prompt) + len(one.completion) for one in turns) - len(turns[0].prompt)
         return int(limits.response_length) - used - read
-
-    def _enforce_budget(self, recorder: Recorder, turns: list[TurnTokens]) -> None:
-        """End a running episode that has used up its budget."""
-        budget = self.play.budget
-        used = sum(len(one.prompt) + len(one.completion) for one in turns)
-        if not recorder.finished and budget.tokens and used >= budget.tokens:
-            recorder.stop("token_limit")
-        elif not recorder.finished and budget.turns and len(turns) >= budget.turns:
-            recorder.stop("env_limit")
 
     async def _generate(self, request: str, ids: Any, remaining: int, sampling_params: dict[str, Any]) -> Any:
         """verl's completion of a prompt, within the tokens that remain."""
@@ -204,8 +183,10 @@ class CreditAgentLoop(AgentLoopBase):
             },
         )
 
-    async def _step(self, recorder: Recorder, action: str) -> Any:
-        return await asyncio.to_thread(recorder.step, action) if self.threads else recorder.step(action)
+    async def _step(self, episode: RunningEpisode, decision: Decision) -> Exception | None:
+        if self.threads:
+            return await asyncio.to_thread(episode.step, decision, self.play.budget)
+        return episode.step(decision, self.play.budget)
 
 
 @lru_cache(maxsize=8)
@@ -236,14 +217,6 @@ def _sampled(output: Any) -> Completion:
     if len(logprobs) != len(ids):
         raise TrajectoryError(f"the server returned {len(ids)} tokens and {len(logprobs)} log-probabilities")
     return Completion(ids, logprobs.astype(np.float32))
-
-
-def _with_invalid_reasons(played: Trajectory, invalid_reasons: dict[int, str]) -> Trajectory:
-    """The trajectory with the parser's reasons for invalid actions."""
-    turns = list(played.turns)
-    for t, reason in invalid_reasons.items():
-        turns[t] = replace(turns[t], parsed=False, invalid_reason=reason)
-    return replace(played, turns=tuple(turns))
 
 
 def _without_texts(played: Trajectory) -> Trajectory:

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.agents.base import Decision
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.envs.errors import ConfigError, EpisodeError
@@ -27,7 +28,6 @@ from creditflow.train.adapters.verl_agent.anchors import Anchor, PlayedGroup, co
 from creditflow.train.adapters.verl_agent.settings import LoopSettings
 from creditflow.train.adapters.verl_agent.task_order import TaskOrder, given_tasks
 from creditflow.train.rollout.engine import NoGroupError
-from creditflow.train.rollout.environment_errors import environment_errors
 from creditflow.train.rollout.running import RolloutReport, RunningEpisode, RunningGroup
 from creditflow.train.rollout.starting import EpisodeStarter
 from creditflow.wrappers.credit.base import Scheme
@@ -198,23 +198,19 @@ class EnvironmentManager:
         if episode is None or not episode.running:
             slot.info = {**slot.info, "is_action_valid": np.array(True), "tool_calling": 0}
             return 0.0
-        recorder, turn = episode.recorder, len(episode.recorder.turns)
+        recorder = episode.recorder
         long = len(text) > MAX_ACTION_CHARACTERS
         parsed = self._dialect.parse("" if long else text)
-        recorder.record_response(thought=parsed.thought, response="" if long else text)
-        with environment_errors() as failure:
-            step = episode.env.step({episode.member: parsed.action})[episode.member]
-        if failure:
-            _log.warning("%s: %s", recorder.identity["trajectory_id"], failure)
-            episode.stop("env_error")
+        reason = "" if parsed.valid else parsed.reason
+        if long:
+            reason = f"the answer has {len(text)} characters, more than {MAX_ACTION_CHARACTERS}"
+        error = episode.step(Decision(parsed.action, parsed.thought, "" if long else text, reason))
+        if error is not None:
+            _log.warning("%s: %s: %s", recorder.identity["trajectory_id"], type(error).__name__, error)
             self._show(slot, valid=True)
             return 0.0
-        episode.observation, episode.info = step.observation, step.info
-        if not parsed.valid:
-            too_long = f"the answer has {len(text)} characters, more than {MAX_ACTION_CHARACTERS}"
-            episode.parse_errors[turn] = too_long if long else parsed.reason
         wanted = "action_parsed" if getattr(self.scheme, "invalid", "") == "unparsed" else "action_valid"
-        self._show(slot, valid=parsed.valid and bool(step.info[wanted]))
+        self._show(slot, valid=parsed.valid and bool(episode.info[wanted]))
         return recorder.turns[-1].reward
 
     def _show(self, slot: _Slot, *, valid: bool) -> None:

@@ -66,7 +66,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "panels": "standard-v3", "options": {"reward": "ten", "observation": "raw", "text_key": "observation"},
         "prompt": "think-v1", "dialect": "think",
     },
-    "sokoban": {"panels": "standard-v1", "options": {"reward": "ten", "symbols": "ascii"}, "prompt": "think-v1", "dialect": "think"},
+    "sokoban": {"panels": "paper-6x6-v1", "options": {"reward": "ten", "symbols": "ascii"}, "prompt": "think-v1", "dialect": "think"},
     "webshop": {"panels": "standard-v1", "options": {"preset": "verl_agent", "reward": "ten"}, "prompt": "think-v1", "dialect": "think"},
     "wikisearch": {
         "panels": "standard-v1", "options": {"dialect": "search_r1", "top_k": 3, "metric": "em"}, "prompt": "search-v1", "dialect": "bare",

@@ -15,12 +15,13 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.base import Agent, View
+from creditflow.agents.base import Agent
 from creditflow.envs.errors import ConfigError, DataError, short_repr
+from creditflow.train.rollout.continuation import continue_from
 from creditflow.train.rollout.replay import replay
 from creditflow.train.statistics import pearson
 from creditflow.wrappers.recorder import Recorder
-from creditflow.wrappers.records.trajectory import Trajectory, Turn
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["Forks", "fork_values", "reliability", "true_correlation"]
 
@@ -72,11 +73,13 @@ def fork_values(
     """
     if continuations < 2:
         raise ConfigError(f"forks need at least two continuations, got {short_repr(continuations)}")
-    member = Recorder(make_env())
+    members = [Recorder(make_env()) for _ in range(continuations)]
+    options: dict[str, Any] = {"task": dict(task)} if task else {"task_id": trajectory.task_id}
+    env_seed = trajectory.seed if seed is None else seed
     try:
         snapshots = replay(
-            member.base, trajectory.turns, task_id=trajectory.task_id, task=task,
-            seed=trajectory.seed if seed is None else seed, stop_reason=trajectory.stop_reason,
+            members[0].base, trajectory.turns, task_id=trajectory.task_id, task=task,
+            seed=env_seed, stop_reason=trajectory.stop_reason,
         )  # fmt: skip
     except DataError as error:
         raise DataError(f"trajectory {trajectory.trajectory_id!r}: {error}") from error
@@ -88,46 +91,13 @@ def fork_values(
             scores[index] = trajectory.score
         elif index in chosen or index - 1 in chosen:
             history = trajectory.turns[:index]
-            scores[index] = [_continue(member, agent, snapshot, history, rng) for _ in range(continuations)]
+            episodes = continue_from(members, agent, snapshot, history, rng, options=options, seed=env_seed)
+            scores[index] = [episode.info["score"] for episode in episodes]
     before, after = scores[:-1], scores[1:]
     before, after = before.copy(), after.copy()
     others = [t for t in range(last) if t not in chosen]
     before[others], after[others] = np.nan, np.nan
     return Forks(before, after)
-
-
-def _continue(
-    member: Recorder, agent: Agent, snapshot: str, history: tuple[Turn, ...], rng: np.random.Generator
-) -> float:
-    """Score of one continuation from a snapshot."""
-    base = member.base
-    observation, info = base.set_state(snapshot)
-    base.np_random = np.random.Generator(np.random.PCG64(int(rng.integers(2**63))))  # continuations are not replayed
-    turns = list(history)
-    agent_rng = np.random.default_rng(int(rng.integers(2**63)))
-    while True:
-        decision = agent.act([View(observation, info, tuple(turns), base, agent_rng)])[0]
-        before = info
-        text = observation if isinstance(observation, str) else ""
-        observation, reward, terminated, truncated, info = base.step(decision.action)
-        turns.append(
-            Turn(
-                before["state_key"],
-                decision.action if isinstance(decision.action, str) else str(decision.action),
-                info["state_key"],
-                reward=float(reward),
-                parsed=info["action_parsed"],
-                admissible=info["action_admissible"],
-                effective=info["action_effective"],
-                observation=text,
-                thought=decision.thought,
-                response=decision.response,
-                text_key=before["text_key"],
-                invalid_reason=info["invalid_reason"],
-            )
-        )
-        if terminated or truncated:
-            return float(info["score"])
 
 
 def reliability(samples: NDArray[np.float64]) -> float:
