@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ class Scripted:
         return Decision(parsed.action, parsed.thought, text, reason, tokens)
 
 
-def options() -> dict[str, object]:
+def options() -> dict[str, Any]:
     return {"level": LEVEL, "max_steps": len(COMPLETIONS)}
 
 
