@@ -38,7 +38,7 @@ fuzz:
 	@.ci/fuzz $(or $(SECONDS),0) $(or $(SEED),0)
 
 pica-proof:
-	@venv=$$(.ci/venv train train) && nice -n 10 $$venv/bin/python -m creditflow.train.proof.pica --out tests/evidence/pica_proof.json --force
+	@venv=$$(.ci/venv train train) && nice -n 10 $$venv/bin/python tests/evidence/pica/proof.py --out tests/evidence/pica/proof.json --force
 
 gpu:
 	@python=python3; python3 -c 'import torch, transformers' 2>/dev/null || python=$$(.ci/venv train train)/bin/python; \

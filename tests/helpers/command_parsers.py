@@ -1,4 +1,4 @@
-"""The argument parsers of every command and program, and one way to run either."""
+"""The argument parsers of every command, program and study that follows their rules of output, and one way to run each."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from creditflow.train import cli
 from creditflow.train.cli import COMMANDS, command_module
 from creditflow.train.commands.arguments.programs import PROGRAMS, run_program
 
-__all__ = ["PARSERS", "main", "outputs"]
+__all__ = ["PARSERS", "STUDIES", "main", "outputs"]
+
+STUDIES = ("evidence.pica.fair.downstream", "evidence.pica.fair.study", "evidence.pica.proof")
 
 
 def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Every command, every action of a command that has several, and every program."""
-    for name in PROGRAMS:
+    """Every command, every action of a command that has several, every program and study."""
+    for name in (*PROGRAMS, *STUDIES):
         parser = argparse.ArgumentParser()
-        import_module(f"creditflow.train.{name}").add_arguments(parser)
+        import_module(name).add_arguments(parser)
         yield name, parser
     for name in COMMANDS:
         parser = argparse.ArgumentParser()
@@ -39,8 +41,8 @@ PARSERS = dict(parsers())
 
 
 def main(arguments: list[str]) -> int:
-    """Run a command or program."""
-    return run_program(arguments[0], arguments[1:]) if arguments[0] in PROGRAMS else cli.main(arguments)
+    """Run a command, program or study."""
+    return run_program(arguments[0], arguments[1:]) if "." in arguments[0] else cli.main(arguments)
 
 
 def outputs(parser: argparse.ArgumentParser) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
-    return run_program("cards.cost", arguments)
+    return run_program("creditflow.train.cards.cost", arguments)
 
 
 if __name__ == "__main__":

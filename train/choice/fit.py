@@ -162,7 +162,7 @@ def run(args: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
-    return run_program("choice.fit", arguments)
+    return run_program("creditflow.train.choice.fit", arguments)
 
 
 def _write(path: Path, text: str) -> None:

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
-    return run_program("gpu.bundle", arguments)
+    return run_program("creditflow.train.gpu.bundle", arguments)
 
 
 if __name__ == "__main__":

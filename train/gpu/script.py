@@ -149,7 +149,7 @@ def _untimed(work: Callable[[], dict[str, Any]], _seconds: float) -> dict[str, A
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
-    return run_program("gpu.script", arguments)
+    return run_program("creditflow.train.gpu.script", arguments)
 
 
 def _about(device: Any, args: argparse.Namespace) -> dict[str, Any]:

@@ -195,7 +195,7 @@ def run(args: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
-    return run_program("numeric.study", arguments)
+    return run_program("creditflow.train.numeric.study", arguments)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ LINES: Final = {
     "peer/trl.json": "our trainer beside TRL's at the same work",
     "pica/downstream.json": "learning with PiCA under success models of varied error",
     "pica/fair.json": "PiCA's success model at reading relations, beside linear models over the same words",
-    "pica_proof.json": "PiCA's success model, trained from random weights, beside a lexical baseline",
+    "pica/proof.json": "PiCA's success model, trained from random weights, beside a lexical baseline",
     "quickstart/quickstart.json": "RL after imitation, four seeds, beside more imitation",
     "ray.json": "rollouts on two nodes, one killed: nothing lost or doubled",
     "retrieval.json": "Lucene, tantivy and our BM25: recall and speed up to a million passages",

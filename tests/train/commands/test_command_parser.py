@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from helpers.command_parsers import STUDIES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,7 +67,7 @@ def test_every_command_suggests_the_nearest_option(command: str, capsys: pytest.
             assert "did you mean" in refused([command, misspelt], capsys)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [*PROGRAMS, *STUDIES])
 def test_every_program_suggests_the_nearest_option(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as found:
         run_program(program, ["--tracebakc"])

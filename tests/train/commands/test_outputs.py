@@ -24,7 +24,10 @@ PLAIN = {
     "--writer", "--agent-loop", "--semantics", "--set", "--state-key", "--success", "--sweep", "--task", "--with", "name",
 }  # fmt: skip
 # of a server that only reads; names of a suite, of its kinds and of two methods
-READ = {("serve-reward", "--model"), *(("bench.report.differences", name) for name in ("suite", "kinds", "a", "b"))}
+READ = {
+    ("serve-reward", "--model"),
+    *(("creditflow.train.bench.report.differences", name) for name in ("suite", "kinds", "a", "b")),
+}
 # where `train` writes is a setting: it claims its folder itself (tests/extras/train/run/test_resume.py)
 ELSEWHERE = {("train", "--resume")}
 
@@ -53,19 +56,30 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("serve-env", "--package"): ["serve-env", "sokoban", "--env-set", "levels=IN"],
     ("serve-search", "--index"): ["serve-search", "--corpus", "IN", "--build-only"],
     ("view", "--out"): ["view", "IN"],
-    ("adapters.sb3.training", "--out"): ["adapters.sb3.training"],
-    ("adapters.verl.data", "--out"): ["adapters.verl.data", "--env", "sokoban", "--set", "levels=IN"],
-    ("cards.cost", "--out"): ["cards.cost"],
-    ("cards.figures", "--out"): ["cards.figures", "IN", "--cost", "cost.json"],
-    ("choice.fit", "--out"): ["choice.fit", "IN"],
-    ("choice.fit", "--asset"): ["choice.fit", "IN", "--out", "elsewhere"],
-    ("gpu.bundle", "--out"): ["gpu.bundle"],
-    ("gpu.script", "--out"): ["gpu.script", "--dry-run", "--set", "env.options.levels=IN"],
-    ("numeric.study", "--out"): ["numeric.study"],  # reads nothing
-    ("proof.fair.downstream", "--out"): ["proof.fair.downstream"],  # reads nothing, as the next one
-    ("proof.fair.study", "--out"): ["proof.fair.study"],
-    ("proof.pica", "--out"): ["proof.pica"],
-    ("proof.pica", "--work"): ["proof.pica"],
+    ("creditflow.train.adapters.sb3.training", "--out"): ["creditflow.train.adapters.sb3.training"],
+    ("creditflow.train.adapters.verl.data", "--out"): [
+        "creditflow.train.adapters.verl.data",
+        "--env",
+        "sokoban",
+        "--set",
+        "levels=IN",
+    ],
+    ("creditflow.train.cards.cost", "--out"): ["creditflow.train.cards.cost"],
+    ("creditflow.train.cards.figures", "--out"): ["creditflow.train.cards.figures", "IN", "--cost", "cost.json"],
+    ("creditflow.train.choice.fit", "--out"): ["creditflow.train.choice.fit", "IN"],
+    ("creditflow.train.choice.fit", "--asset"): ["creditflow.train.choice.fit", "IN", "--out", "elsewhere"],
+    ("creditflow.train.gpu.bundle", "--out"): ["creditflow.train.gpu.bundle"],
+    ("creditflow.train.gpu.script", "--out"): [
+        "creditflow.train.gpu.script",
+        "--dry-run",
+        "--set",
+        "env.options.levels=IN",
+    ],
+    ("creditflow.train.numeric.study", "--out"): ["creditflow.train.numeric.study"],  # reads nothing
+    ("evidence.pica.fair.downstream", "--out"): ["evidence.pica.fair.downstream"],  # reads nothing, as the next one
+    ("evidence.pica.fair.study", "--out"): ["evidence.pica.fair.study"],
+    ("evidence.pica.proof", "--out"): ["evidence.pica.proof"],
+    ("evidence.pica.proof", "--work"): ["evidence.pica.proof"],
 }
 
 
@@ -73,7 +87,9 @@ def test_programs_outside_the_command_that_write_are_listed() -> None:
     """What is called by ``python -m`` follows the rules below, or prints only."""
     package = Path(cli.__file__).parent
     called = {
-        ".".join(path.relative_to(package).with_suffix("").parts): path.read_text(encoding="utf-8")
+        ".".join(("creditflow.train", *path.relative_to(package).with_suffix("").parts)): path.read_text(
+            encoding="utf-8"
+        )
         for path in package.rglob("*.py")
         if path.stem not in ("__main__", "cli")
     }

@@ -232,7 +232,7 @@ def run(args: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
-    return run_program("adapters.sb3.training", arguments)
+    return run_program("creditflow.train.adapters.sb3.training", arguments)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
-    return run_program("adapters.verl.data", arguments)
+    return run_program("creditflow.train.adapters.verl.data", arguments)
 
 
 if __name__ == "__main__":

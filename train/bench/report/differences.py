@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
-    return run_program("bench.report.differences", arguments)
+    return run_program("creditflow.train.bench.report.differences", arguments)
 
 
 if __name__ == "__main__":

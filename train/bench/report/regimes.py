@@ -242,7 +242,7 @@ def run(args: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
-    return run_program("bench.report.regimes", arguments)
+    return run_program("creditflow.train.bench.report.regimes", arguments)
 
 
 if __name__ == "__main__":

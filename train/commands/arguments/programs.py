@@ -22,29 +22,29 @@ from creditflow.train.commands.arguments.plugins import add_load, load_named
 __all__ = ["PROGRAMS", "reported", "run_module", "run_program"]
 
 PROGRAMS: Final = (
-    *("adapters.sb3.training", "adapters.verl.data", "bench.report.differences", "bench.report.regimes", "cards.cost"),
-    *(
-        "cards.figures",
-        "choice.fit",
-        "gpu.bundle",
-        "gpu.script",
-        "numeric.study",
-        "proof.fair.downstream",
-        "proof.fair.study",
-        "proof.pica",
-    ),
+    "creditflow.train.adapters.sb3.training",
+    "creditflow.train.adapters.verl.data",
+    "creditflow.train.bench.report.differences",
+    "creditflow.train.bench.report.regimes",
+    "creditflow.train.cards.cost",
+    "creditflow.train.cards.figures",
+    "creditflow.train.choice.fit",
+    "creditflow.train.gpu.bundle",
+    "creditflow.train.gpu.script",
+    "creditflow.train.numeric.study",
 )
 
 
-def run_program(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Run one of ``PROGRAMS``; returns its exit code.
+def run_program(name: str, arguments: Sequence[str] | None = None, *, script: str = "") -> int:
+    """Run a program; returns its exit code.
 
     Args:
-        name: name of its module in ``creditflow.train``.
+        name: full name of its module: one of ``PROGRAMS``, or of a program outside the package.
         arguments: command-line arguments; by default those of the process.
+        script: the file that a reader calls it by, from the root of a checkout; without one it is called by ``python -m``.
     """
-    module = import_module(f"creditflow.train.{name}")
-    parser = CommandParser(prog=f"python -m creditflow.train.{name}", description=module.__doc__)
+    module = import_module(name)
+    parser = CommandParser(prog=f"python {script}" if script else f"python -m {name}", description=module.__doc__)
     parser.add_argument("--traceback", action="store_true", help="show the traceback of an error")
     module.add_arguments(parser)
     add_load(parser)

@@ -68,7 +68,9 @@ def test_what_the_run_lacks_is_an_error_that_names_what_it_has(arguments, messag
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("program", ["bench.report.differences", "bench.report.regimes"])
+@pytest.mark.parametrize(
+    "program", ["creditflow.train.bench.report.differences", "creditflow.train.bench.report.regimes"]
+)
 @pytest.mark.parametrize("content", [None, "# a page, not results"], ids=["missing", "other"])
 def test_a_file_that_holds_no_results_is_an_error_in_one_line(program, content, tmp_path, capsys):
     path = tmp_path / "results.json"

@@ -10,13 +10,14 @@ The model reads names as ``train/annotate/success/names.py`` rewrites them, by w
 baseline counts shared words. A second baseline, which is no part of the claim, reads the model's own texts: logistic
 regression on how often each kind of rewritten name occurs in action and result.
 
-  python -m creditflow.train.proof.pica [--out FILE] [--work DIR] [--force] [--split dev] [--quick]
+  python tests/evidence/pica/proof.py [--out FILE] [--work DIR] [--force] [--split dev] [--quick]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -29,6 +30,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from evidence.pica.ablation import ARMS, run_arm
+from evidence.pica.lexical import FEATURES, Lexical, overlap_features, standing_features
+from evidence.pica.pivots import Features, auc_verdict, baseline_data, calibration_of, score_turns
+from evidence.pica.significance import COMPARED, STARTS, significance, significance_text
+from evidence.pica.world import SPLITS, Split, WorldSize, env_options, questions, rollouts
+
 from creditflow.agents.language_model.models.pretrained import require_torch
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.annotate.success.labelling.labels import write_labels
@@ -36,11 +44,6 @@ from creditflow.train.annotate.success.labelling.pipeline import label_log
 from creditflow.train.annotate.success.names import plain_words
 from creditflow.train.commands.arguments.outputs import Output, add_output, named
 from creditflow.train.commands.arguments.programs import run_program
-from creditflow.train.proof.ablation import ARMS, run_arm
-from creditflow.train.proof.lexical import FEATURES, Lexical, overlap_features, standing_features
-from creditflow.train.proof.pivots import Features, auc_verdict, baseline_data, calibration_of, score_turns
-from creditflow.train.proof.significance import COMPARED, STARTS, significance, significance_text
-from creditflow.train.proof.world import SPLITS, Split, WorldSize, env_options, questions, rollouts
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.train.settings.reading import load_mapping, read_dataclass
 from creditflow.train.statistics import cluster_bootstrap
@@ -260,7 +263,7 @@ def run(args: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
-    return run_program("proof.pica", arguments)
+    return run_program("evidence.pica.proof", arguments, script="tests/evidence/pica/proof.py")
 
 
 if __name__ == "__main__":

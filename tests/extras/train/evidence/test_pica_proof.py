@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from evidence.pica.lexical import FEATURES, STANDINGS, standing_features
+from evidence.pica.proof import main
+from evidence.pica.world import SPLITS
 
-from creditflow.train.proof.lexical import FEATURES, STANDINGS, standing_features
-from creditflow.train.proof.pica import main
-from creditflow.train.proof.world import SPLITS
 from creditflow.wrappers.trajectory import Trajectory, Turn
 
 

@@ -6,15 +6,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from evidence.pica.fair.data import Continuations, chains, env_options, rollouts
+from evidence.pica.fair.parts import Parts
+from evidence.pica.fair.scoring import advantages_of, pair_accuracy, verdict
+from evidence.pica.fair.states import ForkedTurn, forked_turns
 
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.train.commands.arguments.options import bare_env
-from creditflow.train.proof.fair.data import Continuations, chains, env_options, rollouts
-from creditflow.train.proof.fair.parts import Parts
-from creditflow.train.proof.fair.scoring import advantages_of, pair_accuracy, verdict
-from creditflow.train.proof.fair.states import ForkedTurn, forked_turns
 
 WORLD, QUESTIONS, K = 301, 40, 3
 

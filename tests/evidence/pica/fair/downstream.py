@@ -5,13 +5,14 @@ random numbers; the number is the area under the learning curve of exact success
 telescopes: it adds a baseline to the outcome, whatever the success model predicts. ``pica{gae_lambda=0}`` leaves the turn its own change of log f alone,
 so there the model's quality can matter. Every finished part is written at once, and ``--resume`` continues.
 
-  python -m creditflow.train.proof.fair.downstream --out DIR [--resume] [--force] [--quick]
+  python tests/evidence/pica/fair/downstream.py --out DIR [--resume] [--force] [--quick]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -20,13 +21,15 @@ from typing import Any, Final
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+from evidence.pica.fair.parts import SIZES, Parts
+
 from creditflow.agents.language_model.models.pretrained import require_torch
 from creditflow.train.bench.language_model.suite.work import LM_PRESETS
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.shared.cells import SharedCell, run_unit
 from creditflow.train.commands.arguments.outputs import Output, add_output, named
 from creditflow.train.commands.arguments.programs import run_program
-from creditflow.train.proof.fair.parts import SIZES, Parts
 from creditflow.train.statistics import contrasts_of, crossed_mean, stratified_mean
 
 __all__ = ["Sizes", "add_arguments", "downstream", "main", "run"]
@@ -197,7 +200,7 @@ def run(args: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
-    return run_program("proof.fair.downstream", arguments)
+    return run_program("evidence.pica.fair.downstream", arguments, script="tests/evidence/pica/fair/downstream.py")
 
 
 if __name__ == "__main__":

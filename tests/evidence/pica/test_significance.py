@@ -6,12 +6,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+from evidence.pica.significance import COMPARED, significance, significance_text
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.proof.significance import COMPARED, significance, significance_text
 from creditflow.train.statistics import sign_flip_test
 
 TREATED, F1, PENALTY = COMPARED

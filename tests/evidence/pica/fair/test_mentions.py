@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from evidence.pica.fair.mentions import WHOLE, acted_name, condensed, mention
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.train.proof.fair.mentions import WHOLE, acted_name, condensed, mention
 from creditflow.wrappers.trajectory import Turn
 
 QUESTION = "Question: Who founded the library of Elm?"

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from evidence.pica.fair.matched import recency
+from evidence.pica.fair.mentions import condensed
+from evidence.pica.fair.rivals import KINDS, Chosen, fit_chosen, turn_features
+from evidence.pica.fair.states import ForkedTurn
 from numpy.typing import NDArray
 
 from creditflow.train.annotate.success.labelling.pipeline import label_log
-from creditflow.train.proof.fair.matched import recency
-from creditflow.train.proof.fair.mentions import condensed
-from creditflow.train.proof.fair.rivals import KINDS, Chosen, fit_chosen, turn_features
-from creditflow.train.proof.fair.states import ForkedTurn
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers.records.group import Group
 

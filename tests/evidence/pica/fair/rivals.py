@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+from evidence.pica.fair.matched import Recency
 from numpy.typing import NDArray
 
-from creditflow.train.proof.fair.matched import Recency
 from creditflow.train.statistics import auroc
 from creditflow.wrappers.records.trajectory import Turn
 

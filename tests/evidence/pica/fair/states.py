@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, cast
 
 import numpy as np
+from evidence.pica.fair.data import Continuations, env_options, stated_names
+from evidence.pica.fair.matched import Recency, matched_pair, recency, with_action
+from evidence.pica.fair.mentions import condensed
 
 from creditflow.agents.base import Agent
 from creditflow.envs.core import AgentEnv
 from creditflow.train.commands.arguments.options import bare_env
-from creditflow.train.proof.fair.data import Continuations, env_options, stated_names
-from creditflow.train.proof.fair.matched import Recency, matched_pair, recency, with_action
-from creditflow.train.proof.fair.mentions import condensed
 from creditflow.train.rollout.replay import env_seed
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory, Turn

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from evidence.pica.fair.matched import Recency
+from evidence.pica.fair.rivals import KINDS, RIDGES, SparseLogistic, fit_chosen, turn_features
 
-from creditflow.train.proof.fair.matched import Recency
-from creditflow.train.proof.fair.rivals import KINDS, RIDGES, SparseLogistic, fit_chosen, turn_features
 from creditflow.train.statistics import auroc
 from creditflow.wrappers.trajectory import Turn
 

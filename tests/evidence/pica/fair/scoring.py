@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from evidence.pica.fair.states import ForkedTurn
+from evidence.pica.fair.targets import Advantages, advantages, true_correlation
 from numpy.typing import NDArray
 
-from creditflow.train.proof.fair.states import ForkedTurn
-from creditflow.train.proof.fair.targets import Advantages, advantages, true_correlation
 from creditflow.train.statistics import auroc, cluster_bootstrap
 
 __all__ = ["advantages_of", "pair_accuracy", "verdict"]

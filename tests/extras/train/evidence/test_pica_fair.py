@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from creditflow.train.proof.fair import downstream, study
-from creditflow.train.proof.fair.language_policy import Choice, LanguagePolicy, choice_text, imitate, open_policy
+from evidence.pica.fair import downstream, study
+from evidence.pica.fair.language_policy import Choice, LanguagePolicy, choice_text, imitate, open_policy
 
 
 def _rows(found: dict[str, object]) -> dict[str, object]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from evidence.pica.fair.targets import Advantages, advantages, difference_interval, true_correlation
 from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.proof.fair.targets import Advantages, advantages, difference_interval, true_correlation
 
 
 @pytest.mark.parametrize(  # Newcombe 1998, table II, method 10

@@ -4,12 +4,13 @@ In worlds that it was not trained on, the model must tell, in one state, a call 
 entity of equal recency by another relation. Its bar is the best linear model over the same words, and its targets are
 advantages A^π from continuations of the same policy: a scripted one, and a small language model trained here.
 
-  python -m creditflow.train.proof.fair.study --out DIR [--resume] [--force] [--quick]
+  python tests/evidence/pica/fair/study.py --out DIR [--resume] [--force] [--quick]
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -17,6 +18,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+from evidence.pica.fair.data import chains, rollouts
+from evidence.pica.fair.mentions import with_mentions
+from evidence.pica.fair.models import fit_rivals, model_scores, rival_scores, train_success_model
+from evidence.pica.fair.parts import SIZES, Parts
+from evidence.pica.fair.scoring import verdict
+from evidence.pica.fair.states import ForkedTurn, forked_turns
 
 from creditflow.agents.base import Agent
 from creditflow.agents.language_model.models.pretrained import require_torch
@@ -26,12 +35,6 @@ from creditflow.train.annotate.success.labelling.labels import write_labels
 from creditflow.train.annotate.success.labelling.pipeline import label_log
 from creditflow.train.commands.arguments.outputs import Output, add_output, named
 from creditflow.train.commands.arguments.programs import run_program
-from creditflow.train.proof.fair.data import chains, rollouts
-from creditflow.train.proof.fair.mentions import with_mentions
-from creditflow.train.proof.fair.models import fit_rivals, model_scores, rival_scores, train_success_model
-from creditflow.train.proof.fair.parts import SIZES, Parts
-from creditflow.train.proof.fair.scoring import verdict
-from creditflow.train.proof.fair.states import ForkedTurn, forked_turns
 from creditflow.train.statistics import pearson
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
@@ -123,7 +126,7 @@ def _played(world: int, questions: int, sizes: Sizes, agent: Agent) -> list[Grou
 
 def _policy(sizes: Sizes, parts: Parts) -> Agent:
     """The acting language model, trained or read from its folder."""
-    from creditflow.train.proof.fair.language_policy import Watched, imitate, open_policy
+    from evidence.pica.fair.language_policy import Watched, imitate, open_policy
 
     folder, world = parts.folder / "policy", sizes.language_world + 1
 
@@ -203,7 +206,7 @@ def _print(found: dict[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
-    return run_program("proof.fair.study", arguments)
+    return run_program("evidence.pica.fair.study", arguments, script="tests/evidence/pica/fair/study.py")
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import numpy as np
 
 from creditflow.train.statistics import crossed_mean, crossed_strata_mean
 
-FOLDER = Path(__file__).parents[2] / "evidence"
-PAGE = (FOLDER / "pica" / "README.md").read_text(encoding="utf-8").replace("−", "-")
+FOLDER = Path(__file__).parent
+PAGE = (FOLDER / "README.md").read_text(encoding="utf-8").replace("−", "-")
 NUMBER = r"([+-]?\d*\.?\d+)"
 
 
@@ -37,7 +37,7 @@ def intervals(value: Any) -> Iterator[tuple[float, ...]]:
 
 def differences_of_runs() -> list[Any]:
     """PiCA minus each rival, float64 (starts, seeds)."""
-    runs = {name: np.array(rows) for name, rows in stored("pica_proof.json")["significance"]["runs"].items()}
+    runs = {name: np.array(rows) for name, rows in stored("proof.json")["significance"]["runs"].items()}
     return [runs["F1 + penalty + PiCA"] - runs[name] for name in ("F1", "F1 + penalty")]
 
 
@@ -45,9 +45,7 @@ def test_every_interval_on_the_page_is_stored_or_follows_from_stored_runs() -> N
     gaps = differences_of_runs()
     means = [crossed_strata_mean([row[:, None] for row in gap]) for gap in gaps] + [crossed_mean(gap.T) for gap in gaps]
     derived = [(mean.mean, *mean.interval) for mean in means]
-    known = [
-        one for name in ("pica/fair.json", "pica/downstream.json", "pica_proof.json") for one in intervals(stored(name))
-    ]
+    known = [one for name in ("fair.json", "downstream.json", "proof.json") for one in intervals(stored(name))]
     known += derived
     quoted = re.findall(rf"{NUMBER} \[{NUMBER}, {NUMBER}\]", PAGE)
     assert len(quoted) > 60
@@ -66,7 +64,7 @@ def test_the_page_gives_the_differences_of_runs_by_start() -> None:
 
 
 def test_the_page_says_which_linear_model_validation_data_would_have_chosen() -> None:
-    found = stored("pica/fair.json")
+    found = stored("fair.json")
     linear = found["linear"]
     assert found["best_linear"] == "bag"
     figures = [f"{linear[kind][what]:.3f}".lstrip("0") for what in ("auc", "loss") for kind in ("bag", "pairs")]

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from evidence.pica.fair.mentions import acted_name, mention
 
-from creditflow.train.proof.fair.mentions import acted_name, mention
 from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["Pair", "Recency", "matched_pair", "recency"]

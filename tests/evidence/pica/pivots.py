@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from evidence.pica.lexical import Lexical
 from numpy.typing import NDArray
 
 from creditflow.train.annotate.success.labelling.pipeline import label_log
 from creditflow.train.annotate.success.metrics import calibration_error
-from creditflow.train.proof.lexical import Lexical
 from creditflow.train.statistics import auroc, cluster_bootstrap
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from evidence.pica.fair.matched import Pair, matched_pair, recency
+from evidence.pica.fair.rivals import turn_features
+from evidence.pica.fair.states import ForkedTurn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.train.proof.fair.matched import Pair, matched_pair, recency
-from creditflow.train.proof.fair.rivals import turn_features
-from creditflow.train.proof.fair.states import ForkedTurn
 from creditflow.train.statistics import auroc
 
 READ = [
