@@ -30,6 +30,12 @@ def _messages(i: int) -> list[dict[str, Any]]:
     ]
 
 
+def _plain(i: int) -> dict[str, Any]:
+    return {
+        "id": f"run-{i}", "task_id": f"rooms/{i // 2}", "messages": _messages(i), "reward": float(i % 2), "done": i != 2,
+    }  # fmt: skip
+
+
 def _openenv(i: int) -> dict[str, Any]:
     entry = {
         "tool_name": "go", "arguments": {"to": ROOMS[i][1]},
@@ -113,6 +119,7 @@ def _verl_agent(i: int) -> list[dict[str, Any]]:
 
 
 SAMPLES: dict[str, list[dict[str, Any]]] = {
+    "messages": [_plain(i) for i in range(4)],
     "openenv": [_openenv(i) for i in range(4)],
     "trl": [_trl(i) for i in range(4)],
     "verifiers": [_verifiers(i) for i in range(4)],

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ from creditflow.envs.reading.json_text import read_json_rows
 from creditflow.envs.wikisearch.grading.scoring import exact_match
 from creditflow.envs.wikisearch.protocol.transcript import Exchange, read_passages, read_transcript
 from creditflow.envs.wikisearch.questions import Question, question_task
+from creditflow.train.adapters.logs.fields import own_name
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import Log
 from creditflow.wrappers.records.stop_reasons import ANSWERED, StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
@@ -35,7 +37,7 @@ class SearchR1Report:
     """What was read.
 
     Attributes:
-        groups: in order of first appearance.
+        log: the groups, and the order of the rollouts in the file.
         rollouts, turns: their numbers.
         without_tags: rollouts in which the model never wrote a think tag.
         unread: turns without a complete search or answer block.
@@ -43,13 +45,18 @@ class SearchR1Report:
         disagreeing: rollouts whose recorded exact match differs from ours.
     """
 
-    groups: tuple[Group, ...]
+    log: Log
     rollouts: int
     turns: int
     without_tags: int
     unread: int
     unanswered: int
     disagreeing: int
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """In order of first appearance."""
+        return self.log.groups
 
 
 def read_search_r1(path: str | Path) -> SearchR1Report:
@@ -61,6 +68,7 @@ def read_search_r1(path: str | Path) -> SearchR1Report:
     members: dict[str, list[Trajectory]] = {}
     payloads: dict[str, dict[str, Any]] = {}
     counts: Counter[str] = Counter()
+    order = list[str]()
     for where, row in read_json_rows(path):
         try:
             group_id, question, turns = _row(row)
@@ -70,7 +78,10 @@ def read_search_r1(path: str | Path) -> SearchR1Report:
         reader = _Reader(task.task_id, question)
         replica = len(members.setdefault(group_id := f"{task.task_id}#{group_id}", []))
         trajectory, agrees = reader.trajectory(row, turns, group_id, replica)
+        if (name := own_name(row.get("id"))) and all(other.trajectory_id != name for other in members[group_id]):
+            trajectory = replace(trajectory, trajectory_id=name)
         members[group_id].append(trajectory)
+        order.append(group_id)
         payload = payloads.setdefault(group_id, {**task.content, "documents": {}})
         payload["documents"].update(reader.documents)
         counts["turns"] += len(turns)
@@ -81,8 +92,9 @@ def read_search_r1(path: str | Path) -> SearchR1Report:
     if not members:
         raise DataError(f"{path} holds no trajectories")
     groups = tuple(Group(tuple(rollouts), payloads[name]) for name, rollouts in members.items())
+    numbers = {name: number for number, name in enumerate(members)}
     return SearchR1Report(
-        groups, sum(map(len, groups)), counts["turns"], counts["without_tags"], counts["unread"], counts["unanswered"],
+        Log(groups, tuple(numbers[name] for name in order)), len(order), counts["turns"], counts["without_tags"], counts["unread"], counts["unanswered"],
         counts["disagreeing"],
     )  # fmt: skip
 

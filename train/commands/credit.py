@@ -11,13 +11,14 @@ import argparse
 import json
 import sys
 import time
-from typing import IO
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
-from creditflow.train.commands.arguments.logs import add_log_argument, open_output, read_log
+from creditflow.train.commands.arguments.logs import add_log_argument, log_of, open_output
 from creditflow.train.commands.arguments.options import parse_rewards
 from creditflow.train.commands.arguments.outputs import add_output
 from creditflow.train.commands.arguments.plugins import add_code
@@ -61,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
     scheme = credit.make(args.scheme, semantics=args.semantics, **apply_overrides({}, args.set))
     rewards = parse_rewards([args.reward] if args.reward else [])
     texts = None if rewards else scheme.texts  # a transcript needs all of them
-    groups = read_log(args, texts)
+    log = log_of(args, texts)
+    groups = list(log.groups)
     for reward in rewards.values():
         groups = [with_reward(group, reward) for group in groups]
     began = time.perf_counter()
@@ -69,8 +71,9 @@ def run(args: argparse.Namespace) -> int:
     seconds = time.perf_counter() - began
     target = open_output(args.out)
     with target as stream:
-        for group, result in zip(groups, results, strict=True):
-            _write(stream, group, result, args.scheme)
+        lines = (_lines(group, result, args.scheme) for group, result in zip(groups, results, strict=True))
+        for line in log.in_order(lines):
+            stream.write(json.dumps(line, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n")
     turns = sum(len(group.turns) for group in groups)
     moved = sum(int(np.count_nonzero(result.flat_step_advantages)) for result in results)
     print(
@@ -87,13 +90,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write(stream: IO[str], group: Group, result: credit.Credit, scheme: str) -> None:
+def _lines(group: Group, result: credit.Credit, scheme: str) -> Iterator[dict[str, Any]]:
     columns = zip(
         group.trajectories, result.outcome_advantages, result.step_rewards, result.step_advantages, result.advantages,
         result.loss_mask, strict=True,
     )  # fmt: skip
     for trajectory, outcome, rewards, steps, total, mask in columns:
-        line = {
+        yield {
             "format_version": FORMAT_VERSION,
             "scheme": scheme,
             "group_id": group.group_id,
@@ -105,4 +108,3 @@ def _write(stream: IO[str], group: Group, result: credit.Credit, scheme: str) ->
             "loss_mask": mask.tolist(),
             "aggregation": result.aggregation,
         }
-        stream.write(json.dumps(line, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n")

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import IO, Any, Literal
+from dataclasses import dataclass
+from typing import IO, Any, Literal, TypeVar
 
 from creditflow.envs.errors import DataError, TrajectoryError, unknown_name_error
 from creditflow.envs.files.atomic import atomic_writer
@@ -22,9 +23,42 @@ from creditflow.wrappers.records.jsonl_source import open_text
 from creditflow.wrappers.records.payloads import Payloads
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["FORMAT_VERSION", "Record", "group_records", "read_groups", "read_jsonl", "write_jsonl"]
+__all__ = ["FORMAT_VERSION", "Log", "Record", "read_groups", "read_jsonl", "read_log", "read_records", "write_jsonl"]
 
+ItemT = TypeVar("ItemT")
 Record = tuple[Trajectory, Mapping[str, Any] | None, str]  # with the payload of its line, and where that stands
+
+
+@dataclass(frozen=True)
+class Log:
+    """The groups of a log, and the order of its lines, in which those of groups may alternate.
+
+    Attributes:
+        groups: in order of first appearance.
+        order: for each line the index of its group, whose members stand in the order of their lines.
+    """
+
+    groups: tuple[Group, ...]
+    order: tuple[int, ...]
+
+    @staticmethod
+    def of(groups: Iterable[Group]) -> Log:
+        """A log that holds one group after the other."""
+        listed = tuple(groups)
+        return Log(listed, tuple(number for number, group in enumerate(listed) for _ in group.trajectories))
+
+    def in_order(self, of_members: Iterable[Iterable[ItemT]]) -> Iterator[ItemT]:
+        """What belongs to the members of each group, in the order of the lines."""
+        items = [iter(members) for members in of_members]
+        return (next(items[number]) for number in self.order)
+
+    def records(self) -> Iterator[tuple[Trajectory, Mapping[str, Any] | None]]:
+        """The trajectories in the order of the lines; the first one of a group with its payload, if there is one."""
+        payloads = ([group.task or None, *[None] * (len(group) - 1)] for group in self.groups)
+        members = (
+            zip(group.trajectories, tasks, strict=True) for group, tasks in zip(self.groups, payloads, strict=True)
+        )
+        return self.in_order(members)
 
 
 def _records(source: str | os.PathLike[str] | IO[str], skip: Collection[str]) -> Iterator[Record]:
@@ -78,10 +112,20 @@ def read_groups(
     Raises:
         TrajectoryError: a malformed line or an inconsistent group; the message names the file and the line.
     """
-    return group_records(_records(source, _skipped(fields)), by)
+    return list(read_log(source, by=by, fields=fields).groups)
 
 
-def group_records(records: Iterable[Record], by: Literal["group", "task"] = "group") -> list[Group]:
+def read_log(
+    source: str | os.PathLike[str] | IO[str],
+    *,
+    by: Literal["group", "task"] = "group",
+    fields: Collection[str] | None = None,
+) -> Log:
+    """Read the groups of a log, and the order of its lines; as ``read_groups``."""
+    return read_records(_records(source, _skipped(fields)), by)
+
+
+def read_records(records: Iterable[Record], by: Literal["group", "task"] = "group") -> Log:
     """Collect the records of a log, in whatever format it was stored, into groups in order of first appearance.
 
     Args:
@@ -105,7 +149,13 @@ def group_records(records: Iterable[Record], by: Literal["group", "task"] = "gro
                 "was the log appended to itself?"
             )
         positions[name] = position
-    return _grouped(trajectories, by, payloads, positions)
+    groups = _grouped(trajectories, by, payloads, positions)
+    numbers: dict[tuple[str, int], int] = {}
+    order = [
+        numbers.setdefault((one.task_id if by == "task" else one.group_id, one.trial), len(numbers))
+        for one in trajectories
+    ]
+    return Log(tuple(groups), tuple(order))
 
 
 def _grouped(
@@ -136,8 +186,8 @@ def _skipped(keep: Collection[str] | None) -> frozenset[str]:
     return LONG_TEXTS - set(keep)
 
 
-def write_jsonl(target: str | os.PathLike[str] | IO[str], items: Iterable[Trajectory | Group]) -> int:
-    """Write trajectories or groups, one trajectory per line; return the number of trajectories.
+def write_jsonl(target: str | os.PathLike[str] | IO[str], items: Iterable[Trajectory | Group] | Log) -> int:
+    """Write trajectories, groups or a whole log, one trajectory per line; return the number of trajectories.
 
     A file appears only after everything has been written. The first line of a group contains its task payload.
 
@@ -148,11 +198,18 @@ def write_jsonl(target: str | os.PathLike[str] | IO[str], items: Iterable[Trajec
         with atomic_writer(target) as stream:
             return write_jsonl(stream, items)
     count = 0
-    for item in items:
-        members = item.trajectories if isinstance(item, Group) else (item,)
-        task = item.task if isinstance(item, Group) else None
-        for trajectory in members:
-            target.write(encode_line(trajectory, task) + "\n")
-            task = None
-            count += 1
+    for trajectory, task in _lines(items):
+        target.write(encode_line(trajectory, task) + "\n")
+        count += 1
     return count
+
+
+def _lines(items: Iterable[Trajectory | Group] | Log) -> Iterator[tuple[Trajectory, Mapping[str, Any] | None]]:
+    if isinstance(items, Log):
+        yield from items.records()
+        return
+    for item in items:
+        if isinstance(item, Group):
+            yield from Log.of([item]).records()
+        else:
+            yield item, None

@@ -17,7 +17,7 @@ from creditflow.train.adapters.export.parquet import read_parquet, write_parquet
 from creditflow.train.cli import main
 from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records.jsonl import Log, read_groups, read_log, write_jsonl
 from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
@@ -77,7 +77,7 @@ def test_a_trajectory_is_the_same_after_a_row_and_a_file_of_columns(
     assert trajectory_of(row_of(trajectory, task)) == (trajectory, task)
     folder = tmp_path_factory.mktemp("one")
     group = Group((trajectory,), task or {})
-    assert read_parquet(write_parquet(folder, [group])) == [group]
+    assert read_parquet(write_parquet(folder, Log.of([group]))) == Log.of([group])
 
 
 def test_a_text_that_is_no_unicode_is_kept_exactly_beside_its_columns() -> None:
@@ -94,7 +94,7 @@ def test_tokens_are_the_same_bit_by_bit(tmp_path: Path) -> None:
         np.array([0, 3], np.int32), (np.array([5, 6], np.int32),), "7", {"value.critic": np.array([0.1, 0.2, 0.3, 0.4], np.float32)},
     )  # fmt: skip
     group = Group((Trajectory("a", "g", "t", (Turn("s", "a", "s"),), False, 0.0, "failed", "s", tokens=tokens),))
-    assert read_parquet(write_parquet(tmp_path, [group])) == [group]
+    assert read_parquet(write_parquet(tmp_path, Log.of([group]))) == Log.of([group])
 
 
 @pytest.mark.parametrize("form", ["parquet", "hf", "minari"])
@@ -126,7 +126,7 @@ def test_datasets_loads_the_folder_with_the_card_of_the_hub(log: Path, tmp_path:
     ]
     # what datasets writes is read back as well: it may reorder nothing and add no column
     loaded.to_parquet(str(tmp_path / "theirs.parquet"))
-    assert read_parquet(tmp_path / "theirs.parquet") == read_groups(log)
+    assert read_parquet(tmp_path / "theirs.parquet") == read_log(log)
 
 
 def test_minari_loads_texts_rewards_and_ends(

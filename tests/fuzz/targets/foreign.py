@@ -11,7 +11,7 @@ from helpers.foreign_logs import SAMPLES, as_lines, sample
 
 from creditflow.train.adapters.logs.episodes import LONGEST, ImportSettings
 from creditflow.train.adapters.logs.reading import read_log
-from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records.jsonl import Log, read_groups, write_jsonl
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import mutate_lines
 from fuzz.samples import bomb, groups
@@ -110,7 +110,7 @@ def _exported(place: Path) -> list[bytes]:
     from creditflow.train.adapters.export.parquet import write_parquet
 
     return [
-        write_parquet(place / str(n), list(groups(name))).read_bytes()
+        write_parquet(place / str(n), Log.of(groups(name))).read_bytes()
         for n, name in enumerate(("sokoban", "wikisearch"))
     ]
 

@@ -19,8 +19,8 @@ from creditflow.train.commands.arguments.programs import PROGRAMS
 
 # options that take a text and name neither an input nor an output; those that hold a path inside are looked through
 PLAIN = {
-    "--agent", "--allow-host", "--approximate", "--by", "--cache", "--device", "--engine", "--env", "--env-set", "--envs", "--estimator", "--group", "--host", "--invalid-actions",
-    "--judge", "--license", "--memory", "--metric", "--only", "--panel", "--passage-prefix", "--placeholder", "--query-prefix", "--ray", "--recipe", "--reward", "--scheme", "--schemes",
+    "--agent", "--allow-host", "--approximate", "--by", "--cache", "--device", "--done", "--engine", "--env", "--env-set", "--envs", "--estimator", "--group", "--host", "--id", "--invalid-actions",
+    "--judge", "--license", "--memory", "--messages", "--metric", "--only", "--panel", "--passage-prefix", "--placeholder", "--query-prefix", "--ray", "--recipe", "--reward", "--scheme", "--schemes",
     "--writer", "--agent-loop", "--semantics", "--set", "--state-key", "--success", "--sweep", "--task", "--with", "name",
 }  # fmt: skip
 # of a server that only reads; names of a suite, of its kinds and of two methods

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from creditflow.envs.errors import DataError, MissingExtraError
-from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records.jsonl import Log, read_log, write_jsonl
 from creditflow.wrappers.records.stop_reasons import TRUNCATED
 from creditflow.wrappers.records.trajectory import Trajectory
 
@@ -39,8 +38,8 @@ def _datasets_in(folder: Path) -> Iterator[None]:
             os.environ[name] = before
 
 
-def write_minari(folder: Path, groups: Sequence[Group]) -> Path:
-    """Write groups as the dataset ``creditflow/log-v0`` below a folder; return the dataset's folder.
+def write_minari(folder: Path, log: Log) -> Path:
+    """Write a log as the dataset ``creditflow/log-v0`` below a folder; return the dataset's folder.
 
     Raises:
         MissingExtraError: Minari is not installed.
@@ -53,7 +52,7 @@ def write_minari(folder: Path, groups: Sequence[Group]) -> Path:
         raise MissingExtraError("Minari", "export") from error
     from gymnasium import spaces
 
-    members = [member for group in groups for member in group.trajectories if member.turns]
+    members = [member for member, _ in log.records() if member.turns]
     if not members:
         raise DataError("no trajectory of the log has a turn, so Minari has nothing to store")
     texts = [text for member in members for text in (*_observations(member), *(turn.action for turn in member.turns))]
@@ -76,7 +75,7 @@ def write_minari(folder: Path, groups: Sequence[Group]) -> Path:
             DATASET, buffers, observation_space=space, action_space=space, data_format="arrow",
             description="Rollouts exported by creditflow; the log is log.jsonl.gz beside the data.",
         )  # fmt: skip
-    write_jsonl(folder / LOG, groups)
+    write_jsonl(folder / LOG, log)
     return folder / DATASET
 
 
@@ -89,13 +88,13 @@ def _plain(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def read_minari(folder: str | Path) -> list[Group]:
-    """Read the groups of an exported dataset.
+def read_minari(folder: str | Path) -> Log:
+    """Read the log of an exported dataset.
 
     Raises:
         DataError: the folder has no log.
     """
-    log = Path(folder) / LOG
-    if not log.is_file():
+    path = Path(folder) / LOG
+    if not path.is_file():
         raise DataError(f"{folder}: no {LOG} in this folder; Minari's data alone have no groups, states or tokens")
-    return read_groups(log)
+    return read_log(path)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from creditflow.envs.errors import DataError, MissingExtraError, TrajectoryError
 from creditflow.envs.files.atomic import atomic_path
 from creditflow.train.adapters.export.columns import row_of, schema, trajectory_of
 from creditflow.train.adapters.logs.report import RowError
 from creditflow.train.adapters.logs.rows import read_rows
-from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.jsonl import Record, group_records
+from creditflow.wrappers.records.jsonl import Log, Record, read_records
 
 __all__ = ["DATA", "read_parquet", "write_parquet"]
 
@@ -21,8 +20,8 @@ DATA: Final = "data/train-00000-of-00001.parquet"
 ROWS: Final = 64  # trajectories written at a time
 
 
-def write_parquet(folder: Path, groups: Sequence[Group]) -> Path:
-    """Write groups as one file, a row for each trajectory; return its path.
+def write_parquet(folder: Path, log: Log) -> Path:
+    """Write a log as one file, a row for each trajectory; return its path.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
@@ -35,20 +34,15 @@ def write_parquet(folder: Path, groups: Sequence[Group]) -> Path:
         raise MissingExtraError("pyarrow", "export") from error
     path = folder / DATA
     columns = schema()
-    rows = (row for group in groups for row in _rows(group))
+    rows = (row_of(trajectory, task) for trajectory, task in log.records())
     with atomic_path(path) as temporary, ParquetWriter(temporary, columns, compression="zstd") as writer:
         while batch := list(islice(rows, ROWS)):
             writer.write_table(pa.Table.from_pylist(batch, columns))
     return path
 
 
-def _rows(group: Group) -> Iterator[dict[str, Any]]:
-    for number, trajectory in enumerate(group.trajectories):
-        yield row_of(trajectory, group.task if number == 0 and group.task else None)
-
-
-def read_parquet(path: str | Path) -> list[Group]:
-    """Read the groups of an exported folder, or of one of its files.
+def read_parquet(path: str | Path) -> Log:
+    """Read the log of an exported folder, or of one of its files.
 
     Raises:
         DataError: there is no such file, it is damaged, or a row is no trajectory; names file and row.
@@ -58,10 +52,10 @@ def read_parquet(path: str | Path) -> list[Group]:
     files = sorted(place.glob("data/*.parquet")) if place.is_dir() else [place]
     if not files:
         raise DataError(f"{path}: no data/*.parquet in this folder; is it one that creditflow exported?")
-    groups = group_records(_records(files))
-    if not groups:
+    log = read_records(_records(files))
+    if not log.groups:
         raise DataError(f"{path}: holds no trajectories")
-    return groups
+    return log
 
 
 def _records(files: Iterable[Path]) -> Iterator[Record]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, Literal
 
-from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.logs.fields import MISSING, at_path, key_of, number
+from creditflow.envs.errors import ConfigError, TrajectoryError, short_repr
+from creditflow.train.adapters.logs.fields import MISSING, at_path, given_name, key_of, number
 from creditflow.train.adapters.logs.report import RowError, Tally
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import Log
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
@@ -37,17 +38,23 @@ class ImportSettings:
     Attributes:
         state_key: "observation", "history", "none", or the path of a field: of a turn, or of a row with one entry per turn
             (and perhaps one more for the state after the last).
+        id: path of the field that names a rollout; "" for the format's own rule.
         group: path of the field that names a row's group; "" for the format's own rule.
         reward: path of the reward; "" for the format's own; TRL: names of columns with weights, "a,b*0.5".
         success: path of the field that says whether a rollout succeeded; "" for the reward.
         success_at: a rollout succeeded if that number is at least this.
+        done: plain messages: path of the field that says how a rollout ended; "" for the format's own rule.
+        messages: plain messages: path of the list of messages; "" for "messages".
         turns: how a text without messages is cut into turns (verl): "roles", "search" or "single".
         strict: whether the first row that cannot be read is an error.
     """
 
     state_key: str = "observation"
+    id: str = ""
     group: str = ""
     reward: str = ""
+    done: str = ""
+    messages: str = ""
     success: str = ""
     success_at: float = 1.0
     turns: str = "roles"
@@ -105,6 +112,8 @@ class Episode:
         policy: name of the model.
         values: recorded numbers of the rollout.
         tokens: its tokens, if the file has them.
+        id: the file's own name of the rollout, kept as the trajectory's id; "" for its place in the file.
+        task_id: the file's own name of the task, kept; "" for a digest of ``task``.
     """
 
     where: str
@@ -118,6 +127,8 @@ class Episode:
     policy: str = ""
     values: Mapping[str, float] = field(default_factory=dict)
     tokens: Tokens | None = None
+    id: str = ""
+    task_id: str = ""
 
 
 def require_length(count: int) -> None:
@@ -126,37 +137,65 @@ def require_length(count: int) -> None:
         raise RowError(f"a rollout has more than {LONGEST:,} messages")
 
 
-def group_episodes(
-    source: str, episodes: Iterable[Episode], settings: ImportSettings, tally: Tally
-) -> tuple[Group, ...]:
-    """Collect episodes into groups, in order of first appearance.
+def group_episodes(source: str, episodes: Iterable[Episode], settings: ImportSettings, tally: Tally) -> Log:
+    """Collect episodes into groups; the lines of the log stand in the order of the file.
 
     Args:
-        source: name of the library, the first part of every task id.
+        source: name of the library, the first part of the task ids that the file does not give.
         episodes: rollouts in file order.
         settings: choices of the user.
         tally: counts, to which what is left out or adjusted is added.
 
     Raises:
-        DataError: with ``strict``, a rollout that has no group, state or success where the settings look for them.
+        DataError: with ``strict``, a rollout that has no id, group, state or success where the settings look for them.
     """
-    members: dict[str, list[Trajectory]] = {}
+    members: dict[str, dict[str, Trajectory]] = {}
+    order = list[str]()
     for episode in episodes:
         try:
-            task_id = f"{source}1:{_digest(episode.task)}"
-            name = at_path(episode.row, settings.group) if settings.group else episode.group
-            if name is MISSING:
-                raise RowError(f"there is no group under {settings.group!r}")
-            group_id = f"{task_id}#{key_of(name)}" if name not in (None, "") else task_id
-            rollouts = members.get(group_id, [])
-            made = _trajectory(episode, group_id, task_id, len(rollouts), settings, tally)
+            task_id, group_id = _names(source, episode, settings)
+            rollouts = members.get(group_id, {})
+            if rollouts and next(iter(rollouts.values())).task_id != task_id:
+                raise RowError("its group has rollouts of another task", short_repr(group_id))
+            name = _id(episode, rollouts, settings, tally)
+            trajectory = _trajectory(episode, name, group_id, task_id, len(rollouts), settings, tally)
         except RowError as error:
             tally.leave_out(episode.where, error)
         except TrajectoryError as error:
             tally.leave_out(episode.where, RowError("it is no valid trajectory", str(error)))
         else:
-            members.setdefault(group_id, []).append(made)
-    return tuple(Group(tuple(rollouts)) for rollouts in members.values())
+            members.setdefault(group_id, {})[name] = trajectory
+            order.append(group_id)
+    numbers = {group_id: number for number, group_id in enumerate(members)}
+    groups = tuple(Group(tuple(rollouts.values())) for rollouts in members.values())
+    return Log(groups, tuple(numbers[group_id] for group_id in order))
+
+
+def _names(source: str, episode: Episode, settings: ImportSettings) -> tuple[str, str]:
+    """The ids of the task and of the group."""
+    name = at_path(episode.row, settings.group) if settings.group else episode.group
+    if name is MISSING:
+        raise RowError(f"there is no group under {settings.group!r}")
+    task_id = episode.task_id or f"{source}1:{_digest(episode.task)}"
+    if name in (None, ""):
+        return task_id, task_id
+    # a log that names its tasks names its groups too: both are kept
+    return task_id, given_name(name) if episode.task_id else f"{task_id}#{key_of(name)}"
+
+
+def _id(episode: Episode, others: Mapping[str, Any], settings: ImportSettings, tally: Tally) -> str:
+    """The id of a rollout: the file's, or its place in the file where it has none or repeats one."""
+    place = episode.where.rpartition(": ")[2]
+    if settings.id:
+        value = at_path(episode.row, settings.id)
+        if value is MISSING or value in (None, ""):
+            raise RowError(f"there is no id under {settings.id!r}")
+        if (name := given_name(value)) in others:
+            raise RowError(f"another rollout of its group has the same id under {settings.id!r}", short_repr(name))
+        return name
+    if episode.id and episode.id in others:
+        tally.note("ids repeat within a group; these rollouts are named by their place in the file")
+    return episode.id if episode.id and episode.id not in others else place
 
 
 def _digest(value: Any) -> str:
@@ -165,9 +204,15 @@ def _digest(value: Any) -> str:
 
 
 def _trajectory(
-    episode: Episode, group_id: str, task_id: str, replica: int, settings: ImportSettings, tally: Tally
+    episode: Episode,
+    trajectory_id: str,
+    group_id: str,
+    task_id: str,
+    replica: int,
+    settings: ImportSettings,
+    tally: Tally,
 ) -> Trajectory:
-    name = f"{group_id}/{replica}"
+    name = f"{group_id}/{replica}"  # unlike ids, unique in the log: for states that no other rollout visits
     states = _state_keys(episode, name, settings, tally)
     texts = [_text_key(turn.observation) for turn in episode.turns]
     texts.append(_unseen(name) if episode.last_observation is None else _text_key(episode.last_observation))
@@ -179,7 +224,8 @@ def _trajectory(
     tally.note("score is the reward cut to [0, 1]", int(not 0.0 <= episode.reward <= 1.0))
     turns = []
     for t, (turn, reward) in enumerate(zip(episode.turns, _rewards(episode, tally), strict=True)):
-        tally.note("responses without text", int(not turn.response))
+        tally.turns += 1
+        tally.empty += not turn.response
         turns.append(
             Turn(
                 state_key=states[t], action=turn.action, next_state_key=states[t + 1], reward=reward, parsed=turn.parsed,
@@ -188,7 +234,7 @@ def _trajectory(
             )
         )  # fmt: skip
     return Trajectory(
-        trajectory_id=name, group_id=group_id, task_id=task_id, turns=tuple(turns), success=success,
+        trajectory_id=trajectory_id, group_id=group_id, task_id=task_id, turns=tuple(turns), success=success,
         score=min(max(episode.reward, 0.0), 1.0), stop_reason=reason, final_state_key=states[-1], final_text_key=texts[-1],
         tokens=episode.tokens, policy=episode.policy, replica=replica, values=dict(episode.values),
     )  # fmt: skip

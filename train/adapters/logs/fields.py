@@ -11,9 +11,10 @@ from typing import Any, Final
 from creditflow.envs.errors import short_repr
 from creditflow.train.adapters.logs.report import RowError
 
-__all__ = ["MISSING", "at_path", "key_of", "number", "text"]
+__all__ = ["MISSING", "at_path", "given_name", "key_of", "number", "own_name", "text"]
 
 LONGEST_KEY: Final = 64  # characters of a state key
+LONGEST_NAME: Final = 256  # characters of an id
 MISSING: Final = object()
 
 
@@ -62,6 +63,22 @@ def number(value: Any, name: str) -> float:
         if math.isfinite(found):
             return found
     raise RowError(f"{name!r} is no finite number", "missing" if value is MISSING else short_repr(value))
+
+
+def given_name(value: Any) -> str:
+    """An id as the file gives it: a text of at most ``LONGEST_NAME`` characters or a whole number; anything else is hashed.
+
+    >>> given_name("run 7/ä"), given_name(12), given_name(None)[:5]
+    ('run 7/ä', '12', 'hash:')
+    """
+    if isinstance(value, str) and 0 < len(value) <= LONGEST_NAME:
+        return value
+    return str(value) if type(value) is int and abs(value) < 2**63 else key_of([value])
+
+
+def own_name(value: Any) -> str:
+    """The name under a format's own field; "" if there is none."""
+    return given_name(value) if isinstance(value, str | int) and not isinstance(value, bool) and value != "" else ""
 
 
 def key_of(value: Any) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings
-from creditflow.train.adapters.logs.fields import at_path, number
+from creditflow.train.adapters.logs.fields import at_path, number, own_name
 from creditflow.train.adapters.logs.messages import observed, turns_of
 from creditflow.train.adapters.logs.report import RowError, Tally
 from creditflow.train.adapters.logs.rows import Row, Rows, each_row
@@ -39,6 +39,7 @@ def _episode(where: str, row: Row, settings: ImportSettings) -> Episode:
     return Episode(
         where, task, "", tuple(_with_results(turns, _calls_run(messages), row.get("tool_trace"))), reward, row,
         None if after is None else after.text, "" if row.get("done", True) is True else "env_limit",
+        id=own_name(row.get("episode_id")),
     )  # fmt: skip
 
 

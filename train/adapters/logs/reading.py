@@ -10,6 +10,7 @@ from typing import Final
 from creditflow.envs.errors import check_name
 from creditflow.train.adapters.logs.episodes import Episode, ImportSettings, group_episodes
 from creditflow.train.adapters.logs.openenv import openenv_episodes
+from creditflow.train.adapters.logs.plain_messages import message_episodes
 from creditflow.train.adapters.logs.report import ImportReport, RowError, Tally, require_any
 from creditflow.train.adapters.logs.rows import Row, Rows, read_rows
 from creditflow.train.adapters.logs.trl import trl_episodes
@@ -22,6 +23,7 @@ __all__ = ["SOURCES", "read_log"]
 Reader = Callable[[Rows, ImportSettings, Tally], Iterator[Episode]]
 SOURCES: Final[Mapping[str, Reader]] = MappingProxyType(
     {
+        "messages": message_episodes,
         "openenv": openenv_episodes,
         "trl": trl_episodes,
         "verifiers": verifiers_episodes,
@@ -53,6 +55,6 @@ def read_log(source: str, path: str | Path, settings: ImportSettings | None = No
             tally.rows += 1
             yield row
 
-    groups = group_episodes(source, SOURCES[source](counted(), settings, tally), settings, tally)
-    require_any(str(path), groups, tally)
-    return ImportReport(source, groups, tally)
+    log = group_episodes(source, SOURCES[source](counted(), settings, tally), settings, tally)
+    require_any(str(path), log.groups, tally)
+    return ImportReport(source, log, tally)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from creditflow.envs.errors import DataError
 from creditflow.train.text_table import text_table
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import Log
 
 __all__ = ["ImportReport", "RowError", "Tally", "require_any"]
 
@@ -38,6 +39,7 @@ class Tally:
         left_out: rows or rollouts left out, by reason.
         examples: the first of them, by reason: where, and what was wrong.
         notes: what was assumed or adjusted, with the number of rollouts or turns concerned.
+        turns, empty: turns read, and those of them in which the model wrote nothing.
     """
 
     strict: bool = False
@@ -45,6 +47,8 @@ class Tally:
     left_out: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     notes: Counter[str] = field(default_factory=Counter)
+    turns: int = 0
+    empty: int = 0
 
     def leave_out(self, where: str, error: RowError) -> None:
         """Count a row that cannot be read.
@@ -69,18 +73,45 @@ class ImportReport:
 
     Attributes:
         source: library whose log it is.
-        groups: in order of first appearance.
+        log: the groups, and the order of the rollouts in the file.
         tally: counts.
     """
 
     source: str
-    groups: tuple[Group, ...]
+    log: Log
     tally: Tally
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """In order of first appearance."""
+        return self.log.groups
 
     @property
     def rollouts(self) -> int:
         """Number of trajectories."""
         return sum(map(len, self.groups))
+
+    def warnings(self) -> list[str]:
+        """What keeps schemes from comparing anything, counted: empty texts, groups of one, groups with equal outcomes."""
+        groups, texts = self.groups, list[str]()
+        if self.tally.empty:
+            texts.append(
+                f"{self.tally.empty:,} of {self.tally.turns:,} responses are empty: is some text under another key?"
+            )
+        single = sum(len(group) == 1 for group in groups)
+        if single:
+            sizes = Counter(map(len, groups)).most_common(3)
+            most = ", ".join(f"{count:,} of {size}" for size, count in sizes)
+            texts.append(
+                f"{single:,} of {len(groups):,} groups have one rollout, which nothing is compared with (groups by size: {most}); is "
+                "their group or task named wrongly? --group FIELD names it"
+            )
+        dead = sum(len(group) > 1 and len({m.episode_return for m in group.trajectories}) == 1 for group in groups)
+        if dead == len(groups) - single and dead:
+            texts.append(
+                f"all rollouts of every group have equal rewards ({dead:,} groups): outcomes alone teach nothing"
+            )
+        return texts
 
     def to_json(self) -> dict[str, Any]:
         """Counts as plain values: what was read, what was left out and why, what was assumed."""
@@ -96,6 +127,7 @@ class ImportReport:
                 {"reason": reason, "count": count, "first": self.tally.examples[reason]}
                 for reason, count in self.tally.left_out.items()
             ],
+            "warnings": self.warnings(),
             "notes": [{"note": note, "count": count} for note, count in self.tally.notes.items()],
         }
 
@@ -107,6 +139,7 @@ class ImportReport:
         if data["left_out"]:
             rows = [[f"{row['count']:,}", row["reason"], row["first"]] for row in data["left_out"]]
             parts.append(text_table([["left out", "reason", "first"], *rows]))
+        parts += [f"warning: {warning}" for warning in data["warnings"]]
         if data["notes"]:
             parts.append(
                 text_table([["count", "note"], *([f"{row['count']:,}", row["note"]] for row in data["notes"])])
@@ -115,7 +148,12 @@ class ImportReport:
 
 
 def require_any(path: str, groups: Sequence[Group], tally: Tally) -> None:
-    """Raise DataError, with the reasons, if nothing could be read."""
+    """Raise DataError, with the reasons, if nothing could be read, or if the model never wrote anything."""
+    if groups and tally.empty == tally.turns:
+        raise DataError(
+            f"{path}: all {tally.turns:,} responses are empty, so there is nothing to learn; the model's text is expected where this "
+            "format has it: in messages under 'content', with the role 'assistant'"
+        )
     if groups:
         return
     reasons = "; ".join(f"{count} × {tally.examples[reason]}" for reason, count in tally.left_out.most_common(3))

@@ -17,7 +17,7 @@ from typing import Any, Final
 from creditflow.envs.errors import short_repr
 from creditflow.envs.sums import sum_in_order
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, Limit
-from creditflow.train.adapters.logs.fields import MISSING, at_path, number
+from creditflow.train.adapters.logs.fields import MISSING, at_path, number, own_name
 from creditflow.train.adapters.logs.messages import turns_of
 from creditflow.train.adapters.logs.report import RowError, Tally
 from creditflow.train.adapters.logs.rows import Row, Rows, each_row
@@ -79,6 +79,7 @@ def _trace(where: str, episode: Row, trace: Any, settings: ImportSettings, tally
         where, task, parts[0] if len(parts) == 1 else parts or "", tuple(turns), reward, trace, None if after is None else after.text,
         _limit(trace.get("stop_condition"), bool(trace.get("errors")), _length_finished(trace)),
         policy=model if isinstance(model, str) else "", values=_metrics(trace.get("metrics")), tokens=tokens,
+        id=own_name(trace.get("id")),
     )  # fmt: skip
 
 

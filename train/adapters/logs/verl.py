@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from creditflow.train.adapters.logs.episodes import Episode, ImportSettings
-from creditflow.train.adapters.logs.fields import MISSING, at_path, number, text
+from creditflow.train.adapters.logs.fields import MISSING, at_path, number, own_name, text
 from creditflow.train.adapters.logs.report import RowError, Tally
 from creditflow.train.adapters.logs.rows import Row, Rows, each_row
 from creditflow.train.adapters.logs.text_turns import text_turns
@@ -38,6 +38,7 @@ def _episode(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Ep
     return Episode(
         where, prompt, [step, *_sample(row)], tuple(turns), reward, row, after,
         values={} if (recorded := at_path(row, "advantage")) is MISSING else {"advantage.recorded": number(recorded, "advantage")},
+        id=own_name(row.get("uid")),
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from creditflow.envs.errors import short_repr
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings
-from creditflow.train.adapters.logs.fields import MISSING, at_path, key_of, number, text
+from creditflow.train.adapters.logs.fields import MISSING, at_path, key_of, number, own_name, text
 from creditflow.train.adapters.logs.messages import split_thought
 from creditflow.train.adapters.logs.report import RowError, Tally
 from creditflow.train.adapters.logs.rows import Row, Rows, each_row
@@ -60,7 +60,9 @@ def _episode(where: str, rows: list[Row], settings: ImportSettings, tally: Tally
     reward = max(scores)
     # the prompt names the task only as far as it is shown; groups are compared by uid
     task = turns[0].observation if group is None else ["uid", group]
-    return Episode(where, task, [ordered[0].get("step"), group], turns, reward, ordered[0])
+    return Episode(
+        where, task, [ordered[0].get("step"), group], turns, reward, ordered[0], id=own_name(ordered[0]["traj_uid"])
+    )
 
 
 def _ordered(rows: list[Row], tally: Tally) -> list[Row]:

@@ -45,21 +45,24 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
 def run_export(args: argparse.Namespace) -> int:
     """Export a log; print what was written. The folder gets its name when everything is in it."""
     from creditflow.train.adapters.export.card import data_card, file_digest
-    from creditflow.wrappers.records.jsonl import read_groups
+    from creditflow.wrappers.records.jsonl import read_log
 
-    folder, log = Path(args.out), Path(args.path)
-    groups = read_groups(log)
+    folder, source = Path(args.out), Path(args.path)
+    log = read_log(source)
+    groups = log.groups
     with new_folder(folder, replace=True) as temporary:
         if args.format == "minari":
             from creditflow.train.adapters.export.minari import write_minari
 
-            data = write_minari(temporary, groups)
+            data = write_minari(temporary, log)
         else:
             from creditflow.train.adapters.export.parquet import write_parquet
 
-            data = write_parquet(temporary, groups)
-        pictures = copy_pictures(groups, pictures_beside(log), temporary / PICTURES)
-        card = data_card(groups, source=log.name, digest=file_digest(log), form=args.format, license_name=args.license)
+            data = write_parquet(temporary, log)
+        pictures = copy_pictures(groups, pictures_beside(source), temporary / PICTURES)
+        card = data_card(
+            groups, source=source.name, digest=file_digest(source), form=args.format, license_name=args.license
+        )
         (temporary / "README.md").write_text(card, encoding="utf-8")
         written = folder / data.relative_to(temporary)
     counts = {

@@ -15,13 +15,16 @@ from creditflow.train.progress import note
 
 __all__ = ["add_import_arguments", "run_import"]
 
-LOGS: Final = ("openenv", "searchr1", "trl", "verifiers", "verl", "verl-agent")
+LOGS: Final = ("messages", "openenv", "searchr1", "trl", "verifiers", "verl", "verl-agent")
 EXPORTED: Final = ("minari", "parquet")  # what `data export` wrote
 IMPORTABLE: Final = (*LOGS, *EXPORTED, "webshop")
 CHOICES: Final = {  # of a log's format, with their defaults
     "state_key": "observation",
+    "id": "",
     "group": "",
     "reward": "",
+    "done": "",
+    "messages": "",
     "success": "",
     "success_at": 1.0,
     "turns": "roles",
@@ -51,6 +54,15 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
         help="what names a state: observation (default), history, none (a key for every visit), or the path of a field: info.state",
     )  # fmt: skip
     logs.add_argument(
+        "--id", metavar="FIELD", help="field that names a rollout, kept as its id (default: the format's own rule)"
+    )
+    logs.add_argument(
+        "--done", metavar="FIELD",
+        help="messages: field that says how a rollout ended: true (by itself) or false (a limit cut it), or a word such as "
+        "length or max_turns (default: done)",
+    )  # fmt: skip
+    logs.add_argument("--messages", metavar="FIELD", help="messages: field of the list of messages (default: messages)")
+    logs.add_argument(
         "--group", metavar="FIELD", help="field that names a rollout's group (default: the format's own rule)"
     )
     logs.add_argument(
@@ -78,6 +90,8 @@ def run_import(args: argparse.Namespace) -> int:
         _without_effect(args.name, given)
     if args.name not in ("trl", "verl"):
         _without_effect(args.name, given & {"turns"})
+    if args.name != "messages":
+        _without_effect(args.name, given & {"done", "messages"})
     if args.name != "webshop":
         _without_effect(args.name, {"seed"} if args.seed is not None else set())
     if args.name in EXPORTED:
@@ -99,7 +113,7 @@ def _import_log(args: argparse.Namespace) -> int:
 
     chosen: dict[str, Any] = {name: getattr(args, name) for name in CHOICES if getattr(args, name) is not None}
     report = read_log(args.name, args.path, ImportSettings(**{**CHOICES, **chosen}, strict=args.strict))
-    write_jsonl(args.out, report.groups)
+    write_jsonl(args.out, report.log)
     if args.json:
         print(json.dumps({"out": args.out, **report.to_json()}, indent=1, allow_nan=False))
     else:
@@ -114,9 +128,10 @@ def _import_exported(args: argparse.Namespace) -> int:
     from creditflow.wrappers.records.jsonl import write_jsonl
     from creditflow.wrappers.records.picture_folder import pictures_beside
 
-    groups = read_minari(args.path) if args.name == "minari" else read_parquet(args.path)
+    log = read_minari(args.path) if args.name == "minari" else read_parquet(args.path)
+    groups = log.groups
     pictures = copy_pictures(groups, Path(args.path) / PICTURES, pictures_beside(args.out))
-    rollouts = write_jsonl(args.out, groups)
+    rollouts = write_jsonl(args.out, log)
     if args.json:
         counts = {"groups": len(groups), "rollouts": rollouts, **pictures.to_json()}
         print(json.dumps({"out": args.out, "source": args.name, **counts}, indent=1))
@@ -130,7 +145,7 @@ def _import_search_r1(args: argparse.Namespace) -> int:
     from creditflow.wrappers.records.jsonl import write_jsonl
 
     report = read_search_r1(args.path)
-    write_jsonl(args.out, report.groups)
+    write_jsonl(args.out, report.log)
     counts = {
         "rollouts": report.rollouts, "groups": len(report.groups), "turns": report.turns, "without_tags": report.without_tags,
         "unanswered": report.unanswered, "unread": report.unread, "disagreeing": report.disagreeing,

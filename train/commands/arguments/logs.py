@@ -11,10 +11,11 @@ from typing import IO
 
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.commands.arguments.outputs import add_input
+from creditflow.wrappers.records import jsonl
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.jsonl import read_groups
+from creditflow.wrappers.records.jsonl import Log
 
-__all__ = ["add_log_argument", "open_output", "read_log"]
+__all__ = ["add_log_argument", "log_of", "open_output", "read_log"]
 
 
 def add_log_argument(parser: argparse.ArgumentParser, *, optional: bool = False, grouping: bool = True) -> None:
@@ -36,13 +37,18 @@ def add_log_argument(parser: argparse.ArgumentParser, *, optional: bool = False,
 
 
 def read_log(args: argparse.Namespace, fields: Collection[str] | None = None) -> list[Group]:
-    """Read the groups of the log that the arguments name.
+    """Read the groups of the log that the arguments name; as ``log_of``."""
+    return list(log_of(args, fields).groups)
+
+
+def log_of(args: argparse.Namespace, fields: Collection[str] | None = None) -> Log:
+    """Read the log that the arguments name.
 
     Args:
         args: the arguments of ``add_log_argument``.
         fields: text fields to keep; None for all.
     """
-    return read_groups(
+    return jsonl.read_log(
         sys.stdin if args.input == "-" else args.input, by=getattr(args, "group_by", "group"), fields=fields
     )
 
