@@ -42,7 +42,7 @@ pica-proof:
 
 gpu:
 	@python=python3; python3 -c 'import torch, transformers' 2>/dev/null || python=$$(.ci/venv train train)/bin/python; \
-	PYTHONPATH=src:build/wheels $$python -m creditflow.train.gpu $(ARGS)
+	PYTHONPATH=src:build/wheels $$python tests/gpu/run.py $(ARGS)
 
 ci:
 	@bash .ci/run $(TIERS)

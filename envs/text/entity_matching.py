@@ -137,7 +137,7 @@ class EntityMatcher:
         self.unmatchable = tuple(unmatchable)
         self._owners = [tuple(numbers) for numbers in owners.values()]
         if owners:
-            # compiled, and needed by entity graphs alone: offline machines without it run everything else (train/gpu)
+            # compiled, and needed by entity graphs alone: offline machines without it run everything else (tests/gpu)
             from ahocorasick_rs import BytesAhoCorasick
         self._automaton = BytesAhoCorasick(list(owners)) if owners else None
 

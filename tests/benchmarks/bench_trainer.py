@@ -33,11 +33,11 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.peer.compare import compare, run_part
 from benchmarks.peer.work import WORKS
+from gpu.rows import rows_with_prompt
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.train.commands.arguments.parser import CommandParser
-from creditflow.train.gpu.rows import rows_with_prompt
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.old_logprobs import OldLogprobs

@@ -13,7 +13,7 @@ from creditflow.train.commands.arguments.programs import PROGRAMS, run_program
 
 __all__ = ["PARSERS", "STUDIES", "main", "outputs"]
 
-STUDIES = ("evidence.pica.fair.downstream", "evidence.pica.fair.study", "evidence.pica.proof")
+STUDIES = ("gpu.bundle", "gpu.run", "evidence.pica.fair.downstream", "evidence.pica.fair.study", "evidence.pica.proof")
 
 
 def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:

@@ -23,7 +23,7 @@ FILES: dict[tuple[str, str], tuple[list[str], list[str]]] = {
 # for every folder in which a command resumes, the command (the folder of `train` is tested in tests/extras/train/run)
 FOLDERS: dict[tuple[str, str], list[str]] = {
     ("bench", "--out"): ["bench", "--envs", "grids", "--schemes", "grpo"],
-    ("creditflow.train.gpu.script", "--out"): ["creditflow.train.gpu.script", "--dry-run"],
+    ("gpu.run", "--out"): ["gpu.run", "--dry-run"],
     ("evidence.pica.fair.downstream", "--out"): ["evidence.pica.fair.downstream", "--quick"],
     ("evidence.pica.fair.study", "--out"): ["evidence.pica.fair.study", "--quick"],
 }

@@ -68,13 +68,8 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("creditflow.train.cards.figures", "--out"): ["creditflow.train.cards.figures", "IN", "--cost", "cost.json"],
     ("creditflow.train.choice.fit", "--out"): ["creditflow.train.choice.fit", "IN"],
     ("creditflow.train.choice.fit", "--asset"): ["creditflow.train.choice.fit", "IN", "--out", "elsewhere"],
-    ("creditflow.train.gpu.bundle", "--out"): ["creditflow.train.gpu.bundle"],
-    ("creditflow.train.gpu.script", "--out"): [
-        "creditflow.train.gpu.script",
-        "--dry-run",
-        "--set",
-        "env.options.levels=IN",
-    ],
+    ("gpu.bundle", "--out"): ["gpu.bundle"],
+    ("gpu.run", "--out"): ["gpu.run", "--dry-run", "--set", "env.options.levels=IN"],
     ("creditflow.train.numeric.study", "--out"): ["creditflow.train.numeric.study"],  # reads nothing
     ("evidence.pica.fair.downstream", "--out"): ["evidence.pica.fair.downstream"],  # reads nothing, as the next one
     ("evidence.pica.fair.study", "--out"): ["evidence.pica.fair.study"],

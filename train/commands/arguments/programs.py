@@ -29,8 +29,6 @@ PROGRAMS: Final = (
     "creditflow.train.cards.cost",
     "creditflow.train.cards.figures",
     "creditflow.train.choice.fit",
-    "creditflow.train.gpu.bundle",
-    "creditflow.train.gpu.script",
     "creditflow.train.numeric.study",
 )
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from gpu import speed
+from gpu.checks import checks, compiled_update
+from gpu.gradients import gradient_gap, within
 
-from creditflow.train.gpu import speed
-from creditflow.train.gpu.checks import checks, compiled_update
-from creditflow.train.gpu.gradients import gradient_gap, within
 from creditflow.train.policy import logprobs
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 

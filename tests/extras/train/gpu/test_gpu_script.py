@@ -12,19 +12,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu.language_models import FOLDER, pool, seed_pieces
+from gpu.pieces import OutOfTimeError
+from gpu.run import main
+from helpers.shared_data import ROOT
 
 from creditflow.train.bench.language_model.suite.summary import endpoint
 from creditflow.train.bench.results import read_results
-from creditflow.train.gpu.language_models import FOLDER, pool, seed_pieces
-from creditflow.train.gpu.pieces import OutOfTimeError
-from creditflow.train.gpu.script import main
 
+SCRIPT = ROOT / "tests" / "gpu" / "run.py"
 NAMES = {"sampler-dynamic", "sampler-static", "sampler-bfloat16", "packed-padded", "split", "chunks", "autocast",
          "nucleus", "turn-ratio", "first-ratio"}  # fmt: skip
 
 
 def started(out: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "creditflow.train.gpu", "--dry-run", "--out", str(out), "--resume", *more]
+    command = [sys.executable, str(SCRIPT), "--dry-run", "--out", str(out), "--resume", *more]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
 
 

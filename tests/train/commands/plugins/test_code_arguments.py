@@ -36,7 +36,7 @@ WORDS = {"scheme", "schemes", "env", "envs", "environment", "agent", "metric", "
 NO_CODE = {
     ("bench", "envs"): "names of the benchmark's suites",
     ("data build credit-set", "envs"): "environments with settings of a credit set",
-    ("gpu.script", "schemes"): "schemes of its measurements",
+    ("gpu.run", "schemes"): "schemes of its measurements",
     ("data build credit-set", "agent"): "language models, whose turns are recorded",
 }
 
@@ -75,7 +75,7 @@ def test_every_option_that_names_a_kind_of_plug_in_takes_its_code(command: str) 
 
 def test_the_table_has_the_commands_that_take_code() -> None:
     assert {command for command, _ in TABLE} >= {
-        "rollout", "eval", "play", "serve-env", "credit", "view", "merge", "bench", "schemes", "annotate", "adapters.verl.data",
+        "rollout", "eval", "play", "serve-env", "credit", "view", "merge", "bench", "schemes", "annotate", "creditflow.train.adapters.verl.data",
     }  # fmt: skip
 
 

@@ -173,7 +173,7 @@ LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
             one_step=OneStepWork(seeds=1, tasks=2, batches=3, steps=1),
             methods=("grpo", "grouptd", "grouptd_relative_pooled", "oracle_adv"),
         ),
-        # for a GPU: 20 million parameters, one seed at a time (train/gpu); learning rates are assumptions, not tuned
+        # for a GPU: 20 million parameters, one seed at a time (tests/gpu); learning rates are assumptions, not tuned
         "lm-20m": LanguageModelWork(
             families=("sokoban", "pits"),
             seeds=1,

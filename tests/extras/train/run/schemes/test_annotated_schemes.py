@@ -84,8 +84,9 @@ def test_a_scheme_over_annotations_trains_by_its_name(
 
 
 def test_the_gpu_script_writes_every_annotation_or_gives_the_reason(tmp_path: Path) -> None:
+    from gpu.curves import ONLY_TOY, WITHOUT, _annotator_settings
+
     from creditflow import credit
-    from creditflow.train.gpu.curves import ONLY_TOY, WITHOUT, _annotator_settings
 
     needy = {name for name in credit.names() if credit.make(name).needs}
     assert set(WITHOUT) <= needy
@@ -96,7 +97,8 @@ def test_the_gpu_script_writes_every_annotation_or_gives_the_reason(tmp_path: Pa
 def test_the_gpu_script_names_the_success_model_as_an_annotator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from creditflow.train.gpu import curves
+    from gpu import curves
+
     from creditflow.train.settings.overrides import apply_overrides
 
     monkeypatch.setattr(curves, "_untrained_success", lambda policy, path: path)

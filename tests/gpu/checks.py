@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from gpu.gradients import gradient_gap, largest, weighted_gradient, within
+from gpu.packing_checks import packing_checks
+from gpu.rows import HIGHEST, LOWEST, uneven_rows
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.token_sampling import kept_tokens
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.train.gpu.gradients import gradient_gap, largest, weighted_gradient, within
-from creditflow.train.gpu.packing_checks import packing_checks
-from creditflow.train.gpu.rows import HIGHEST, LOWEST, uneven_rows
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import hidden_before, token_logprobs
 from creditflow.train.policy.losses import segment_log_ratio

@@ -1,6 +1,6 @@
 """Download the pure-Python wheels that an offline machine with torch and transformers needs, on a machine with network.
 
-python -m creditflow.train.gpu.bundle --out build/wheels
+python tests/gpu/bundle.py --out build/wheels
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def build_bundle(folder: Path) -> int:
         DataError: pip cannot download the wheels, a wheel is not pure Python, or the bundle is too large.
     """
     with tempfile.TemporaryDirectory() as temporary:
-        done = subprocess.run(  # noqa: S603 - pip, with names of our own
+        done = subprocess.run(
             [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", temporary,
              *BUNDLED],
             check=False,
@@ -63,7 +63,7 @@ def build_bundle(folder: Path) -> int:
     print(
         f"expected on the machine: {', '.join(EXPECTED)} (needed by torch and transformers); peft for the piece with LoRA"
     )
-    print(f"on the machine: PYTHONPATH=src:{folder} python -m creditflow.train.gpu")
+    print(f"on the machine: PYTHONPATH=src:{folder} python tests/gpu/run.py")
     return 0
 
 
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
-    return run_program("creditflow.train.gpu.bundle", arguments)
+    return run_program("gpu.bundle", arguments, script="tests/gpu/bundle.py")
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gpu.speed import sizes_of
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.gpu.speed import sizes_of
 from creditflow.train.policy.checkpoint import latest_checkpoint
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.overrides import apply_overrides

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from gpu.pieces import OutOfTimeError, Piece
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer
@@ -22,7 +23,6 @@ from creditflow.train.bench.jobs import begin_worker
 from creditflow.train.bench.language_model.suite.report import language_model_conclusions, language_model_text
 from creditflow.train.bench.language_model.suite.summary import endpoint
 from creditflow.train.bench.results import read_results, write_results
-from creditflow.train.gpu.pieces import OutOfTimeError, Piece
 
 __all__ = ["FOLDER", "PRESETS", "pool", "seed_pieces"]
 

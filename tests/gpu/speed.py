@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from gpu.rows import random_row, rows_with_prompt
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.train.gpu.rows import random_row, rows_with_prompt
 from creditflow.train.policy.network.adapter import add_adapter
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer, parameter_count
 from creditflow.train.policy.old_logprobs import OldLogprobs

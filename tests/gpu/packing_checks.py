@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from gpu.gradients import gradient_gap, largest, weighted_gradient, within
+from gpu.rows import HIGHEST, LOWEST, rows_with_prompt, uneven_rows
 
-from creditflow.train.gpu.gradients import gradient_gap, largest, weighted_gradient, within
-from creditflow.train.gpu.rows import HIGHEST, LOWEST, rows_with_prompt, uneven_rows
 from creditflow.train.policy.packing.check import check_packing
 from creditflow.train.policy.packing.forest import Forest
 from creditflow.train.policy.packing.fused import Paths, available_kernels, fused_attention

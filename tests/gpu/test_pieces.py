@@ -7,9 +7,9 @@ import time
 from functools import partial
 
 import pytest
+from gpu.pieces import OutOfTimeError, Piece, ResultsFile, plan
 
 from creditflow.envs.errors import DataError, MissingExtraError
-from creditflow.train.gpu.pieces import OutOfTimeError, Piece, ResultsFile, plan
 
 
 def opened(path, seconds=60.0):

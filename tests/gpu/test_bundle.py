@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from gpu.bundle import build_bundle
 
 from creditflow.envs.errors import DataError
-from creditflow.train.gpu.bundle import build_bundle
 
 
 def test_a_failed_download_names_the_wheels_and_the_remedy_and_leaves_no_folder(tmp_path, monkeypatch):

@@ -1,8 +1,8 @@
 """GPU acceptance script: equality tests, throughput, the benchmark lm with 20 million parameters. Needs no network.
 
-  python -m creditflow.train.gpu.bundle --out build/wheels  # on a machine with network: collect the wheels
-  PYTHONPATH=src:build/wheels python -m creditflow.train.gpu
-  python -m creditflow.train.gpu --dry-run                  # every piece at toy size on a CPU, and the plan
+  python tests/gpu/bundle.py --out build/wheels  # on a machine with network: collect the wheels
+  PYTHONPATH=src:build/wheels python tests/gpu/run.py
+  python tests/gpu/run.py --dry-run                  # every piece at toy size on a CPU, and the plan
 
 Parts, in this order: ``equality`` (the sampler, layouts and precisions against plain fp32), ``speed`` (sampler, SFT, update in every
 layout and with LoRA, the trainer; with memory and the fraction of the device's measured limits), ``lm`` (the benchmark of language
@@ -24,14 +24,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from gpu.language_models import FOLDER, pool, seed_pieces
+from gpu.pieces import Piece, ResultsFile, plan
+
 from creditflow.agents.language_model.models.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.commands.arguments.options import non_negative, positive
 from creditflow.train.commands.arguments.outputs import Output, add_output, named
 from creditflow.train.commands.arguments.programs import run_program
-from creditflow.train.gpu.language_models import FOLDER, pool, seed_pieces
-from creditflow.train.gpu.pieces import Piece, ResultsFile, plan
 from creditflow.train.run.identity import require_same
 
 __all__ = ["add_arguments", "main", "run"]
@@ -121,7 +123,7 @@ def _pieces(
     args: argparse.Namespace, folder: Path, device: Any, seeds: Sequence[int], data: Mapping[str, Any]
 ) -> list[Piece]:
     """The pieces of the chosen parts, in the order of the parts; ``data`` has the stored results."""
-    from creditflow.train.gpu import checks, curves, speed
+    from gpu import checks, curves, speed
 
     toy, pieces = args.dry_run, list[Piece]()
 
@@ -149,7 +151,7 @@ def _untimed(work: Callable[[], dict[str, Any]], _seconds: float) -> dict[str, A
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
-    return run_program("creditflow.train.gpu.script", arguments)
+    return run_program("gpu.run", arguments, script="tests/gpu/run.py")
 
 
 def _about(device: Any, args: argparse.Namespace) -> dict[str, Any]:
@@ -175,7 +177,7 @@ def _about(device: Any, args: argparse.Namespace) -> dict[str, Any]:
 
 def _commit() -> str:
     try:
-        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S607 - git as found
+        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     except OSError:
         return "unknown: git is not installed"
     return done.stdout.strip() or "unknown: not a git checkout"

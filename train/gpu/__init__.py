@@ -1,1 +1,0 @@
-"""The GPU acceptance script, for a machine without network."""
