@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.files.atomic import atomic_writer
+from creditflow.train.bench.learning.learner import KLUpdate
 from creditflow.train.bench.presets import PRESETS, SharedWork
 from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.bench.shared.cells import SharedCell, start_of
-from creditflow.train.bench.shared.learning import KLUpdate, learn_shared
+from creditflow.train.bench.shared.learning import learn_shared
 from creditflow.train.bench.shared.tasks import SHARED_KINDS
 from creditflow.train.bench.studies import Study
 

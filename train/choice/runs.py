@@ -19,9 +19,9 @@ from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.exact.values import success
 from creditflow.train.bench.language_model.suite.families import bare_env, family_tasks, open_family
 from creditflow.train.bench.language_model.suite.summary import endpoint
+from creditflow.train.bench.learning.batch import Draw, sample_batches
 from creditflow.train.bench.methods import is_control, scheme_entry
 from creditflow.train.bench.presets import PRESETS, Preset
-from creditflow.train.bench.shared.batch import sample_batches
 from creditflow.train.bench.shared.cells import SharedCell, start_of
 from creditflow.train.bench.shared.cells import cells_of as shared_cells
 from creditflow.train.bench.shared.tasks import kind_of_tasks
@@ -111,7 +111,7 @@ def _of_shared(name: str, part: Mapping[str, Any], preset: Preset, seed: int) ->
             tasks, policy = start_of(cell, preset.shared, seed, unit)
             mdps, rng = [task.mdp for task in tasks], np.random.default_rng([seed, unit, 7])
             chosen = range(min(cell.batch, len(mdps)))
-            [batch] = sample_batches(mdps, chosen, [policy], cell.sampling, rng, name=f"{unit}")
+            [batch] = sample_batches(mdps, Draw.of(chosen, rng, f"{unit}"), [policy], cell.sampling)
             key: Literal["state", "text"] = cell.sampling.key
             logs.append(log_features(batch.groups, key=key, batch=cell.batch))
         areas = {m: float(x.mean()) for m, x in study.results("area").items()}

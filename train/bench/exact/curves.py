@@ -6,23 +6,22 @@ turns, and a policy that needs fewer turns per episode gets more updates from th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.annotation_sources import AnnotationSource, open_annotation_source
-from creditflow.train.bench.controls import CreditFunction, ExactEvaluator, IndexedTurns
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.exact.metrics import sampled_gradient
+from creditflow.train.bench.exact.offline import SEARCH, SUM_OVER_TURNS
 from creditflow.train.bench.exact.policies import softmax
-from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
-from creditflow.train.bench.exact.steps import step_sizes
-from creditflow.train.bench.exact.values import state_occupancy, success
-from creditflow.train.bench.methods import make_methods
-from creditflow.wrappers.credit import CreditError
+from creditflow.train.bench.exact.values import state_occupancy
+from creditflow.train.bench.learning.batch import Draw, Sampling
+from creditflow.train.bench.learning.evaluation import Evaluation
+from creditflow.train.bench.learning.learner import KLUpdate, Learning
+from creditflow.train.bench.learning.policy import table_policy
 
 __all__ = ["ExactCurve", "ExactCurves", "learn_exactly"]
 
@@ -82,59 +81,35 @@ def learn_exactly(
         kl: KL divergence of each update, in nats per turn of the group.
         key: the key by which schemes compare states.
     """
+    policy, mdps = table_policy(logits), [mdp]
     budget = updates * size * float(state_occupancy(mdp, softmax(logits)).sum())
-    tables = np.repeat(logits[None], len(names), axis=0)
-    rate = np.full(len(names), float(success(mdp, softmax(logits))))
-    used_turns = np.zeros(len(names))
-    history: list[list[tuple[float, float]]] = [[(0.0, rate[0])] for _ in names]
-    undefined: dict[str, str] = {}
-    sources = [open_annotation_source(name, mdp.horizon, key) for name in names]  # each fitted on its own rollouts only
-    for _ in range(MAX_UPDATE_FACTOR * updates):
-        active = np.flatnonzero(used_turns < budget)
-        if not len(active):
-            break
-        policies = softmax(tables[active])
-        shuffle_seed = int(rng.integers(2**63))
-        groups = simulate(mdp, policies, size, rng)
-        directions = np.empty_like(policies)
-        weights = np.empty(policies.shape[:2])
-        for i, (m, group) in enumerate(zip(active.tolist(), groups, strict=True)):
-            evaluator = ExactEvaluator(mdp, policies[i])
-            turns = evaluator.index_turns(group)
-            (method,) = make_methods([names[m]], evaluator, [shuffle_seed], key=key).values()
-            weights[i] = np.bincount(turns.state, minlength=mdp.size) / len(turns.state)
-            used_turns[m] += len(turns.state)
-            try:
-                directions[i] = _direction(evaluator, group, method, sources[m], turns)
-            except CreditError as error:
-                if "oracle" in names[m]:
-                    raise
-                undefined[names[m]] = str(error)
-                directions[i], used_turns[m] = 0.0, np.inf
-        visited = np.flatnonzero(weights.any(axis=0))  # elsewhere directions are 0
-        sizes = step_sizes(policies[:, visited], directions[:, visited], weights[:, visited], kl)
-        tables[active] += sizes[:, None, None] * directions
-        tables[active] -= tables[active].max(axis=2, keepdims=True)
-        rate[active] = success(mdp, softmax(tables[active]))
-        for m in active.tolist():
-            history[m].append((used_turns[m], rate[m]))
-    return ExactCurves({n: _curve(history[m], budget) for m, n in enumerate(names) if n not in undefined}, undefined)
+    sampling = Sampling(1, size, SUM_OVER_TURNS, key)
+    learning = Learning(policy, mdps, names, sampling, KLUpdate(kl, "sampled", SEARCH))
+    evaluation = Evaluation(mdps, [0], [])
+    points = {name: [(0, evaluation.add(policy))] for name in names}
+    for learners in learning.over(islice(_draws(rng), MAX_UPDATE_FACTOR * updates)):
+        for name, learner in learners.items():
+            points[name].append((learner.turns, evaluation.add(learner.policy)))
+            if learner.turns >= budget:
+                del learning.learners[name]
+    curves = {}
+    for name in names:
+        if name not in learning.undefined:
+            turns, numbers = zip(*points[name], strict=True)
+            curves[name] = _curve(np.array(turns, np.float64), evaluation.means(numbers)[:, 0], budget)
+    return ExactCurves(curves, learning.undefined)
 
 
-def _direction(
-    evaluator: ExactEvaluator, group: ArrayGroup, method: CreditFunction, source: AnnotationSource, turns: IndexedTurns
-) -> NDArray[np.float64]:
-    """The gradient sampled with a method's credit; afterwards its annotation source is updated."""
-    gradient = sampled_gradient(evaluator, group, method(source.annotate(group, evaluator)), turns)
-    source.update(group)
-    return gradient
+def _draws(rng: np.random.Generator) -> Iterator[Draw]:
+    while True:
+        seed = (int(rng.integers(2**63)),)
+        yield Draw([0], rng, seed, [seed], "g")
 
 
-def _curve(history: list[tuple[float, float]], budget: float) -> ExactCurve:
-    turns, rates = np.array(history).T
+def _curve(turns: NDArray[np.float64], rates: NDArray[np.float64], budget: float) -> ExactCurve:
     # J holds from the update until the next one; the last value holds until the end of the budget
     until = np.minimum(np.append(turns[1:], np.inf), budget)
     area = float(((until - np.minimum(turns, budget)) * rates).sum() / budget)
     fractions = np.linspace(0.0, budget, POINTS)
     points = rates[np.searchsorted(turns, fractions, side="right") - 1]
-    return ExactCurve(area, float(points[-1]), tuple(round(float(x), 4) for x in points), len(history) - 1)
+    return ExactCurve(area, float(points[-1]), tuple(round(float(x), 4) for x in points), len(turns) - 1)

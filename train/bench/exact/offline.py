@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,25 +16,28 @@ from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.metrics import (
     Concordance,
     HiddenValue,
-    bias_variance,
     centered_within_states,
-    coverage,
-    direction,
-    gains,
     hidden_value,
     pairwise_concordance,
-    sampled_gradient,
 )
 from creditflow.train.bench.exact.policies import softmax
 from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
 from creditflow.train.bench.exact.values import optimal_action_values
+from creditflow.train.bench.learning.batch import Batch
+from creditflow.train.bench.learning.one_step import KLS, OneStep, Start, coverage
+from creditflow.train.bench.learning.policy import LinearPolicy, table_policy
+from creditflow.train.bench.learning.stack import StackedTasks
+from creditflow.train.bench.learning.steps import Search
 from creditflow.train.bench.methods import base_method, make_methods
+from creditflow.train.settings.update import LossConfig
 from creditflow.wrappers.credit import Credit, CreditError
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["KLS", "Measured", "Measures", "measure"]
+__all__ = ["SEARCH", "SUM_OVER_TURNS", "Measured", "Measures", "measure"]
 
-KLS = (0.001, 0.01)
+SEARCH: Final = Search(tolerance=1e-9)
+# g = (1/G) Σ_i Σ_t m_it c_it ∇ log π(a_it | s_it), whatever the scheme's own average is
+SUM_OVER_TURNS: Final = LossConfig(aggregation="constant", normaliser=1)
 EFFICIENCY_DISCOUNT = 0.95  # γ of Q*_γ
 CONCORDANCE_GROUPS = 12  # the number of pairs grows with the square of the group
 
@@ -112,7 +115,7 @@ def measure(
     groups: int,
     key: Literal["state", "text"] = "state",
 ) -> Measured:
-    """Measure methods on ``groups`` newly sampled groups of ``size`` rollouts.
+    """Measure methods on ``groups`` newly sampled groups of ``size`` rollouts, each a batch of its own.
 
     For each of these groups ``HELD_OUT`` more are sampled, on which ``X[fitted]`` fits its annotations, so that the
     estimation error of the annotations is part of the variance.
@@ -148,7 +151,7 @@ def measure(
 
     methods = make_methods(names, evaluator, [int(rng.integers(2**63))], key=key)
     assigned, undefined = _assign(methods, lambda name: annotated(base_method(name)))
-    return _measured(evaluator, logits, sampled, assigned, undefined)
+    return _measured(evaluator, table_policy(logits), sampled, assigned, undefined)
 
 
 def _sample(evaluator: ExactEvaluator, rng: np.random.Generator, size: int, count: int) -> _Sampled:
@@ -179,43 +182,38 @@ def _assign(
 
 def _measured(
     evaluator: ExactEvaluator,
-    logits: NDArray[np.float64],
+    policy: LinearPolicy,
     sampled: _Sampled,
     assigned: Mapping[str, Sequence[Credit]],
     undefined: Mapping[str, str],
 ) -> Measured:
     """The metrics of all assigned credit."""
-    gradients = {
-        name: np.stack(
-            [
-                sampled_gradient(evaluator, group, credit, at)
-                for group, credit, at in zip(sampled.groups, of_method, sampled.turns, strict=True)
-            ]
-        )
-        for name, of_method in assigned.items()
-    }
-    # one call for all directions: searching for their step sizes together is much faster
-    directions = np.concatenate([evaluator.gradient[None], evaluator.natural[None], *gradients.values()])
-    gained = {kl: gains(evaluator, logits, directions, kl) for kl in KLS}
+    mdp = evaluator.mdp
+    start, stack = Start(policy, [mdp], [0], [], search=SEARCH), StackedTasks([mdp])
+    batches = [Batch([0], stack, evaluator.policy, [group]) for group in sampled.groups]
     on_policy = _concordances(assigned, sampled.turns, evaluator.exact.action_value)
-    optimal = _concordances(assigned, sampled.turns, optimal_action_values(evaluator.mdp, EFFICIENCY_DISCOUNT))
+    optimal = _concordances(assigned, sampled.turns, optimal_action_values(mdp, EFFICIENCY_DISCOUNT))
     methods = {}
     base = (float("nan"), float("nan"))
-    for number, (name, of_method) in enumerate(assigned.items()):
-        rows = slice(2 + number * len(sampled.groups), 2 + (number + 1) * len(sampled.groups))
+    for name, of_method in assigned.items():
+        one_step = OneStep(start)
+        for batch, credit in zip(batches, of_method, strict=True):
+            one_step.add(batch, [credit], SUM_OVER_TURNS)
         hidden = _hidden_value(sampled, of_method)
         base = hidden.failed_base, hidden.succeeded_base
-        cosine = direction(gradients[name], evaluator.gradient)
-        error = bias_variance(gradients[name], evaluator.gradient)
-        small, large = (float(gained[kl][rows].mean() / gained[kl][0]) for kl in KLS)
-        dead = float(np.mean([not credit.flat_advantages.any() for credit in of_method]))
-        methods[name] = Measures(
-            cosine.of_mean, cosine.one_batch, small, large, error.bias2, error.variance, on_policy[name],
-            optimal[name], hidden.failed, hidden.succeeded, hidden.failed_raw, hidden.succeeded_raw,
-            coverage(of_method), dead,
-        )  # fmt: skip
-    natural = tuple(float(gained[kl][1] / gained[kl][0]) for kl in KLS)
-    return Measured(methods, (natural[0], natural[1]), base, undefined)
+        measures = one_step.measures() | {
+            "concordance": on_policy[name],
+            "concordance_optimal": optimal[name],
+            "auroc_failed": hidden.failed,
+            "auroc_succeeded": hidden.succeeded,
+            "auroc_failed_raw": hidden.failed_raw,
+            "auroc_succeeded_raw": hidden.succeeded_raw,
+            "coverage": coverage(of_method),
+        }
+        methods[name] = Measures(**{field.name: measures[field.name] for field in fields(Measures)})
+    natural = start.step(np.append(evaluator.natural, np.zeros((1, len(mdp.actions))), axis=0).ravel())
+    small, large = (float(start.relative_gains([natural["gradient", kl]], kl)[0]) for kl in KLS)
+    return Measured(methods, (small, large), base, undefined)
 
 
 def _hidden_value(sampled: _Sampled, assigned: Sequence[Credit]) -> HiddenValue:

@@ -15,13 +15,13 @@ import numpy as np
 
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.critics import one_hot
+from creditflow.train.bench.learning.batch import Sampling
+from creditflow.train.bench.learning.learner import AdamUpdate, KLUpdate
+from creditflow.train.bench.learning.policy import LinearPolicy, make_features, policy_with_success
+from creditflow.train.bench.learning.stack import StackedTasks
 from creditflow.train.bench.presets import SharedWork
-from creditflow.train.bench.shared.batch import Sampling
-from creditflow.train.bench.shared.features import make_features
-from creditflow.train.bench.shared.learning import AdamUpdate, KLUpdate, SharedCurve, learn_shared
+from creditflow.train.bench.shared.learning import SharedCurve, learn_shared
 from creditflow.train.bench.shared.metrics import SharedMeasures, measure_shared
-from creditflow.train.bench.shared.policy import LinearPolicy, policy_with_success
-from creditflow.train.bench.shared.stack import StackedTasks
 from creditflow.train.bench.shared.tasks import SHARED_KINDS, ViewedTask, keys_of, kind_of_tasks, viewed_tasks
 from creditflow.train.bench.studies import Keys, Study
 from creditflow.train.settings.update import LossConfig

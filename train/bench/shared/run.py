@@ -11,10 +11,10 @@ import numpy as np
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.critics import one_hot
 from creditflow.train.bench.jobs import Job, JobRunner
+from creditflow.train.bench.learning.batch import Draw, sample_batches
 from creditflow.train.bench.presets import SharedWork
 from creditflow.train.bench.report.correlations import mean_correlation
 from creditflow.train.bench.selection import MethodSelection, select_methods
-from creditflow.train.bench.shared.batch import sample_batches
 from creditflow.train.bench.shared.cells import (
     SharedCell,
     assemble,
@@ -95,7 +95,8 @@ def _selected(
     mdps, chosen = [task.mdp for task in tasks], range(min(TIMED_TASKS, len(tasks)))
     rng = np.random.default_rng([seed, 3])
     groups, earlier = (
-        sample_batches(mdps, chosen, [policy], cell.sampling, rng, name=name)[0].groups for name in ("log", "earlier")
+        sample_batches(mdps, Draw.of(chosen, rng, name), [policy], cell.sampling)[0].groups
+        for name in ("log", "earlier")
     )
     horizon, features = mdps[0].horizon, one_hot(mdps, [task.parts for task in tasks])
     selection = select_methods(names, groups, horizon=horizon, exact=True, earlier=earlier, features=features)

@@ -21,10 +21,11 @@ from creditflow.train.bench.language_model.suite.setting import (
     parameters_of,
     parameters_text,
 )
-from creditflow.train.bench.language_model.suite.updates import merged_weights, turn_weights
 from creditflow.train.bench.language_model.suite.warmup import demonstrated_states, imitate
 from creditflow.train.bench.language_model.suite.work import LM_PRESETS, WarmUpWork
-from creditflow.train.bench.shared.credits import batch_credit
+from creditflow.train.bench.learning.batch import batch_credit
+from creditflow.train.bench.learning.loss import ascent_weights, loss_turns
+from creditflow.train.bench.learning.stack import split_rows
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.losses import token_losses
@@ -33,7 +34,6 @@ from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.run.assemble import group_env_factory, make_backend, make_policy_agent
 from creditflow.train.run.identity import OtherRunError
 from creditflow.train.settings.update import LossConfig
-from creditflow.wrappers import credit
 
 WORK = replace(LM_PRESETS["lm-smoke"], pool=4, evaluated=2)
 FAMILIES = ("pits", "sokoban")
@@ -102,8 +102,10 @@ def test_the_merged_gradient_equals_the_gradient_of_the_trainers_loss(warm, name
     assert chosen
     groups = [as_arrays(setting, played[i], i) for i in chosen]
     tables = setting.policy.probabilities(chosen)
-    credits_ = batch_credit(name, groups, tables, None, [0])
-    ours = setting.policy.gradient(chosen, merged_weights(groups, credits_, aggregation, unit=False))
+    credits_ = batch_credit(name, groups, tables, None, [(0, i) for i in chosen])
+    loss = LossConfig(aggregation=aggregation)
+    merged = ascent_weights(loss_turns(groups, credits_, loss), np.concatenate(tables), loss)
+    ours = setting.policy.gradient(chosen, split_rows(merged, [len(table) for table in tables]))
     rows = make_rows([played[i] for i in chosen], credits_)
     weights = token_weights(rows, aggregation)
     setting.model.zero_grad(set_to_none=True)
@@ -116,20 +118,6 @@ def test_the_merged_gradient_equals_the_gradient_of_the_trainers_loss(warm, name
     theirs = -torch.cat([p.grad.flatten() for p in flat_parameters(setting.model)]).double().numpy()
     assert np.abs(theirs).max() > 0.0
     np.testing.assert_allclose(ours, theirs, atol=2e-5 * np.abs(theirs).max())
-
-
-def test_turn_weights_sum_to_one_over_the_turns_in_the_loss(warm):
-    setting, played = warm
-    groups = [as_arrays(setting, group, i) for i, group in enumerate(played)]
-    masks = [np.arange(len(group.number)) % 3 > 0 for group in groups]
-    credits_ = [
-        credit.Credit.of(group, outcome=np.zeros(len(group)), loss_mask=mask)
-        for group, mask in zip(groups, masks, strict=True)
-    ]
-    for aggregation in ("token_mean", "trajectory_mean", "turn_mean"):
-        weights = turn_weights(credits_, aggregation)
-        assert sum(one.sum() for one in weights) == pytest.approx(1.0)
-        assert all((one[~mask] == 0.0).all() for one, mask in zip(weights, masks, strict=True))
 
 
 def test_the_exact_gradient_is_the_derivative_of_exact_success(warm):

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from creditflow.train.bench.annotation_sources import open_annotation_source
-from creditflow.train.bench.shared.batch import Sampling, draw_tasks, sample_batches
-from creditflow.train.bench.shared.features import make_features
-from creditflow.train.bench.shared.learning import AdamUpdate, learn_shared
-from creditflow.train.bench.shared.loss import LossTurns, turn_weights
-from creditflow.train.bench.shared.policy import LinearPolicy, policy_with_success
-from creditflow.train.bench.shared.stack import StackedTasks
+from creditflow.train.bench.learning.batch import Draw, Sampling, draw_tasks, sample_batches
+from creditflow.train.bench.learning.learner import AdamUpdate
+from creditflow.train.bench.learning.loss import LossTurns, loss_turns, turn_weights
+from creditflow.train.bench.learning.policy import LinearPolicy, make_features, policy_with_success
+from creditflow.train.bench.learning.stack import StackedTasks
+from creditflow.train.bench.shared.learning import learn_shared
 from creditflow.train.bench.shared.tasks import viewed_tasks
 from creditflow.train.policy.losses import token_losses
 from creditflow.train.settings.update import LossConfig
@@ -57,8 +57,10 @@ def test_curves_are_those_of_torch(unit: bool, epochs: int, minibatches: int) ->
     for number in range(1, 4):
         tasks = draw_tasks(TRAIN, 2, rng)
         seed = int(rng.integers(2**63))
-        [batch] = sample_batches(MDPS, tasks, [policy], sampling, rng, name=f"{number}")
-        turns = batch.turns(batch.credit("grouptd", source, [seed], sampling), sampling)
+        draw = Draw.of(tasks, rng, f"{number}", (seed,))
+        [batch] = sample_batches(MDPS, draw, [policy], sampling)
+        credits_ = batch.credit("grouptd", source, draw.corruption, sampling.key)
+        turns = loss_turns(batch.groups, credits_, loss)
         if unit and turns.advantage.any():
             turns = turns._replace(advantage=turns.advantage / np.sqrt(np.mean(turns.advantage**2)))
         members, shuffled = np.unique(turns.trajectory), np.random.default_rng([seed])

@@ -1,15 +1,16 @@
 """The loss of the benchmark's shared policies equals the trainer's loss, and its gradient equals autograd's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from creditflow.train.bench.annotation_sources import open_annotation_source
 from creditflow.train.bench.exact.policies import softmax
-from creditflow.train.bench.shared.credits import batch_credit
-from creditflow.train.bench.shared.loss import ascent_weights, loss_turns
-from creditflow.train.bench.shared.rollouts import sample_groups
-from creditflow.train.bench.shared.stack import StackedTasks
+from creditflow.train.bench.learning.batch import batch_credit
+from creditflow.train.bench.learning.loss import ascent_weights, loss_turns
+from creditflow.train.bench.learning.stack import StackedTasks, sample_groups
 from creditflow.train.bench.shared.tasks import viewed_tasks
 from creditflow.train.policy.losses import token_losses
 from creditflow.train.policy.samples import Row, token_weights
@@ -51,8 +52,8 @@ def test_the_gradient_is_that_of_the_trainers_loss(name, aggregation, loss):
     rng = np.random.default_rng(3)
     now, reference = (LOGITS + 0.4 * rng.standard_normal(LOGITS.shape) for _ in range(2))
     policies = STACK.split(softmax(LOGITS))
-    credits_ = batch_credit(name, GROUPS, policies, open_annotation_source(name, STACK.horizon, "state"), [0])
-    turns = loss_turns(GROUPS, credits_, aggregation)
+    credits_ = batch_credit(name, GROUPS, policies, open_annotation_source(name, STACK.horizon, "state"), [(0,)] * 3)
+    turns = loss_turns(GROUPS, credits_, replace(loss, aggregation=aggregation))
     weights = ascent_weights(turns, softmax(now), loss, old=softmax(LOGITS), reference=softmax(reference))
     ours = -(weights - softmax(now) * weights.sum(axis=1, keepdims=True))
 
@@ -68,6 +69,7 @@ def test_the_gradient_is_that_of_the_trainers_loss(name, aggregation, loss):
         loss,
         reference_logprob=anchor[at],
     )
+    assert turns.aggregation != "constant"
     weight = np.concatenate(token_weights(rows_of(turns), turns.aggregation))
     assert turns.trajectory.tolist() == sorted(turns.trajectory.tolist())
     (torch.tensor(weight) * losses["loss"]).sum().backward()

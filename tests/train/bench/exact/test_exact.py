@@ -15,7 +15,6 @@ from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
 from creditflow.train.bench.exact.mdp import tabulate
 from creditflow.train.bench.exact.policies import logits_with_success, noisy_expert, softmax, table_of
 from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
-from creditflow.train.bench.exact.steps import divergence, step_sizes
 from creditflow.train.bench.exact.values import (
     evaluate,
     natural_direction,
@@ -25,6 +24,8 @@ from creditflow.train.bench.exact.values import (
     success,
     visitation,
 )
+from creditflow.train.bench.learning.policy import table_policy
+from creditflow.train.bench.learning.steps import matched_step
 
 LEVEL = "#######\n#@ $ .#\n#  $  #\n#   . #\n#######"
 
@@ -93,31 +94,15 @@ def test_natural_direction_solves_the_fisher_system():
 
 def test_natural_direction_gains_at_least_as_much_as_the_gradient_at_a_small_divergence():
     mdp, logits = random_task("pits", 4)
-    pi = softmax(logits)
-    both = np.stack([policy_gradient(mdp, pi), natural_direction(mdp, pi)])
-    sizes = step_sizes(pi[None], both, visitation(mdp, pi)[None], 1e-6)
-    plain, natural = success(mdp, softmax(logits + sizes[:, None, None] * both))
+    pi, table, padding = softmax(logits), table_policy(logits), np.zeros((1, len(mdp.actions)))
+
+    def after(gradient):
+        direction = np.append(gradient, padding, axis=0).ravel()
+        moved, _ = matched_step(table, [0], direction, visitation(mdp, pi), 1e-6)
+        return float(success(mdp, moved.probabilities([0])[0]))
+
+    plain, natural = after(policy_gradient(mdp, pi)), after(natural_direction(mdp, pi))
     assert natural >= plain
-
-
-def test_a_step_has_the_requested_divergence():
-    mdp, logits = random_task("open", 1)
-    pi = softmax(logits)
-    directions = np.random.default_rng(0).normal(size=(5, *pi.shape)) * np.array([1e-3, 1, 50, 1e4, 0])[:, None, None]
-    weights = visitation(mdp, pi)[None]
-    sizes = step_sizes(pi[None], directions, weights, 0.01)
-    np.testing.assert_allclose(divergence(pi[None], directions, weights, sizes)[:4], 0.01, rtol=1e-6)
-    assert sizes[4] == 0.0
-
-
-def test_divergence_is_that_of_the_two_tables():
-    rng = np.random.default_rng(3)
-    logits, move = rng.normal(size=(2, 4, 3))
-    p, q = softmax(logits), softmax(logits + 0.7 * move)
-    weights = np.array([0.1, 0.2, 0.3, 0.4])
-    expected = weights @ (p * np.log(p / q)).sum(axis=1)
-    got = divergence(p[None], move[None], weights[None], np.array([0.7]))
-    assert got[0] == pytest.approx(expected)
 
 
 def test_optimal_action_values_count_turns_to_the_goal():

@@ -2,25 +2,15 @@
 
 import numpy as np
 import pytest
-from helpers.episodes.exact_fixtures import LOGITS, chain, policy
+from helpers.episodes.exact_fixtures import chain, policy
 
 from creditflow import credit
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.controls import ExactEvaluator, IndexedTurns, flipped, oracle_adv, oracle_progress, shuffled
 from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
-from creditflow.train.bench.exact.metrics import (
-    bias_variance,
-    centered_within_states,
-    coverage,
-    direction,
-    gains,
-    hidden_value,
-    pairwise_concordance,
-    sampled_gradient,
-)
-from creditflow.train.bench.exact.policies import softmax
+from creditflow.train.bench.exact.metrics import centered_within_states, hidden_value, pairwise_concordance
 from creditflow.train.bench.exact.simulate import simulate
-from creditflow.train.bench.exact.values import policy_gradient, success
+from creditflow.train.bench.exact.values import policy_gradient
 from creditflow.train.bench.methods import make_methods
 from creditflow.wrappers.trajectory import Group
 
@@ -74,48 +64,6 @@ def test_a_log_of_another_task_is_rejected():
     with pytest.raises(DataError, match=r"is not an? (action|state) of task"):
         ExactEvaluator(other, np.full((other.size, 4), 0.25)).index_turns(groups[0])
     assert evaluator.index_turns(groups[0]).left[0] == 3
-
-
-def test_the_sampled_gradient_of_exact_advantage_is_unbiased():
-    evaluator, groups = evaluator_and_groups(n=3000)
-    method = oracle_adv(evaluator)
-    gradients = np.stack([sampled_gradient(evaluator, g, method(g)) for g in groups])
-    error = gradients.std(axis=0) / np.sqrt(len(groups))
-    assert (np.abs(gradients.mean(axis=0) - evaluator.gradient) <= 4 * error + 1e-12).all()
-    assert direction(gradients, evaluator.gradient).of_mean == pytest.approx(1.0, abs=0.01)
-    assert bias_variance(gradients, evaluator.gradient).bias2 < 0.02
-
-
-def test_outcome_credit_without_baseline_is_unbiased_too():
-    # score-function identity: R_i on every turn has the same mean gradient as A
-    evaluator, groups = evaluator_and_groups(n=3000)
-    gradients = np.stack([sampled_gradient(evaluator, g, credit.Credit.of(g, outcome=g.arrays.score)) for g in groups])
-    error = gradients.std(axis=0) / np.sqrt(len(groups))
-    assert (np.abs(gradients.mean(axis=0) - evaluator.gradient) <= 4 * error + 1e-12).all()
-
-
-def test_bias_and_variance_of_a_known_distribution():
-    # g = (3, ±2) with equal chance: E g = (3, 0), tr Cov = 4; against g* = (1, 1)
-    gradients = np.array([[[3.0, 2.0]], [[3.0, -2.0]]] * 5000)
-    target = np.array([[1.0, 1.0]])
-    bias2, variance = bias_variance(gradients, target)
-    alpha = 3.0 / 9.0
-    assert bias2 == pytest.approx(0.5, abs=1e-3)
-    assert variance == pytest.approx(alpha**2 * 4.0 / 2.0, rel=1e-2)
-    got = direction(gradients, target)
-    assert got.of_mean == pytest.approx(np.sqrt(0.5), abs=1e-3)
-    assert got.one_batch == pytest.approx(0.5 * (5 + 1) / np.sqrt(13 * 2), abs=1e-12)
-
-
-def test_gains_are_gains_of_exact_success():
-    evaluator = ExactEvaluator(chain(), policy())
-    g = evaluator.gradient
-    (gain,) = gains(evaluator, LOGITS, g[None], 1e-4)
-    scale = gain / float((g * g).sum())  # first order: gain = η ‖g‖²
-    again = float(success(evaluator.mdp, softmax(LOGITS + scale * g)) - evaluator.success)
-    assert gain == pytest.approx(again, rel=0.05)
-    assert gains(evaluator, LOGITS, -g[None], 1e-4)[0] < 0.0
-    assert gains(evaluator, LOGITS, 0.0 * g[None], 1e-4)[0] == 0.0
 
 
 def indexed(state, action, left):
@@ -190,22 +138,6 @@ def test_a_flipped_control_is_the_negative():
     _, groups = evaluator_and_groups(n=1)
     method = oracle_adv(ExactEvaluator(chain(), policy()))
     np.testing.assert_array_equal(flipped(method)(groups[0]).flat_advantages, -method(groups[0]).flat_advantages)
-
-
-def test_coverage_is_the_fraction_of_turns_with_credit():
-    _, groups = evaluator_and_groups(n=1)
-    n = len(groups[0].arrays.reward)
-    step = np.zeros(n)
-    step[0] = 1.0
-    given = credit.Credit.of(groups[0], outcome=np.zeros(len(groups[0])), step=step)
-    assert coverage([given]) == pytest.approx(1 / n)
-
-
-def test_masked_turns_have_no_gradient():
-    evaluator, groups = evaluator_and_groups(n=1)
-    n = len(groups[0].arrays.reward)
-    given = credit.Credit.of(groups[0], outcome=np.ones(len(groups[0])), loss_mask=np.zeros(n, np.bool_))
-    assert not sampled_gradient(evaluator, groups[0], given).any()
 
 
 def test_the_evaluators_gradient_is_the_exact_one():

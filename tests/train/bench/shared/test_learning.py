@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from creditflow.train.bench.shared.batch import Sampling, draw_tasks
-from creditflow.train.bench.shared.features import make_features
-from creditflow.train.bench.shared.learning import AdamUpdate, KLUpdate, learn_shared
-from creditflow.train.bench.shared.policy import policy_with_success
-from creditflow.train.bench.shared.stack import StackedTasks
+from creditflow.train.bench.learning.batch import Sampling, draw_tasks
+from creditflow.train.bench.learning.learner import AdamUpdate, KLUpdate
+from creditflow.train.bench.learning.policy import make_features, policy_with_success
+from creditflow.train.bench.learning.stack import StackedTasks
+from creditflow.train.bench.shared.learning import learn_shared
 from creditflow.train.bench.shared.tasks import viewed_tasks
 from creditflow.train.settings.update import LossConfig
 

@@ -47,7 +47,7 @@ def learn(
 ) -> list[dict[str, Any]]:
     """The learning curve of one method from the warm-up of its seed."""
     setting = open_setting(family, work, seed, device, parameters)
-    return reinforce(setting.policy, method, work.learning, seed, setting.evaluated_policies())
+    return reinforce(setting, method, work.learning, seed)
 
 
 def one_step(

@@ -2,80 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.annotation_sources import open_annotation_source
 from creditflow.train.bench.critics import StateFeatures
-from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
 from creditflow.train.bench.exact.values import success, visitation
 from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy
-from creditflow.train.bench.language_model.suite.updates import merged_weights
+from creditflow.train.bench.language_model.suite.setting import Setting
 from creditflow.train.bench.language_model.suite.work import LearningWork
 from creditflow.train.bench.language_model.tables import PromptTable
-from creditflow.train.bench.shared.credits import batch_credit
-from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
-from creditflow.train.settings.update import OptimizerConfig
+from creditflow.train.bench.learning.batch import Draw, Sampling
+from creditflow.train.bench.learning.learner import AdamUpdate, Learning
+from creditflow.train.policy.optimizer import learning_rate
+from creditflow.train.settings.update import LossConfig, OptimizerConfig
+from creditflow.wrappers.credit import CreditError
 
-__all__ = ["assess", "prompt_features", "reinforce", "sample_groups"]
+__all__ = ["assess", "prompt_features", "reinforce"]
 
 Floats = NDArray[np.float64]
 
 
-def reinforce(
-    policy: ModelPolicy, method: str, work: LearningWork, seed: int, evaluated: dict[str, ModelPolicy]
-) -> list[dict[str, Any]]:
-    """Train the policy's model in place.
+def reinforce(setting: Setting, method: str, work: LearningWork, seed: int) -> list[dict[str, Any]]:
+    """Train the setting's model, whose own parameters stay as they are.
 
     Tasks and random numbers of an iteration depend on ``seed`` alone: methods are compared on common random numbers.
 
     Args:
-        policy: the model with the training tasks.
+        setting: the family with the warm-up's model.
         method: name of a scheme or control.
         work: sizes.
         seed: seed of tasks and rollouts.
-        evaluated: the same model on the sets of tasks to evaluate, by name.
 
     Returns:
         The points of the learning curve, start and end included: iteration, turns, tokens, and ``assess`` of each set.
+
+    Raises:
+        CreditError: the scheme cannot score one of the groups.
     """
-    config = OptimizerConfig(
-        lr=work.lr, schedule="linear", warmup_fraction=0.05, min_lr_fraction=0.1, betas=(0.9, 0.98), grad_clip=0.0
-    )
-    optimizer = make_optimizer(policy.model, config)
-    source = open_annotation_source(method, policy.tasks[0].mdp.horizon, "state", prompt_features(policy.tasks))
+    config = OptimizerConfig(lr=work.lr, schedule="linear", warmup_fraction=0.05, min_lr_fraction=0.1)
+    rates = [learning_rate(config, iteration, work.iterations) for iteration in range(work.iterations)]
+    sampling = Sampling(work.tasks, work.size, LossConfig(aggregation=work.aggregation), together=False)
+    policy, mdps = setting.policy, [task.mdp for task in setting.pool]
+    update = AdamUpdate(rates, betas=(0.9, 0.98), unit=True)
+    learning = Learning(policy, mdps, [method], sampling, update, prompt_features(setting.pool))
     points = {round(work.iterations * k / work.points) for k in range(work.points + 1)}
-    curve, turns = list[dict[str, Any]](), 0
-    order = np.random.default_rng([seed, 11]).permutation(len(policy.tasks) * 64) % len(policy.tasks)
-    for iteration in range(work.iterations + 1):
-        if iteration in points:
-            policy.model.eval()
-            sets = {name: assess(one) for name, one in evaluated.items()}
-            curve.append({"iteration": iteration, "turns": turns, "tokens": policy.tokens, **sets})
-        if iteration == work.iterations:
-            break
-        start = iteration * work.tasks
-        chosen = [int(order[(start + k) % len(order)]) for k in range(work.tasks)]
-        rng = np.random.default_rng([seed, 12, iteration])
-        tables = policy.probabilities(chosen)
-        groups = sample_groups(policy, chosen, tables, work.size, rng)
-        turns += sum(len(group.number) for group in groups)
-        credits_ = batch_credit(method, groups, tables, source, [seed, 13, iteration])
-        for group in groups:
-            source.update(group)
-        weights = merged_weights(groups, credits_, work.aggregation)
-        if not any(weight.any() for weight in weights):
-            continue  # no credit in the batch, no step
-        policy.model.train()
-        set_learning_rate(optimizer, learning_rate(config, iteration, work.iterations))
-        optimizer.zero_grad(set_to_none=True)
-        policy.accumulate(chosen, weights)
-        clip_gradient(policy.model, config.grad_clip)
-        optimizer.step()
+
+    def point(iteration: int, turns: int, policy: ModelPolicy) -> dict[str, Any]:
+        sets = setting.evaluated_policies(model=policy.model)
+        evaluated = {name: assess(of_set) for name, of_set in sets.items()}
+        return {"iteration": iteration, "turns": turns, "tokens": policy.tokens, **evaluated}
+
+    curve = [point(0, 0, policy)]
+    for iteration, learners in enumerate(learning.over(_draws(len(mdps), work, seed)), 1):
+        if iteration in points and learners:
+            (learner,) = learners.values()
+            curve.append(point(iteration, learner.turns, learner.policy))
+    if learning.undefined:
+        raise CreditError(learning.undefined[method])
     return curve
+
+
+def _draws(tasks: int, work: LearningWork, seed: int) -> Iterator[Draw]:
+    """Yield the draw of every iteration; each has a generator of its own."""
+    order = np.random.default_rng([seed, 11]).permutation(tasks * 64) % tasks
+    for iteration in range(work.iterations):
+        chosen = order[np.arange(iteration * work.tasks, (iteration + 1) * work.tasks) % len(order)].tolist()
+        yield Draw.of(chosen, np.random.default_rng([seed, 12, iteration]), f"{iteration}", (seed, 13, iteration))
 
 
 def prompt_features(tasks: Sequence[PromptTable]) -> StateFeatures:
@@ -86,16 +81,6 @@ def prompt_features(tasks: Sequence[PromptTable]) -> StateFeatures:
         rows = [np.pad(prompt, (0, longest - len(prompt)), constant_values=-1) for prompt in task.prompts]
         known[id(task.mdp)] = np.array(rows, np.int64)
     return StateFeatures(int(max(part.max() for part in known.values())) + 1, lambda mdp: known[id(mdp)])
-
-
-def sample_groups(
-    policy: ModelPolicy, tasks: Sequence[int], tables: Sequence[Floats], size: int, rng: np.random.Generator
-) -> list[ArrayGroup]:
-    """One group of ``size`` rollouts for each of a policy's tasks, with its action probabilities in ``tables``."""
-    return [
-        simulate(policy.tasks[i].mdp, table[None], size, rng, name=f"{i}")[0]
-        for i, table in zip(tasks, tables, strict=True)
-    ]
 
 
 def assess(policy: ModelPolicy) -> dict[str, Any]:

@@ -6,7 +6,7 @@ is one row of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from creditflow.train.bench.language_model.tables import PromptTable
+from creditflow.train.bench.learning.steps import policy_divergence
 
 __all__ = ["ModelPolicy", "flat_parameters", "load_parameters", "parameter_vector"]
 
@@ -110,14 +111,20 @@ class ModelPolicy:
         return total
 
     def moved(self, direction: Floats, size: float) -> ModelPolicy:
-        """A copy with ``size`` · ``direction`` (P,) added to its parameters."""
-        other = ModelPolicy(deepcopy(self.model), self.tasks, self.action_tokens, self.temperature)
-        load_parameters(other.model, parameter_vector(self.model) + size * direction)
-        return other
+        """A copy with ``size`` · ``direction`` (P,) added to its parameters; it goes on counting tokens."""
+        copy = ModelPolicy(deepcopy(self.model), self.tasks, self.action_tokens, self.temperature)
+        load_parameters(copy.model, parameter_vector(self.model) + size * direction)
+        copy.tokens = self.tokens
+        return copy
 
-    def at_temperature(self, temperature: float) -> ModelPolicy:
-        """The same model sampled at another temperature."""
-        return ModelPolicy(self.model, self.tasks, self.action_tokens, temperature)
+    def divergence_along(self, tasks: Sequence[int], direction: Floats, visits: Floats) -> Callable[[float], float]:
+        """Σ_s visits(s) KL(π(s) ‖ π_η(s)) in nats, by the size η of a step along ``direction`` (P,); visits (S,) are stacked."""
+        old = np.concatenate(self.probabilities(tasks))
+
+        def divergence(size: float) -> float:
+            return policy_divergence(old, np.concatenate(self.moved(direction, size).probabilities(tasks)), visits)
+
+        return divergence
 
 
 def flat_parameters(model: Any) -> list[Any]:

@@ -49,13 +49,13 @@ class Setting:
 
     @property
     def policy(self) -> ModelPolicy:
-        """The model on the training tasks."""
-        return ModelPolicy(self.model, self.pool, self.action_tokens)
+        """The model on the training tasks and, after these, the held-out ones."""
+        return ModelPolicy(self.model, (*self.pool, *self.held_out), self.action_tokens)
 
-    def evaluated_policies(self, temperature: float = 1.0) -> dict[str, ModelPolicy]:
-        """The model on the evaluated training tasks ("train") and on the held-out tasks ("held_out")."""
-        sets = {"train": self.pool[: self.evaluated], "held_out": self.held_out}
-        return {name: ModelPolicy(self.model, tasks, self.action_tokens, temperature) for name, tasks in sets.items()}
+    def evaluated_policies(self, temperature: float = 1.0, model: Any = None) -> dict[str, ModelPolicy]:
+        """The model, or another one, on the evaluated training tasks ("train") and on the held-out tasks ("held_out")."""
+        sets, model = {"train": self.pool[: self.evaluated], "held_out": self.held_out}, model or self.model
+        return {name: ModelPolicy(model, tasks, self.action_tokens, temperature) for name, tasks in sets.items()}
 
 
 def open_setting(family: str, work: LanguageModelWork, seed: int, device: str, parameters: str = "") -> Setting:

@@ -6,14 +6,14 @@ import pytest
 from creditflow import credit
 from creditflow.train.bench.annotation_sources import open_annotation_source
 from creditflow.train.bench.exact.policies import softmax
-from creditflow.train.bench.shared import credits as credits_module
-from creditflow.train.bench.shared.credits import batch_credit
-from creditflow.train.bench.shared.loss import LossTurns, ascent_weights, loss_turns, turn_weights
-from creditflow.train.bench.shared.rollouts import sample_groups
-from creditflow.train.bench.shared.stack import StackedTasks
+from creditflow.train.bench.learning import batch as batch_module
+from creditflow.train.bench.learning.batch import batch_credit
+from creditflow.train.bench.learning.loss import LossTurns, ascent_weights, loss_turns, turn_weights
+from creditflow.train.bench.learning.stack import StackedTasks, sample_groups
 from creditflow.train.bench.shared.tasks import viewed_tasks
 from creditflow.train.settings.update import LossConfig
 
+SEEDS = [(0, 0), (0, 1), (0, 2)]
 STACK = StackedTasks([task.mdp for task in viewed_tasks("pits", 2, 0, 3)])
 POLICY = softmax(
     np.random.default_rng(0).standard_normal((STACK.size, 4)) + 1.2 * np.concatenate([m.optimal for m in STACK.mdps])
@@ -23,12 +23,12 @@ POLICY = softmax(
 
 def scored(name, groups=GROUPS):
     policies = [STACK.split(POLICY)[STACK.mdps.index(group.mdp)] for group in groups]
-    return batch_credit(name, groups, policies, open_annotation_source(name, STACK.horizon, "state"), [0])
+    return batch_credit(name, groups, policies, open_annotation_source(name, STACK.horizon, "state"), SEEDS)
 
 
 @pytest.mark.parametrize("aggregation", ["token_mean", "trajectory_mean", "turn_mean"])
 def test_weights_sum_to_one_without_masked_turns(aggregation):
-    turns = loss_turns(GROUPS, scored("grpo"), aggregation)
+    turns = loss_turns(GROUPS, scored("grpo"), LossConfig(aggregation=aggregation))
     assert turn_weights(turns).sum() == pytest.approx(1.0)
     lengths = np.bincount(turns.trajectory)
     assert len(set(lengths.tolist())) > 1
@@ -37,31 +37,49 @@ def test_weights_sum_to_one_without_masked_turns(aggregation):
     np.testing.assert_allclose(sums, expected)
 
 
+def test_a_constant_divides_the_sum_over_turns_by_the_trajectories():
+    turns = loss_turns(GROUPS, scored("grpo"), LossConfig(aggregation="constant", normaliser=5))
+    np.testing.assert_allclose(turn_weights(turns), 1.0 / (18 * 5))
+
+
 def test_masked_turns_are_neither_in_the_loss_nor_in_its_weights():
     (given, *rest) = scored("grpo")
     mask = np.arange(len(given.flat_loss_mask)) >= given.offsets[1]  # without the first trajectory
     masked = credit.Credit.of(
         GROUPS[0], outcome=given.outcome_advantages, loss_mask=mask, aggregation="trajectory_mean"
     )
-    turns = loss_turns(GROUPS, [masked, *rest])
+    turns = loss_turns(GROUPS, [masked, *rest], LossConfig())
     assert turns.aggregation == "trajectory_mean"
     assert 0 not in turns.trajectory
     np.testing.assert_allclose(np.bincount(turns.trajectory, turn_weights(turns)), [0.0] + [1.0 / 17] * 17)
 
 
+@pytest.mark.parametrize("aggregation", ["token_mean", "trajectory_mean", "turn_mean"])
+def test_weights_sum_to_one_over_the_turns_in_the_loss(aggregation):
+    masks = [np.arange(len(group.number)) % 3 > 0 for group in GROUPS]
+    credits_ = [
+        credit.Credit.of(group, outcome=np.zeros(len(group)), loss_mask=mask)
+        for group, mask in zip(GROUPS, masks, strict=True)
+    ]
+    turns = loss_turns(GROUPS, credits_, LossConfig(aggregation=aggregation))
+    assert len(turns.state) == sum(int(mask.sum()) for mask in masks)
+    assert turn_weights(turns).sum() == pytest.approx(1.0)
+
+
 def test_the_aggregation_auto_is_the_schemes_own():
     for name in ("grpo", "grouptd", "rewardflow", "gigpo"):
         given = scored(name)
-        assert loss_turns(GROUPS, given).aggregation == given[0].aggregation
+        assert loss_turns(GROUPS, given, LossConfig()).aggregation == given[0].aggregation
 
 
 @pytest.mark.parametrize("corrupted", ["shuffled(grouptd)", "flipped(grouptd)"])
 def test_a_corrupted_scheme_keeps_its_aggregation(corrupted):
-    assert loss_turns(GROUPS, scored(corrupted)).aggregation == "trajectory_mean"
+    assert loss_turns(GROUPS, scored(corrupted), LossConfig()).aggregation == "trajectory_mean"
 
 
 def direction(name, aggregation="token_mean"):
-    weights = ascent_weights(loss_turns(GROUPS, scored(name), aggregation), POLICY, LossConfig())
+    loss = LossConfig(aggregation=aggregation)
+    weights = ascent_weights(loss_turns(GROUPS, scored(name), loss), POLICY, loss)
     return (weights - POLICY * weights.sum(axis=1, keepdims=True)).ravel()
 
 
@@ -82,15 +100,15 @@ def test_the_order_of_the_tasks_does_not_matter(name):
     stack, groups = StackedTasks([STACK.mdps[i] for i in order]), [GROUPS[i] for i in order]
     policy = np.concatenate([STACK.split(POLICY)[i] for i in order])
     loss = LossConfig(entropy_weight=0.01)
-    plain = STACK.split(ascent_weights(loss_turns(GROUPS, scored(name)), POLICY, loss))
-    other = stack.split(ascent_weights(loss_turns(groups, scored(name, groups)), policy, loss))
+    plain = STACK.split(ascent_weights(loss_turns(GROUPS, scored(name), loss), POLICY, loss))
+    other = stack.split(ascent_weights(loss_turns(groups, scored(name, groups), loss), policy, loss))
     for i, weights in zip(order, other, strict=True):
         np.testing.assert_allclose(weights, plain[i], atol=1e-15)
 
 
 def test_the_scheme_scores_all_groups_of_a_batch_together(monkeypatch):
     calls = []
-    monkeypatch.setattr(credits_module, "_bound", credits_module._bound.__wrapped__)
+    monkeypatch.setattr(batch_module, "_bound", batch_module._bound.__wrapped__)
     scheme = type(credit.make("rloo"))
     plain = scheme.assign_batch
 

@@ -1,23 +1,21 @@
-"""The trainer's loss for table policies: one token per turn, and the weights of the log-probabilities in its gradient.
+"""The trainer's loss where every turn has one token, and the weights of the log-probabilities in its gradient.
 
 The loss is that of ``train/policy``: Σ_t w_t [−min(ρ_t A_t, clip(ρ_t) A_t) + kl_weight · KL_t − entropy_weight · H_t] with
 w from the loss aggregation (``token_weights``). Its negative gradient is Σ_sa W(s, a) ∇ log π(a|s), which
-``SharedPolicy.gradient`` computes from W; for the entropy, ∇H(s) = Σ_a −π(a|s) log π(a|s) ∇ log π(a|s).
+``Policy.gradient`` computes from W; for the entropy, ∇H(s) = Σ_a −π(a|s) log π(a|s) ∇ log π(a|s).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.settings.update import LossAggregation, LossConfig
 from creditflow.wrappers.credit import Credit
-from creditflow.wrappers.credit.base import Aggregation
 
 __all__ = ["LossTurns", "ascent_weights", "loss_turns", "turn_weights"]
 
@@ -35,23 +33,24 @@ class LossTurns(NamedTuple):
         trajectory: number of the trajectory in the update.
         advantage: the turn's credit.
         aggregation: loss aggregation.
+        normaliser: tokens per trajectory by which "constant" divides.
     """
 
     state: NDArray[np.int64]
     action: NDArray[np.int64]
     trajectory: NDArray[np.int64]
     advantage: Floats
-    aggregation: Aggregation
+    aggregation: LossAggregation
+    normaliser: float = 0.0
 
     def of(self, trajectories: NDArray[np.int64]) -> LossTurns:
         """The turns of some trajectories: a minibatch."""
         chosen = np.isin(self.trajectory, trajectories)
-        return LossTurns(
-            self.state[chosen],
-            self.action[chosen],
-            self.trajectory[chosen],
-            self.advantage[chosen],
-            self.aggregation,
+        return self._replace(
+            state=self.state[chosen],
+            action=self.action[chosen],
+            trajectory=self.trajectory[chosen],
+            advantage=self.advantage[chosen],
         )
 
     def scaled(self) -> LossTurns:
@@ -60,47 +59,40 @@ class LossTurns(NamedTuple):
         return self._replace(advantage=self.advantage / root) if root > 0.0 else self
 
 
-def loss_turns(
-    groups: Sequence[ArrayGroup], credits_: Sequence[Credit], aggregation: Literal["auto", LossAggregation] = "auto"
-) -> LossTurns:
+def loss_turns(groups: Sequence[ArrayGroup], credits_: Sequence[Credit], loss: LossConfig) -> LossTurns:
     """The turns of an update's groups that are in the loss mask; the others are dropped, as a trainer drops their tokens.
 
     Args:
         groups: one group per task of the update.
         credits_: their credit.
-        aggregation: a loss aggregation, or "auto" for the scheme's own.
-
-    Raises:
-        ConfigError: the aggregation is "constant".
+        loss: its ``aggregation`` "auto" is the scheme's own.
     """
-    if aggregation == "constant":
-        raise ConfigError(
-            "the aggregation 'constant' is not defined for table policies, whose turns have one token each"
-        )
-    firsts = np.cumsum([0, *(group.mdp.size for group in groups)])
-    members = np.cumsum([0, *(len(group) for group in groups)])
-    mask = np.concatenate([given.flat_loss_mask for given in credits_])
-    state, trajectory = (
-        np.concatenate([part + first for part, first in zip(parts, shift.tolist(), strict=False)])[mask].astype(
-            np.int64
-        )
-        for parts, shift in (
-            ([group.number for group in groups], firsts),
-            ([group.arrays.trajectory for group in groups], members),
-        )
+    firsts = np.cumsum([0, *(group.mdp.size for group in groups)]).tolist()
+    members = np.cumsum([0, *(len(group) for group in groups)]).tolist()
+    mask = np.concatenate([credit.flat_loss_mask for credit in credits_])
+    states = [group.number + first for group, first in zip(groups, firsts, strict=False)]
+    trajectories = [group.arrays.trajectory + first for group, first in zip(groups, members, strict=False)]
+    return LossTurns(
+        np.concatenate(states)[mask].astype(np.int64),
+        np.concatenate([group.chosen for group in groups])[mask].astype(np.int64),
+        np.concatenate(trajectories)[mask].astype(np.int64),
+        np.concatenate([credit.flat_advantages for credit in credits_])[mask],
+        credits_[0].aggregation if loss.aggregation == "auto" else loss.aggregation,
+        loss.normaliser,
     )
-    action = np.concatenate([group.chosen for group in groups])[mask].astype(np.int64)
-    advantage = np.concatenate([given.flat_advantages for given in credits_])[mask]
-    chosen = credits_[0].aggregation if aggregation == "auto" else aggregation
-    return LossTurns(state, action, trajectory, advantage, chosen)
 
 
 def turn_weights(turns: LossTurns) -> Floats:
-    """float64 (N,): weights of the turns, which sum to 1: equal for all, or equal for trajectories and within each of them."""
+    """float64 (N,): weights of the turns: equal for all, or equal for trajectories and within each of them.
+
+    They sum to 1, but for "constant", where each is 1 over the number of trajectories times the normaliser.
+    """
     count = len(turns.trajectory)
     if turns.aggregation == "token_mean" or not count:
         return np.full(count, 1.0 / max(count, 1))
     lengths = np.bincount(turns.trajectory)
+    if turns.aggregation == "constant":
+        return np.full(count, 1.0 / (np.count_nonzero(lengths) * turns.normaliser))
     weights: Floats = 1.0 / (np.count_nonzero(lengths) * lengths[turns.trajectory])
     return weights
 

@@ -7,15 +7,17 @@ policy is a table (S, A) over the acting states of the stack, and results have o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.paths import sample_paths
+from creditflow.train.bench.exact.simulate import ArrayGroup, group_of
 
-__all__ = ["StackedTasks", "split_rows"]
+__all__ = ["StackedTasks", "sample_groups", "split_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -147,3 +149,44 @@ class StackedTasks:
             return value[self.next_states[:, :, 0]]
         expected: Floats = np.einsum("sak,sakm->sam", self.transition_probs, value[self.next_states])
         return expected
+
+
+def sample_groups(
+    tasks: StackedTasks,
+    policies: NDArray[np.float64],
+    size: int,
+    rng: np.random.Generator,
+    *,
+    name: str = "g",
+    fresh: bool = False,
+) -> list[list[ArrayGroup]]:
+    """Sample one group of ``size`` rollouts for each policy and task.
+
+    Rollout i of a task has the same random numbers under every policy.
+
+    Args:
+        tasks: the tasks of the batch.
+        policies: float64 (M, S, A), over the stacked states.
+        size: G.
+        rng: source of randomness; how much is drawn from it does not depend on the policies.
+        name: prefix of the group ids, distinct for every call of a run.
+        fresh: whether every visit of a state has a new key.
+
+    Returns:
+        The groups by policy, then by task.
+    """
+    paths = sample_paths(
+        tasks.next_states, tasks.transition_probs, policies, np.repeat(tasks.start, size), tasks.horizon, rng
+    )
+    count, groups = len(tasks.mdps), list[list[ArrayGroup]]()
+    for p in range(len(policies)):
+        lanes = [slice((p * count + i) * size, (p * count + i + 1) * size) for i in range(count)]
+        groups.append(
+            [
+                group_of(
+                    paths, own, tasks.mdps[i], name=f"{name}/{i}", fresh=fresh, numbers=partial(tasks.own_states, i)
+                )
+                for i, own in enumerate(lanes)
+            ]
+        )
+    return groups

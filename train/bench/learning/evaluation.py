@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.shared.policy import SharedPolicy
-from creditflow.train.bench.shared.stack import StackedTasks
+from creditflow.train.bench.learning.policy import Policy
+from creditflow.train.bench.learning.stack import StackedTasks
 
 __all__ = ["Evaluation"]
 
@@ -31,7 +31,7 @@ class Evaluation:
         self._stack = StackedTasks([mdps[i] for i in self._tasks])
         self._waiting, self._success = list[Floats](), list[Floats]()
 
-    def add(self, policy: SharedPolicy) -> int:
+    def add(self, policy: Policy) -> int:
         """Add a policy; returns its number."""
         self._waiting.append(np.concatenate(policy.probabilities(self._tasks)))
         if len(self._waiting) == CHUNK:

@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.bench.shared.features import MAPS, make_features
-from creditflow.train.bench.shared.policy import LinearPolicy, policy_with_success
-from creditflow.train.bench.shared.stack import StackedTasks
-from creditflow.train.bench.shared.steps import matched_step, policy_divergence
+from creditflow.train.bench.learning.policy import MAPS, LinearPolicy, make_features, policy_with_success, table_policy
+from creditflow.train.bench.learning.stack import StackedTasks
+from creditflow.train.bench.learning.steps import Search, matched_step, policy_divergence
 from creditflow.train.bench.shared.tasks import viewed_tasks
 
 TASKS = viewed_tasks("pits", 1, 0, 4)
@@ -95,6 +94,31 @@ def test_a_step_has_the_divergence_that_it_was_asked_for(seed, target, scale):
     assert size > 0.0
     np.testing.assert_allclose((visits * (old * np.log(old / new)).sum(axis=1)).sum(), target, rtol=2e-6)
     assert policy_divergence(old, new, visits) == pytest.approx(target, rel=2e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 50.0, 1e4])
+def test_a_table_takes_steps_of_the_requested_divergence(scale):
+    rng = np.random.default_rng(0)
+    logits, direction = rng.standard_normal((2, 30, 4))
+    visits = rng.dirichlet(np.ones(30))
+    table, flat = table_policy(logits), np.append(scale * direction, np.zeros((1, 4)), axis=0).ravel()
+    moved, size = matched_step(table, [0], flat, visits, 0.01, Search(tolerance=1e-9))
+    old, new = table.probabilities([0])[0], moved.probabilities([0])[0]
+    assert policy_divergence(old, new, visits) == pytest.approx(0.01, rel=1e-8)
+    assert table.divergence_along([0], flat, visits)(size) == pytest.approx(0.01, rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", MAPS)
+@pytest.mark.parametrize("size", [0.01, 0.7, 3.0])
+def test_the_divergence_along_a_direction_is_that_of_the_two_policies(kind, size):
+    made, chosen = policy(kind), [3, 1]
+    old = np.concatenate(made.probabilities(chosen))
+    rng = np.random.default_rng(2)
+    visits = rng.dirichlet(np.ones(len(old)))
+    direction = made.gradient(chosen, np.split(rng.standard_normal(old.shape), [len(TASKS[3].parts)]))
+    new = np.concatenate(made.moved(direction, size).probabilities(chosen))
+    expected = float(visits @ (old * np.log(old / new)).sum(axis=1))
+    assert made.divergence_along(chosen, direction, visits)(size) == pytest.approx(expected, rel=1e-7)
 
 
 def test_a_start_is_found_where_too_much_bias_gets_stuck():

@@ -6,8 +6,7 @@ import pytest
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.exact.policies import softmax
 from creditflow.train.bench.exact.values import evaluate, policy_gradient, state_occupancy, success
-from creditflow.train.bench.shared.rollouts import sample_groups
-from creditflow.train.bench.shared.stack import StackedTasks
+from creditflow.train.bench.learning.stack import StackedTasks, sample_groups
 from creditflow.train.bench.shared.tasks import viewed_tasks
 from creditflow.wrappers.records.group import Group
 

@@ -1,0 +1,251 @@
+"""Policies with one parameter vector on many tasks: the interface, and a softmax that is linear in features of the state.
+
+A table is a linear policy in which every state is its own feature; a policy that tasks share has features that occur in many
+of their states. A task describes each of its states by parts, such as the direction of the goal and the contents of the four
+neighbouring cells. ``local``: all parts together are one feature, so states with equal parts, in any task, share their
+parameters. ``additive``: every part is a feature of its own, so states with one equal part share some parameters. ``table``:
+every state of every task is its own feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import DataError, unknown_name_error
+from creditflow.train.bench.exact.policies import softmax
+from creditflow.train.bench.learning.stack import StackedTasks, split_rows
+
+__all__ = [
+    "MAPS",
+    "Features",
+    "FeaturesOf",
+    "LinearPolicy",
+    "Policy",
+    "make_features",
+    "policy_with_success",
+    "table_policy",
+]
+
+Floats = NDArray[np.float64]
+Parts = NDArray[np.int64]
+MAPS: Final = ("local", "additive", "table")
+BISECTIONS: Final = 30
+MAX_BIAS: Final = 30.0
+SCAN_STEP: Final = 0.25  # of the bias, where bisection fails
+TOLERANCE: Final = 0.01  # of J
+
+
+class Policy(Protocol):
+    """A policy over a fixed list of tasks with one parameter vector of length P. Immutable."""
+
+    def probabilities(self, tasks: Sequence[int]) -> list[Floats]:
+        """π of each task: float64 (S_i, A_i)."""
+        ...
+
+    def gradient(self, tasks: Sequence[int], weights: Sequence[Floats]) -> Floats:
+        """Σ_i Σ_sa weights_i[s, a] ∇ log π_i(a|s): float64 (P,)."""
+        ...
+
+    def moved(self, direction: Floats, size: float) -> Self:
+        """A policy with ``size`` · ``direction`` (P,) added to the parameters."""
+        ...
+
+    def divergence_along(self, tasks: Sequence[int], direction: Floats, visits: Floats) -> Callable[[float], float]:
+        """Σ_s visits(s) KL(π(s) ‖ π_η(s)) in nats, by the size η of a step along ``direction`` (P,); visits (S,) are stacked."""
+        ...
+
+
+class FeaturesOf(NamedTuple):
+    """The features of some tasks, one task after the other.
+
+    Attributes:
+        indices: int64 (S, K), the K features of each state.
+        lengths: number of states of each task.
+    """
+
+    indices: NDArray[np.int64]
+    lengths: list[int]
+
+
+class Features:
+    """The features of every state of every task.
+
+    Args:
+        indices: int64 (S_i, K) of each task: the features of each of its acting states, all of weight 1.
+        size: F, the number of features.
+
+    Attributes:
+        size: as given; the index ``size`` marks states without features, where the policy is always uniform.
+    """
+
+    def __init__(self, indices: Sequence[NDArray[np.int64]], size: int) -> None:
+        self.size = size
+        self._indices = list(indices)
+        self._last: tuple[tuple[int, ...], FeaturesOf] | None = None
+
+    def of(self, tasks: Sequence[int]) -> FeaturesOf:
+        """The features of some tasks; those of the last call are cached, because many policies have the same tasks."""
+        wanted = tuple(tasks)
+        if self._last is None or self._last[0] != wanted:
+            parts = [self._indices[i] for i in wanted]
+            self._last = wanted, FeaturesOf(np.concatenate(parts), [len(part) for part in parts])
+        return self._last[1]
+
+
+def make_features(name: str, parts: Sequence[Parts]) -> Features:
+    """Make the features of all tasks by the name of a feature map.
+
+    Args:
+        name: one of ``MAPS``.
+        parts: int64 (S_i, K) of each task, each part ≥ 0; a negative first part marks a state without features.
+
+    Raises:
+        ConfigError: the name is unknown.
+    """
+    if name not in MAPS:
+        raise unknown_name_error("feature map", name, MAPS)
+    together = np.concatenate(parts)
+    seen = together[:, 0] >= 0
+    if name == "additive":
+        sizes = together[seen].max(axis=0) + 1
+        found = together[seen] + np.cumsum([0, *sizes[:-1]])
+        size = int(sizes.sum())
+    elif name == "local":
+        classes, inverse = np.unique(together[seen], axis=0, return_inverse=True)
+        found, size = inverse.reshape(-1, 1), len(classes)
+    else:
+        size = int(seen.sum())
+        found = np.arange(size)[:, None]
+    indices = np.full((len(together), found.shape[1]), size)
+    indices[seen] = found
+    return Features(np.split(indices, np.cumsum([len(part) for part in parts])[:-1]), size)
+
+
+class LinearPolicy:
+    """π(a|s) = softmax_a Σ_f θ[f, a] over the features f of s; uniform in a state without features.
+
+    Args:
+        theta: float64 (F + 1, A); the last row, for states without features, is always 0.
+        features: the features of every state of every task.
+    """
+
+    def __init__(self, theta: Floats, features: Features) -> None:
+        self.theta, self.features = theta, features
+
+    def probabilities(self, tasks: Sequence[int]) -> list[Floats]:
+        """π of each task: float64 (S_i, A)."""
+        found = self.features.of(tasks)
+        return split_rows(self._table(found), found.lengths)
+
+    def gradient(self, tasks: Sequence[int], weights: Sequence[Floats]) -> Floats:
+        """Σ_i Σ_sa weights_i[s, a] ∇ log π_i(a|s): float64 ((F + 1) · A,)."""
+        found, weight = self.features.of(tasks), np.concatenate(weights)
+        policy = self._table(found)
+        by_state = (weight - weight.sum(axis=1, keepdims=True) * policy).ravel()
+        actions = np.arange(policy.shape[1])
+        total = np.zeros(self.theta.size)
+        for column in found.indices.T:
+            place = (column[:, None] * policy.shape[1] + actions).ravel()
+            total += np.bincount(place, by_state, minlength=self.theta.size)
+        total[-policy.shape[1] :] = 0.0
+        return total
+
+    def moved(self, direction: Floats, size: float) -> LinearPolicy:
+        """A policy with ``size`` · ``direction`` (P,) added to the parameters."""
+        theta = self.theta + size * direction.reshape(self.theta.shape)
+        return LinearPolicy(theta - theta.max(axis=1, keepdims=True), self.features)
+
+    def divergence_along(self, tasks: Sequence[int], direction: Floats, visits: Floats) -> Callable[[float], float]:
+        """Σ_s visits(s) KL(π(s) ‖ π_η(s)) by the size η, in closed form: log Σ_a π_a e^(η g_a) − η Σ_a π_a g_a in one state."""
+        features = self.features.of(tasks)
+        change = _summed(direction.reshape(self.theta.shape), features)
+        states = np.flatnonzero((visits > 0.0) & change.any(axis=1))  # elsewhere the policy stays as it is
+        policy = softmax(_summed(self.theta, features)[states])
+        change, weights = change[states], visits[states]
+        mean = np.einsum("sa,sa->s", policy, change)
+
+        def divergence(size: float) -> float:
+            move = size * change
+            top = move[:, 0]
+            for column in move.T[1:]:  # faster than max over so short an axis
+                top = np.maximum(top, column)
+            total = np.einsum("sa,sa->s", policy, np.exp(move - top[:, None]))
+            log_sum = np.log(np.maximum(total, np.finfo(float).tiny)) + top
+            return float(weights @ (log_sum - size * mean))
+
+        return divergence
+
+    def _table(self, features: FeaturesOf) -> Floats:
+        return softmax(_summed(self.theta, features))
+
+
+def _summed(theta: Floats, features: FeaturesOf) -> Floats:
+    """Σ_f θ[f, a] over the features of each state: float64 (S, A)."""
+    total: Floats = theta[features.indices[:, 0]]
+    for column in features.indices.T[1:]:
+        total = total + theta[column]
+    return total
+
+
+def table_policy(logits: Floats) -> LinearPolicy:
+    """The policy softmax(logits), float64 (S, A), on a single task: every state is its own feature."""
+    features = Features([np.arange(len(logits))[:, None]], len(logits))
+    return LinearPolicy(np.concatenate([logits, np.zeros((1, logits.shape[1]))]), features)
+
+
+def policy_with_success(tasks: StackedTasks, features: Features, train: Sequence[int], success: float) -> LinearPolicy:
+    """A policy with mean exact success J = ``success`` on the tasks ``train``.
+
+    θ[f, a] is a scale, found by bisection, times the centred fraction of the states with feature f, over all tasks, in which a
+    is optimal: the policy prefers the actions that are often optimal in states with the same features.
+
+    Args:
+        tasks: all tasks.
+        features: features of their states.
+        train: indices of the tasks whose mean success counts.
+        success: J0 in (0, 1).
+
+    Raises:
+        DataError: no scale gives this success rate; the features say too little about the optimal actions.
+    """
+    everything = features.of(range(len(tasks.mdps)))
+    optimal = np.concatenate([mdp.optimal for mdp in tasks.mdps]).astype(np.float64)
+    columns, place = everything.indices.shape[1], everything.indices.ravel()
+    count = np.maximum(np.bincount(place, minlength=features.size + 1), 1)
+    columns_of = [np.repeat(of_action, columns) for of_action in optimal.T]
+    totals = [np.bincount(place, values, minlength=features.size + 1) for values in columns_of]
+    preference: Floats = np.stack(totals, axis=1) / count[:, None]
+    preference -= preference.mean(axis=1, keepdims=True)
+    preference[-1] = 0.0
+    chosen = StackedTasks([tasks.mdps[i] for i in train])
+
+    def rate(bias: float) -> float:
+        table = np.concatenate(LinearPolicy(bias * preference, features).probabilities(train))
+        return float(chosen.success(table[None]).mean())
+
+    bias = _bisected(rate, -MAX_BIAS, MAX_BIAS, success)
+    if (
+        abs(rate(bias) - success) > TOLERANCE
+    ):  # with a large bias a policy may repeat actions without effect: success is not monotone
+        tried = np.arange(0.0, MAX_BIAS, SCAN_STEP)
+        rates = np.array([rate(one) for one in tried.tolist()])
+        above = int(np.argmax(rates >= success))
+        if rates[above] < success or not above:
+            raise DataError(
+                f"no initial policy over these features has a success rate of {success}; the nearest has "
+                f"{max(rate(bias), rates.max()):.3f}; choose another success rate or feature map"
+            )
+        bias = _bisected(rate, float(tried[above - 1]), float(tried[above]), success)
+    return LinearPolicy(bias * preference, features)
+
+
+def _bisected(rate: Callable[[float], float], low: float, high: float, success: float) -> float:
+    """The upper end of the bracket in which ``rate`` crosses ``success``, if it rises once."""
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rate(middle) < success else (low, middle)
+    return high
