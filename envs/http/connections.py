@@ -56,9 +56,9 @@ class GuardedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept the connection if there is room, else respond 503."""
-        if len(self.connections) >= self.limits.connections:
-            self._make_room()
-        full = len(self.connections) >= self.limits.connections
+        # there may be more than the limit: refused connections stay until their client has read why
+        while (full := len(self.connections) >= self.limits.connections) and self._make_room():
+            pass
         self._link = cast("asyncio.Transport", transport)  # of a stream
         super().connection_made(cast("asyncio.Transport", Lingering(self._link, lambda: self._enter("closing"))))
         self._enter("header")
@@ -157,19 +157,20 @@ class GuardedConnection(H11Protocol):
         self.transport.write(response)
         self.transport.close()
 
-    def _make_room(self) -> None:
-        """Drop the connection that has been waiting longest, if there is one."""
+    def _make_room(self) -> bool:
+        """Drop the connection that has been waiting longest; return whether there was one."""
         waiting = [
             (other._stalled or other._since, id(other), other)
             for other in self.connections
             if isinstance(other, GuardedConnection) and (other._stalled or other.phase not in ("answer", "gone"))
         ]
         if not waiting:
-            return
+            return False
         _, _, oldest = min(waiting)
         self.connections.discard(oldest)
         oldest._link.abort()
         oldest._enter("gone")
+        return True
 
 
 class _Parser(h11.Connection):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
+import threading
 import time
 from http.client import HTTPException, HTTPResponse
+from typing import Any
 
 import pytest
-from helpers.servers.adversary import PATIENCE, Target, ask, connect, ended, holding
+from helpers.servers.adversary import PATIENCE, Target, answers, ask, connect, ended, holding
 from helpers.servers.attacked import CONNECTIONS, attacked
+from helpers.servers.http_server import served
 
 from creditflow.envs.http import ConnectionLimits, bodies
 
@@ -36,6 +40,42 @@ def test_a_good_client_is_served_next_to_more_idle_connections_than_the_limit(wh
         start = time.monotonic()
         assert [ask(tight.url, tight.good("Connection: close")) for _ in range(5)] == [tight.wanted] * 5
         assert time.monotonic() - start < PATIENCE
+
+
+class Waiting:
+    """An application that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.entered, self.free = 0, threading.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handle one request, or the start and the end of the server."""
+        if scope["type"] == "lifespan":
+            for step in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{step}.complete"})
+            return
+        self.entered += 1
+        while not self.free.is_set():
+            await asyncio.sleep(0.01)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+
+def test_refused_connections_that_are_still_open_leave_room_for_good_clients() -> None:
+    pytest.importorskip("h11", reason="the servers need the extra [serve]")
+    app = Waiting()
+    with served(app, ConnectionLimits(connections=4, linger_seconds=60.0)) as url:  # refused ones stay throughout
+        good = Target(url, "/", b"").good("Connection: close")
+        with holding(url, 4, good) as busy:
+            while app.entered < 4:
+                time.sleep(0.01)
+            with connect(url) as first, connect(url) as second, connect(url) as third:
+                assert third.recv(12) == b"HTTP/1.1 503"
+                app.free.set()
+                assert [answers(sock)[0][0] for sock in busy] == [200] * 4
+                assert [ask(url, good) for _ in range(5)] == [200] * 5
+                assert first.fileno() != second.fileno() != -1, "still open on our side"
 
 
 @pytest.mark.parametrize("what", list(half(Target("http://x", "/", b"{}"))))
