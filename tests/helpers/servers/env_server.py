@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from helpers.servers.adversary import connect
 
@@ -36,10 +37,10 @@ def free_url() -> str:
         return url_of(sock).rstrip("/")
 
 
-def start(url: str, *arguments: str) -> subprocess.Popen[bytes]:
+def start(url: str, *arguments: str, errors: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
     """Start a server at a URL and wait until it answers."""
     port = url.rpartition(":")[2]
-    process = subprocess.Popen([sys.executable, "-c", SERVE, "serve-env", *arguments, "--port", port])
+    process = subprocess.Popen([sys.executable, "-c", SERVE, "serve-env", *arguments, "--port", port], stderr=errors)
     for _ in range(6000):
         assert process.poll() is None, "the server has ended"
         try:
@@ -52,10 +53,10 @@ def start(url: str, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 @contextmanager
-def env_server(*arguments: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """URL and process of a server with these arguments of ``serve-env``."""
+def env_server(*arguments: str, errors: IO[bytes] | None = None) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """URL and process of a server with these arguments of ``serve-env``, whose standard error goes to a file."""
     url = free_url()
-    process = start(url, *arguments)
+    process = start(url, *arguments, errors=errors)
     try:
         yield url, process
     finally:

@@ -50,7 +50,25 @@ class Guard:
         elif scope["type"] == "http":
             await self._http(scope, receive, send)
         else:
-            await self._app(scope, Session(receive, send, self.limits).receive, send)
+            await self._socket(scope, receive, send)
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a WebSocket to its end; that its client has left is no error of the server's."""
+        gone = False
+
+        async def watched(message: Message) -> None:
+            nonlocal gone
+            try:
+                await send(message)
+            except OSError:  # the client closed the connection, or did not read within the time of a ping
+                gone = True
+                raise
+
+        try:
+            await self._app(scope, Session(receive, send, self.limits).receive, watched)
+        except Exception:
+            if not gone:  # OpenEnv answers a failed answer with another one, which fails too
+                raise
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the whole body within the limits before OpenEnv sees the request."""
