@@ -5,13 +5,14 @@ from creditflow.envs.foreign.keys import Rounded, content_key
 from creditflow.wrappers.canonical_state import CanonicalState
 from creditflow.wrappers.dense_reward import DenseReward, require_unshaped
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
-from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.invalid_actions import InvalidActions
 from creditflow.wrappers.moves import MoveGroup, by_moves
+from creditflow.wrappers.potentials import Potentials, PotentialStore, relabel
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.trajectory import Group, Tokens, Trajectory, Turn, read_groups, read_jsonl, write_jsonl
+from creditflow.wrappers.vector_dense_reward import VectorDenseReward
 
 __all__ = [
     "CanonicalState",
@@ -30,10 +31,12 @@ __all__ = [
     "Tokens",
     "Trajectory",
     "Turn",
+    "VectorDenseReward",
     "by_moves",
     "content_key",
     "read_groups",
     "read_jsonl",
+    "relabel",
     "require_unshaped",
     "write_jsonl",
 ]

@@ -1,14 +1,12 @@
-"""``DenseReward``: potential-based reward shaping from a credit scheme, and when it preserves optimal policies.
+"""``DenseReward``: potential-based reward shaping from a credit scheme that learns from the episodes it sees.
 
 β F_t is added to the environment's reward, with F_t = γ Φ(s_{t+1}) − Φ(s_t). With ``terminal="zero"`` the potential of
 terminal states is zero, so that along every path Σ_t γ^t F_t = −Φ(s_0): the ranking of policies does not change, and
 optimal policies stay optimal. Shaping can change how fast a critic, a TD method or a step-grouped scheme learns. It has no
 effect on schemes that see only the return (GRPO, RLOO): with γ = 1 all returns change by −Φ(s_0).
 
-Φ is a function of the state ("rewardflow", "graphgpo", "grouptd"; learned from recorded groups), or of the history
-("gdcr": the sum of the scheme's rewards in this episode; known from the task). With γ = 1 and ``terminal="paper"`` the
-shaping of the latter equals GDCR's r_t, which does change the optimal policy: it raises the return of episodes that find
-more entities. With the default the potential of terminal histories is zero.
+Φ is a function of the state, learned from the last episodes of each task (``potentials.py``); a function of the history
+("gdcr", "egrpo", "pica": ``history_potential.py``); the exact oracle's; or a control.
 
 Published methods differ: RewardFlow, GDCR and PiCA keep the potential of terminal states (``terminal="paper"``), which
 changes the optimal policy; GraphGPO and RewardFlow use one-step differences as *advantages*, which is not shaping.
@@ -19,45 +17,112 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Literal
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, Final, Literal
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr, unknown_name_error
-from creditflow.wrappers.base_env import base_env
-from creditflow.wrappers.graphs.history_potential import HISTORY, HistoryPotential
-from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
+from creditflow.envs.core import AgentEnv
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name, short_repr
+from creditflow.envs.foreign.keys import StateKey
+from creditflow.envs.foreign.rules import Success
+from creditflow.wrappers.base_env import base_env, recordable
+from creditflow.wrappers.history_potential import HISTORY, Move, SuccessModel, history_potential
+from creditflow.wrappers.potentials import POTENTIALS, Potentials, PotentialStore, refusal
+from creditflow.wrappers.recorder import recorded_turn, stop_reason
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["DenseReward", "require_unshaped"]
+__all__ = ["CONTROLS", "DenseReward", "discounted_parameters", "make_store", "require_unshaped"]
+
+CONTROLS: Final = ("oracle", "random", "shuffled", "zero")
+Terminal = Literal["zero", "paper"]
+Truncation = Literal["end", "bootstrap"]
+
+
+def discounted_parameters(scheme: str, gamma: float, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a potential in units of the trainer's discounted return of an episode that pays 1 for success."""
+    if scheme == "graphgpo":
+        return {"distance_discount": gamma, "success_reward": 1.0, **parameters}
+    return {"discount": gamma, **parameters}
+
+
+def make_store(
+    scheme: str, *, gamma: float, terminal: Terminal = "zero", key: str = "state", window: int = 10, **parameters: Any
+) -> PotentialStore:
+    """The store that ``DenseReward`` and ``VectorDenseReward`` make for themselves.
+
+    Args:
+        scheme: a name in ``POTENTIALS``, or "shuffled" with the parameter ``of``, such a name.
+        gamma: γ, the trainer's discount.
+        terminal: "paper" takes the published potential: not anchored, 0 where success was not reached.
+        key: key that identifies a state: "state" or "text".
+        window, **parameters: of ``PotentialStore``.
+
+    Raises:
+        ConfigError: an unknown name or a wrong parameter.
+    """
+    if scheme == "shuffled":
+        scheme = str(parameters.pop("of", "grouptd"))
+        parameters.setdefault("shuffle", 0)
+    if scheme not in POTENTIALS:
+        raise refusal(scheme, (*POTENTIALS, *HISTORY, *CONTROLS))
+    if terminal == "paper":
+        parameters = {"anchored": False, "dead_ends": "zero", **parameters}
+    if key == "text":
+        parameters["key"] = "text"
+    return PotentialStore(scheme, window=window, **discounted_parameters(scheme, gamma, parameters))
 
 
 class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Add potential-based shaping to the environment's reward.
+    r"""Add potential-based shaping to the environment's reward; the potential learns from the episodes that are played.
+
+    >>> import gymnasium as gym
+    >>> import creditflow
+    >>> from creditflow.wrappers import DenseReward
+    >>> env = DenseReward(gym.make("creditflow/Sokoban-v0", level="######\n#@ $.#\n######"), "grouptd", gamma=0.97)
+    >>> for _ in range(2):  # the second episode is shaped by what the first one showed
+    ...     _ = env.reset(seed=0)
+    ...     rewards = [env.step("right")[1] for _ in range(2)]
+    >>> [round(reward, 2) for reward in rewards]
+    [0.06, 0.27]
 
     Args:
-        env: an ``AgentEnv``, possibly wrapped.
-        scheme: source of the potential: "rewardflow", "graphgpo" or "grouptd" (see ``PotentialStore``), or "gdcr" (see
-            ``HistoryPotential``; without ``store``, ``unknown`` and ``key``).
+        env: any Gymnasium environment, possibly wrapped (a ``Recorder`` may stand inside or outside, or nowhere).
+        scheme: source of the potential. Learned from the last episodes of each task: "grouptd", "gigpo", "gagpo", "rtmc",
+            "hgpo" (values of the policy that plays), "rewardflow", "graphgpo" (distance to success). From the task and
+            the history: "gdcr", "egrpo", and "pica" with ``model``. For comparison: "oracle" (γ^distance of the
+            environment's exact oracle, anchored at the start), and the controls "zero", "random", "shuffled" (a
+            learned potential, ``of``, with its values permuted among the states of a task).
         gamma: γ, the *trainer's* discount; any other breaks the invariance, so there is no default.
-        store: store shared by all environments of a run, or one fixed version; default a new, empty store.
-        beta: β, scale of the shaping.
-        terminal: "zero": Φ of terminal states is zero (policy-invariant); "paper": it is not.
+        store: a store shared by the environments of a run, each of which adds its episodes; or one fixed version
+            (``Potentials``), which learns nothing; default a new store.
+        beta: β, scale of the shaping. Φ is that of an episode that pays 1 for a success; where a success pays R, β = R ("gigpo",
+            "gagpo" and "hgpo" use the rewards themselves: β = 1).
+        terminal: "zero": Φ of terminal states is zero (policy-invariant); "paper": it is not, and Φ is the published one.
         truncation: how the trainer treats the turn limit: "end" (the return ends there: Φ is zero) or "bootstrap" (it
             bootstraps from its value of the last state: Φ is kept).
-        unknown: Φ of a state that the store does not contain: "carry" keeps the last known one, so that reaching a new
+        unknown: Φ of a state that the potential does not know: "carry" keeps the last known one, so that reaching a new
             state gives no negative reward; or "zero".
         key: key that identifies a state: the environment's "state" key or the "text" key.
-        **parameters: parameters of the scheme, if no store is given.
+        publish_every: number of finished episodes after which a new version is published, at the next ``reset``.
+        state_key, success: for an environment that is not creditflow's, see ``ForeignEnv``.
+        model: success model of "pica", see ``history_potential``.
+        **parameters: of the scheme and of ``PotentialStore`` (``window``, ``max_tasks``, …), if no store is given. The
+            discount of a learned potential is ``gamma`` unless it is named.
 
-    Every episode uses one version of the potential, chosen at ``reset``. Adds to ``info``: ``raw_reward: float`` (the
-    environment's), ``shaping: float`` (β F), ``potential: float`` and ``potential_version: int``. ``success`` and
-    ``score`` do not change.
+    Every episode uses one version of the potential, chosen at ``reset``. Memory: the last ``window`` (10) episodes of at most
+    ``max_tasks`` (4,096) tasks, without texts; a task that never recurs gets no shaping from a learned potential. Adds to
+    ``info``: ``raw_reward: float`` (the environment's), ``shaping: float`` (β F), ``potential: float`` and
+    ``potential_version: int``. ``success`` and ``score`` do not change.
 
     Raises:
-        ConfigError: an invalid option.
-        CreditError: at ``reset``, a task that lacks what "gdcr" needs.
+        ConfigError: an invalid option, or a scheme that cannot be a potential, with the reason.
+        CreditError: at ``reset``, a task that lacks what "gdcr" or "egrpo" reads.
     """
+
+    shapes_rewards = True
 
     def __init__(
         self,
@@ -67,66 +132,68 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         gamma: float,
         store: PotentialStore | Potentials | None = None,
         beta: float = 1.0,
-        terminal: Literal["zero", "paper"] = "zero",
-        truncation: Literal["end", "bootstrap"] = "end",
+        terminal: Terminal = "zero",
+        truncation: Truncation = "end",
         unknown: Literal["carry", "zero"] = "carry",
         key: Literal["state", "text"] = "state",
+        publish_every: int = 1,
+        state_key: str | StateKey | None = None,
+        success: str | Success | None = None,
+        model: SuccessModel | None = None,
         **parameters: Any,
     ) -> None:
         RecordConstructorArgs.__init__(
             self, scheme=scheme, gamma=gamma, beta=beta, terminal=terminal, truncation=truncation, unknown=unknown,
-            key=key, **parameters,
+            key=key, publish_every=publish_every, state_key=state_key, success=success, **parameters,
         )  # fmt: skip
+        env = recordable(env, "DenseReward", state_key, success)
         gym.Wrapper.__init__(self, env)
-        if not 0.0 < gamma <= 1.0:
-            raise ConfigError(f"gamma must lie in (0, 1], got {short_repr(gamma)}")
-        for name, value, known in (
-            ("terminal", terminal, ["zero", "paper"]),
-            ("truncation", truncation, ["end", "bootstrap"]),
-            ("unknown", unknown, ["carry", "zero"]),
-            ("key", key, ["state", "text"]),
-        ):
-            if value not in known:
-                raise unknown_name_error(name, str(value), known)
+        _check(gamma, publish_every, terminal=terminal, truncation=truncation, unknown=unknown, key=key)
         if store is not None and parameters:
             raise ConfigError(f"the store has its own scheme: {sorted(parameters)} would have no effect")
         self._base = base_env(env, "DenseReward")
-        self._history = HistoryPotential(scheme, **parameters) if scheme in HISTORY else None
-        if self._history is not None:
+        self._history = history_potential(scheme, model=model, **parameters) if scheme in HISTORY else None
+        self._exact = _Exact(scheme, gamma, **parameters) if scheme in ("oracle", "random", "zero") else None
+        if model is not None and scheme != "pica":
+            raise ConfigError(f"model= is the success model of pica; {scheme} has none")
+        if self._history is not None or self._exact is not None:
             if store is not None or (unknown, key) != ("carry", "state"):
-                raise ConfigError(
-                    f"{scheme} takes its potential from the task: store, unknown and key would have no effect"
-                )
+                raise ConfigError(f"{scheme} is not learned: store, unknown and key would have no effect")
             store = Potentials()
-        elif key == "text" and store is None:
-            parameters["key"] = "text"
-        self.store = PotentialStore(scheme, **parameters) if store is None else store
-        self._pending = {"thought": "", "response": ""}
+        elif store is None:
+            store = make_store(scheme, gamma=gamma, terminal=terminal, key=key, **parameters)
+        self.store = store
         self.gamma, self.beta = float(gamma), float(beta)
         self._terminal, self._truncation, self._unknown, self._key = terminal, truncation, unknown, f"{key}_key"
+        self._publish_every = publish_every
+        self._pending = {"thought": "", "response": ""}
         self._version = Potentials()
         self._potential = 0.0
         self._elapsed = 0
+        self._info: dict[str, Any] = {}
+        self._keys: list[str] = []  # of the states of the episode, as many as the potential looks back
+        self._turns: list[Turn] | None = None  # None: the episode did not begin with reset, so it is not learned from
 
     @property
     def potentials(self) -> Potentials:
         """The version of the current episode."""
         return self._version
 
+    def freeze(self) -> Potentials:
+        """Learn nothing more; return the version that every further episode uses."""
+        return self.store if isinstance(self.store, Potentials) else self.store.freeze()
+
     def record_response(self, *, thought: str = "", response: str = "") -> None:
         """Record thought and response for the next ``step``; called by ``Recorder.record_response``."""
         self._pending = {"thought": thought, "response": response}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode with the version that was published last."""
+        """Start an episode, with the version that all episodes finished so far make."""
+        if isinstance(self.store, PotentialStore) and self.store.pending >= self._publish_every:
+            self.store.publish()
         obs, info = self.env.reset(seed=seed, options=options)
-        self._version = self.store if isinstance(self.store, Potentials) else self.store.snapshot()
-        self._potential = 0.0
-        if self._history is not None:
-            self._history.begin(self._base.task.content, str(info["task_id"]))
-        self._pending = {"thought": "", "response": ""}
-        self._potential = self._of(info)
-        self._elapsed = self._base.elapsed_steps
+        self._begin(info)
+        self._turns = [] if isinstance(self.store, PotentialStore) and not self.store.frozen else None
         return obs, self._shaped_info(info, float(info.get("raw_reward", 0.0)), 0.0)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -142,18 +209,20 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             )
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._elapsed = self._base.elapsed_steps
+        raw = float(info.get("raw_reward", reward))
         before = self._potential
         if self._history is not None:
-            self._history.step(action, obs, info, **self._pending, last=terminated or truncated)
+            self._history.step(Move(action, obs, info, **self._pending, last=terminated or truncated))
         self._pending = {"thought": "", "response": ""}
+        self._record(action, raw, info, terminated, truncated)
+        self._keys = [*self._keys, str(info[self._key])][-1 - self._version.depth :]
         self._potential = self._after(info, terminated, truncated)
         shaping = self.beta * (self.gamma * self._potential - before)
-        raw = float(info.get("raw_reward", reward))
         return obs, float(reward) + shaping, terminated, truncated, self._shaped_info(info, raw, shaping)
 
     def get_state(self) -> str:
         """Return the environment's snapshot with the potential that the next step subtracts."""
-        data = {"format": "dense/1", "env": self._base.get_state(), "potential": self._potential}
+        data: dict[str, Any] = {"format": "dense/1", "env": self._base.get_state(), "potential": self._potential}
         if self._history is not None:
             data["history"] = self._history.get_state()
         return json.dumps(data)
@@ -162,7 +231,8 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Restore a snapshot of ``get_state``; the next step subtracts the potential stored in it.
 
         The episode continues with the version that was published last, even if the snapshot was taken with another one:
-        the sum along the path does not depend on it.
+        the sum along the path does not depend on it. What is played from here on is not learned from, because its
+        beginning is missing.
 
         Raises:
             DataError: the snapshot is not one of this wrapper.
@@ -179,12 +249,35 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 raise
             raise DataError(f"not a DenseReward snapshot: {short_repr(snapshot)}") from error
         obs, info = self._base.set_state(inner)
+        self._begin(info)
+        if self._history is not None:
+            self._history.set_state(history)
+        self._potential, self._turns = potential, None
+        return obs, self._shaped_info(info, 0.0, 0.0)
+
+    def _begin(self, info: dict[str, Any]) -> None:
+        """Choose the version of an episode and value its first state."""
+        self._version = self.store if isinstance(self.store, Potentials) else self.store.snapshot()
+        self._potential, self._info, self._keys = 0.0, info, [str(info[self._key])]
         if self._history is not None:
             self._history.begin(self._base.task.content, str(info["task_id"]))
-            self._history.set_state(history)
-        self._version = self.store if isinstance(self.store, Potentials) else self.store.snapshot()
-        self._potential, self._elapsed = potential, self._base.elapsed_steps
-        return obs, self._shaped_info(info, 0.0, 0.0)
+        if self._exact is not None:
+            self._exact.begin(self._base)
+        self._pending = {"thought": "", "response": ""}
+        self._potential = self._of(info)
+        self._elapsed = self._base.elapsed_steps
+
+    def _record(self, action: Any, raw: float, info: dict[str, Any], terminated: bool, truncated: bool) -> None:
+        """Record a turn, and give a finished episode to the store."""
+        before, self._info = self._info, info
+        if self._turns is None:
+            return
+        self._turns.append(recorded_turn(before, self._base.action_to_text(action), raw, info))
+        if (terminated or truncated) and isinstance(self.store, PotentialStore):
+            task, turns = str(info["task_id"]), tuple(self._turns)
+            ended, keys = stop_reason(info, terminated), (info["state_key"], info["text_key"])
+            self.store.observe(Trajectory(task, task, task, turns, info["success"], info["score"], ended, *keys))
+            self._turns = None
 
     def _after(self, info: dict[str, Any], terminated: bool, truncated: bool) -> float:
         if terminated:
@@ -201,7 +294,8 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Return Φ of the state that ``info`` describes, or of the history up to it."""
         if self._history is not None:
             return self._history.value
-        value = self._version.of(info["task_id"], info[self._key])
+        exact, task = self._exact, str(info["task_id"])
+        value = self._version.of(task, *self._keys) if exact is None else exact.of(info)
         if value is not None:
             return value
         return self._potential if self._unknown == "carry" else 0.0
@@ -216,23 +310,73 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         }
 
 
-def require_unshaped(env: gym.Env[Any, Any], *, force: bool = False) -> None:
+class _Exact:
+    """Potentials that are not learned: the oracle's, and two controls.
+
+    Args:
+        name: "oracle": γ^d − γ^d(s_0), d the oracle's distance to success, unknown in dead states; "random": a number in [0, 1)
+            for every state, from its key and ``seed``; "zero".
+        gamma: γ.
+        seed: of "random".
+    """
+
+    def __init__(self, name: str, gamma: float, *, seed: int = 0) -> None:
+        self._name, self._gamma, self._seed = name, gamma, seed
+        self._env: AgentEnv[Any, Any, Any] | None = None
+        self._start = 0.0
+
+    def begin(self, env: AgentEnv[Any, Any, Any]) -> None:
+        """Start an episode."""
+        self._env, self._start = env, 0.0
+        if self._name == "oracle":
+            value = self._by_oracle()
+            self._start = 0.0 if value is None else value
+
+    def of(self, info: Mapping[str, Any]) -> float | None:
+        """Φ of the present state; None if it is dead."""
+        if self._name == "zero":
+            return 0.0
+        if self._name == "random":
+            text = f"{self._seed}/{info['task_id']}/{info['state_key']}"
+            return int.from_bytes(blake2b(text.encode(), digest_size=6).digest(), "big") / 2**48
+        value = self._by_oracle()
+        return None if value is None else value - self._start
+
+    def _by_oracle(self) -> float | None:
+        if self._env is None:
+            raise EpisodeError("there is no episode yet: call reset() first")
+        distance = self._env.oracle.distance(self._env.get_state())
+        return self._gamma**distance if math.isfinite(distance) else None
+
+
+def _check(gamma: float, publish_every: int, *, terminal: str, truncation: str, unknown: str, key: str) -> None:
+    if not 0.0 < gamma <= 1.0:
+        raise ConfigError(f"gamma must lie in (0, 1], got {short_repr(gamma)}")
+    if publish_every < 1:
+        raise ConfigError(f"publish_every must be ≥ 1, got {short_repr(publish_every)}")
+    check_name("terminal", str(terminal), ["zero", "paper"])
+    check_name("truncation", str(truncation), ["end", "bootstrap"])
+    check_name("unknown", str(unknown), ["carry", "zero"])
+    check_name("key", str(key), ["state", "text"])
+
+
+def require_unshaped(env: Any, *, force: bool = False) -> None:
     """Reject evaluation with shaped rewards.
 
     Args:
-        env: any environment.
+        env: any environment, or vector environment.
         force: allow shaped rewards.
 
     Raises:
-        ConfigError: the environment contains a ``DenseReward``.
+        ConfigError: the environment contains a ``DenseReward`` or a ``VectorDenseReward``.
     """
-    layer: gym.Env[Any, Any] = env
+    layer = env
     while not force:
-        if isinstance(layer, DenseReward):
+        if getattr(type(layer), "shapes_rewards", False):
             raise ConfigError(
-                "evaluation with DenseReward would report shaped returns: remove the wrapper, or pass force=True and "
-                "report info['raw_reward']"
+                f"evaluation with {type(layer).__name__} would report shaped returns: remove the wrapper, or pass "
+                "force=True and report info['raw_reward']"
             )
-        if not isinstance(layer, gym.Wrapper):
+        if not isinstance(layer, gym.Wrapper | gym.vector.VectorWrapper):
             return
         layer = layer.env

@@ -20,7 +20,7 @@ from creditflow.wrappers.records.pictures import picture_in, picture_of
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import NO_VALUES, Trajectory, Turn, is_number
 
-__all__ = ["Recorder", "full_thought"]
+__all__ = ["Recorder", "full_thought", "recorded_turn", "stop_reason"]
 
 
 def full_thought(recorded: str, info: Mapping[str, Any]) -> str:
@@ -31,6 +31,59 @@ def full_thought(recorded: str, info: Mapping[str, Any]) -> str:
     if recorded in around:
         return str(around)
     return f"{recorded}\n{around}"
+
+
+def recorded_turn(
+    before: Mapping[str, Any],
+    action: str,
+    reward: float,
+    after: Mapping[str, Any],
+    *,
+    observation: str = "",
+    thought: str = "",
+    response: str = "",
+    invalid_reason: str = "",
+    images: tuple[str, ...] = (),
+    values: Mapping[str, float] = NO_VALUES,
+) -> Turn:
+    """The record of one step.
+
+    Args:
+        before, after: the environment's ``info`` before and after the step.
+        action: text of the action.
+        reward: the raw reward.
+        observation, thought, response, images, values: fields of the turn.
+        invalid_reason: why the policy's text does not follow its format; "" leaves it to the environment.
+    """
+    return Turn(
+        state_key=before["state_key"],
+        action=action,
+        next_state_key=after["state_key"],
+        reward=reward,
+        parsed=after["action_parsed"] and not invalid_reason,
+        admissible=after["action_admissible"],
+        effective=after["action_effective"],
+        observation=observation,
+        thought=thought,
+        response=response,
+        text_key=before["text_key"],
+        invalid_reason=invalid_reason or after["invalid_reason"],
+        entities=after.get("entities", ()),
+        queries=after.get("queries", ()),
+        doc_ids=after.get("doc_ids", ()),
+        images=images,
+        values=values or NO_VALUES,
+    )
+
+
+def stop_reason(info: Mapping[str, Any], terminated: bool) -> StopReason:
+    """Why an episode that is over has ended."""
+    reported: StopReason | None = info.get("stop_reason") or None
+    if reported is not None:
+        return reported
+    if info["success"]:
+        return "success"
+    return "failed" if terminated else "env_limit"
 
 
 class _Response(NamedTuple):
@@ -184,35 +237,26 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             )
         before, oracle_values, written = self._info, self._oracle_values, self._pending
         self._oracle_values = self._query_oracle()
+        values = {**oracle_values, **{f"{name}.next": value for name, value in self._oracle_values.items()}}
         self._turns.append(
-            Turn(
-                state_key=before["state_key"],
-                action=self._base.action_to_text(action),
-                next_state_key=info["state_key"],
-                reward=float(reward),
-                parsed=info["action_parsed"] and not written.invalid_reason,
-                admissible=info["action_admissible"],
-                effective=info["action_effective"],
+            recorded_turn(
+                before,
+                self._base.action_to_text(action),
+                float(reward),
+                info,
                 observation=self._observation,
                 thought=full_thought(written.thought, info) if self._texts else "",
                 response=written.response if self._texts else "",
-                text_key=before["text_key"],
-                invalid_reason=written.invalid_reason or info["invalid_reason"],
-                entities=info.get("entities", ()),
-                queries=info.get("queries", ()),
-                doc_ids=info.get("doc_ids", ()),
+                invalid_reason=written.invalid_reason,
                 images=self._images,
-                values={**oracle_values, **{f"{k}.next": v for k, v in self._oracle_values.items()}}
-                if oracle_values
-                else NO_VALUES,
+                values=values,
             )
         )
         self._pending = _Response()
         self._info = info
         self._see(obs)
         if terminated or truncated:
-            ended = info.get("stop_reason", "")
-            self._stop = ended or ("success" if info["success"] else "failed" if terminated else "env_limit")
+            self._stop = stop_reason(info, terminated)
         return outcome
 
     def stop(self, reason: StopReason) -> None:

@@ -1,71 +1,95 @@
-"""``VectorDenseReward``: the shaping of ``DenseReward`` for a vector environment, all environments at once."""
+"""``VectorDenseReward``: ``DenseReward`` for a vector environment, all environments at once, with one potential for all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
-from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
+from creditflow.envs.errors import ConfigError, check_name, short_repr
+from creditflow.wrappers.dense_reward import Truncation, make_store
+from creditflow.wrappers.potentials import Potentials, PotentialStore
+from creditflow.wrappers.recorder import stop_reason
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 from creditflow.wrappers.vector_wrapper import AnyVectorWrapper
 
 __all__ = ["VectorDenseReward"]
 
 
 class VectorDenseReward(AnyVectorWrapper):
-    """Add β (γ Φ(s') − Φ(s)) to the rewards of a vector environment whose infos have ``task_id`` and ``state_key``.
+    """Add β (γ Φ(s') − Φ(s)) to the rewards of a vector environment; Φ learns from the episodes of all its members.
 
-    In every autoreset mode the rewards are those of ``DenseReward`` around each single environment. The potential of
-    terminal states is zero, so optimal policies stay optimal.
+    In every autoreset mode the rewards are those of ``DenseReward`` around each single environment, with one shared store.
+    The potential of terminal states is zero, so optimal policies stay optimal.
 
     Args:
-        env: a vector environment; Sokoban's own, or Gymnasium's loops over an ``AgentEnv``.
-        store: the source of Φ: a store that learns it from groups, or one fixed version.
+        env: a vector environment whose infos have ``task_id`` and ``state_key``: Sokoban's own, or ``gym.make_vec`` with
+            "sync" or "async" (the latter with ``shared_memory=False``) of any creditflow environment.
+        scheme: source of the potential, one of those that ``DenseReward`` learns, or "shuffled".
         gamma: γ, the *trainer's* discount; any other breaks the invariance, so there is no default.
+        store: a store that this environment adds its episodes to, or one fixed version; default a new store.
         beta: β, scale of the shaping.
         truncation: how the trainer treats the turn limit: "end" (the return ends there: Φ is zero) or "bootstrap" (it
             bootstraps from its value of the last state: Φ is kept).
-        unknown: Φ of a state that the store does not contain: "carry" keeps the last known one, or "zero".
+        unknown: Φ of a state that the potential does not know: "carry" keeps the last known one, or "zero".
+        publish_every: number of finished episodes after which a new version is published, when the next episode begins.
+        **parameters: of the scheme and of ``PotentialStore``, if no store is given.
 
     Adds to the infos of a step ``raw_reward`` and ``shaping``, float64 (N,). Every episode uses the version of the potential
-    that was published last when it began.
+    that was published last when it began. Memory as in ``DenseReward``.
 
     Raises:
         ConfigError: an invalid option.
     """
 
+    shapes_rewards = True
+
     def __init__(
         self,
         env: VectorEnv[Any, Any, Any],
-        store: PotentialStore | Potentials,
+        scheme: str,
         *,
         gamma: float,
+        store: PotentialStore | Potentials | None = None,
         beta: float = 1.0,
-        truncation: Literal["end", "bootstrap"] = "end",
+        truncation: Truncation = "end",
         unknown: Literal["carry", "zero"] = "carry",
+        publish_every: int = 1,
+        **parameters: Any,
     ) -> None:
         super().__init__(env)
         if not 0.0 < gamma <= 1.0:
             raise ConfigError(f"gamma must lie in (0, 1], got {short_repr(gamma)}")
-        for name, value, known in (
-            ("truncation", truncation, ["end", "bootstrap"]), ("unknown", unknown, ["carry", "zero"]),
-        ):  # fmt: skip
-            if value not in known:
-                raise unknown_name_error(name, str(value), known)
-        self.store, self.gamma, self.beta = store, float(gamma), float(beta)
-        self._ends, self._carries = truncation == "end", unknown == "carry"
+        if publish_every < 1:
+            raise ConfigError(f"publish_every must be ≥ 1, got {short_repr(publish_every)}")
+        check_name("truncation", str(truncation), ["end", "bootstrap"])
+        check_name("unknown", str(unknown), ["carry", "zero"])
+        if store is not None and parameters:
+            raise ConfigError(f"the store has its own scheme: {sorted(parameters)} would have no effect")
+        self.store = make_store(scheme, gamma=gamma, **parameters) if store is None else store
+        if isinstance(self.store, Potentials):
+            self._by_text = self.store.parameters.get("key") == "text"
+        else:
+            self._by_text = self.store.key == "text"
+        self.gamma, self.beta = float(gamma), float(beta)
+        self._ends, self._carries, self._publish_every = truncation == "end", unknown == "carry", publish_every
         self._versions = [Potentials()] * env.num_envs
         self._potentials = np.zeros(env.num_envs)
         self._ended = np.zeros(env.num_envs, dtype=np.bool_)
+        self._keys: list[list[str]] = [[] for _ in range(env.num_envs)]
+        self._episodes: list[list[Turn]] = [[] for _ in range(env.num_envs)]
+        self._before = [("", "")] * env.num_envs  # state key and text key before the present action
+
+    def freeze(self) -> Potentials:
+        """Learn nothing more; return the version that every further episode uses."""
+        return self.store if isinstance(self.store, Potentials) else self.store.freeze()
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin episodes, with the version that was published last."""
+        """Begin episodes, with the version that all episodes finished so far make."""
         obs, infos = self.env.reset(seed=seed, options=options)
-        begun = np.flatnonzero(infos["_task_id"])
-        self._begin(begun, infos)
+        self._begin(np.flatnonzero(infos["_task_id"]), _Columns(infos))
         self._ended = self._ended & ~infos["_task_id"]
         return obs, infos
 
@@ -74,40 +98,105 @@ class VectorDenseReward(AnyVectorWrapper):
         obs, rewards, terminations, truncations, infos = self.env.step(actions)
         over = terminations | truncations
         mode = self.env.metadata["autoreset_mode"]
+        same_step = mode == AutoresetMode.SAME_STEP
+        restarted = np.flatnonzero(over) if same_step else np.empty(0, dtype=np.int64)
         begun = np.flatnonzero(self._ended) if mode == AutoresetMode.NEXT_STEP else np.empty(0, dtype=np.int64)
-        if mode == AutoresetMode.SAME_STEP and over.any():
-            after = self._of(np.flatnonzero(over), infos["final_info"], self._of(np.flatnonzero(~over), infos))
-            restarted = np.flatnonzero(over)
-        else:
-            after, restarted = self._of(np.arange(self.num_envs), infos), begun
+        idle = set() if same_step else set(np.flatnonzero(self._ended).tolist())  # restarting, or waiting for a reset
+        present = _Columns(infos)
+        ends = _Columns(infos["final_info"]) if len(restarted) else present
+        after = np.zeros(self.num_envs)
+        moves, earned, finished = list(actions), rewards.tolist(), over.tolist()
+        for number in range(self.num_envs):
+            if number in idle:
+                continue
+            columns = ends if finished[number] else present
+            self._record(number, moves[number], earned[number], columns)
+            after[number] = self._of(number, columns.task_id[number])
+            if finished[number]:
+                self._finish(number, columns, bool(terminations[number]))
         after[terminations] = 0.0
         if self._ends:
             after[truncations] = 0.0
         shaping = self.beta * (self.gamma * after - self._potentials)
-        shaping[begun] = 0.0
+        shaping[sorted(idle)] = 0.0
         self._potentials, self._ended = after, over
-        self._begin(restarted, infos)
+        self._begin(np.concatenate([restarted, begun]), present)
         infos["raw_reward"], infos["shaping"] = rewards, shaping
         return obs, rewards + shaping, terminations, truncations, infos
 
-    def _begin(self, which: Iterable[int], infos: dict[str, Any]) -> None:
+    def _begin(self, which: NDArray[np.int64], columns: _Columns) -> None:
         """Enter the first states of episodes."""
-        numbers = np.asarray(which, dtype=np.int64)
+        if not len(which):
+            return
+        if isinstance(self.store, PotentialStore) and self.store.pending >= self._publish_every:
+            self.store.publish()
         version = self.store if isinstance(self.store, Potentials) else self.store.snapshot()
-        for number in numbers.tolist():
+        for number in which.tolist():
             self._versions[number] = version
-        self._potentials[numbers] = 0.0
-        self._potentials = self._of(numbers, infos)
+            self._before[number] = columns.state_key[number], columns.text_key[number]
+            self._keys[number], self._episodes[number] = [self._key(columns, number)], []
+            self._potentials[number] = 0.0
+            self._potentials[number] = self._of(number, columns.task_id[number])
 
-    def _of(self, which: np.ndarray[Any, Any], infos: dict[str, Any], known: Any = None) -> np.ndarray[Any, Any]:
-        """Return the potentials with those of these environments' present states, float64 (N,)."""
-        found = self._potentials.copy() if known is None else known
-        if len(which):
-            tasks, keys, versions = infos["task_id"], infos["state_key"], self._versions
-            for number in which.tolist():
-                value = versions[number].of(tasks[number], keys[number])
-                if value is not None:
-                    found[number] = value
-                elif not self._carries:
-                    found[number] = 0.0
-        return found
+    def _key(self, columns: _Columns, number: int) -> str:
+        return columns.text_key[number] if self._by_text else columns.state_key[number]
+
+    def _of(self, number: int, task_id: str) -> float:
+        """Φ of the present state of an environment."""
+        value = self._versions[number].of(task_id, *self._keys[number])
+        if value is not None:
+            return value
+        return float(self._potentials[number]) if self._carries else 0.0
+
+    def _record(self, number: int, action: Any, reward: float, columns: _Columns) -> None:
+        """Enter the state after an action, and record the turn if the store learns."""
+        keys = [*self._keys[number], self._key(columns, number)]
+        self._keys[number] = keys[-1 - self._versions[number].depth :]
+        if isinstance(self.store, Potentials) or self.store.frozen:
+            return
+        state, text = self._before[number]
+        self._before[number] = columns.state_key[number], columns.text_key[number]
+        turn = Turn(
+            state,
+            str(action),
+            columns.state_key[number],
+            reward,
+            parsed=columns.flag("action_parsed", number),
+            admissible=columns.flag("action_admissible", number),
+            effective=columns.flag("action_effective", number),
+            text_key=text,
+        )
+        self._episodes[number].append(turn)
+
+    def _finish(self, number: int, columns: _Columns, terminated: bool) -> None:
+        """Give a finished episode to the store."""
+        if isinstance(self.store, PotentialStore) and not self.store.frozen and self._episodes[number]:
+            task, info, turns = columns.task_id[number], columns.end(number), tuple(self._episodes[number])
+            ended, keys = stop_reason(info, terminated), (columns.state_key[number], columns.text_key[number])
+            self.store.observe(Trajectory(task, task, task, turns, info["success"], info["score"], ended, *keys))
+        self._episodes[number] = []
+
+
+class _Columns:
+    """The infos of a step as lists, one entry per environment; an environment need not report validity or text keys."""
+
+    def __init__(self, infos: dict[str, Any]) -> None:
+        self._infos = infos
+        self._flags: dict[str, list[bool]] = {}
+        self.task_id: list[str] = [str(name) for name in infos["task_id"]]
+        self.state_key: list[str] = [str(key) for key in infos["state_key"]]
+        self.text_key: list[str] = [str(key) for key in infos["text_key"]] if "text_key" in infos else self.state_key
+
+    def flag(self, name: str, number: int) -> bool:
+        """A flag of an environment; True where none reports it."""
+        if name not in self._flags:
+            column = self._infos.get(name)
+            self._flags[name] = [True] * len(self.task_id) if column is None else [bool(value) for value in column]
+        return self._flags[name][number]
+
+    def end(self, number: int) -> dict[str, Any]:
+        """Success, score and reason of an episode that is over."""
+        success = self.flag("success", number)
+        score = float(self._infos["score"][number]) if "score" in self._infos else float(success)
+        reason = str(self._infos["stop_reason"][number]) if "stop_reason" in self._infos else ""
+        return {"success": success, "score": score, "stop_reason": reason}

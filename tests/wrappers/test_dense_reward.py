@@ -12,9 +12,9 @@ from helpers.worlds.shaped_sokoban import fixed_potential, mdp, random_potential
 
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError
 from creditflow.wrappers.dense_reward import DenseReward, require_unshaped
-from creditflow.wrappers.graphs.potentials import Potentials
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.invalid_actions import InvalidActions
+from creditflow.wrappers.potentials import Potentials
 
 
 def test_truncation_keeps_the_potential_for_a_trainer_that_bootstraps():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from creditflow.agents.scripted import ExpertAgent
 from creditflow.train.bench.exact.values import optimal_action_values
 from creditflow.wrappers.dense_reward import DenseReward
-from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
+from creditflow.wrappers.potentials import Potentials, PotentialStore
 
 
 def episode(env, rng, after_each=lambda: None):

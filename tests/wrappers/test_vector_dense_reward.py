@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
@@ -14,11 +15,9 @@ from creditflow.envs.sokoban.snapshot import cached_level
 from creditflow.envs.sokoban.state_values import moves_left_by_key
 from creditflow.envs.sokoban.vector import SokobanVectorEnv
 from creditflow.envs.tasks import parse_panel_spec
-from creditflow.wrappers.dense_reward import DenseReward
-from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.dense_reward import DenseReward, require_unshaped
+from creditflow.wrappers.potentials import Potentials, PotentialStore
 from creditflow.wrappers.vector_dense_reward import VectorDenseReward
-from creditflow.wrappers.vector_episodes import VectorEpisodes, grouped
 
 OPTIONS: dict[str, Any] = {"panel": "small-v1:train", "action_mode": "discrete", "max_steps": 8}
 
@@ -38,7 +37,7 @@ def known_potentials(drop: int) -> Potentials:
 def test_rewards_are_those_of_the_wrapper_around_each_environment(mode, unknown, truncation):
     store = known_potentials(drop=3)
     chosen: dict[str, Any] = {"gamma": 0.9, "beta": 0.5, "unknown": unknown, "truncation": truncation}
-    native = VectorDenseReward(SokobanVectorEnv(6, autoreset_mode=mode, **OPTIONS), store, **chosen)
+    native = VectorDenseReward(SokobanVectorEnv(6, autoreset_mode=mode, **OPTIONS), "rewardflow", store=store, **chosen)
     loop = SyncVectorEnv(
         [lambda: DenseReward(SokobanEnv(**OPTIONS), "rewardflow", store=store, **chosen)] * 6,
         autoreset_mode=AutoresetMode(mode),
@@ -64,7 +63,9 @@ def test_an_episode_that_was_reset_before_it_restarted_by_itself_is_shaped_from_
     store, mask = known_potentials(drop=10**9), np.array([True, True])
     results = []
     for steps in (0, OPTIONS["max_steps"]):
-        envs = VectorDenseReward(SokobanVectorEnv(2, autoreset_mode="NextStep", **OPTIONS), store, gamma=0.9)
+        envs = VectorDenseReward(
+            SokobanVectorEnv(2, autoreset_mode="NextStep", **OPTIONS), "rewardflow", store=store, gamma=0.9
+        )
         envs.reset(seed=5)
         for _ in range(steps):
             over = np.logical_or(*envs.step([0, 0])[2:4])
@@ -77,7 +78,9 @@ def test_an_episode_that_was_reset_before_it_restarted_by_itself_is_shaped_from_
 
 def test_the_shaping_of_an_episode_is_minus_the_first_potential():
     store, gamma = known_potentials(drop=10**9), 0.95
-    envs = VectorDenseReward(SokobanVectorEnv(8, autoreset_mode="SameStep", **OPTIONS), store, gamma=gamma)
+    envs = VectorDenseReward(
+        SokobanVectorEnv(8, autoreset_mode="SameStep", **OPTIONS), "rewardflow", store=store, gamma=gamma
+    )
     _, infos = envs.reset(seed=0)
     first = [store.of(*pair) for pair in zip(infos["task_id"], infos["state_key"], strict=True)]
     total, open_ = np.zeros(8), np.ones(8, dtype=bool)
@@ -107,35 +110,69 @@ def test_values_by_key_are_the_oracles():
     assert len(seen) > 5
 
 
-def test_episodes_are_recorded_and_teach_a_store():
-    envs = SokobanVectorEnv(16, autoreset_mode="SameStep", **{**OPTIONS, "max_steps": 20})
-    _, infos = envs.reset(seed=0)
-    episodes, rng, ended, solved = VectorEpisodes(infos), np.random.default_rng(0), 0, 0
-    for _ in range(60):
-        actions = rng.integers(0, 4, 16)
-        _, rewards, terminations, truncations, infos = envs.step(actions)
-        episodes.step(actions, rewards, terminations, truncations, infos)
-        ended += int((terminations | truncations).sum())
-        solved += int(terminations.sum())
-    assert len(episodes.finished) == ended
-    assert sum(trajectory.success for trajectory in episodes.finished) == solved > 3
-    assert all(sum(turn.reward for turn in trajectory.turns) == trajectory.success for trajectory in episodes.finished)
-    turns = [turn for trajectory in episodes.finished for turn in trajectory.turns]
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_the_potential_learns_from_the_episodes_of_all_members(mode):
+    envs = SokobanVectorEnv(16, autoreset_mode=mode, **{**OPTIONS, "max_steps": 20})
+    shaped = VectorDenseReward(envs, "rewardflow", gamma=0.9, window=1000)
+    shaped.reset(seed=0)
+    observed, rng, ended, solved = [], np.random.default_rng(0), 0, 0
+    observe = shaped.store.observe
+    shaped.store.observe = lambda trajectory: (observed.append(trajectory), observe(trajectory))
+    waiting = np.zeros(16, dtype=bool)
+    for _ in range(70):
+        _, _, terminations, truncations, _ = shaped.step(rng.integers(0, 4, 16))
+        over = (terminations | truncations) & ~waiting
+        ended += int(over.sum())
+        solved += int((terminations & ~waiting).sum())
+        waiting = over if mode == "NextStep" else waiting
+        if mode == "Disabled" and over.any():
+            shaped.reset(options={"reset_mask": over.copy()})
+    assert len(observed) == ended
+    assert sum(trajectory.success for trajectory in observed) == solved > 3
+    assert all(sum(turn.reward for turn in trajectory.turns) == trajectory.success for trajectory in observed)
+    turns = [turn for trajectory in observed for turn in trajectory.turns]
     assert [turn.effective for turn in turns] == [turn.next_state_key != turn.state_key for turn in turns]
     assert len({turn.effective for turn in turns}) == 2
-    groups = grouped(episodes.finished, "1")
-    assert all(isinstance(group, Group) for group in groups)
-    store = PotentialStore("rewardflow")
-    store.add(groups)
-    assert any(store.publish().values.values())
+    by_hand = PotentialStore("rewardflow", window=1000, discount=0.9)
+    for trajectory in observed[: len(observed) - shaped.store.pending]:
+        by_hand.observe(trajectory)
+    learned = {task: values for task, values in shaped.store.snapshot().values.items() if values}
+    assert learned
+    by_hand_values = by_hand.publish().values
+    assert {task: dict(by_hand_values[task]) for task in learned} == {task: dict(v) for task, v in learned.items()}
 
 
-def test_episodes_are_not_recorded_from_a_reset_of_some_environments():
-    envs = SokobanVectorEnv(4, autoreset_mode="SameStep", **OPTIONS)
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_gymnasiums_own_vector_environments_learn_too(vectorization):
+    kwargs = {"level": "######\n#@ $.#\n######", "max_steps": 6}
+    extra = {"shared_memory": False} if vectorization == "async" else {}
+    envs = gym.make_vec(
+        "creditflow/Sokoban-v0", num_envs=3, vectorization_mode=vectorization, vector_kwargs=extra, **kwargs
+    )
+    try:
+        shaped = VectorDenseReward(envs, "grouptd", gamma=0.9)
+        shaped.reset(seed=0)
+        total = 0.0
+        for _ in range(12):
+            total += float(np.abs(shaped.step(["right", "right", "left"])[4]["shaping"]).sum())
+        assert shaped.store.snapshot().version >= 2
+        assert total > 0.0
+    finally:
+        envs.close()
+
+
+def test_a_frozen_store_learns_nothing_more_and_evaluation_refuses_shaping():
+    envs = VectorDenseReward(SokobanVectorEnv(4, autoreset_mode="SameStep", **OPTIONS), "gigpo", gamma=0.9)
     envs.reset(seed=0)
-    _, infos = envs.reset(options={"reset_mask": np.array([True, False, True, False])})
-    with pytest.raises(ConfigError, match="a reset of all environments"):
-        VectorEpisodes(infos)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        envs.step(rng.integers(0, 4, 4))
+    version = envs.freeze()
+    for _ in range(30):
+        envs.step(rng.integers(0, 4, 4))
+    assert envs.store.snapshot() is version
+    with pytest.raises(ConfigError, match="VectorDenseReward would report shaped returns"):
+        require_unshaped(envs)
 
 
 @pytest.mark.parametrize(
@@ -144,8 +181,10 @@ def test_episodes_are_not_recorded_from_a_reset_of_some_environments():
         ({"gamma": 0.0}, "gamma"),
         ({"gamma": 1, "truncation": "ends"}, "end"),
         ({"gamma": 1, "unknown": "drop"}, "carry"),
+        ({"gamma": 1, "publish_every": 0}, "publish_every"),
+        ({"gamma": 1, "discount": 0.5}, "its own scheme"),
     ],
 )
 def test_wrong_options_are_rejected(options, message):
     with pytest.raises(ConfigError, match=message):
-        VectorDenseReward(SokobanVectorEnv(1, **OPTIONS), Potentials(), **options)
+        VectorDenseReward(SokobanVectorEnv(1, **OPTIONS), "rewardflow", store=Potentials(), **options)

@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import gymnasium as gym
 
-from creditflow.envs.errors import ConfigError, unknown_name_error
-from creditflow.wrappers.dense_reward import DenseReward
-from creditflow.wrappers.graphs.history_potential import HISTORY
-from creditflow.wrappers.graphs.potentials import POTENTIALS, Potentials, PotentialStore
+from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.dense_reward import DenseReward, make_store
+from creditflow.wrappers.history_potential import HISTORY
+from creditflow.wrappers.potentials import POTENTIALS, Potentials, refusal
 from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["Shaping"]
@@ -21,9 +21,10 @@ class Shaping:
     """Potential-based shaping of every step's reward; optimal policies stay optimal (``DenseReward``, ``terminal="zero"``).
 
     Attributes:
-        scheme: "gdcr", whose potential is known from the task, or "rewardflow", "graphgpo" or "grouptd" with ``potentials``.
+        scheme: "gdcr" or "egrpo", whose potential is known from the task, or a learned one ("grouptd", "rewardflow", …) with
+            ``potentials``.
         gamma: γ, the trainer's discount; the invariance holds for this one only.
-        potentials: potentials learned from recorded episodes; None for "gdcr".
+        potentials: potentials learned from recorded episodes; None for one of the task.
 
     Raises:
         ConfigError: a scheme without a potential, or one whose potentials are missing or would have no effect.
@@ -35,7 +36,7 @@ class Shaping:
 
     def __post_init__(self) -> None:
         if self.scheme not in (*HISTORY, *POTENTIALS):
-            raise unknown_name_error("scheme with a potential", self.scheme, [*HISTORY, *POTENTIALS])
+            raise refusal(self.scheme, (*HISTORY, *POTENTIALS))
         if (self.scheme in HISTORY) != (self.potentials is None):
             raise ConfigError(
                 f"{self.scheme} takes its potential from the task, so recorded episodes would have no effect"
@@ -52,13 +53,13 @@ class Shaping:
         """The shaping of a scheme whose potentials are those of a log.
 
         Raises:
-            ConfigError: as above, or a log beside "gdcr".
+            ConfigError: as above, or a log beside a potential of the task.
             DataError: the log is malformed.
         """
         if not log:
             return cls(scheme=scheme, gamma=gamma)
         if scheme in HISTORY:
             raise ConfigError(f"{scheme} takes its potential from the task: a log would have no effect")
-        store = PotentialStore(scheme)
+        store = make_store(scheme, gamma=gamma)
         store.add(read_groups(log))
         return cls(scheme=scheme, gamma=gamma, potentials=store.publish())

@@ -64,7 +64,7 @@ def learning_curve(method: str, reward: str, *, steps: int, seed: int) -> Curve:
         if len(curve) < POINTS and done >= due[len(curve)]:
             curve.append([float(success_by_task(act, panel, ids).mean()) for panel, ids in tasks.items()])
 
-    envs = make_envs(reward, NUM_ENVS, panel=TRAINED, gamma=options.gamma, batch_steps=options.batch_steps)
+    envs = make_envs(reward, NUM_ENVS, panel=TRAINED, gamma=options.gamma)
     learn = _learn_here if method == METHODS[0] else _learn_sb3
     learn(envs, options, due[-1], seed, measure)
     return curve

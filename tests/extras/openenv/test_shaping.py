@@ -11,7 +11,7 @@ from helpers.servers.env_server import env_server, parsed
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.wrappers.graphs.potentials import PotentialStore
+from creditflow.wrappers.potentials import PotentialStore
 from creditflow.wrappers.records.jsonl import read_groups
 
 pytestmark = pytest.mark.openenv

@@ -13,8 +13,8 @@ from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
 from creditflow.train.rollout import play_group
-from creditflow.wrappers.graphs.potentials import Potentials
 from creditflow.wrappers.group_env import GroupEnv
+from creditflow.wrappers.potentials import Potentials
 from creditflow.wrappers.trajectory import Group
 
 __all__ = ["ACTIONS", "fixed_potential", "mdp", "play", "random_potential", "sokoban", "task_id"]

@@ -6,39 +6,35 @@ import numpy as np
 import pytest
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.sokoban.vector import SokobanVectorEnv
 from creditflow.envs.tasks import parse_panel_spec
 from creditflow.train.numeric.environments import (
     REWARDS,
-    LearnedPotential,
     distance_potentials,
     make_envs,
     success_by_task,
 )
 from creditflow.train.numeric.study import interval, summary
-from creditflow.wrappers.graphs.potentials import Potentials, PotentialStore
-from creditflow.wrappers.vector_dense_reward import VectorDenseReward
 
 PANEL = "small-v1:train"
 
 
 @pytest.mark.parametrize("reward", REWARDS)
 def test_every_reward_has_its_environment(reward):
-    envs = make_envs(reward, 8, panel=PANEL, gamma=0.9, batch_steps=40)
+    envs = make_envs(reward, 8, panel=PANEL, gamma=0.9)
     obs, _ = envs.reset(seed=0)
     assert obs.shape == (8, 4, 6, 6)
     rng = np.random.default_rng(0)
     for _ in range(80):
         _, rewards, _, _, infos = envs.step(rng.integers(0, 4, 8))
         assert np.allclose(rewards, infos.get("raw_reward", rewards) + infos.get("shaping", 0.0))
-    if isinstance(envs, LearnedPotential):
-        assert envs.store.snapshot().version == 2
+    if reward == "rewardflow":
+        assert envs.store.snapshot().version >= 1
 
 
 def test_the_exact_potential_is_minus_the_distance():
     potentials = distance_potentials(PANEL, 30)
     lengths = {row.task_id: row.strata["length"] for row in parse_panel_spec("sokoban", PANEL)}
-    envs = make_envs("sparse", 16, panel=PANEL, gamma=1.0, batch_steps=1)
+    envs = make_envs("sparse", 16, panel=PANEL, gamma=1.0)
     _, infos = envs.reset(seed=3)
     for task_id, key in zip(infos["task_id"], infos["state_key"], strict=True):
         assert potentials.of(task_id, key) == -lengths[task_id] / 30
@@ -66,14 +62,4 @@ def test_intervals_are_over_seeds_and_differences_are_paired():
 
 def test_wrong_arguments():
     with pytest.raises(ConfigError, match="did you mean 'sparse'"):
-        make_envs("sparce", 2, panel=PANEL, gamma=0.9, batch_steps=1)
-    fixed = VectorDenseReward(make_envs("sparse", 2, panel=PANEL, gamma=0.9, batch_steps=1), Potentials(), gamma=0.9)
-    with pytest.raises(ConfigError, match="PotentialStore"):
-        LearnedPotential(fixed, 3)
-    other = VectorDenseReward(SokobanVectorEnv(2, panel=PANEL), PotentialStore("rewardflow"), gamma=0.9)
-    with pytest.raises(ConfigError, match="SameStep"):
-        LearnedPotential(other, 3)
-    envs = make_envs("rewardflow", 2, panel=PANEL, gamma=0.9, batch_steps=1)
-    envs.reset()
-    with pytest.raises(ConfigError, match="reset of all environments"):
-        envs.reset(options={"reset_mask": np.array([True, False])})
+        make_envs("sparce", 2, panel=PANEL, gamma=0.9)

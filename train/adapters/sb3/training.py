@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,8 @@ from creditflow.envs.tasks import load_panel
 from creditflow.train.commands.arguments.outputs import Output, add_output, named
 from creditflow.train.commands.arguments.programs import run_program
 from creditflow.wrappers.dense_reward import DenseReward
-from creditflow.wrappers.graphs.potentials import PotentialStore
+from creditflow.wrappers.potentials import PotentialStore
 from creditflow.wrappers.recorder import Recorder
-from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["VARIANTS", "LearningCurve", "PlayTasks", "add_arguments", "learn_ppo", "main", "run"]
@@ -120,7 +119,6 @@ def learn_ppo(task_ids: Sequence[str], variant: str, *, steps: int, seed: int) -
     chosen = VARIANTS[variant]
     store = None if chosen is None else PotentialStore(chosen[0])
     finished: list[Trajectory] = []
-    fresh: list[Trajectory] = []
     learned = LearningCurve()
 
     def build(rank: int) -> gym.Env[Any, Any]:
@@ -136,12 +134,9 @@ def learn_ppo(task_ids: Sequence[str], variant: str, *, steps: int, seed: int) -
         for trajectory in finished:
             learned.steps.append(now)
             learned.success.append(trajectory.success)
-        fresh.extend(finished)
         finished.clear()
-        if store is not None and now % (ENVS * BATCH_STEPS) == 0:
-            store.add(_groups(fresh, now))
-            learned.version = store.publish().version
-            fresh.clear()
+        if store is not None:
+            learned.version = store.snapshot().version
         return True
 
     env = DummyVecEnv([lambda rank=rank: build(rank) for rank in range(ENVS)])
@@ -150,17 +145,6 @@ def learn_ppo(task_ids: Sequence[str], variant: str, *, steps: int, seed: int) -
     )
     model.learn(steps, callback=after_step)
     return learned
-
-
-def _groups(trajectories: Sequence[Trajectory], now: int) -> list[Group]:
-    """The episodes of one batch as groups, one per task."""
-    by_task: dict[str, list[Trajectory]] = {}
-    for number, trajectory in enumerate(trajectories):
-        name = f"{trajectory.task_id}#{now}"
-        by_task.setdefault(trajectory.task_id, []).append(
-            replace(trajectory, group_id=name, trajectory_id=f"{name}/{number}")
-        )
-    return [Group(tuple(members)) for members in by_task.values()]
 
 
 def example_tasks(count: int) -> list[str]:

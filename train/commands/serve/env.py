@@ -22,8 +22,8 @@ from creditflow.train.commands.arguments.options import add_env_settings, env_ar
 from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
 from creditflow.train.commands.arguments.plugins import add_code
 from creditflow.train.commands.arguments.servers import add_address_arguments
-from creditflow.wrappers.graphs.history_potential import HISTORY
-from creditflow.wrappers.graphs.potentials import POTENTIALS
+from creditflow.wrappers.history_potential import HISTORY
+from creditflow.wrappers.potentials import POTENTIALS
 
 if TYPE_CHECKING:
     from creditflow.train.adapters.openenv.served import Served

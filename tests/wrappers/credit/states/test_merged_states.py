@@ -16,7 +16,7 @@ from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.wrappers.canonical.embedding import HashingEmbedder
 from creditflow.wrappers.canonical.merge import merged_group, similar_states
-from creditflow.wrappers.graphs.potentials import PotentialStore
+from creditflow.wrappers.potentials import PotentialStore
 from creditflow.wrappers.trajectory import Group
 
 SCHEMES = ("gigpo", "graphgpo", "grouptd", "rewardflow")

@@ -12,25 +12,26 @@ from creditflow.agents.scripted import ExpertAgent, NoisyExpert
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.dense_reward import DenseReward
-from creditflow.wrappers.graphs.potentials import EFFECTIVE, POTENTIALS, PotentialStore
+from creditflow.wrappers.potentials import POTENTIALS, PotentialStore
 from creditflow.wrappers.trajectory import Group
 
 
-@pytest.mark.parametrize("scheme", ["rewardflow", "graphgpo", "grouptd"])
+@pytest.mark.parametrize("scheme", POTENTIALS)
 def test_before_the_first_success_there_is_no_shaping(scheme):
     store = PotentialStore(scheme)
     failed = Group(tuple(m for m in play(1, NoisyExpert(1.0), 12).trajectories if not m.success))
     store.add([failed])
-    assert store.publish().version == 1
+    assert store.publish() == store.snapshot()
+    assert not store.snapshot().values
     env = DenseReward(sokoban(), scheme, gamma=0.9, store=store, terminal="paper")
     env.reset(seed=0)
     for member in play(2, ExpertAgent()).trajectories[0].turns:
         assert env.step(member.action)[4]["shaping"] == 0.0
 
 
-@pytest.mark.parametrize("scheme", ["rewardflow", "graphgpo", "grouptd"])
+@pytest.mark.parametrize("scheme", POTENTIALS)
 def test_potentials_rise_along_a_success(scheme):
-    store = PotentialStore(scheme, distance_discount=0.8) if scheme == "graphgpo" else PotentialStore(scheme)
+    store = PotentialStore(scheme, anchored=False, **({"distance_discount": 0.8} if scheme == "graphgpo" else {}))
     played = play(0)
     assert played.arrays.success.any()
     store.add([played])
@@ -43,7 +44,7 @@ def test_potentials_rise_along_a_success(scheme):
 
 
 def test_a_success_that_leaves_the_key_unchanged_is_a_goal_of_rewardflow():
-    store = PotentialStore("rewardflow", discount=0.5)
+    store = PotentialStore("rewardflow", discount=0.5, anchored=False)
     group = Group((walk("s a a"),))  # the last action answers
     store.add([group])
     assert dict(store.publish().values[group.task_id]) == {"s": 0.25, "a": 0.5}
@@ -57,13 +58,17 @@ def test_versions_do_not_depend_on_the_order_in_which_episodes_finish():
     ]
     versions = []
     for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
-        store = PotentialStore("grouptd", keep=2)
+        store = PotentialStore("grouptd", window=2)
         store.add([groups[i] for i in order])
         versions.append(store.publish())
     assert versions[0] == versions[1]
 
 
 OTHER_VALUES = {
+    "gagpo": {"discount": 0.5, "key": "text"},
+    "gigpo": {"discount": 0.5, "key": "text"},
+    "hgpo": {"discount": 0.5, "history_length": 0, "key": "text", "weight_exponent": 3.0, "weight_offset": 2.0},
+    "rtmc": {"discount": 0.5, "key": "text", "outcome": "success", "prior": "return", "prior_weight": 9.0},
     "rewardflow": {"discount": 0.5, "key": "text"},
     "graphgpo": {"distance_discount": 0.5, "key": "text", "success_reward": 3.0},
     "grouptd": {
@@ -85,7 +90,7 @@ def test_a_store_takes_exactly_the_parameters_that_change_its_potential(scheme):
     graded = replace(group.trajectories[0], turns=tuple(texts), score=0.5)
     groups = [Group((graded, *group.trajectories[1:]), group.task)]
     for field in fields(lookup(scheme)):
-        if field.name not in EFFECTIVE[scheme]:
+        if field.name not in POTENTIALS[scheme].parameters:
             with pytest.raises(ConfigError, match=f"potential of {scheme} does not depend on {field.name}"):
                 published(groups, scheme, **{field.name: field.default})
         elif field.name not in ("form", "merge"):  # with one permitted value
@@ -95,7 +100,9 @@ def test_a_store_takes_exactly_the_parameters_that_change_its_potential(scheme):
 
 
 def test_only_schemes_with_a_potential_make_a_store():
-    with pytest.raises(ConfigError, match="scheme with a potential"):
+    with pytest.raises(ConfigError, match="grpo cannot be a potential: it gives no value to a state"):
         PotentialStore("grpo")
+    with pytest.raises(ConfigError, match="did you mean 'graphgpo'"):
+        PotentialStore("graphgp")
     with pytest.raises(ConfigError, match="stationary"):
         PotentialStore("grouptd", form="horizon")

@@ -1,0 +1,267 @@
+"""Potentials of the *history*: what the turns of the running episode have earned so far.
+
+- ``gdcr``: the sum of its rewards. Entities seen and cited only accumulate and r_t is the change by one turn, so the reward is a
+  potential difference on histories. Nothing is learned: the graph is a part of the task.
+- ``egrpo``: the fraction of the question's entities that the thoughts have named, γ of eq. 2, not divided by the best of the
+  group, which is unknown while an episode runs.
+- ``pica``: the success probability of a model that reads the history; the paper derives its step rewards from potential-based
+  shaping by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr, unknown_name_error
+from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.entities.egrpo import EGRPO
+from creditflow.wrappers.credit.entities.gdcr import GDCR, EntityReward
+from creditflow.wrappers.credit.registry import make
+from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader, thought_text
+from creditflow.wrappers.potentials import require_effect
+from creditflow.wrappers.recorder import full_thought
+
+__all__ = ["HISTORY", "HistoryPotential", "SuccessModel", "history_potential"]
+
+# parameters of the schemes on which the potential depends
+EFFECTIVE: Final[Mapping[str, tuple[str, ...]]] = {
+    "gdcr": (
+        "answer", "decay", "directed", "exclude_query_entities", "max_cited", "observations", "rewarded_stages", "rule",
+        "thoughts", "unreachable", "words_per_citation",
+    ),
+    "egrpo": ("aliases", "max_named", "observations", "require_seen", "rule", "thoughts"),
+    "pica": (),
+}  # fmt: skip
+HISTORY: Final = tuple(EFFECTIVE)
+SuccessModel = Callable[[Mapping[str, Any], "list[dict[str, str]]"], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One turn as it is played.
+
+    Attributes:
+        action: action of the step.
+        observation, info: results of the step.
+        thought, response: what the agent wrote.
+        last: whether the episode ended with this turn.
+    """
+
+    action: Any
+    observation: Any
+    info: Mapping[str, Any]
+    thought: str
+    response: str
+    last: bool
+
+
+class HistoryPotential(Protocol):
+    """Φ of one running episode.
+
+    Attributes:
+        value: Φ of the history so far.
+    """
+
+    value: float
+
+    def begin(self, task: Mapping[str, Any], task_id: str) -> None:
+        """Start an episode; ``CreditError`` if the task lacks what the scheme reads."""
+        ...
+
+    def step(self, move: Move) -> None:
+        """Add one turn; ``EpisodeError`` if no episode has started."""
+        ...
+
+    def get_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable snapshot."""
+        ...
+
+    def set_state(self, state: Any) -> None:
+        """Restore a snapshot of an episode of the same task; ``DataError`` if it is none."""
+        ...
+
+
+def history_potential(name: str, *, model: SuccessModel | None = None, **parameters: Any) -> HistoryPotential:
+    """Make the potential of a scheme.
+
+    Args:
+        name: a name in ``HISTORY``.
+        model: for "pica": maps the task's payload and the turns so far, each with the keys "thought", "action" and
+            "observation" (what the environment answered), to the probability of success.
+        **parameters: parameters of the scheme on which its potential depends.
+
+    Raises:
+        ConfigError: an unknown name, a parameter without effect, or "pica" without a model.
+    """
+    if name not in EFFECTIVE:
+        raise unknown_name_error("scheme with a potential of the history", name, HISTORY)
+    if (name == "pica") != (model is not None):
+        raise ConfigError(
+            "pica needs model=, a function from (task, turns) to the probability of success"
+            if model is None
+            else f"model= is the success model of pica; {name} has none"
+        )
+    scheme = make(name, **parameters)
+    require_effect(name, parameters, EFFECTIVE[name])
+    if model is not None:
+        return _SuccessPotential(model)
+    if isinstance(scheme, GDCR):
+        return _CitationPotential(scheme)
+    return _MentionPotential(scheme)
+
+
+class _CitationPotential:
+    """The sum of GDCR's rewards."""
+
+    def __init__(self, scheme: GDCR) -> None:
+        self._scheme = scheme
+        self._reader: EntityReader | None = None
+        self.value = 0.0
+
+    def begin(self, task: Mapping[str, Any], task_id: str) -> None:
+        """Start an episode."""
+        scheme = self._scheme
+        graph = scheme.graph_of(task, f"task {task_id!r}", scheme.lacks(task))
+        self._reader, self._reward = scheme.reader(graph), EntityReward(scheme, scheme.contributions(graph))
+        self.value = 0.0
+
+    def step(self, move: Move) -> None:
+        """Add one turn, read in the same way as a recorded one."""
+        reader = _started(self._reader)
+        text = _thought(move, self._scheme)
+        turn = self._reward.step(reader.found(text), _observed(move, reader), text)
+        self.value += turn.cite + turn.retrieve
+
+    def get_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable snapshot."""
+        names, progress = _started(self._reader).graph.names, self._reward.progress
+        return {
+            "seen": [names[number] for number in sorted(progress.seen)],
+            "cited": [names[number] for number in sorted(progress.cited)],
+            "value": self.value,
+        }
+
+    def set_state(self, state: Any) -> None:
+        """Restore a snapshot."""
+        progress = self._reward.progress
+        progress.seen, progress.cited, self.value = _entities(state, _started(self._reader), "seen", "cited")
+
+
+class _MentionPotential:
+    """The fraction of the question's matchable entities that E-GRPO finds in the thoughts so far."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        if not isinstance(scheme, EGRPO):
+            raise TypeError(f"expected egrpo, got {scheme.name}")
+        self._scheme: EGRPO = scheme
+        self._reader: EntityReader | None = None
+        self.value = 0.0
+
+    def begin(self, task: Mapping[str, Any], task_id: str) -> None:
+        """Start an episode."""
+        scheme = self._scheme
+        graph = scheme.read_graph(task, f"task {task_id!r}", scheme.lacks(task))
+        self._reader = scheme.reader(graph, aliases=scheme.aliases)
+        self._progress, self._named, self.value = EntityProgress(), set[int](), 0.0
+
+    def step(self, move: Move) -> None:
+        """Add one turn."""
+        reader, scheme = _started(self._reader), self._scheme
+        mentioned = reader.found(_thought(move, scheme))
+        if scheme.require_seen:
+            mentioned, _ = self._progress.step(mentioned, _observed(move, reader))
+        new = [number for number in dict.fromkeys(mentioned) if number not in self._named]
+        self._named.update(new[: scheme.max_named] if scheme.max_named else new)
+        self.value = len(self._named) / max(reader.countable, 1)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable snapshot."""
+        names = _started(self._reader).graph.names
+        return {
+            "named": [names[number] for number in sorted(self._named)],
+            "seen": [names[number] for number in sorted(self._progress.seen)],
+            "cited": [names[number] for number in sorted(self._progress.cited)],
+            "value": self.value,
+        }
+
+    def set_state(self, state: Any) -> None:
+        """Restore a snapshot."""
+        reader = _started(self._reader)
+        self._progress.seen, self._progress.cited, self.value = _entities(state, reader, "seen", "cited")
+        self._named, _, self.value = _entities(state, reader, "named", "seen")
+
+
+class _SuccessPotential:
+    """A model's probability of success."""
+
+    def __init__(self, model: SuccessModel) -> None:
+        self._model = model
+        self._task: Mapping[str, Any] | None = None
+        self._turns: list[dict[str, str]] = []
+        self.value = 0.0
+
+    def begin(self, task: Mapping[str, Any], task_id: str) -> None:
+        """Start an episode; Φ(s_0) is the model's value of the question alone."""
+        del task_id
+        self._task, self._turns = task, []
+        self._evaluate()
+
+    def step(self, move: Move) -> None:
+        """Add one turn."""
+        if self._task is None:
+            raise EpisodeError("there is no episode yet: call reset() first")
+        answer = move.observation if isinstance(move.observation, str) else ""
+        self._turns.append(
+            {"thought": full_thought(move.thought, move.info), "action": str(move.action), "observation": answer}
+        )
+        self._evaluate()
+
+    def _evaluate(self) -> None:
+        assert self._task is not None  # noqa: S101 - begin() has set it
+        value = float(self._model(self._task, self._turns))
+        if not 0.0 <= value <= 1.0 or math.isnan(value):
+            raise DataError(f"the success model of pica must return a probability in [0, 1], got {value}")
+        self.value = value
+
+    def get_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable snapshot."""
+        return {"turns": [dict(turn) for turn in self._turns], "value": self.value}
+
+    def set_state(self, state: Any) -> None:
+        """Restore a snapshot."""
+        try:
+            turns = [{str(name): str(text) for name, text in turn.items()} for turn in state["turns"]]
+            value = float(state["value"])
+        except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
+            raise DataError(f"the snapshot has no history of turns: {short_repr(state, 80)}") from error
+        self._turns, self.value = turns, value
+
+
+def _started(reader: EntityReader | None) -> EntityReader:
+    if reader is None:
+        raise EpisodeError("there is no episode yet: call reset() first")
+    return reader
+
+
+def _thought(move: Move, scheme: GDCR | EGRPO) -> str:
+    return thought_text(full_thought(move.thought, move.info), move.response, str(move.action), scheme.thoughts)
+
+
+def _observed(move: Move, reader: EntityReader) -> tuple[int, ...]:
+    """Entities that the environment showed in a turn: read from its text, or recorded by it."""
+    if reader.observations == "text" and not move.last:
+        text = move.observation if isinstance(move.observation, str) else ""
+        return tuple(reader.observed(text, move.info.get("queries", ())))
+    return tuple(reader.recorded(move.info.get("entities", ())))
+
+
+def _entities(state: Any, reader: EntityReader, first: str, second: str) -> tuple[set[int], set[int], float]:
+    """Two sets of entities and the value in a snapshot."""
+    number = reader.graph.number
+    try:
+        return {number[name] for name in state[first]}, {number[name] for name in state[second]}, float(state["value"])
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
+        raise DataError(f"the snapshot has no history of this task's entities: {short_repr(state, 80)}") from error

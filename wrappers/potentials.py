@@ -1,0 +1,530 @@
+"""Potentials of states, learned from the episodes of each task, and published as immutable versions.
+
+A potential that estimates the value of the states under the policy that plays speeds up learning; one that estimates the
+distance to success is far above the values of a policy that fails, and slows it down. So potentials by distance are *anchored*
+(the value of the task's start is subtracted, a constant for each task and version) and leave states without a path
+to success *unknown* instead of pricing them at 0.
+
+If a potential changes within an episode, its shaping terms do not telescope. If it depends on which worker finishes first,
+runs are not reproducible. Episodes are therefore collected and become a new version only on ``publish()``, independent of
+the order in which they were collected.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
+from creditflow.envs.files.atomic import write_json
+from creditflow.envs.reading.json_text import read_json
+from creditflow.wrappers.credit.registry import lookup, make, names
+from creditflow.wrappers.credit.states.gigpo import discounted_returns
+from creditflow.wrappers.credit.states.hgpo import history_groups
+from creditflow.wrappers.graphs.state_graph import StateGraph
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.stop_reasons import OPEN, TRUNCATED
+from creditflow.wrappers.records.trajectory import Trajectory
+
+__all__ = ["POTENTIALS", "PotentialStore", "Potentials", "refusal", "relabel", "require_effect"]
+
+FORMAT: Final = "creditflow-potentials/1"
+SEPARATOR: Final = "\x1f"  # between the keys of a history; no state key contains it
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Potentials:
+    """One version of Φ.
+
+    Attributes:
+        version: number that increases with every change.
+        values: Φ by task id, then by state key (of a history: the last keys, joined).
+        goal: Φ of a success, used only with ``terminal="paper"``.
+        scheme, parameters: what the values were computed by.
+        depth: number of earlier states that Φ depends on; 0 for a function of the state.
+    """
+
+    version: int = 0
+    values: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: MappingProxyType({}))
+    goal: float = 0.0
+    scheme: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    depth: int = 0
+
+    def of(self, task_id: str, *history: str) -> float | None:
+        """Return Φ; None if the task or the state is unknown.
+
+        Args:
+            task_id: id of the task.
+            *history: keys of the states of the episode, the present one last; the longest known ending of them counts.
+        """
+        values = self.values.get(task_id)
+        if values is None:
+            return None
+        for length in range(min(self.depth + 1, len(history)), 0, -1):
+            value = values.get(SEPARATOR.join(history[-length:]))
+            if value is not None:
+                return value
+        return None
+
+    @property
+    def digest(self) -> str:
+        """blake2b-128 of the scheme, its parameters and all values, as hexadecimal digits."""
+        return _digest(self._document())
+
+    def save(self, path: str | Path) -> None:
+        """Write this version as a JSON file.
+
+        Raises:
+            ConfigError: the file exists.
+        """
+        if Path(path).exists():
+            raise ConfigError(
+                f"{path} exists: a version of a potential is never written over a file; choose another name"
+            )
+        write_json(path, {**self._document(), "digest": self.digest})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Potentials:
+        """Read a version that ``save`` wrote.
+
+        Raises:
+            DataError: it is no such file, or was changed.
+        """
+        document = read_json(path)
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise DataError(
+                f"{path} is no file of potentials: expected 'format': {FORMAT!r}; Potentials.save writes one"
+            )
+        stored = document.pop("digest", "")
+        if stored != _digest(document):
+            raise DataError(
+                f"{path}: the values do not have the digest in the file; it was changed or cut: save it again"
+            )
+        try:
+            values = {
+                str(task): MappingProxyType({str(key): float(value) for key, value in by_key.items()})
+                for task, by_key in document["values"].items()
+            }
+            return cls(
+                int(document["version"]),
+                MappingProxyType(values),
+                float(document["goal"]),
+                str(document["scheme"]),
+                MappingProxyType(dict(document["parameters"])),
+                int(document["depth"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise DataError(f"{path}: malformed potentials: {error!r}") from error
+
+    def _document(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "scheme": self.scheme,
+            "parameters": dict(self.parameters),
+            "version": self.version,
+            "goal": self.goal,
+            "depth": self.depth,
+            "values": {task: dict(sorted(by_key.items())) for task, by_key in sorted(self.values.items())},
+        }
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    return blake2b(json.dumps(document, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+class PotentialStore:
+    """Collects episodes and computes potentials from the last ones of each task.
+
+    Args:
+        scheme: a name in ``POTENTIALS``: by distance to a success "rewardflow" (γ^d, d hops) and "graphgpo" (R_succ γ_d^d, d
+            by cost); values under the policy that played "grouptd" (policy evaluation on the group's graph), "gigpo"
+            and "gagpo" (mean discounted return of the state), "rtmc" (the same, smoothed) and "hgpo" (of the last states).
+        window: number of most recent episodes per task that are used; more if one ``add`` brings more. The order in which
+            the episodes of one version were added has no effect.
+        max_tasks: number of tasks that are kept, those with the most recent episodes. With ``window`` this bounds the memory.
+        anchored: subtract the value of the task's start; by default for the schemes by distance.
+        dead_ends: Φ of states from which no success was observed, for the schemes by distance: "unknown", or "zero".
+        shuffle: permute the values among the known states of each task with this seed: a control without information.
+        **parameters: parameters of the scheme on which its potential depends.
+
+    Raises:
+        ConfigError: a scheme without potential, an invalid parameter, one on which the potential does not depend, merged
+            states, or ``window`` or ``max_tasks`` < 1.
+    """
+
+    def __init__(
+        self,
+        scheme: str,
+        *,
+        window: int = 10,
+        max_tasks: int = 4096,
+        anchored: bool | None = None,
+        dead_ends: Literal["unknown", "zero"] = "unknown",
+        shuffle: int | None = None,
+        **parameters: Any,
+    ) -> None:
+        if scheme not in POTENTIALS:
+            raise refusal(scheme, POTENTIALS)
+        for name, number in (("window", window), ("max_tasks", max_tasks)):
+            if number < 1:
+                raise ConfigError(f"{name} must be ≥ 1, got {short_repr(number)}")
+        if dead_ends not in ("unknown", "zero"):
+            raise unknown_name_error("dead_ends", str(dead_ends), ["unknown", "zero"])
+        kind = POTENTIALS[scheme]
+        if scheme == "grouptd" and parameters.setdefault("form", "stationary") != "stationary":
+            raise ConfigError("a potential is a function of the state alone: grouptd needs form='stationary'")
+        instance = make(scheme, **{**kind.fixed, **parameters})
+        if getattr(instance, "merge", "none") != "none":
+            raise ConfigError(
+                f"a potential is looked up by state keys, some of which are new: {scheme} cannot merge similar states "
+                "here; use merge='none', and CanonicalState to give equivalent texts one key"
+            )
+        require_effect(scheme, parameters, kind.parameters)
+        self.scheme, self.window, self.max_tasks, self.shuffle = scheme, window, max_tasks, shuffle
+        self.anchored = kind.by_distance if anchored is None else anchored
+        self.dead_ends = dead_ends
+        self.frozen = False
+        self._kind, self._instance = kind, instance
+        self._pending: list[Group] = []
+        self._windows: dict[str, list[Group]] = {}
+        self._lock = threading.Lock()
+        settings = {"window": window, "anchored": self.anchored, "dead_ends": dead_ends, **parameters}
+        if shuffle is not None:
+            settings["shuffle"] = shuffle
+        self._current = Potentials(
+            goal=kind.goal(instance),
+            scheme=scheme,
+            parameters=MappingProxyType(settings),
+            depth=kind.depth(instance),
+        )
+
+    @property
+    def pending(self) -> int:
+        """Number of episodes that the next version will add."""
+        return sum(len(group.trajectories) for group in self._pending)
+
+    @property
+    def by_distance(self) -> bool:
+        """Whether Φ is a distance to success rather than a value."""
+        return self._kind.by_distance
+
+    @property
+    def key(self) -> Literal["state", "text"]:
+        """Which of the environment's keys identifies a state."""
+        return "text" if getattr(self._instance, "key", "state") == "text" else "state"
+
+    def freeze(self) -> Potentials:
+        """Learn nothing more; return the last version."""
+        with self._lock:
+            self.frozen, self._pending = True, []
+        return self._current
+
+    def observe(self, trajectory: Trajectory) -> None:
+        """Collect one finished episode for the next version; any thread may call it."""
+        self.add([Group((replace(trajectory, parent="", fork_turn=-1),))])
+
+    def add(self, groups: Iterable[Group]) -> None:
+        """Collect groups for the next version."""
+        collected = list(groups)
+        with self._lock:
+            if not self.frozen:
+                self._pending += collected
+
+    def publish(self) -> Potentials:
+        """Compute the next version from all collected episodes, if a value changes; tasks without new episodes keep theirs."""
+        with self._lock:
+            if not self._pending:
+                return self._current
+            values = dict(self._current.values)
+            new: dict[str, list[Group]] = {}
+            for group in sorted(self._pending, key=_order):
+                new.setdefault(group.task_id, []).append(group)
+            for task, groups in new.items():
+                self._windows[task] = _last([*self._windows.pop(task, []), *groups], self.window, len(groups))
+                values.pop(task, None)
+                if learned := self._values(self._windows[task]):
+                    values[task] = MappingProxyType(learned)
+            while len(self._windows) > self.max_tasks:
+                oldest = next(iter(self._windows))
+                del self._windows[oldest]
+                values.pop(oldest, None)
+            self._pending = []
+            if values != dict(self._current.values):
+                version = self._current.version + 1
+                self._current = replace(self._current, version=version, values=MappingProxyType(values))
+            return self._current
+
+    def snapshot(self) -> Potentials:
+        """Return the version that was published last."""
+        return self._current
+
+    def _values(self, groups: list[Group]) -> dict[str, float]:
+        """Compute Φ of the states of one task from its episodes; {} as long as nothing distinguishes them."""
+        merged = _merged(groups)
+        if self.by_distance and not merged.arrays.success.any():
+            return {}
+        keys, numbers = self._kind.values(self._instance, merged)
+        if self.by_distance and self.dead_ends == "zero":
+            numbers = np.where(np.isnan(numbers), 0.0, numbers)
+        values = {key: value for key, value in zip(keys, numbers.tolist(), strict=True) if math.isfinite(value)}
+        if not any(values.values()):
+            return {}
+        if self.anchored:
+            start = values.get(_start(merged, self.key), 0.0)
+            values = {key: value - start for key, value in values.items()}
+        if self.shuffle is not None:
+            order = np.random.default_rng([self.shuffle, len(values)]).permutation(len(values))
+            states = sorted(values)
+            values = {state: values[states[i]] for state, i in zip(states, order.tolist(), strict=True)}
+        return values
+
+
+def _order(group: Group) -> tuple[str, str, str]:
+    """Sort key of collected groups: their content, so that the order in which workers finish has no effect."""
+    moves = [[(t.state_key, t.action, t.next_state_key, t.reward) for t in m.turns] for m in group.trajectories]
+    return group.task_id, group.group_id, blake2b(repr(moves).encode(), digest_size=16).hexdigest()
+
+
+def _last(groups: list[Group], window: int, added: int) -> list[Group]:
+    """The most recent groups with at most ``window`` episodes together, but all that were added to this version if each is larger."""
+    total, first = 0, len(groups)
+    while first > 0 and total + len(groups[first - 1].trajectories) <= window:
+        first -= 1
+        total += len(groups[first].trajectories)
+    if first == len(groups):  # the newest group alone exceeds the window
+        first = len(groups) - added
+    return groups[first:]
+
+
+def _merged(groups: list[Group]) -> Group:
+    """Merge the groups of a task into one."""
+    task = groups[0].task_id
+    members = [
+        replace(m, group_id=task, trajectory_id=f"{n}/{m.trajectory_id}", parent=f"{n}/{m.parent}" if m.parent else "")
+        for n, group in enumerate(groups)
+        for m in group.trajectories
+    ]
+    return Group(tuple(members), groups[0].task)
+
+
+def _start(group: Group, key: str) -> str:
+    """Key of the state in which the task's episodes begin."""
+    first = next(member for member in group.trajectories if not member.parent)
+    if not first.turns:
+        return first.final_text_key if key == "text" else first.final_state_key
+    return first.turns[0].text_key if key == "text" else first.turns[0].state_key
+
+
+def require_effect(scheme: str, parameters: Iterable[str], effective: Iterable[str]) -> None:
+    """Reject parameters of a scheme on which its potential does not depend.
+
+    Raises:
+        ConfigError: there are such parameters; the message names them, and those on which the potential depends.
+    """
+    without = sorted(set(parameters) - set(effective))
+    if without:
+        raise ConfigError(
+            f"the potential of {scheme} does not depend on {', '.join(without)}; remove what has no effect; it depends on "
+            f"{', '.join(sorted(effective))}"
+        )
+
+
+def refusal(scheme: str, potentials: Iterable[str]) -> ConfigError:
+    """The error for a name that is no potential: an unknown name, or a scheme and why it has none."""
+    if scheme not in names():
+        return unknown_name_error("scheme with a potential", scheme, potentials)
+    listed = ", ".join(sorted(potentials))
+    requires = getattr(lookup(scheme), "requires", ())
+    if scheme == "sapo":
+        reason = "it is gdcr with another advantage: use 'gdcr'"
+    elif requires:
+        reason = f"it reads {', '.join(requires)}, which annotators write after the episode"
+    elif getattr(lookup(scheme), "task_fields", ()):
+        reason = "it scores a turn against the other episodes of its group, not a state or a history"
+    else:
+        reason = "it gives no value to a state or a history"
+    return ConfigError(f"{scheme} cannot be a potential: {reason}. Potentials: {listed}")
+
+
+# ---- the potential of each scheme ----
+
+KeyedValues = tuple[Sequence[str], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How a scheme values states.
+
+    Attributes:
+        values: computes keys and Φ of the states of a group of one task; nan where there is no path to a success.
+        parameters: parameters of the scheme on which Φ depends; ``form`` and ``merge`` have one permitted value.
+        by_distance: whether Φ is a distance to success.
+        goal: Φ of a success.
+        depth: number of earlier states that Φ depends on.
+        fixed: parameters without effect on Φ, some of whose values would restrict others.
+    """
+
+    values: Callable[[Any, Group], KeyedValues]
+    parameters: tuple[str, ...]
+    by_distance: bool = False
+    goal: Callable[[Any], float] = lambda _scheme: 1.0
+    depth: Callable[[Any], int] = lambda _scheme: 0
+    fixed: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def _by_distance(graph: StateGraph, distance: Floats, success_reward: float, discount: float) -> KeyedValues:
+    """The reward of success, discounted by the distance to it, of open nodes; nan where success cannot be reached."""
+    finite = np.isfinite(distance)
+    values = np.where(finite, success_reward * discount ** np.where(finite, distance, 0.0), np.nan)
+    is_open = graph.kind == OPEN  # terminal nodes have no potential of their own
+    return [key for key, yes in zip(graph.keys, is_open.tolist(), strict=True) if yes], values[is_open]
+
+
+def _rewardflow(scheme: Any, group: Group) -> KeyedValues:
+    graph = StateGraph.from_group(group, key=scheme.key)
+    graph = replace(graph, kept=(graph.source != graph.target) & group.arrays.valid)
+    return _by_distance(graph, graph.distances("hops"), 1.0, scheme.discount)
+
+
+def _graphgpo(scheme: Any, group: Group) -> KeyedValues:
+    graph = StateGraph.from_group(group, key=scheme.key)
+    return _by_distance(graph, graph.distances(), scheme.success_reward, scheme.distance_discount)
+
+
+def _from_diagnostics(scheme: Any, group: Group) -> KeyedValues:
+    """Values that the scheme computes on the way to its advantages, of the states in which a turn began."""
+    diagnostics = scheme.assign(group).diagnostics
+    visited = np.unique(group.states(scheme.key).state)
+    return [diagnostics["node_keys"][i] for i in visited.tolist()], np.asarray(diagnostics["values"][visited])
+
+
+def _mean_return(scheme: Any, group: Group) -> KeyedValues:
+    states = group.states(scheme.key)
+    visits = np.bincount(states.state, minlength=len(states.keys))
+    total = np.bincount(
+        states.state, discounted_returns(group, group.arrays.reward, scheme.discount), minlength=len(states.keys)
+    )
+    visited = np.flatnonzero(visits)
+    return [states.keys[i] for i in visited.tolist()], total[visited] / visits[visited]
+
+
+def _hgpo(scheme: Any, group: Group) -> KeyedValues:
+    """Σ_k w_k V_k / Σ_k w_k over the histories of up to K + 1 states, V_k the mean return of the turns that share k + 1 of them."""
+    states, offsets = group.states(scheme.key), group.arrays.offsets
+    returns = discounted_returns(group, group.arrays.reward, scheme.discount)
+    position = np.arange(len(states.state)) - offsets[group.arrays.trajectory]
+    keys, values = list[str](), list[float]()
+    total, weights = np.zeros(len(returns)), np.zeros(len(returns))
+    for level, (labels, size) in enumerate(history_groups(states.state, offsets, scheme.history_length)):
+        mean = np.bincount(labels, returns, minlength=size) / np.maximum(np.bincount(labels, minlength=size), 1)
+        weight = np.where(position >= level, (level + scheme.weight_offset) ** scheme.weight_exponent, 0.0)
+        total, weights = total + weight * mean[labels], weights + weight
+        value = total / np.maximum(weights, np.finfo(float).tiny)
+        for turn in np.flatnonzero(position >= level).tolist():
+            history = states.state[turn - level : turn + 1].tolist()
+            keys.append(SEPARATOR.join(states.keys[state] for state in history))
+            values.append(float(value[turn]))
+    return keys, np.array(values)
+
+
+POTENTIALS: Mapping[str, _Kind] = MappingProxyType(
+    {
+        "gagpo": _Kind(_from_diagnostics, ("discount", "key", "merge")),
+        "gigpo": _Kind(_mean_return, ("discount", "key", "merge")),
+        "graphgpo": _Kind(
+            _graphgpo,
+            ("distance_discount", "key", "merge", "success_reward"),
+            by_distance=True,
+            goal=lambda scheme: float(scheme.success_reward),
+        ),
+        "grouptd": _Kind(
+            _from_diagnostics,
+            ("discount", "form", "key", "merge", "outcome", "pooled_weight", "prior", "prior_weight"),
+            fixed=MappingProxyType({"divide_by_success": False}),
+        ),
+        "hgpo": _Kind(
+            _hgpo,
+            ("discount", "history_length", "key", "merge", "weight_exponent", "weight_offset"),
+            depth=lambda scheme: int(scheme.history_length),
+        ),
+        "rewardflow": _Kind(_rewardflow, ("discount", "key", "merge"), by_distance=True),
+        "rtmc": _Kind(_from_diagnostics, ("discount", "key", "merge", "outcome", "prior", "prior_weight")),
+    }
+)
+
+
+def relabel(
+    trajectories: Sequence[Trajectory],
+    scheme: str,
+    *,
+    gamma: float,
+    beta: float = 1.0,
+    truncation: Literal["end", "bootstrap"] = "end",
+    store: PotentialStore | Potentials | None = None,
+    **parameters: Any,
+) -> list[Floats]:
+    """Dense rewards in hindsight, for trainers that learn from whole batches: the raw reward plus β (γ Φ(s′) − Φ(s)).
+
+    Φ is the version that has seen these episodes. It is one function for all of them, so the sum along every path still
+    telescopes to −Φ(s_0) and the ranking of policies does not change.
+
+    Args:
+        trajectories: full episodes of any tasks, in any order.
+        scheme: a name in ``POTENTIALS``.
+        gamma: γ, the trainer's discount.
+        beta: β, scale of the shaping.
+        truncation: "end": Φ is 0 where the limit of turns ended the episode; "bootstrap": it is kept.
+        store: a store that also remembers earlier batches, and learns this one; or a fixed version; default a new store.
+        **parameters: of the store, if none is given.
+
+    Returns:
+        For every trajectory float64 (T_i,), the reward of each turn.
+
+    Raises:
+        ConfigError: a scheme without a potential, or parameters beside a store.
+        DataError: a branch, which lacks the turns before it.
+    """
+    if store is not None and parameters:
+        raise ConfigError(f"the store has its own parameters: {sorted(parameters)} would have no effect")
+    if branches := [member.trajectory_id for member in trajectories if member.parent]:
+        raise DataError(f"relabel needs full episodes; {branches[0]!r} is a branch of another one")
+    if store is None:
+        store = PotentialStore(scheme, window=max(10, len(trajectories)), **parameters)
+    key: Literal["state", "text"] = "state"
+    if isinstance(store, Potentials):
+        version = store
+        key = "text" if store.parameters.get("key") == "text" else "state"
+    else:
+        key = store.key
+        for member in trajectories:
+            store.observe(member)
+        version = store.publish()
+    return [_relabelled(member, version, key, gamma, beta, truncation == "end") for member in trajectories]
+
+
+def _relabelled(member: Trajectory, version: Potentials, key: str, gamma: float, beta: float, ends: bool) -> Floats:
+    if key == "text":
+        keys = [*(turn.text_key for turn in member.turns), member.final_text_key]
+    else:
+        keys = [*(turn.state_key for turn in member.turns), member.final_state_key]
+    potential, potentials = 0.0, list[float]()
+    for t in range(len(keys)):
+        value = version.of(member.task_id, *keys[max(0, t - version.depth) : t + 1])
+        potential = potential if value is None else value  # an unknown state carries the last known value
+        potentials.append(potential)
+    if member.turns and (ends or member.end != TRUNCATED):
+        potentials[-1] = 0.0
+    phi = np.array(potentials)
+    return np.array([turn.reward for turn in member.turns]) + beta * (gamma * phi[1:] - phi[:-1])
