@@ -527,4 +527,5 @@ def _relabelled(member: Trajectory, version: Potentials, key: str, gamma: float,
     if member.turns and (ends or member.end != TRUNCATED):
         potentials[-1] = 0.0
     phi = np.array(potentials)
-    return np.array([turn.reward for turn in member.turns]) + beta * (gamma * phi[1:] - phi[:-1])
+    raw = np.array([turn.reward for turn in member.turns], np.float64)
+    return np.asarray(raw + beta * (gamma * phi[1:] - phi[:-1]))

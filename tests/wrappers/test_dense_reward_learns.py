@@ -24,7 +24,7 @@ from creditflow.wrappers.history_potential import HISTORY
 from creditflow.wrappers.potentials import POTENTIALS
 
 PAGE = ROOT / "assets" / "site" / "pages" / "how_to" / "dense_rewards.md"
-ENVS = {
+ENVS: dict[str, dict[str, Any]] = {
     "Sokoban": {"panel": "easy-v1:train"},
     "ALFWorld": {"panel": "standard-v3:train"},
     "WebShop": {"panel": "standard-v1:train"},
@@ -33,10 +33,10 @@ ENVS = {
 
 
 def block(number: int) -> str:
-    return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)[number]
+    return str(re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)[number])
 
 
-def walk(env: gym.Env[Any, Any], episodes: int, tasks: list[str], noise: float = 0.3) -> list[list[dict[str, Any]]]:
+def walk(env: Any, episodes: int, tasks: list[str], noise: float = 0.3) -> list[list[dict[str, Any]]]:
     """Infos of each episode, that of the reset first; task by task in turn."""
     agent, rng, played = NoisyExpert(noise), np.random.default_rng(1), []
     for episode in range(episodes):
@@ -81,7 +81,7 @@ def test_the_printed_lines_in_hindsight() -> None:
 @pytest.mark.parametrize("name", ["Sokoban", "WebShop"])
 def test_the_shaping_of_every_episode_telescopes_to_the_first_potential(name: str, scheme: str) -> None:
     gamma = 0.97
-    env = DenseReward(gym.make(f"creditflow/{name}-v0", **ENVS[name]), scheme, gamma=gamma)
+    env: Any = DenseReward(gym.make(f"creditflow/{name}-v0", **ENVS[name]), scheme, gamma=gamma)
     tasks = env.unwrapped.tasks.task_ids()[:3]
     total = 0
     for infos in walk(env, 12, tasks):
@@ -97,7 +97,7 @@ def test_it_learns_with_or_without_a_recorder_anywhere(stack: str) -> None:
     inner: gym.Env[Any, Any] = sokoban()
     if stack in ("inside", "both"):
         inner = Recorder(inner)
-    env: gym.Env[Any, Any] = DenseReward(inner, "grouptd", gamma=0.9)
+    env: Any = DenseReward(inner, "grouptd", gamma=0.9)
     if stack in ("outside", "both"):
         env = Recorder(env)
     task = sokoban().reset(seed=0)[1]["task_id"]
@@ -109,7 +109,7 @@ def test_it_learns_with_or_without_a_recorder_anywhere(stack: str) -> None:
 
 
 def test_what_it_learns_is_what_a_store_learns_by_hand() -> None:
-    env = DenseReward(sokoban(), "rewardflow", gamma=0.9, window=4)
+    env: Any = DenseReward(sokoban(), "rewardflow", gamma=0.9, window=4)
     recorder = Recorder(env, texts=False)
     task = sokoban().reset(seed=0)[1]["task_id"]
     by_hand, agent, rng = (
@@ -131,7 +131,7 @@ def test_what_it_learns_is_what_a_store_learns_by_hand() -> None:
 def test_a_shared_store_learns_from_every_environment_and_at_most_the_window_of_each_task() -> None:
     for max_tasks in (3, 2):
         store = PotentialStore("gigpo", window=5, max_tasks=max_tasks)
-        envs = [
+        envs: list[Any] = [
             DenseReward(gym.make("creditflow/Sokoban-v0", panel="easy-v1:train"), "gigpo", gamma=0.9, store=store)
             for _ in range(2)
         ]
@@ -148,7 +148,7 @@ def test_a_shared_store_learns_from_every_environment_and_at_most_the_window_of_
 
 
 def test_an_episode_that_was_abandoned_or_restored_teaches_nothing() -> None:
-    env = DenseReward(sokoban(), "gigpo", gamma=0.9)
+    env: Any = DenseReward(sokoban(), "gigpo", gamma=0.9)
     env.reset(seed=0)
     env.step("right")
     state = env.get_state()
@@ -163,10 +163,11 @@ def test_an_episode_that_was_abandoned_or_restored_teaches_nothing() -> None:
 
 def test_unreachable_states_are_unknown_and_the_start_is_zero_for_schemes_of_distance() -> None:
     group = Group((walk_of("s a g"), walk_of("s d e", "failed"), walk_of("s a d e", "failed", name="again")))
-    for scheme, options in (
+    cases: tuple[tuple[str, dict[str, Any]], ...] = (
         ("rewardflow", {"discount": 0.5}),
         ("graphgpo", {"distance_discount": 0.5, "success_reward": 1.0}),
-    ):
+    )
+    for scheme, options in cases:
         learned = PotentialStore(scheme, **options)
         published = PotentialStore(scheme, anchored=False, dead_ends="zero", **options)
         for store in (learned, published):
@@ -182,7 +183,7 @@ def test_every_scheme_is_a_potential_or_says_why_not(scheme: str) -> None:
         DenseReward(sokoban(), scheme, gamma=0.9)
         return
     if scheme in HISTORY:
-        options = {"model": lambda task, turns: 0.5} if scheme == "pica" else {}
+        options: dict[str, Any] = {"model": lambda task, turns: 0.5} if scheme == "pica" else {}
         DenseReward(sokoban(), scheme, gamma=0.9, **options)
         return
     with pytest.raises(ConfigError, match=f"{scheme} cannot be a potential: it .*Potentials: "):
@@ -213,7 +214,7 @@ def test_pica_shapes_by_its_success_model() -> None:
 
 
 def test_egrpo_shapes_by_the_entities_that_thoughts_have_named() -> None:
-    env = DenseReward(creditflow.make("wikisearch"), "egrpo", gamma=1.0)
+    env: Any = DenseReward(creditflow.make("wikisearch"), "egrpo", gamma=1.0)
     recorder = Recorder(env)
     _, info = recorder.reset(seed=0)
     names = [entity["name"] for entity in env.unwrapped.task.content["entities"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from helpers.episodes.builders import walk
@@ -31,7 +32,8 @@ def test_before_the_first_success_there_is_no_shaping(scheme):
 
 @pytest.mark.parametrize("scheme", POTENTIALS)
 def test_potentials_rise_along_a_success(scheme):
-    store = PotentialStore(scheme, anchored=False, **({"distance_discount": 0.8} if scheme == "graphgpo" else {}))
+    options: dict[str, Any] = {"distance_discount": 0.8} if scheme == "graphgpo" else {}
+    store = PotentialStore(scheme, anchored=False, **options)
     played = play(0)
     assert played.arrays.success.any()
     store.add([played])

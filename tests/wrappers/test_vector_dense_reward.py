@@ -113,11 +113,16 @@ def test_values_by_key_are_the_oracles():
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
 def test_the_potential_learns_from_the_episodes_of_all_members(mode):
     envs = SokobanVectorEnv(16, autoreset_mode=mode, **{**OPTIONS, "max_steps": 20})
-    shaped = VectorDenseReward(envs, "rewardflow", gamma=0.9, window=1000)
+    shaped: Any = VectorDenseReward(envs, "rewardflow", gamma=0.9, window=1000)
     shaped.reset(seed=0)
     observed, rng, ended, solved = [], np.random.default_rng(0), 0, 0
     observe = shaped.store.observe
-    shaped.store.observe = lambda trajectory: (observed.append(trajectory), observe(trajectory))
+
+    def observe_too(trajectory):
+        observed.append(trajectory)
+        observe(trajectory)
+
+    shaped.store.observe = observe_too
     waiting = np.zeros(16, dtype=bool)
     for _ in range(70):
         _, _, terminations, truncations, _ = shaped.step(rng.integers(0, 4, 16))
@@ -144,13 +149,13 @@ def test_the_potential_learns_from_the_episodes_of_all_members(mode):
 
 @pytest.mark.parametrize("vectorization", ["sync", "async"])
 def test_gymnasiums_own_vector_environments_learn_too(vectorization):
-    kwargs = {"level": "######\n#@ $.#\n######", "max_steps": 6}
-    extra = {"shared_memory": False} if vectorization == "async" else {}
+    kwargs: Any = {"level": "######\n#@ $.#\n######", "max_steps": 6}
+    extra: Any = {"shared_memory": False} if vectorization == "async" else {}
     envs = gym.make_vec(
         "creditflow/Sokoban-v0", num_envs=3, vectorization_mode=vectorization, vector_kwargs=extra, **kwargs
     )
     try:
-        shaped = VectorDenseReward(envs, "grouptd", gamma=0.9)
+        shaped: Any = VectorDenseReward(envs, "grouptd", gamma=0.9)
         shaped.reset(seed=0)
         total = 0.0
         for _ in range(12):
@@ -162,7 +167,7 @@ def test_gymnasiums_own_vector_environments_learn_too(vectorization):
 
 
 def test_a_frozen_store_learns_nothing_more_and_evaluation_refuses_shaping():
-    envs = VectorDenseReward(SokobanVectorEnv(4, autoreset_mode="SameStep", **OPTIONS), "gigpo", gamma=0.9)
+    envs: Any = VectorDenseReward(SokobanVectorEnv(4, autoreset_mode="SameStep", **OPTIONS), "gigpo", gamma=0.9)
     envs.reset(seed=0)
     rng = np.random.default_rng(0)
     for _ in range(30):

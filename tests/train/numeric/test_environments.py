@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ PANEL = "small-v1:train"
 
 @pytest.mark.parametrize("reward", REWARDS)
 def test_every_reward_has_its_environment(reward):
-    envs = make_envs(reward, 8, panel=PANEL, gamma=0.9)
+    envs: Any = make_envs(reward, 8, panel=PANEL, gamma=0.9)
     obs, _ = envs.reset(seed=0)
     assert obs.shape == (8, 4, 6, 6)
     rng = np.random.default_rng(0)

@@ -190,4 +190,4 @@ def test_both_implementations_give_a_curve(method):
     curve = learning_curve(method, "rewardflow", steps=20_480, seed=0)
     assert np.shape(curve) == (10, 2)
     assert 0.0 < np.mean(curve) < 1.0
-    assert make_envs("sparse", 2, panel=PANEL, gamma=0.9, batch_steps=1).num_envs == 2
+    assert make_envs("sparse", 2, panel=PANEL, gamma=0.9).num_envs == 2
