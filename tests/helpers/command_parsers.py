@@ -13,7 +13,14 @@ from creditflow.train.commands.arguments.programs import PROGRAMS, run_program
 
 __all__ = ["PARSERS", "STUDIES", "main", "outputs"]
 
-STUDIES = ("gpu.bundle", "gpu.run", "evidence.pica.fair.downstream", "evidence.pica.fair.study", "evidence.pica.proof")
+STUDIES = (
+    "evidence.choice.run",
+    "gpu.bundle",
+    "gpu.run",
+    "evidence.pica.fair.downstream",
+    "evidence.pica.fair.study",
+    "evidence.pica.proof",
+)
 
 
 def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:

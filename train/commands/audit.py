@@ -2,10 +2,9 @@
 
 creditflow audit rollouts.jsonl
 creditflow audit --json rollouts.jsonl.gz --out audit.json
-creditflow audit --batch 16 rollouts.jsonl
 
-It begins with a recommended scheme, by rules that were fitted to runs of the benchmark and evaluated on suites left out, and ends with
-the evidence for it: regret against always taking one scheme, and which measured settings have the most similar logs.
+It begins with the recommended scheme and its options, and ends with the evidence for it: rules that choose a scheme by a log's
+features were fitted to runs of the benchmark, and none was better on suites left out than always taking this one.
 """
 
 from __future__ import annotations
@@ -14,14 +13,20 @@ import argparse
 import json
 from dataclasses import asdict
 
+from creditflow.envs.errors import DataError
 from creditflow.envs.reading.plain_data import nan_as_none
 from creditflow.train.analyses.audit import audit
-from creditflow.train.analyses.audit_advice import supported_variant, warnings
+from creditflow.train.analyses.audit_advice import (
+    EVIDENCE,
+    RECOMMENDED,
+    cautions,
+    evidence_text,
+    recommendation_text,
+    supported_variant,
+    warnings,
+)
 from creditflow.train.analyses.audit_text import audit_text
-from creditflow.train.choice.advice import evidence_text, recommend, recommendation_text
-from creditflow.train.choice.features import log_features
 from creditflow.train.commands.arguments.logs import add_log_argument, print_text, read_log
-from creditflow.train.commands.arguments.options import positive
 from creditflow.train.commands.arguments.outputs import add_output
 
 __all__ = ["add_arguments", "run"]
@@ -30,13 +35,6 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_log_argument(parser)
-    parser.add_argument(
-        "--batch",
-        type=positive,
-        default=0,
-        metavar="N",
-        help="groups in an update of the trainer (default: all of the log)",
-    )
     parser.add_argument(
         "--key",
         choices=["state", "text"],
@@ -49,16 +47,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    groups = read_log(args)
-    found = audit(groups)
-    advised = recommend(log_features(groups, key=args.key, batch=args.batch))
-    variant, reason = supported_variant(found)
-    advice = {"grouptd": variant, "grouptd_reason": reason, "warnings": warnings(found)}
+    measured = audit(read_log(args))
+    keys = measured.text if args.key == "text" else measured.state
+    if keys is None:
+        raise DataError("the log has no text keys; leave out --key text, or record rollouts with texts")
+    options, reason = supported_variant(measured)
+    cautioned = cautions(keys)
     if args.json:
-        data = asdict(found) | advice | {"recommendation": advised.to_json()}
+        advice = {"grouptd": options, "grouptd_reason": reason, "warnings": warnings(measured)}
+        recommended = {"scheme": RECOMMENDED, "parameters": options, "cautions": cautioned, "evidence": EVIDENCE}
+        data = asdict(measured) | advice | {"recommendation": recommended}
         text = json.dumps(nan_as_none(data), indent=1, allow_nan=False)
     else:
-        parts = (recommendation_text(advised, variant, reason), audit_text(found), evidence_text(advised))
-        text = "\n\n".join(parts)
+        text = "\n\n".join([recommendation_text(options, reason, cautioned), audit_text(measured), evidence_text()])
     print_text(text, args.out)
     return 0

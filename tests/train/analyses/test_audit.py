@@ -10,7 +10,7 @@ import pytest
 
 from creditflow.envs.errors import DataError
 from creditflow.train.analyses.audit import audit
-from creditflow.train.analyses.audit_advice import supported_variant, warnings
+from creditflow.train.analyses.audit_advice import cautions, recommendation_text, supported_variant, warnings
 from creditflow.train.analyses.audit_text import audit_text
 from creditflow.train.cli import main
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn, write_jsonl
@@ -168,6 +168,31 @@ def test_a_log_without_turns_is_an_error():
     empty = Trajectory("w0", "g", "task", (), False, 0.0, "env_limit", "a")
     with pytest.raises(DataError, match="no turns"):
         audit([Group((empty,))])
+
+
+def test_states_that_hardly_recur_call_for_caution() -> None:
+    rare = audit([Group((walk("w0", "abc"), walk("w1", "abd")))]).state._replace(singletons=0.96)
+    [caution] = cautions(rare)
+    assert "only 4% of the turns" in caution
+    assert f"\n  Caution: {caution}." in recommendation_text({}, "the keys are Markov", (caution,))
+    assert cautions(rare._replace(singletons=0.9)) == ()
+
+
+def test_the_recommended_command_can_be_run_as_printed(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_jsonl("LOG", [Group((walk("w0", "abg", "success"), walk("w1", "ac")))])
+    for options in ({}, {"td_lambda": 0.8}, {"key": "state"}):
+        command = recommendation_text(options, "keys", ()).splitlines()[1].split()
+        assert main([*command[1:], "--out", "credit.jsonl", "--force"]) == 0
+
+
+def test_the_text_keys_of_a_log_without_texts_are_an_error_in_one_line(tmp_path, capsys) -> None:
+    log = tmp_path / "log.jsonl"
+    plain = (Turn("a", "go", "b"), Turn("b", "go", "c"))
+    write_jsonl(log, [Group((Trajectory("w0", "g", "task", plain, False, 0.0, "env_limit", "c"), walk("w1", "ac")))])
+    assert main(["audit", "--key", "text", str(log)]) == 3
+    assert "leave out --key text" in capsys.readouterr().err
+    assert main(["audit", str(log)]) == 0
 
 
 def test_the_command_prints_text_and_json(tmp_path, capsys):

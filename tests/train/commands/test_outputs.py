@@ -66,8 +66,7 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ],
     ("creditflow.train.cards.cost", "--out"): ["creditflow.train.cards.cost"],
     ("creditflow.train.cards.figures", "--out"): ["creditflow.train.cards.figures", "IN", "--cost", "cost.json"],
-    ("creditflow.train.choice.fit", "--out"): ["creditflow.train.choice.fit", "IN"],
-    ("creditflow.train.choice.fit", "--asset"): ["creditflow.train.choice.fit", "IN", "--out", "elsewhere"],
+    ("evidence.choice.run", "--out"): ["evidence.choice.run", "--cells", "IN"],
     ("gpu.bundle", "--out"): ["gpu.bundle"],
     ("gpu.run", "--out"): ["gpu.run", "--dry-run", "--set", "env.options.levels=IN"],
     ("creditflow.train.numeric.study", "--out"): ["creditflow.train.numeric.study"],  # reads nothing

@@ -8,14 +8,12 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from evidence.choice.rules import ChoiceCell, Condition, LogFeatures, Rules, common_methods, fit_rules, regrets
+from evidence.choice.run import evaluate, fitted_name
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.choice.cell import ChoiceCell
-from creditflow.train.choice.evaluation import evaluate, fitted_name
-from creditflow.train.choice.features import LogFeatures
-from creditflow.train.choice.rules import Condition, Rules, common_methods, fit_rules, regrets
 
 PLAIN = LogFeatures(
     repeated=0.8, conflicted=0.0, size=8.0, batch=16.0, success=0.3, all_failed=0.1, graded=0.0, step_rewards=0.0,

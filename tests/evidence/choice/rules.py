@@ -9,19 +9,98 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise, product
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.choice.cell import ChoiceCell
-from creditflow.train.choice.features import MEANING, LogFeatures
-
-__all__ = ["Condition", "Rules", "common_methods", "fit_rules", "regrets"]
+__all__ = ["MEANING", "ChoiceCell", "Condition", "LogFeatures", "Rules", "common_methods", "fit_rules", "regrets"]
 
 MIN_CELLS: Final = 3  # that a condition must hold in, and that must be left to those after it
 TIE: Final = 1e-9
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFeatures:
+    """Numbers on which a choice can depend; fractions in [0, 1].
+
+    Attributes:
+        repeated: fraction of turns in a state that the group acted in more than once.
+        conflicted: fraction of turns in a state in which some action had different results.
+        size: trajectories in a group, mean.
+        batch: groups in an update.
+        success: fraction of trajectories.
+        all_failed: fraction of groups without a success.
+        graded: fraction of trajectories with a score between 0 and 1.
+        step_rewards: fraction of turns but the last with a reward.
+        length: turns of a trajectory, mean.
+        length_spread: standard deviation of the lengths over their mean.
+    """
+
+    repeated: float
+    conflicted: float
+    size: float
+    batch: float
+    success: float
+    all_failed: float
+    graded: float
+    step_rewards: float
+    length: float
+    length_spread: float
+
+    def to_json(self) -> dict[str, float]:
+        """Plain JSON values, four digits."""
+        return {name: float(f"{value:.4g}") for name, value in asdict(self).items()}
+
+
+# feature -> what it is, in a sentence of the form "if X is at least ..."
+MEANING: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "repeated": "the fraction of turns in states that the group acted in more than once",
+        "conflicted": "the fraction of turns in states in which one action had different results",
+        "size": "the group size",
+        "batch": "the number of groups in an update",
+        "success": "the fraction of successes",
+        "all_failed": "the fraction of groups without a success",
+        "graded": "the fraction of trajectories with a score between 0 and 1",
+        "step_rewards": "the fraction of turns with a reward before the end",
+        "length": "the mean number of turns",
+        "length_spread": "the standard deviation of lengths over their mean",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceCell:
+    """A setting in which several schemes learned from one start.
+
+    Attributes:
+        suite: the run and suite that it belongs to; rules are tested on suites that they were not fitted on.
+        title: the setting in a few words.
+        features: of logs of the start.
+        areas: area under the curve of exact success, by method.
+    """
+
+    suite: str
+    title: str
+    features: LogFeatures
+    areas: Mapping[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "suite": self.suite,
+            "title": self.title,
+            "features": self.features.to_json(),
+            "areas": {name: float(f"{area:.5g}") for name, area in self.areas.items()},
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ChoiceCell:
+        """Read what ``to_json`` returned."""
+        return cls(data["suite"], data["title"], LogFeatures(**data["features"]), data["areas"])
 
 
 @dataclass(frozen=True, slots=True)
