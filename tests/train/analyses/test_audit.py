@@ -175,7 +175,7 @@ def test_states_that_hardly_recur_call_for_caution() -> None:
     [caution] = cautions(rare)
     assert "only 4% of the turns" in caution
     assert f"\n  Caution: {caution}." in recommendation_text({}, "the keys are Markov", (caution,))
-    assert cautions(rare._replace(singletons=0.9)) == ()
+    assert cautions(rare._replace(singletons=0.89)) == ()
 
 
 def test_the_recommended_command_can_be_run_as_printed(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
