@@ -2,7 +2,11 @@
 
 creditflow credit --scheme graphgpo rollouts.jsonl --out credit.jsonl
 creditflow credit --scheme gigpo --set discount=0.9 --set step_weight=0.5 rollouts.jsonl.gz
+creditflow credit --scheme gigpo log.jsonl --tokenizer runs/model --out credit.jsonl      also one advantage per token
 creditflow credit --scheme rewardflow --explain
+
+Lines stand in the order of the log, under its ids. With --tokenizer a line has, for every turn, the ids of its response (``token_ids``,
+without the special tokens that a chat template adds) and an advantage for each (``token_advantages``).
 """
 
 from __future__ import annotations
@@ -11,16 +15,16 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.commands.arguments.logs import add_log_argument, log_of, open_output
 from creditflow.train.commands.arguments.options import parse_rewards
-from creditflow.train.commands.arguments.outputs import add_output
+from creditflow.train.commands.arguments.outputs import add_input, add_output
 from creditflow.train.commands.arguments.plugins import add_code
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.wrappers import credit
@@ -48,6 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--reward", metavar="NAME", help="compute credit from this transcript reward instead of the recorded one (search only): "
         + ", ".join(REWARDS),
     )  # fmt: skip
+    add_input(
+        parser, "--tokenizer", metavar="FOLDER",
+        help="folder of a tokenizer: also write the token ids of every response, with an advantage for each",
+    )  # fmt: skip
     parser.add_argument("--explain", action="store_true", help="explain what the scheme computes, and its parameters")
     add_output(parser, "--out", default="-", metavar="OUT.jsonl", help="file to write; - (default) is standard output")
 
@@ -61,17 +69,18 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("give a trajectory log (or - for standard input), or --explain")
     scheme = credit.make(args.scheme, semantics=args.semantics, **apply_overrides({}, args.set))
     rewards = parse_rewards([args.reward] if args.reward else [])
-    texts = None if rewards else scheme.texts  # a transcript needs all of them
+    texts = None if rewards else {*scheme.texts, *(["response"] if args.tokenizer else [])}  # a transcript needs all
     log = log_of(args, texts)
     groups = list(log.groups)
     for reward in rewards.values():
         groups = [with_reward(group, reward) for group in groups]
+    encode = _encoder(args.tokenizer, groups) if args.tokenizer else None
     began = time.perf_counter()
     results = scheme.assign_batch(groups)
     seconds = time.perf_counter() - began
     target = open_output(args.out)
     with target as stream:
-        lines = (_lines(group, result, args.scheme) for group, result in zip(groups, results, strict=True))
+        lines = (_lines(group, result, args.scheme, encode) for group, result in zip(groups, results, strict=True))
         for line in log.in_order(lines):
             stream.write(json.dumps(line, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n")
     turns = sum(len(group.turns) for group in groups)
@@ -87,16 +96,57 @@ def run(args: argparse.Namespace) -> int:
             + (f" and {len(unnamed) - 1} more" if len(unnamed) > 1 else ""),
             file=sys.stderr,
         )
+    for warning in _warnings(scheme, groups, results):
+        print(f"warning: {warning}", file=sys.stderr)
     return 0
 
 
-def _lines(group: Group, result: credit.Credit, scheme: str) -> Iterator[dict[str, Any]]:
+def _encoder(tokenizer: str, groups: Sequence[Group]) -> Callable[[str], list[int]]:
+    """A function from a response to its token ids.
+
+    Raises:
+        DataError: no response in the log, or no tokenizer in the folder.
+        MissingExtraError: transformers is not installed.
+    """
+    if not any(turn.response for group in groups for turn in group.turns):
+        raise DataError("the log has no responses, whose tokens --tokenizer could count; record texts, or leave it out")
+    from creditflow.agents.language_model.models.pretrained import open_tokenizer
+
+    opened = open_tokenizer(tokenizer)
+    return lambda response: list(opened(response, add_special_tokens=False)["input_ids"])
+
+
+def _warnings(scheme: credit.Scheme, groups: Sequence[Group], results: Sequence[credit.Credit]) -> list[str]:
+    """What leaves turns without credit of their own, counted."""
+    texts = list[str]()
+    total, trajectories = len(groups), sum(map(len, groups))
+    if empty := sum(not member.turns for group in groups for member in group.trajectories):
+        texts.append(f"{empty:,} of {trajectories:,} trajectories have no turns")
+    if single := sum(len(group) == 1 for group in groups):
+        texts.append(f"{single:,} of {total:,} groups have one trajectory, which nothing is compared with")
+    if not any(advantages.any() for result in results for advantages in result.advantages):
+        texts.append(
+            f"all {total:,} groups have advantages of 0, so this scheme learns nothing from this log; `creditflow audit` says why"
+        )
+        return texts
+    compares_states = hasattr(scheme, "key")
+    if compares_states and total > single and not any(result.flat_step_advantages.any() for result in results):
+        texts.append(
+            f"no advantage of {sum(len(group.turns) for group in groups):,} turns differs from its episode's: the scheme found no two "
+            "states to compare; `creditflow audit` counts the states, `data import --state-key` chooses them"
+        )
+    return texts
+
+
+def _lines(
+    group: Group, result: credit.Credit, scheme: str, encode: Callable[[str], list[int]] | None
+) -> Iterator[dict[str, Any]]:
     columns = zip(
         group.trajectories, result.outcome_advantages, result.step_rewards, result.step_advantages, result.advantages,
         result.loss_mask, strict=True,
     )  # fmt: skip
     for trajectory, outcome, rewards, steps, total, mask in columns:
-        yield {
+        line = {
             "format_version": FORMAT_VERSION,
             "scheme": scheme,
             "group_id": group.group_id,
@@ -108,3 +158,10 @@ def _lines(group: Group, result: credit.Credit, scheme: str) -> Iterator[dict[st
             "loss_mask": mask.tolist(),
             "aggregation": result.aggregation,
         }
+        if encode is not None:
+            ids = [encode(turn.response) for turn in trajectory.turns]
+            line["token_ids"] = ids
+            line["token_advantages"] = [
+                [value] * len(of_turn) for value, of_turn in zip(total.tolist(), ids, strict=True)
+            ]
+        yield line
