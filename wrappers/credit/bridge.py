@@ -27,6 +27,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import groupby
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -52,11 +53,13 @@ __all__ = [
     "make_episode",
     "make_group",
     "numbers",
+    "over_mask",
     "over_spans",
     "over_tokens",
     "per_completion",
     "read_record",
     "require_plain",
+    "sampled_runs",
     "state_text",
 ]
 
@@ -566,6 +569,33 @@ def over_tokens(played: Trajectory, per_turn: NDArray[np.float64], counts: Seque
     """
     spread = per_completion(played, per_turn, len(counts))
     return [[number] * count for number, count in zip(spread, counts, strict=True)]
+
+
+def sampled_runs(mask: Sequence[int]) -> list[tuple[int, int]]:
+    """First position of every run of ones, and the one after its last: completions, where the environment wrote between them.
+
+    >>> sampled_runs([1, 1, 0, 1])
+    [(0, 2), (3, 4)]
+    """
+    runs, position = list[tuple[int, int]](), 0
+    for sampled, run in groupby(mask, key=bool):
+        start, position = position, position + len(list(run))
+        if sampled:
+            runs.append((start, position))
+    return runs
+
+
+def over_mask(played: Trajectory, per_turn: NDArray[np.float64], mask: Sequence[int]) -> list[float]:
+    """A number for each token of a response: its completion's (``per_completion``) on each run of ones, 0 elsewhere.
+
+    Raises:
+        TrajectoryError: another number of runs than turns. (A mask of zeros, as of a row that a trainer drops, is one of zeros.)
+    """
+    row = [0.0] * len(mask)
+    if runs := sampled_runs(mask):
+        for (start, stop), number in zip(runs, per_completion(played, per_turn, len(runs)), strict=True):
+            row[start:stop] = [number] * (stop - start)
+    return row
 
 
 def over_spans(

@@ -13,13 +13,11 @@ import pytest
 from helpers.servers.chat_server import Model, random_player
 from helpers.trainers.failing import fail_every_third_step
 from helpers.trainers.replayed import assert_same_credit, replayed
-from hypothesis import given
-from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
 from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.skyrl.credit import _last_tokens, credit_output, credited
+from creditflow.train.adapters.skyrl.credit import credit_output, credited
 from creditflow.train.adapters.task_lists import panel_tasks
 
 pytestmark = pytest.mark.skyrl
@@ -199,8 +197,3 @@ def test_rows_and_calls_that_cannot_be_are_named(config: EpisodeConfig) -> None:
         CreditTextEnv({"envs": {}}, {})
     with pytest.raises(EpisodeError, match=r"call init\(\) first"):
         make(config, panel_tasks(config.env)[0]).step("up")
-
-
-@given(st.lists(st.integers(0, 1), max_size=40))
-def test_turns_end_where_a_run_of_sampled_tokens_ends(mask: list[int]) -> None:
-    assert _last_tokens(mask) == [i for i, one in enumerate(mask) if one and (i + 1 == len(mask) or not mask[i + 1])]

@@ -3,7 +3,9 @@ that would give wrong credit are refused by name."""
 
 from __future__ import annotations
 
+import ast
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,10 @@ from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, CreditflowError, TrajectoryError
+from creditflow.train import adapters
 from creditflow.train.adapters.contract import CASES, ContractCase, OnTokens, check_end
 from creditflow.wrappers.credit.base import Scheme
-from creditflow.wrappers.credit.bridge import TurnColumns, assign_turns, over_spans
+from creditflow.wrappers.credit.bridge import TurnColumns, assign_turns, over_spans, sampled_runs
 from creditflow.wrappers.records.group import Group
 
 TURNS: dict[str, Any] = {
@@ -152,3 +155,18 @@ def test_rows_without_turns_and_failed_rows_keep_their_place() -> None:
     result = credit.advantages("grpo", columns)
     assert result.per_turn[3] == 0.0
     assert len(result.groups[0]) == 2
+
+
+@given(st.lists(st.integers(0, 1), max_size=40))
+def test_completions_are_the_runs_of_sampled_tokens(mask: list[int]) -> None:
+    runs = sampled_runs(mask)
+    assert [stop - 1 for _, stop in runs] == [i for i, bit in enumerate(mask) if bit and mask[i + 1 : i + 2] != [1]]
+    assert [start for start, _ in runs] == [i for i, bit in enumerate(mask) if bit and (i == 0 or not mask[i - 1])]
+
+
+@pytest.mark.parametrize("name", ["slime", "trinity", "roll", "areal", "agent_lightning", "nemo_gym"])
+def test_an_end_has_at_most_sixty_lines_beside_its_docstring(name: str) -> None:
+    source = (Path(adapters.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
+    docstring = ast.parse(source).body[0].end_lineno
+    assert docstring is not None
+    assert len(source.splitlines()) - docstring <= 60

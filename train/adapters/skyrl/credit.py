@@ -6,8 +6,7 @@ on ``GeneratorOutput``, whose rewards may be lists per token. ``estimator.py`` t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping
 from typing import Any
 
 from creditflow.envs.errors import ConfigError
@@ -19,6 +18,7 @@ from creditflow.wrappers.credit.bridge import (
     per_completion,
     read_record,
     require_plain,
+    sampled_runs,
 )
 from creditflow.wrappers.records.group import Group
 
@@ -50,8 +50,8 @@ def credit_output(output: Mapping[str, Any], scheme: Scheme) -> tuple[dict[str, 
             "credit needs trajectory_ids and env_metrics of every row, as SkyRL's trainer and generator set them"
         )
     members: dict[str, list[int]] = {}
-    for row, one in enumerate(ids):
-        members.setdefault(str(one.instance_id), []).append(row)
+    for row, identity in enumerate(ids):
+        members.setdefault(str(identity.instance_id), []).append(row)
     groups = [
         make_group(name, [read_record(metrics[row].get(FIELD), ids[row].to_string()) for row in rows])
         for name, rows in members.items()
@@ -60,13 +60,13 @@ def credit_output(output: Mapping[str, Any], scheme: Scheme) -> tuple[dict[str, 
     for rows, group, numbers in zip(members.values(), groups, assign_turns(groups, scheme), strict=True):
         for row, played, per_turn in zip(rows, group.trajectories, numbers, strict=True):
             rewards[row] = [0.0] * len(masks[row])
-            if masks[row] and not any(masks[row]):
+            runs = sampled_runs(masks[row])
+            if masks[row] and not runs:
                 continue  # the generator left the whole row out of the loss (apply_overlong_filtering)
-            ends = _last_tokens(masks[row])
-            for end, number in zip(ends, per_completion(played, per_turn, len(ends)), strict=True):
-                rewards[row][end] = number
-    kept = [{name: value for name, value in one.items() if name != FIELD} for one in metrics]
-    return {**output, "rewards": rewards, "env_metrics": kept}, groups
+            for (_, stop), number in zip(runs, per_completion(played, per_turn, len(runs)), strict=True):
+                rewards[row][stop - 1] = number
+    reported = [{name: value for name, value in each.items() if name != FIELD} for each in metrics]
+    return {**output, "rewards": rewards, "env_metrics": reported}, groups
 
 
 def credited(generator: type[Any], scheme: Scheme) -> type[Any]:
@@ -83,13 +83,3 @@ def credited(generator: type[Any], scheme: Scheme) -> type[Any]:
             return {**credit_output(named, scheme)[0], "trajectory_ids": ids}
 
     return CreditGenerator
-
-
-def _last_tokens(mask: Sequence[int]) -> list[int]:
-    """Positions of the last token of every run of ones."""
-    ends, position = [], 0
-    for value, run in groupby(mask):
-        position += len(list(run))
-        if value:
-            ends.append(position - 1)
-    return ends
