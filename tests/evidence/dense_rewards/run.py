@@ -1,0 +1,382 @@
+"""Do learned dense rewards help?  PPO on Sokoban from planes, and tabular Q-learning in all four environments.
+
+Every part (learner, environment, arm, learning rate, seed) is appended to ``results.jsonl`` when it is done, so that a run goes on
+where it stopped.  Each arm is reported at its own best of three learning rates, chosen on other tasks and seeds.
+
+  python tests/evidence/dense_rewards/run.py --out DIR [--minutes 8] [--only q:WebShop] [--arms sparse grouptd]
+  python tests/evidence/dense_rewards/run.py --out DIR --summary       writes results.json, results.md and results.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import creditflow
+from creditflow.agents.base import View
+from creditflow.agents.scripted import NoisyExpert
+from creditflow.envs.files.atomic import write_json
+from creditflow.envs.tasks import parse_panel_spec
+from creditflow.wrappers import DenseReward, VectorDenseReward
+
+GAMMA = 0.97
+RATES = {"q": (0.2, 0.5, 1.0), "ppo": (3e-4, 1e-3, 3e-3)}
+CHOOSING_SEEDS = {"q": (1000, 1001, 1002), "ppo": (1000, 1001)}
+SEEDS = {"q": range(10), "ppo": range(10)}
+Q_TASKS, Q_EPISODES, EPSILON = 6, 60, 0.1  # tasks a seed, episodes a task, exploration
+WARMUP, NOISE = 4, 0.6  # episodes a task that a noisy expert plays first: without a success no arm learns anything
+PPO_ENVS, PPO_STEPS, PPO_POINTS = 64, 61_440, 6
+PPO_PANELS = {"choose": ("paper-6x6-v1:train", "paper-6x6-v1:valid"), "measure": ("small-v1:train", "small-v1:test")}
+ENVS: dict[str, dict[str, Any]] = {
+    "Sokoban": {"panel": "small-v1:train", "max_steps": 30},
+    "ALFWorld": {"panel": "standard-v3:train", "max_steps": 20},
+    "WebShop": {"panel": "standard-v1:train", "max_steps": 10},
+    "WikiSearch": {"panel": "standard-v1:train", "max_steps": 8},
+}
+LEARNED = ("grouptd", "grouptd-none", "gigpo", "gagpo", "rtmc", "hgpo", "rewardflow", "graphgpo")
+ARMS = ("sparse", *LEARNED, "oracle", "shuffled", "random", "count")
+PPO_ARMS = ("sparse", "grouptd", "gigpo", "rtmc", "rewardflow", "graphgpo", "rewardflow-paper", "shuffled", "count")
+
+
+def shaping_of(arm: str) -> tuple[str, dict[str, Any]]:
+    """Scheme and options of ``DenseReward`` for an arm."""
+    if arm == "grouptd-none":
+        return "grouptd", {"prior": "none", "prior_weight": 0.0}
+    if arm == "rewardflow-paper":  # the published potential: not anchored, dead ends worth 0
+        return "rewardflow", {"anchored": False, "dead_ends": "zero"}
+    return arm, {}
+
+
+# ---- tabular Q-learning ----
+
+
+def q_learning(name: str, arm: str, rate: float, seed: int) -> dict[str, float]:
+    """Success while exploring (mean over episodes) and of the greedy policy at the end (over the seed's tasks)."""
+    inner = creditflow.make(name.lower(), **ENVS[name])
+    scheme, options = shaping_of(arm)
+    shaped = arm not in ("sparse", "count")
+    env: Any = DenseReward(inner, scheme, gamma=GAMMA, truncation="bootstrap", **options) if shaped else inner
+    rng = np.random.default_rng([seed, 7])
+    tasks = [str(task) for task in rng.choice(inner.unwrapped.tasks.task_ids(), Q_TASKS, replace=False)]
+    values: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    visits: dict[tuple[str, str], int] = defaultdict(int)
+    explored, expert = [], NoisyExpert(NOISE)
+    for episode in range(Q_TASKS * (WARMUP + Q_EPISODES)):
+        task, guided = tasks[episode % Q_TASKS], episode < Q_TASKS * WARMUP
+        _, info = env.reset(seed=seed, options={"task_id": task})
+        over = False
+        while not over:
+            key, actions = (task, info["state_key"]), info["admissible_actions"]
+            if guided:
+                action = expert.act([View("", info, (), inner.unwrapped, rng)])[0].action
+            else:
+                action = _choose(values[key], actions, rng, EPSILON)
+            _, reward, terminated, truncated, info = env.step(action)
+            if arm == "count":
+                visits[task, info["state_key"]] += 1
+                reward = float(reward) + 0.02 / visits[task, info["state_key"]] ** 0.5
+            following = values[task, info["state_key"]]
+            best = max((following.get(a, 0.0) for a in info["admissible_actions"]), default=0.0)
+            target = float(reward) + (0.0 if terminated else GAMMA * best)
+            old = values[key].get(action, 0.0)
+            values[key][action] = old + rate * (target - old)
+            over = terminated or truncated
+        if not guided:
+            explored.append(bool(info["success"]))
+    greedy = [_greedy_success(inner, task, values, seed) for task in tasks]
+    return {"area": float(np.mean(explored)), "final": float(np.mean(greedy))}
+
+
+def _choose(row: dict[str, float], actions: tuple[str, ...], rng: np.random.Generator, epsilon: float) -> str:
+    if rng.random() < epsilon:
+        return str(actions[rng.integers(len(actions))])
+    worth = np.array([row.get(action, 0.0) for action in actions])
+    best = np.flatnonzero(worth == worth.max())
+    return str(actions[best[rng.integers(len(best))]])
+
+
+def _greedy_success(env: Any, task: str, values: dict[tuple[str, str], dict[str, float]], seed: int) -> bool:
+    rng = np.random.default_rng([seed, 8])
+    _, info = env.reset(seed=seed, options={"task_id": task})
+    while True:
+        action = _choose(values[task, info["state_key"]], info["admissible_actions"], rng, 0.0)
+        _, _, terminated, truncated, info = env.step(action)
+        if terminated or truncated:
+            return bool(info["success"])
+
+
+# ---- PPO from planes ----
+
+
+def ppo(arm: str, rate: float, seed: int, panels: str, steps: int, learner: str = "ppo") -> dict[str, float]:
+    """Success with sampled actions on trained and held-out levels: mean over the curve, and at its end."""
+    import torch
+
+    from creditflow.envs.sokoban.vector import SokobanVectorEnv
+    from creditflow.train.examples.ppo_dense import Options, learn
+
+    torch.set_num_threads(1)
+    trained, held_out = PPO_PANELS[panels]
+    kwargs: dict[str, Any] = {"autoreset_mode": "SameStep", "obs_mode": "planes", "action_mode": "discrete", "grid_shape": [6, 6]}
+    envs: Any = SokobanVectorEnv(PPO_ENVS, panel=trained, **kwargs)
+    if arm == "count":
+        envs = _CountBonus(envs, 0.02)
+    elif arm != "sparse":
+        scheme, options = shaping_of(arm)
+        envs = VectorDenseReward(
+            envs, scheme, gamma=GAMMA, truncation="bootstrap", publish_every=PPO_ENVS, **options
+        )
+    ids = {panel: [row.task_id for row in parse_panel_spec("sokoban", panel)] for panel in (trained, held_out)}
+    rng, curve = np.random.default_rng([seed, 1]), list[list[float]]()
+    due = [round((point + 1) * steps / PPO_POINTS / 2048) * 2048 for point in range(PPO_POINTS)]
+
+    def measure(done: int, act: Any) -> None:
+        if len(curve) < PPO_POINTS and done >= due[len(curve)]:
+            curve.append([_success(act, panel, tasks, kwargs) for panel, tasks in ids.items()])
+
+    if learner == "sb3":
+        _learn_sb3(envs, rate, due[-1], seed, measure)
+    else:
+        settings = Options(learning_rate=rate, gamma=GAMMA)
+        learn(envs, settings, steps=due[-1], seed=seed,
+              after_batch=lambda done, policy: measure(done, lambda obs: policy.act(obs, rng)))  # fmt: skip
+    points = np.array(curve)
+    area, final = points.mean(axis=0), points[-1]
+    return {"area": area[0], "final": final[0], "area_held_out": area[1], "final_held_out": final[1]}
+
+
+def _learn_sb3(envs: Any, rate: float, steps: int, seed: int, measure: Any) -> None:
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    from creditflow.train.adapters.sb3.vec_env import VectorEnvAdapter
+
+    class Measure(BaseCallback):
+        """Measures before every rollout, which is after an update."""
+
+        def _on_rollout_start(self) -> None:
+            if self.num_timesteps:
+                measure(self.num_timesteps, lambda obs: self.model.predict(obs)[0])
+
+        def _on_step(self) -> bool:
+            return True
+
+    model = PPO(
+        "MlpPolicy", VectorEnvAdapter(envs), seed=seed, device="cpu", n_steps=32, n_epochs=4, batch_size=512, learning_rate=rate,
+        gamma=GAMMA, gae_lambda=0.95, clip_range=0.2, ent_coef=0.01, vf_coef=0.5, max_grad_norm=0.5,
+        policy_kwargs={"net_arch": {"pi": [128, 128], "vf": [128, 128]}},
+    )  # fmt: skip
+    model.learn(steps, callback=Measure())
+    measure(steps, lambda obs: model.predict(obs)[0])
+
+
+def _success(act: Any, panel: str, tasks: list[str], kwargs: dict[str, Any]) -> float:
+    from creditflow.envs.sokoban.vector import SokobanVectorEnv
+
+    envs = SokobanVectorEnv(len(tasks), panel=panel, **kwargs)
+    obs, _ = envs.reset(options={"task_ids": tasks})
+    solved = np.zeros(len(tasks), dtype=np.bool_)
+    for _ in range(envs.max_steps):
+        obs, _, terminations, _, _ = envs.step(act(obs))
+        solved |= terminations  # an episode that is not solved lasts as long as this loop
+        if solved.all():
+            break
+    return float(solved.mean())
+
+
+class _CountBonus:
+    """β / √n of the state that is reached, added to the rewards of a vector environment."""
+
+    def __init__(self, envs: Any, beta: float) -> None:
+        self._envs, self._beta = envs, beta
+        self._visits: dict[tuple[str, str], int] = defaultdict(int)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._envs, name)
+
+    def step(self, actions: Any) -> Any:
+        """Take one step in every environment."""
+        obs, rewards, terminations, truncations, infos = self._envs.step(actions)
+        bonus = np.zeros(len(rewards))
+        for number, state in enumerate(zip(infos["task_id"], infos["state_key"], strict=True)):
+            self._visits[state] += 1
+            bonus[number] = self._beta / self._visits[state] ** 0.5
+        return obs, rewards + bonus, terminations, truncations, infos
+
+
+# ---- the design, its parts and their table ----
+
+
+def parts() -> Iterator[dict[str, Any]]:
+    """All parts: first those that choose a learning rate, then those that are reported, by seed, so that arms stay paired."""
+    for seed in CHOOSING_SEEDS["q"]:
+        for name in ENVS:
+            for arm in ARMS:
+                for rate in RATES["q"]:
+                    yield {"learner": "q", "env": name, "arm": arm, "rate": rate, "seed": seed, "use": "choose"}
+    for seed in SEEDS["q"]:
+        for name in ENVS:
+            for arm in ARMS:
+                yield {"learner": "q", "env": name, "arm": arm, "rate": None, "seed": seed, "use": "measure"}
+    for seed in CHOOSING_SEEDS["ppo"]:
+        for arm in PPO_ARMS:
+            for rate in RATES["ppo"]:
+                yield {"learner": "ppo", "env": "Sokoban", "arm": arm, "rate": rate, "seed": seed, "use": "choose"}
+    for seed in SEEDS["ppo"]:
+        for arm in PPO_ARMS:
+            yield {"learner": "ppo", "env": "Sokoban", "arm": arm, "rate": None, "seed": seed, "use": "measure"}
+    for seed in range(5):
+        for arm in ("sparse", "grouptd", "rewardflow-paper"):
+            yield {"learner": "sb3", "env": "Sokoban", "arm": arm, "rate": None, "seed": seed, "use": "measure"}
+
+
+def play(part: dict[str, Any], rate: float) -> dict[str, float]:
+    """Run one part."""
+    if part["learner"] == "q":
+        return q_learning(part["env"], part["arm"], rate, part["seed"])
+    steps = PPO_STEPS // 2 if part["use"] == "choose" else PPO_STEPS
+    return ppo(part["arm"], rate, part["seed"], part["use"], steps, part["learner"])
+
+
+def name_of(part: dict[str, Any]) -> str:
+    """What identifies a part."""
+    return json.dumps({k: part[k] for k in ("learner", "env", "arm", "seed", "use")} | {"rate": part["rate"]}, sort_keys=True)
+
+
+def best_rate(rows: list[dict[str, Any]], part: dict[str, Any]) -> float | None:
+    """The rate with the largest mean area on the tasks and seeds that choose; None if they have not all run."""
+    learner = "ppo" if part["learner"] == "sb3" else part["learner"]
+    means = {}
+    for rate in RATES[learner]:
+        areas = [
+            row["area"] for row in rows
+            if (row["learner"], row["env"], row["arm"], row["use"], row["rate"])
+            == (learner, part["env"], part["arm"], "choose", rate)
+        ]  # fmt: skip
+        if len(areas) < len(CHOOSING_SEEDS[learner]):
+            return None
+        means[rate] = np.mean(areas)
+    return max(means, key=lambda rate: means[rate])
+
+
+def interval(values: np.ndarray[Any, Any]) -> list[float]:
+    """Mean and 95 % interval by Student's t."""
+    from scipy.stats import t
+
+    mean = float(values.mean())
+    half = float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else float("nan")
+    return [round(x, 4) for x in (mean, mean - half, mean + half)]
+
+
+def summarize(rows: list[dict[str, Any]], out: Path) -> None:
+    """Write results.json and results.md: each arm, and its difference from sparse paired by seed."""
+    measured: dict[tuple[str, str, str], dict[int, dict[str, float]]] = defaultdict(dict)
+    for row in rows:
+        if row["use"] == "measure":
+            measured[row["learner"], row["env"], row["arm"]][row["seed"]] = row
+    table = []
+    for (learner, env, arm), by_seed in measured.items():
+        base = measured.get((learner, env, "sparse"), {})
+        seeds = sorted(set(by_seed) & set(base))
+        line: dict[str, Any] = {"learner": learner, "env": env, "arm": arm, "seeds": len(seeds), "rate": by_seed[seeds[0]]["used_rate"]}
+        for measure in ("area", "final", "area_held_out", "final_held_out"):
+            if measure in by_seed[seeds[0]]:
+                line[measure] = interval(np.array([by_seed[seed][measure] for seed in seeds]))
+                if arm != "sparse":
+                    paired = np.array([by_seed[seed][measure] - base[seed][measure] for seed in seeds])
+                    line[f"{measure}_minus_sparse"] = interval(paired)
+        table.append(line)
+    write_json(out / "results.json", {"settings": settings(), "table": table})
+    lines = ["| learner | environment | arm | rate | success while learning | minus sparse | final | minus sparse |", "|---|---|---|---|---|---|---|---|"]
+    for line in table:
+        cells = [text(line.get(name)) for name in ("area", "area_minus_sparse", "final", "final_minus_sparse")]
+        lines.append(f"| {line['learner']} | {line['env']} | {line['arm']} | {line['rate']:g} | {' | '.join(cells)} |")
+    held_out = [line for line in table if "area_held_out" in line]
+    if held_out:
+        lines += ["", "| learner | arm | held-out, while learning | minus sparse | held-out, final | minus sparse |", "|---|---|---|---|---|---|"]
+        for line in held_out:
+            names = ("area_held_out", "area_held_out_minus_sparse", "final_held_out", "final_held_out_minus_sparse")
+            lines.append(f"| {line['learner']} | {line['arm']} | {' | '.join(text(line.get(name)) for name in names)} |")
+    (out / "results.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    plot(table, out / "results.png")
+
+
+def text(numbers: list[float] | None) -> str:
+    """A mean with its interval."""
+    return "" if numbers is None else "{:.3f} [{:.3f}, {:.3f}]".format(*numbers)
+
+
+def plot(table: list[dict[str, Any]], path: Path) -> None:
+    """Differences from the sparse reward, one pair of axes for each learner and environment."""
+    from matplotlib.figure import Figure
+
+    settings_of = list(dict.fromkeys((line["learner"], line["env"]) for line in table))
+    figure = Figure(figsize=(3.1 * len(settings_of), 4.2), layout="constrained")
+    for column, (learner, env) in enumerate(settings_of):
+        axes = figure.add_subplot(1, len(settings_of), column + 1)
+        lines = [line for line in table if (line["learner"], line["env"]) == (learner, env) and line["arm"] != "sparse"][::-1]
+        for height, line in enumerate(lines):
+            mean, low, high = line["area_minus_sparse"]
+            clear = low > 0.0 or high < 0.0
+            axes.plot([low, high], [height, height], color="#4477aa" if clear else "#999999", linewidth=2)
+            axes.plot([mean], [height], "o", color="#4477aa" if clear else "#999999")
+        axes.axvline(0.0, color="black", linewidth=0.8)
+        axes.set_yticks(range(len(lines)), [line["arm"] for line in lines])
+        axes.set_title({"q": "Q-learning", "ppo": "PPO", "sb3": "PPO (SB3)"}[learner] + f", {env}", fontsize=10)
+        axes.set_xlabel("success while learning,\nminus sparse")
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=110)
+
+
+def settings() -> dict[str, Any]:
+    """What the numbers depend on."""
+    return {
+        "gamma": GAMMA, "rates": RATES, "q": {"tasks": Q_TASKS, "episodes": Q_EPISODES, "epsilon": EPSILON, "warmup": WARMUP, "noise": NOISE, "envs": ENVS},
+        "ppo": {"envs": PPO_ENVS, "steps": PPO_STEPS, "panels": PPO_PANELS},
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Run the parts that are missing, or summarize."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder of results.jsonl and the summary")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no part after this time")
+    parser.add_argument("--only", default="", help="LEARNER or LEARNER:ENVIRONMENT, such as q:WebShop")
+    parser.add_argument("--arms", nargs="*", default=[], help="only these arms")
+    parser.add_argument("--summary", action="store_true", help="write the tables and the plot of what has run")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    path, start = args.out / "results.jsonl", time.monotonic()
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    if args.summary:
+        summarize(rows, args.out)
+        return
+    finished = {name_of(row) for row in rows}
+    for part in parts():
+        wanted = not args.only or args.only in (part["learner"], f"{part['learner']}:{part['env']}")
+        if name_of(part) in finished or not wanted or (args.arms and part["arm"] not in args.arms):
+            continue
+        if time.monotonic() - start > 60 * args.minutes:
+            print("time is up; run the command again to go on")
+            return
+        rate = part["rate"] or best_rate(rows, part)
+        if rate is None:
+            continue  # its learning rate has not been chosen yet
+        began = time.process_time()
+        row = {**part, "used_rate": rate, **{k: round(float(v), 6) for k, v in play(part, rate).items()}}
+        row["seconds"] = round(time.process_time() - began, 2)
+        rows.append(row)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        print(part["learner"], part["env"], part["arm"], rate, part["seed"], part["use"], row["area"], row["final"], row["seconds"], flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Examples to read and to copy from: each is one file that reads from top to bottom."""
