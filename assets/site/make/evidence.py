@@ -57,7 +57,6 @@ LINES: Final = {
     "schemes/shared.json.gz": "figures of the schemes with one policy for many tasks",
     "schemes/tables.json.gz": "figures of the schemes on tables",
     "sokoban/levels.json": "our generator beside gym-sokoban's: the same distribution",
-    "sokoban/numeric.json": "PPO on grids of Sokoban",
     "sokoban/speed.json": "steps per CPU second beside gym-sokoban, jumanji and gem-llm",
     "search_baselines.json": "search agents and simulated search, played by a scripted reader",
     "search_training/analyses.json": "the papers' analyses of search, on rollouts of small trained models",
@@ -76,7 +75,7 @@ _DIGITS: Final = re.compile(r"^[0-9a-f]{7,9}")  # "-dirty" or a remark may follo
 REBASED: Final = (
     "alfworld_transfer_repeated.json", "choice/options.json", "dense/published.json", "entity_learning/replication/pilot/results.json.gz",
     "entity_learning/replication/pilot_distractors/results.json.gz", "entity_learning/replication/results.json.gz", "schemes/cost.json",
-    "sokoban/levels.json", "sokoban/numeric.json", "sokoban/speed.json",
+    "sokoban/levels.json", "sokoban/speed.json",
 )  # fmt: skip
 # files whose command stands on the page of an environment
 ELSEWHERE: Final = {

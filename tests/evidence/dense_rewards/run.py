@@ -124,15 +124,18 @@ def ppo(arm: str, rate: float, seed: int, panels: str, steps: int, learner: str 
 
     torch.set_num_threads(1)
     trained, held_out = PPO_PANELS[panels]
-    kwargs: dict[str, Any] = {"autoreset_mode": "SameStep", "obs_mode": "planes", "action_mode": "discrete", "grid_shape": [6, 6]}
+    kwargs: dict[str, Any] = {
+        "autoreset_mode": "SameStep",
+        "obs_mode": "planes",
+        "action_mode": "discrete",
+        "grid_shape": [6, 6],
+    }
     envs: Any = SokobanVectorEnv(PPO_ENVS, panel=trained, **kwargs)
     if arm == "count":
         envs = _CountBonus(envs, 0.02)
     elif arm != "sparse":
         scheme, options = shaping_of(arm)
-        envs = VectorDenseReward(
-            envs, scheme, gamma=GAMMA, truncation="bootstrap", publish_every=PPO_ENVS, **options
-        )
+        envs = VectorDenseReward(envs, scheme, gamma=GAMMA, truncation="bootstrap", publish_every=PPO_ENVS, **options)
     ids = {panel: [row.task_id for row in parse_panel_spec("sokoban", panel)] for panel in (trained, held_out)}
     rng, curve = np.random.default_rng([seed, 1]), list[list[float]]()
     due = [round((point + 1) * steps / PPO_POINTS / 2048) * 2048 for point in range(PPO_POINTS)]
@@ -247,7 +250,9 @@ def play(part: dict[str, Any], rate: float) -> dict[str, float]:
 
 def name_of(part: dict[str, Any]) -> str:
     """What identifies a part."""
-    return json.dumps({k: part[k] for k in ("learner", "env", "arm", "seed", "use")} | {"rate": part["rate"]}, sort_keys=True)
+    return json.dumps(
+        {k: part[k] for k in ("learner", "env", "arm", "seed", "use")} | {"rate": part["rate"]}, sort_keys=True
+    )
 
 
 def best_rate(rows: list[dict[str, Any]], part: dict[str, Any]) -> float | None:
@@ -271,7 +276,11 @@ def interval(values: np.ndarray[Any, Any]) -> list[float]:
     from scipy.stats import t
 
     mean = float(values.mean())
-    half = float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else float("nan")
+    half = (
+        float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5)
+        if len(values) > 1
+        else float("nan")
+    )
     return [round(x, 4) for x in (mean, mean - half, mean + half)]
 
 
@@ -285,7 +294,13 @@ def summarize(rows: list[dict[str, Any]], out: Path) -> None:
     for (learner, env, arm), by_seed in measured.items():
         base = measured.get((learner, env, "sparse"), {})
         seeds = sorted(set(by_seed) & set(base))
-        line: dict[str, Any] = {"learner": learner, "env": env, "arm": arm, "seeds": len(seeds), "rate": by_seed[seeds[0]]["used_rate"]}
+        line: dict[str, Any] = {
+            "learner": learner,
+            "env": env,
+            "arm": arm,
+            "seeds": len(seeds),
+            "rate": by_seed[seeds[0]]["used_rate"],
+        }
         for measure in ("area", "final", "area_held_out", "final_held_out"):
             if measure in by_seed[seeds[0]]:
                 line[measure] = interval(np.array([by_seed[seed][measure] for seed in seeds]))
@@ -294,16 +309,25 @@ def summarize(rows: list[dict[str, Any]], out: Path) -> None:
                     line[f"{measure}_minus_sparse"] = interval(paired)
         table.append(line)
     write_json(out / "results.json", {"settings": settings(), "table": table})
-    lines = ["| learner | environment | arm | rate | success while learning | minus sparse | final | minus sparse |", "|---|---|---|---|---|---|---|---|"]
+    lines = [
+        "| learner | environment | arm | rate | success while learning | minus sparse | final | minus sparse |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for line in table:
         cells = [text(line.get(name)) for name in ("area", "area_minus_sparse", "final", "final_minus_sparse")]
         lines.append(f"| {line['learner']} | {line['env']} | {line['arm']} | {line['rate']:g} | {' | '.join(cells)} |")
     held_out = [line for line in table if "area_held_out" in line]
     if held_out:
-        lines += ["", "| learner | arm | held-out, while learning | minus sparse | held-out, final | minus sparse |", "|---|---|---|---|---|---|"]
+        lines += [
+            "",
+            "| learner | arm | held-out, while learning | minus sparse | held-out, final | minus sparse |",
+            "|---|---|---|---|---|---|",
+        ]
         for line in held_out:
             names = ("area_held_out", "area_held_out_minus_sparse", "final_held_out", "final_held_out_minus_sparse")
-            lines.append(f"| {line['learner']} | {line['arm']} | {' | '.join(text(line.get(name)) for name in names)} |")
+            lines.append(
+                f"| {line['learner']} | {line['arm']} | {' | '.join(text(line.get(name)) for name in names)} |"
+            )
     (out / "results.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     plot(table, out / "results.png")
 
@@ -321,7 +345,9 @@ def plot(table: list[dict[str, Any]], path: Path) -> None:
     figure = Figure(figsize=(3.1 * len(settings_of), 4.2), layout="constrained")
     for column, (learner, env) in enumerate(settings_of):
         axes = figure.add_subplot(1, len(settings_of), column + 1)
-        lines = [line for line in table if (line["learner"], line["env"]) == (learner, env) and line["arm"] != "sparse"][::-1]
+        lines = [
+            line for line in table if (line["learner"], line["env"]) == (learner, env) and line["arm"] != "sparse"
+        ][::-1]
         for height, line in enumerate(lines):
             mean, low, high = line["area_minus_sparse"]
             clear = low > 0.0 or high < 0.0
@@ -375,7 +401,18 @@ def main() -> None:
         rows.append(row)
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
-        print(part["learner"], part["env"], part["arm"], rate, part["seed"], part["use"], row["area"], row["final"], row["seconds"], flush=True)
+        print(
+            part["learner"],
+            part["env"],
+            part["arm"],
+            rate,
+            part["seed"],
+            part["use"],
+            row["area"],
+            row["final"],
+            row["seconds"],
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -69,7 +69,6 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("evidence.choice.run", "--out"): ["evidence.choice.run", "--cells", "IN"],
     ("gpu.bundle", "--out"): ["gpu.bundle"],
     ("gpu.run", "--out"): ["gpu.run", "--dry-run", "--set", "env.options.levels=IN"],
-    ("creditflow.train.numeric.study", "--out"): ["creditflow.train.numeric.study"],  # reads nothing
     ("evidence.pica.fair.downstream", "--out"): ["evidence.pica.fair.downstream"],  # reads nothing, as the next one
     ("evidence.pica.fair.study", "--out"): ["evidence.pica.fair.study"],
     ("evidence.pica.proof", "--out"): ["evidence.pica.proof"],

@@ -28,7 +28,6 @@ PROGRAMS: Final = (
     "creditflow.train.bench.report.regimes",
     "creditflow.train.cards.cost",
     "creditflow.train.cards.figures",
-    "creditflow.train.numeric.study",
 )
 
 

@@ -1,4 +1,4 @@
-"""PPO on the vector environment learns, repeats by its seed, and runs in Stable-Baselines3 through the adapter."""
+"""The example of PPO learns, repeats by its seed, and has dense rewards; the adapter gives Stable-Baselines3 the same environment."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import torch
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.vector import SokobanVectorEnv
-from creditflow.train.numeric.environments import make_envs
-from creditflow.train.numeric.ppo import Options, Policy, _rollout, learn
-from creditflow.train.numeric.study import METHODS, learning_curve, main
+from creditflow.train.examples.ppo_dense import Options, Policy, _rollout, learn, main
 
 PANEL = "small-v1:train"
 LEVEL = "#####\n#@$.#\n#   #\n#####"
@@ -123,11 +121,11 @@ def test_a_minibatch_of_one_sample_is_refused(minibatch):
         learn(small(), Options(batch_steps=31, minibatch=minibatch, hidden=4), steps=1, seed=0)  # 496 samples
 
 
-def test_a_curve_of_fewer_steps_than_points_and_a_study_of_one_seed_are_refused_at_once(tmp_path, capsys):
-    with pytest.raises(ConfigError, match="at least 20,480 steps"):
-        learning_curve(METHODS[0], "sparse", steps=20_479, seed=0)
-    assert main(["--seeds", "1", "--out", str(tmp_path / "out")]) == 2
-    assert "--seeds must be at least 2" in capsys.readouterr().err
+def test_the_example_learns_with_dense_rewards_as_printed(capsys):
+    main(["--scheme", "grouptd", "--steps", "20480"])
+    curve, potential = capsys.readouterr().out.splitlines()
+    assert curve.startswith(" 20,480 steps: ")
+    assert 1 <= int(potential.split()[0]) <= 128
 
 
 @pytest.mark.sb3
@@ -181,13 +179,3 @@ def test_the_adapter_refuses_observations_that_change_and_passes_the_options_of_
     adapter.set_options([{"task_id": chosen}, {}, {}])
     with pytest.raises(ConfigError, match="share the options"):
         adapter.reset()
-
-
-@pytest.mark.sb3
-@pytest.mark.parametrize("method", METHODS)
-def test_both_implementations_give_a_curve(method):
-    pytest.importorskip("stable_baselines3", reason="needs the extra [sb3]")
-    curve = learning_curve(method, "rewardflow", steps=20_480, seed=0)
-    assert np.shape(curve) == (10, 2)
-    assert 0.0 < np.mean(curve) < 1.0
-    assert make_envs("sparse", 2, panel=PANEL, gamma=0.9).num_envs == 2

@@ -1,1 +1,0 @@
-"""Reinforcement learning with numbers: small networks on Sokoban's vector environment, with and without dense rewards."""
