@@ -59,7 +59,7 @@ def shaping_of(arm: str) -> tuple[str, dict[str, Any]]:
 
 def q_learning(name: str, arm: str, rate: float, seed: int) -> dict[str, float]:
     """Success while exploring (mean over episodes) and of the greedy policy at the end (over the seed's tasks)."""
-    inner = creditflow.make(name.lower(), **ENVS[name])
+    inner: Any = creditflow.make(name.lower(), **ENVS[name])
     scheme, options = shaping_of(arm)
     shaped = arm not in ("sparse", "count")
     env: Any = DenseReward(inner, scheme, gamma=GAMMA, truncation="bootstrap", **options) if shaped else inner
