@@ -14,12 +14,11 @@ from creditflow.agents.language_model.search_baselines import SearchBaseline
 from creditflow.agents.language_model.search_o1 import SearchO1Agent
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert, RandomAgent
 from creditflow.agents.tabular import TabularAgent
-from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.plugins.code import Code
-from creditflow.envs.plugins.installed import installed_names, load_installed
-from creditflow.envs.plugins.loaded import loaded_name, remember, require_no_code, same_code
+from creditflow.envs.plugins.registry import Registry
 
-__all__ = ["AGENTS", "PROMPTED", "check_agent", "load_agent", "make_agent"]
+__all__ = ["PROMPTED", "REGISTRY", "check_agent", "load_agent", "make_agent"]
 
 # language models: module and function that open the name's argument; imported only then
 MODELS: dict[str, tuple[str, str]] = {
@@ -54,7 +53,22 @@ PROMPTED: dict[str, Callable[[LanguageModelAgent], Agent]] = {
 }
 
 
-_PLUGGED: dict[str, Callable[..., Agent]] = {}  # plug-ins, by name
+def _name_of(code: Code) -> str:
+    """Check that loaded code makes agents, and return its name."""
+    target = code.target
+    if not callable(target) or (isinstance(target, type) and not callable(getattr(target, "act", None))):
+        raise ConfigError(
+            f"{code.spec} is no agent: expected a class with act(views) and name, or a function that makes one, got {short_repr(target)}"
+        )
+    name = getattr(target, "name", None)
+    if not isinstance(name, str):
+        name = getattr(target, "__name__", "")
+    if not name:
+        raise ConfigError(f"{code.spec}: an agent needs a name: its attribute name, or that of the function")
+    return name
+
+
+REGISTRY: Registry[Callable[..., Agent]] = Registry("agent", {**AGENTS, **PROMPTED}, name_of=_name_of)
 
 
 def load_agent(spec: str, *, digest: str = "") -> str:
@@ -68,46 +82,15 @@ def load_agent(spec: str, *, digest: str = "") -> str:
     Raises:
         ConfigError: it cannot be imported, makes no agents, has a name that is taken, or another digest.
     """
-    code = same_code(spec, digest)
-    name = _add(code)
-    return f"{name}:{code.rest}" if code.rest else name
+    return REGISTRY.load(spec, digest=digest)
 
 
-def _add(code: Code, name: str = "") -> str:
-    """Register what was loaded, under the given name if there is one; returns its name."""
-    target = code.target
-    if not callable(target) or (isinstance(target, type) and not callable(getattr(target, "act", None))):
-        raise ConfigError(
-            f"{code.spec} is no agent: expected a class with act(views) and name, or a function that makes one, got {short_repr(target)}"
-        )
-    own = getattr(target, "name", None)
-    own = own if isinstance(own, str) else getattr(target, "__name__", "")
-    if name and own != name:
-        raise ConfigError(f"{code.spec}: its entry point is called {name!r}, but the agent is called {own!r}")
-    if not own.replace("-", "_").isidentifier():
-        raise ConfigError(
-            f"{code.spec}: the name of an agent, its attribute name or that of the function, is one word of letters, digits, "
-            f"_ and -, got {short_repr(own)}"
-        )
-    taken = _PLUGGED.get(own, AGENTS.get(own, PROMPTED.get(own)))
-    if taken is not None and taken is not target:
-        where = short_repr(taken) if own in _PLUGGED else f"creditflow's own agent {own!r}"
-        raise ConfigError(f"{code.spec}: an agent named {own!r} exists already: {where}")
-    _PLUGGED[own] = target
-    remember("agent", own, code)
-    return own
-
-
-def _plugged(spec: str) -> tuple[Callable[..., Agent], str] | None:
-    """What makes the agent of a spec, and its argument, if the agent is a plug-in."""
+def _plugin(spec: str) -> tuple[str, str] | None:
+    """Name and argument of the agent of a spec, if it is a plug-in."""
     name, _, argument = spec.partition(":")
-    if (loaded := loaded_name("agent", spec)) is not None and name not in _PLUGGED:
-        name, argument = loaded, ":".join(spec.split(":")[2:])
-    if name not in _PLUGGED and name not in AGENTS and name not in PROMPTED:
-        if (code := load_installed("agent", name)) is None:
-            return None
-        _add(code, name)
-    return (_PLUGGED[name], argument) if name in _PLUGGED else None
+    if (loaded_name := REGISTRY.loaded_name(spec)) is not None and not REGISTRY.is_plugin(name):
+        name, argument = loaded_name, ":".join(spec.split(":")[2:])
+    return (name, argument) if REGISTRY.is_plugin(name) else None
 
 
 def check_agent(spec: str) -> None:
@@ -116,12 +99,12 @@ def check_agent(spec: str) -> None:
     Raises:
         ConfigError: an unknown name, a way to prompt without a language model, or a malformed URL.
     """
-    if _plugged(spec) is not None:
+    if _plugin(spec) is not None:
         return
     name, _, argument = spec.partition(":")
     if name not in AGENTS and name not in PROMPTED:
-        require_no_code("agent", spec)
-        raise unknown_name_error("agent", name, [*AGENTS, *PROMPTED, *_PLUGGED, *installed_names("agent")])
+        REGISTRY.require_no_code(spec)
+        REGISTRY.get(name)
     if name in PROMPTED:
         inner = argument.partition(":")[0]
         if inner in PROMPTED or not inner:
@@ -144,8 +127,9 @@ def make_agent(spec: str, *, device: str = "auto") -> Agent:
     """
     check_agent(spec)
     name, _, argument = spec.partition(":")
-    if (plugged := _plugged(spec)) is not None:
-        return _made(*plugged, spec)
+    if (plugin := _plugin(spec)) is not None:
+        plugin_name, argument = plugin
+        return _agent_of(REGISTRY.get(plugin_name), argument, spec)
     if name in PROMPTED:
         model = make_agent(argument, device=device)
         if not isinstance(model, LanguageModelAgent):
@@ -158,12 +142,12 @@ def make_agent(spec: str, *, device: str = "auto") -> Agent:
     return AGENTS[name](argument)
 
 
-def _made(make: Callable[..., Agent], argument: str, spec: str) -> Agent:
+def _agent_of(make: Callable[..., Agent], argument: str, spec: str) -> Agent:
     try:
         inspect.signature(make).bind(*([argument] if argument else ()))
     except TypeError as error:
-        given = f"the argument {argument!r}" if argument else "no argument"
-        raise ConfigError(f"agent {spec!r} is made with {given}, which it does not take: {error}") from error
+        arguments = f"the argument {argument!r}" if argument else "no argument"
+        raise ConfigError(f"agent {spec!r} is made with {arguments}, which it does not take: {error}") from error
     except ValueError:  # a callable without a signature
         pass
     agent = make(argument) if argument else make()

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import Parameter, signature
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
@@ -19,11 +19,11 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.foreign.failures import note_failure
 from creditflow.envs.plugins.code import Code
-from creditflow.envs.plugins.installed import installed_names, load_installed
-from creditflow.envs.plugins.loaded import loaded_name, remember, require_no_code, same_code
+from creditflow.envs.plugins.registry import Registry
 
 __all__ = [
     "ENVIRONMENTS",
+    "REGISTRY",
     "Entry",
     "env_id",
     "load_environment",
@@ -65,13 +65,42 @@ ENVIRONMENTS: dict[str, Entry] = {
 
 _OF_GYMNASIUM = frozenset({"max_episode_steps", "disable_env_checker"})  # parameters of its ``make``
 
-# environments of a tool (the benchmark's grid worlds): registered when it is imported, never listed
-UNLISTED: dict[str, Entry] = {}
+
+def _name_of(code: Code) -> str:
+    """Check that loaded code is an environment, and return its name."""
+    from creditflow.envs.core import AgentEnv
+
+    kind: Any = code.target
+    if not (isinstance(kind, type) and issubclass(kind, gym.Env)):
+        raise ConfigError(
+            f"{code.spec} is no environment: expected a class derived from AgentEnv or gymnasium.Env, got {short_repr(kind)}"
+        )
+    return kind.env_name if issubclass(kind, AgentEnv) else kind.__name__
+
+
+def _register_plugin(code: Code, name: str) -> str:
+    """Register loaded code with Gymnasium; returns its id."""
+    from creditflow.envs.core import AgentEnv
+
+    strict = not issubclass(code.target, AgentEnv)  # see _register
+    gym_id = f"plugins/{name}-v0"
+    gym.register(id=gym_id, entry_point=code.target, order_enforce=strict, disable_env_checker=not strict)
+    return gym_id
+
+
+# Gymnasium ids by short name; those of a tool (the benchmark's grid worlds) are added when it is imported
+REGISTRY: Final[Registry[str]] = Registry(
+    "environment",
+    {name: entry.gym_id for name, entry in ENVIRONMENTS.items()},
+    name_of=_name_of,
+    entry_of=_register_plugin,
+)
 
 
 def register_unlisted(name: str, entry: Entry, *, nondeterministic: bool = False) -> None:
     """Register an environment of a tool with ``make`` and Gymnasium, once."""
-    UNLISTED.setdefault(name, entry)
+    if name not in REGISTRY.entries():
+        REGISTRY.add(name, entry.gym_id)
     _register(entry, nondeterministic=nondeterministic)
 
 
@@ -105,48 +134,7 @@ def load_environment(spec: str, *, digest: str = "") -> str:
     Raises:
         ConfigError: it cannot be imported, is no environment, has a name that is taken, or another digest.
     """
-    return _add(same_code(spec, digest))
-
-
-def _add(code: Code, name: str = "") -> str:
-    """Register what was loaded, under the given name if there is one; returns its name."""
-    from creditflow.envs.core import AgentEnv
-
-    kind: Any = code.target
-    if not (isinstance(kind, type) and issubclass(kind, gym.Env)):
-        raise ConfigError(
-            f"{code.spec} is no environment: expected a class derived from AgentEnv or gymnasium.Env, got {short_repr(kind)}"
-        )
-    own = kind.env_name if issubclass(kind, AgentEnv) else kind.__name__
-    if name and own != name:
-        raise ConfigError(f"{code.spec}: its entry point is called {name!r}, but the environment is called {own!r}")
-    if not own.isidentifier():
-        raise ConfigError(
-            f"{code.spec}: the name of an environment is one word of letters, digits and _, got {short_repr(own)}"
-        )
-    taken = ENVIRONMENTS.get(own) or UNLISTED.get(own)
-    gym_id = f"plugins/{own}-v0"
-    before: Any = gym.registry[gym_id].entry_point if gym_id in gym.registry else None
-    if before is kind:
-        return own
-    if taken is not None or before is not None:
-        other = taken.entry_point if taken is not None else f"{before.__module__}:{before.__qualname__}"
-        raise ConfigError(f"{code.spec}: an environment named {own!r} exists already: {other}")
-    strict = not issubclass(kind, AgentEnv)  # see _register
-    maker: Any = kind
-    gym.register(id=gym_id, entry_point=maker, order_enforce=strict, disable_env_checker=not strict)
-    remember("environment", own, code)
-    return own
-
-
-def _plugged_id(name: str) -> str | None:
-    """The Gymnasium id of a plug-in: loaded, or an entry point of an installed package."""
-    own = loaded_name("environment", name) or name
-    if f"plugins/{own}-v0" not in gym.registry:
-        if (code := load_installed("environment", own)) is None:
-            return None
-        _add(code, own)
-    return f"plugins/{own}-v0"
+    return REGISTRY.load(spec, digest=digest)
 
 
 def env_id(name: str) -> str:
@@ -155,19 +143,7 @@ def env_id(name: str) -> str:
     Raises:
         ConfigError: unknown name (suggests the nearest one), or code that was not loaded.
     """
-    entry = ENVIRONMENTS.get(name) or UNLISTED.get(name)
-    if entry is not None:
-        return entry.gym_id
-    if name in gym.registry:
-        return name
-    if (plugged := _plugged_id(name)) is not None:
-        return plugged
-    require_no_code("environment", name)
-    raise unknown_name_error(
-        "environment",
-        name,
-        [*ENVIRONMENTS, *installed_names("environment"), *(entry.gym_id for entry in ENVIRONMENTS.values())],
-    )
+    return name if name in gym.registry else REGISTRY.get(name)
 
 
 def maker(name: str, options: Mapping[str, Any]) -> Callable[[], gym.Env[Any, Any]]:
@@ -227,10 +203,10 @@ def _is_own(gym_id: str) -> bool:
     """Whether an environment is creditflow's or derived from ``AgentEnv``, so that it takes all arguments itself."""
     from creditflow.envs.core import AgentEnv
 
-    if any(gym_id == entry.gym_id for entry in (*ENVIRONMENTS.values(), *UNLISTED.values())):
+    if gym_id.startswith("creditflow/"):
         return True
-    plugged: Any = gym.spec(gym_id).entry_point
-    return isinstance(plugged, type) and issubclass(plugged, AgentEnv)
+    entry_point: Any = gym.spec(gym_id).entry_point
+    return isinstance(entry_point, type) and issubclass(entry_point, AgentEnv)
 
 
 def make_vec(

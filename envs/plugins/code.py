@@ -20,7 +20,7 @@ from typing import Any, Final
 from creditflow.envs.errors import ConfigError, CreditflowError, short_repr, unknown_name_error
 from creditflow.envs.files.paths import checked_path
 
-__all__ = ["Code", "imported", "load_code", "names_code"]
+__all__ = ["Code", "imported", "load_code", "module_digest", "names_code"]
 
 _SPEC: Final = re.compile(r"(?P<place>.+?\.py|[A-Za-z_]\w*(?:\.\w+)*):(?P<name>[A-Za-z_]\w*)(?P<rest>:.*)?", re.DOTALL)
 _URL: Final = re.compile(r"[A-Za-z]\w*://")
@@ -81,9 +81,9 @@ def load_code(spec: str) -> Code:
     place, name = found["place"], found["name"]
     module, digest = _from_file(place, spec) if place.endswith(".py") else _from_module(place, spec)
     if not hasattr(module, name):
-        own = [known for known, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
-        public = own or [known for known in vars(module) if not known.startswith("_")]
-        raise unknown_name_error(f"name in {place}", name, public)
+        public = {key: value for key, value in vars(module).items() if not key.startswith("_")}
+        defined = [key for key, value in public.items() if getattr(value, "__module__", "") == module.__name__]
+        raise unknown_name_error(f"name in {place}", name, defined or public)
     return Code(f"{place}:{name}", getattr(module, name), digest, (found["rest"] or "")[1:])
 
 

@@ -27,6 +27,7 @@ from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.credit.states.gigpo import GiGPO
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["CONTROLS", "FIRST", "ShuffledGiGPO", "curves", "trainer_iterations"]
@@ -46,7 +47,7 @@ WITHOUT = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShuffledGiGPO(credit.GiGPO):
+class ShuffledGiGPO(GiGPO):
     """GiGPO whose step advantages are permuted across the turns of the group: a negative control."""
 
     name = "gigpo_shuffled"

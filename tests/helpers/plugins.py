@@ -9,10 +9,8 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from creditflow.agents import registry as agents
-from creditflow.envs.plugins import loaded
-from creditflow.train.rollout import own_metrics
-from creditflow.wrappers.credit import registry as schemes
+from creditflow.envs.plugins import registry
+from creditflow.train.run.plugins import REGISTRIES
 
 SCHEME = '''"""A scheme."""
 from dataclasses import dataclass
@@ -64,10 +62,9 @@ class Ladder(gym.Env):
 
 def registries_restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The fixture ``forgotten``: registries as they are, and as they were again after the test."""
-    monkeypatch.setattr(schemes, "_SCHEMES", dict(schemes._SCHEMES))
-    monkeypatch.setattr(agents, "_PLUGGED", dict(agents._PLUGGED))
-    monkeypatch.setattr(own_metrics, "_METRICS", dict(own_metrics._METRICS))
-    monkeypatch.setattr(loaded, "_LOADED", dict(loaded._LOADED))
+    for entries in REGISTRIES.values():
+        monkeypatch.setattr(entries, "_entries", entries.entries())
+    monkeypatch.setattr(registry, "_LOADED", dict(registry._LOADED))
     ids, modules = set(gym.registry), set(sys.modules)
     yield
     for gym_id in set(gym.registry) - ids:  # not those that the package registers when a module is imported first
@@ -76,6 +73,14 @@ def registries_restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module in set(sys.modules) - modules:
         if module.startswith(("creditflow_plugin_", "stranger")):
             del sys.modules[module]
+
+
+def forget() -> None:
+    """What the start of another process does to the registries."""
+    for plugin in registry.loaded():
+        del REGISTRIES[plugin.kind]._entries[plugin.name]
+        gym.registry.pop(f"plugins/{plugin.name}-v0", None)
+    registry._LOADED.clear()
 
 
 def write_package(site: Path, name: str, source: str, *entries: tuple[str, str, str]) -> None:

@@ -28,9 +28,6 @@ def copy(tmp_path_factory) -> Path:
     line = '    "corridor": Entry("creditflow/Corridor-v0", "creditflow.envs.corridor.env:CorridorEnv", ""),\n'
     insert(tree / "envs/registration.py", line, after="ENVIRONMENTS: dict[str, Entry] = {\n")
     shutil.copy(RECIPES / "centred.py", tree / "wrappers/credit/centred.py")
-    imported = "from creditflow.wrappers.credit.centred import Centred\n"
-    insert(tree / "wrappers/credit/registry.py", imported, after="import annotations\n")
-    insert(tree / "wrappers/credit/registry.py", "        Centred,\n", after="    for scheme in (\n")
     return tree
 
 

@@ -25,7 +25,7 @@ from typing import Final
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.plugins.installed import GROUPS, Kind
+from creditflow.envs.plugins.registry import GROUPS, Kind
 from creditflow.train.commands.arguments.outputs import Output, Target, add_output, claimed
 
 __all__ = ["add_arguments", "run"]
@@ -130,17 +130,11 @@ def _imported(kind: str) -> set[str]:
 
 def _taken(kind: Kind) -> set[str]:
     """Names of this kind that the package uses itself."""
-    if kind == "environment":
-        from creditflow.envs.registration import ENVIRONMENTS
+    from creditflow.train.run.plugins import REGISTRIES
 
-        return set(ENVIRONMENTS)
-    if kind == "agent":
-        from creditflow.agents.registry import AGENTS, PROMPTED
-
-        return {*AGENTS, *PROMPTED}
-    if kind == "metric":
-        return set()
+    names = set(REGISTRIES[kind].shipped())
+    if kind != "scheme":
+        return names
     from creditflow.train.bench.methods import NAMED, ORACLES, STATELESS
-    from creditflow.wrappers import credit
 
-    return {*credit.names(), *NAMED, *ORACLES, *STATELESS}
+    return {*names, *NAMED, *ORACLES, *STATELESS}

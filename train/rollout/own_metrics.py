@@ -12,13 +12,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from creditflow.envs.errors import ConfigError, CreditflowError, short_repr, unknown_name_error
+from creditflow.envs.errors import ConfigError, CreditflowError, short_repr
 from creditflow.envs.plugins.code import Code
-from creditflow.envs.plugins.installed import installed_names, load_installed
-from creditflow.envs.plugins.loaded import remember, require_no_code, same_code
+from creditflow.envs.plugins.registry import Registry
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["Metric", "MetricError", "load_metric", "make_metric", "measured", "metric_names"]
+__all__ = ["METRICS", "Metric", "MetricError", "load_metric", "make_metric", "measured", "metric_names"]
 
 
 class Metric(Protocol):
@@ -30,16 +29,32 @@ class Metric(Protocol):
         """The number of an episode; pure, and finite."""
 
 
+def _name_of(code: Code) -> str:
+    """Check that loaded code is a metric, and return its name."""
+    kind = code.target
+    name = getattr(kind, "name", None)
+    if (
+        not isinstance(kind, type)
+        or not callable(getattr(kind, "measure", None))
+        or not isinstance(name, str)
+        or not name
+    ):
+        raise ConfigError(
+            f"{code.spec} is no metric: expected a class with a name and measure(trajectory), got {short_repr(kind)}"
+        )
+    return name
+
+
+METRICS: Final[Registry[type[Any]]] = Registry("metric", name_of=_name_of)
+
+
 class MetricError(CreditflowError, ValueError):
     """Raised for a metric that fails, or that returns no finite number."""
 
 
-_METRICS: Final[dict[str, type[Any]]] = {}
-
-
 def metric_names() -> tuple[str, ...]:
     """Names of the metrics that were loaded or are installed."""
-    return tuple(sorted({*_METRICS, *installed_names("metric")}))
+    return tuple(sorted({*METRICS.entries(), *METRICS.installed()}))
 
 
 def load_metric(spec: str, *, digest: str = "") -> str:
@@ -52,7 +67,7 @@ def load_metric(spec: str, *, digest: str = "") -> str:
     Raises:
         ConfigError: it cannot be imported, is no metric, has a name that is taken, or another digest.
     """
-    return _add(same_code(spec, digest))
+    return METRICS.load(spec, digest=digest)
 
 
 def make_metric(name: str) -> Metric:
@@ -61,16 +76,12 @@ def make_metric(name: str) -> Metric:
     Raises:
         ConfigError: the name is unknown, or the metric cannot be made without arguments.
     """
-    require_no_code("metric", name)
-    if name not in _METRICS and (code := load_installed("metric", name)) is not None:
-        _add(code, name)
-    if name not in _METRICS:
-        raise unknown_name_error("metric", name, metric_names())
+    kind = METRICS.get(name)
     try:
-        made: Metric = _METRICS[name]()
+        metric: Metric = kind()
     except TypeError as error:
         raise ConfigError(f"metric {name!r}: its class must take no arguments: {error}") from error
-    return made
+    return metric
 
 
 def measured(metric: Metric, trajectories: Sequence[Trajectory]) -> list[float]:
@@ -94,27 +105,3 @@ def measured(metric: Metric, trajectories: Sequence[Trajectory]) -> list[float]:
             raise MetricError(f"{place}: measure must return a finite number, got {short_repr(value)}")
         numbers.append(number)
     return numbers
-
-
-def _add(code: Code, name: str = "") -> str:
-    kind = code.target
-    own = getattr(kind, "name", None)
-    if (
-        not isinstance(kind, type)
-        or not callable(getattr(kind, "measure", None))
-        or not isinstance(own, str)
-        or not own
-    ):
-        raise ConfigError(
-            f"{code.spec} is no metric: expected a class with a name and measure(trajectory), got {short_repr(kind)}"
-        )
-    if not own.replace("_", "a").isalnum() or not own.isascii():
-        raise ConfigError(
-            f"{code.spec}: the name of a metric is one word of letters, digits and _, got {short_repr(own)}"
-        )
-    if name and own != name:
-        raise ConfigError(f"{code.spec}: its entry point is called {name!r}, but the metric is called {own!r}")
-    if _METRICS.setdefault(own, kind) is not kind:
-        raise ConfigError(f"{code.spec}: a metric named {own!r} exists already: {_METRICS[own].__module__}")
-    remember("metric", own, code)
-    return own

@@ -19,7 +19,7 @@ from creditflow.agents.prompts.library import PROMPTS
 from creditflow.agents.registry import MODELS, PROMPTED
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.plugins.loaded import loaded
+from creditflow.envs.plugins.registry import loaded
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.annotate.digest import content_digest, file_digest
 from creditflow.train.run.named_paths import paths_named

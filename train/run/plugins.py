@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import gymnasium as gym
 
-from creditflow.agents.registry import AGENTS, PROMPTED, check_agent, load_agent
+from creditflow.agents.registry import REGISTRY as AGENTS
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.foreign.failures import failed_environment
 from creditflow.envs.plugins.code import load_code
-from creditflow.envs.plugins.installed import Kind, installed_names, origin_of
-from creditflow.envs.plugins.loaded import loaded
-from creditflow.envs.registration import ENVIRONMENTS, env_id, load_environment
-from creditflow.train.rollout.own_metrics import load_metric, make_metric
+from creditflow.envs.plugins.registry import Kind, Registry, loaded
+from creditflow.envs.registration import REGISTRY as ENVIRONMENTS
+from creditflow.train.rollout.own_metrics import METRICS
 from creditflow.train.text_table import text_table
 from creditflow.wrappers.credit.base import Scheme
-from creditflow.wrappers.credit.registry import load as load_scheme
-from creditflow.wrappers.credit.registry import lookup, names
+from creditflow.wrappers.credit.registry import SCHEMES
 
 __all__ = [
+    "REGISTRIES",
     "Carried",
     "carried",
     "failed_in",
     "load_carried",
     "load_plugin",
     "load_plugin_of",
-    "plugin_rows",
     "plugins_text",
 ]
 
 Carried = tuple[tuple[Kind, str, str], ...]  # kind, spec and digest of each
-LOADERS: Final[dict[Kind, Callable[..., str]]] = {
-    "scheme": load_scheme, "environment": load_environment, "agent": load_agent, "metric": load_metric
-}  # fmt: skip
+REGISTRIES: Final[dict[Kind, Registry[Any]]] = {
+    registry.kind: registry for registry in (SCHEMES, ENVIRONMENTS, AGENTS, METRICS)
+}
 
 
 def load_plugin_of(kind: Kind, spec: str, digest: str = "") -> str:
@@ -45,7 +43,7 @@ def load_plugin_of(kind: Kind, spec: str, digest: str = "") -> str:
     Raises:
         ConfigError: it cannot be loaded, or is not of this kind.
     """
-    return LOADERS[kind](spec, digest=digest)
+    return REGISTRIES[kind].load(spec, digest=digest)
 
 
 def load_plugin(spec: str) -> str:
@@ -92,43 +90,6 @@ def failed_in(error: BaseException) -> str:
         if (one := files.get(frame.filename)) is not None:
             return f"{one.kind} {one.name!r} ({frame.filename}, line {frame.lineno})"
     return failed_environment(error)
-
-
-def plugin_rows(kind: Kind) -> list[dict[str, str]]:
-    """Return the plug-ins of a kind for a table: name, origin, and why one cannot be used ("" if it can).
-
-    Those of installed packages are imported, each by itself; a broken one is a row with its error.
-    """
-    found = {one.name: one.code.spec for one in loaded() if one.kind == kind}
-    known = {
-        "scheme": set(names()),
-        "environment": set(ENVIRONMENTS),
-        "agent": {*AGENTS, *PROMPTED},
-        "metric": set[str](),
-    }
-    own = known[kind] - set(found)
-    rows = [{"name": name, "origin": origin, "error": ""} for name, origin in found.items()]
-    for name in installed_names(kind):
-        if name in found:
-            rows[list(found).index(name)]["origin"] = origin_of(kind, name)
-            continue
-        error = f"creditflow has {kind} {name!r} itself, which is used" if name in own else _import_error(kind, name)
-        rows.append({"name": name, "origin": origin_of(kind, name), "error": error})
-    return sorted(rows, key=lambda row: row["name"])
-
-
-def _import_error(kind: Kind, name: str) -> str:
-    finders: dict[Kind, Callable[[str], Any]] = {
-        "scheme": lookup,
-        "environment": env_id,
-        "agent": check_agent,
-        "metric": make_metric,
-    }
-    try:
-        finders[kind](name)
-    except ConfigError as error:
-        return str(error)
-    return ""
 
 
 def plugins_text(rows: Sequence[Mapping[str, str]]) -> str:

@@ -1,79 +1,27 @@
-"""The registry of schemes: ``make``, ``names``, ``explain``; ``register`` and ``load`` for plug-ins."""
+"""The registry of schemes: ``make``, ``names``, ``explain``; ``register`` and ``load`` for plug-ins.
+
+A scheme of the package registers itself, by the decorator in its own module; the modules below this package's folders are imported
+when the first scheme is looked up, in alphabetical order.
+"""
 
 from __future__ import annotations
 
 import inspect
-import re
+import pkgutil
 from collections.abc import Collection
 from dataclasses import MISSING, fields
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from importlib import import_module
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.plugins.code import Code
-from creditflow.envs.plugins.installed import installed_names, load_installed
-from creditflow.envs.plugins.loaded import loaded_name, remember, require_no_code, same_code
-from creditflow.wrappers.credit.annotations.actor_critic import MTPPO, PPOGAE
-from creditflow.wrappers.credit.annotations.agent_opsd import AgentOPSD
-from creditflow.wrappers.credit.annotations.draco import DRACO
-from creditflow.wrappers.credit.annotations.hcapo import HCAPO
-from creditflow.wrappers.credit.annotations.igpo import IGPO
-from creditflow.wrappers.credit.annotations.pica import PiCA
-from creditflow.wrappers.credit.annotations.prm import PRM
-from creditflow.wrappers.credit.annotations.steppo import StepPO
-from creditflow.wrappers.credit.annotations.tips import TIPS
-from creditflow.wrappers.credit.annotations.trace import TRACE
+from creditflow.envs.plugins.registry import Registry
 from creditflow.wrappers.credit.base import Scheme, Semantics
-from creditflow.wrappers.credit.entities.egrpo import EGRPO
-from creditflow.wrappers.credit.entities.gdcr import GDCR
-from creditflow.wrappers.credit.entities.sapo import SAPO
-from creditflow.wrappers.credit.entities.stepsearch import StepSearch
-from creditflow.wrappers.credit.outcomes.grpo import GRPO
-from creditflow.wrappers.credit.outcomes.rloo import RLOO
-from creditflow.wrappers.credit.states.ecpo import ECPO
-from creditflow.wrappers.credit.states.gagpo import GAGPO
-from creditflow.wrappers.credit.states.gigpo import GiGPO
-from creditflow.wrappers.credit.states.graphgpo import GraphGPO
-from creditflow.wrappers.credit.states.grouptd import GroupTD
-from creditflow.wrappers.credit.states.hgpo import HGPO
-from creditflow.wrappers.credit.states.rewardflow.scheme import RewardFlow
-from creditflow.wrappers.credit.states.rtmc import RTMC
 
-__all__ = ["explain", "known", "load", "lookup", "make", "names", "register"]
+__all__ = ["SCHEMES", "explain", "known", "load", "lookup", "make", "names", "register"]
 
+PACKAGE: Final = "creditflow.wrappers.credit"
 S = TypeVar("S", bound=type[Scheme])
-_NAME = re.compile(
-    r"[A-Za-z_][\w-]*"
-)  # commands separate names by commas, and put what is done to a scheme in brackets
-_SCHEMES: dict[str, type[Scheme]] = {
-    scheme.name: scheme
-    for scheme in (
-        GRPO,
-        RLOO,
-        GiGPO,
-        GraphGPO,
-        RewardFlow,
-        GroupTD,
-        HGPO,
-        GAGPO,
-        RTMC,
-        ECPO,
-        GDCR,
-        SAPO,
-        EGRPO,
-        StepSearch,
-        PPOGAE,
-        MTPPO,
-        PRM,
-        TIPS,
-        IGPO,
-        PiCA,
-        StepPO,
-        TRACE,
-        HCAPO,
-        DRACO,
-        AgentOPSD,
-    )
-}
 
 
 def register(scheme: S) -> S:
@@ -83,12 +31,9 @@ def register(scheme: S) -> S:
         ConfigError: the name belongs to another class, or the class breaks the rules of ``Scheme``.
     """
     _check_class(scheme)
-    taken = _SCHEMES.setdefault(scheme.name, scheme)
-    if taken is not scheme:
-        raise ConfigError(
-            f"{scheme.__module__}.{scheme.__qualname__}: a scheme named {scheme.name!r} exists already: "
-            f"{taken.__module__}.{taken.__qualname__}"
-        )
+    if not scheme.__module__.startswith(f"{PACKAGE}."):
+        SCHEMES.shipped()  # so that a name of the package's own is taken
+    SCHEMES.add(scheme.name, scheme)
     return scheme
 
 
@@ -102,11 +47,11 @@ def load(spec: str, *, digest: str = "") -> str:
     Raises:
         ConfigError: it cannot be imported, is no scheme, has a name that is taken, or another digest.
     """
-    return _add(same_code(spec, digest))
+    return SCHEMES.load(spec, digest=digest)
 
 
-def _add(code: Code, name: str = "") -> str:
-    """Register what was loaded, under the given name if there is one; returns its name."""
+def _name_of(code: Code) -> str:
+    """Check that loaded code is a scheme, and return its name."""
     scheme = code.target
     if not (isinstance(scheme, type) and issubclass(scheme, Scheme)) or inspect.isabstract(scheme):
         missing = sorted(getattr(scheme, "__abstractmethods__", ()))
@@ -114,14 +59,21 @@ def _add(code: Code, name: str = "") -> str:
             f"{code.spec} is no credit scheme: expected a class derived from creditflow.wrappers.credit.Scheme with assign(group), "
             + (f"but it lacks {', '.join(missing)}" if missing else f"got {short_repr(scheme)}")
         )
-    if name and (own := getattr(scheme, "name", "")) != name:
-        raise ConfigError(f"{code.spec}: its entry point is called {name!r}, but the scheme is called {own!r}")
     try:
-        register(scheme)
+        _check_class(scheme)
     except ConfigError as error:
         raise ConfigError(f"{code.spec}: {error}") from error
-    remember("scheme", scheme.name, code)
     return scheme.name
+
+
+def _import_shipped() -> None:
+    """Import every module below the folders of this package, which registers the schemes in them."""
+    package = import_module(PACKAGE)
+    for module in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):  # sorted within each folder
+        import_module(module.name)
+
+
+SCHEMES: Final = Registry[type[Scheme]]("scheme", noun="credit scheme", discover=_import_shipped, name_of=_name_of)
 
 
 def _check_class(scheme: type[Scheme]) -> None:
@@ -129,10 +81,6 @@ def _check_class(scheme: type[Scheme]) -> None:
     kind = scheme.__qualname__
     if not isinstance(getattr(scheme, "name", None), str) or not scheme.name:
         raise ConfigError(f"{kind}: a scheme needs a class attribute name, the string that make() takes")
-    if not _NAME.fullmatch(scheme.name):
-        raise ConfigError(
-            f"{kind}: the name of a scheme is one word of letters, digits, _ and -, got {short_repr(scheme.name)}"
-        )
     parameters = {f.name: f for f in fields(scheme)}
     for name, hint in inspect.get_annotations(scheme).items():
         if name not in parameters and "ClassVar" not in str(hint):
@@ -155,11 +103,9 @@ def names(*, given: Collection[str] | None = None) -> tuple[str, ...]:
         given: restrict to schemes that need no annotations or task fields but these; () for those that need none.
     """
     return tuple(
-        sorted(
-            name
-            for name, scheme in _SCHEMES.items()
-            if given is None or {*scheme.requires, *scheme.task_fields} <= set(given)
-        )
+        name
+        for name, scheme in SCHEMES.entries().items()
+        if given is None or {*scheme.requires, *scheme.task_fields} <= set(given)
     )
 
 
@@ -169,10 +115,7 @@ def known(name: str) -> bool:
     Raises:
         ConfigError: the entry point is broken, or the name is that of code which was not loaded.
     """
-    require_no_code("scheme", name)
-    if name not in _SCHEMES and (code := load_installed("scheme", name)) is not None:
-        _add(code, name)
-    return name in _SCHEMES
+    return name in SCHEMES
 
 
 def lookup(name: str) -> type[Scheme]:
@@ -181,10 +124,7 @@ def lookup(name: str) -> type[Scheme]:
     Raises:
         ConfigError: the name is unknown (the message suggests the nearest one), or names code that was not loaded.
     """
-    name = loaded_name("scheme", name) or name
-    if not known(name):
-        raise unknown_name_error("credit scheme", name, {*_SCHEMES, *installed_names("scheme")})
-    return _SCHEMES[name]
+    return SCHEMES.get(name)
 
 
 def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> Scheme:

@@ -93,7 +93,7 @@ def test_what_is_no_scheme_is_refused_in_one_error_and_leaves_nothing_behind(sou
         ("Nth = 3\n", "is no agent"), ("class Nth: pass\n", "is no agent"),
         (AGENT.replace('name = "nth"', 'name = "noisy"'), "exists already: creditflow's own agent 'noisy'"),
         (AGENT.replace('name = "nth"', 'name = "n th"'), "one word"),
-        ("from functools import partial\nNth = partial(int)\n", "the name of an agent, its attribute name or that of the function"),
+        ("from functools import partial\nNth = partial(int)\n", "an agent needs a name: its attribute name, or that of the function"),
     ],
 )  # fmt: skip
 def test_what_is_no_agent_is_refused(source, message, tmp_path):

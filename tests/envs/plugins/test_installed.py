@@ -57,7 +57,7 @@ def test_a_broken_plug_in_is_reported_where_it_is_asked_for_and_nowhere_else(sit
         credit.make("renamed")
     nameless = SCHEME.replace('name = "mine"', "")
     write_package(site, "stranger_c", nameless, ("creditflow.schemes", "nameless", "stranger_c:Mine"))
-    with pytest.raises(ConfigError, match="its entry point is called 'nameless', but the scheme is called ''"):
+    with pytest.raises(ConfigError, match="stranger_c:Mine: Mine: a scheme needs a class attribute name"):
         credit.make("nameless")
     capsys.readouterr()
     assert main(["schemes", "--json"]) == 0

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["Centred"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class Centred(OutcomeScheme):
     """A_i = R_i − mean R; the same number on every turn."""

@@ -16,7 +16,7 @@ from creditflow.train.bench.selection import select_methods
 from creditflow.train.cli import main
 from creditflow.train.rollout import play_group
 from creditflow.wrappers import credit
-from creditflow.wrappers.credit import registry
+from creditflow.wrappers.credit.registry import SCHEMES
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 
@@ -76,7 +76,7 @@ def groups():
 @pytest.fixture
 def registered(monkeypatch):
     for scheme in (Needy, Picky, RecordedOnly, LastTurn):
-        monkeypatch.setitem(registry._SCHEMES, scheme.name, scheme)
+        monkeypatch.setitem(SCHEMES._entries, scheme.name, scheme)
 
 
 def test_a_registered_scheme_takes_part_without_being_listed(registered, groups):

@@ -20,10 +20,10 @@ BOTH = ("paper", "release")
 
 @pytest.fixture(autouse=True)
 def registry_left_as_it_was() -> Iterator[None]:
-    before = dict(registry._SCHEMES)
+    before = registry.SCHEMES.entries()
     yield
-    registry._SCHEMES.clear()
-    registry._SCHEMES.update(before)
+    registry.SCHEMES._entries.clear()
+    registry.SCHEMES._entries.update(before)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

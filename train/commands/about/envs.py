@@ -7,9 +7,9 @@ import json
 from collections import Counter
 from typing import Any
 
-from creditflow.envs.registration import ENVIRONMENTS
+from creditflow.envs.registration import ENVIRONMENTS, REGISTRY
 from creditflow.envs.tasks import load_panel, panel_names
-from creditflow.train.run.plugins import plugin_rows, plugins_text
+from creditflow.train.run.plugins import plugins_text
 
 __all__ = ["add_arguments", "run"]
 
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
         for panel in panel_names(name):
             panels[panel] = dict(Counter(row.split for row in load_panel(name, panel).rows))
         rows.append({"name": name, "id": entry.gym_id, "files": entry.files, "panels": panels})
-    others = plugin_rows("environment")
+    others = REGISTRY.rows()
     if args.json:
         print(json.dumps(rows + others, indent=2))
         return 0

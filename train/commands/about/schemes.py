@@ -45,8 +45,9 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.cards.card import make_card
     from creditflow.train.cards.figures import shipped
     from creditflow.train.cards.page import card_text, cards_page, overview
-    from creditflow.train.run.plugins import plugin_rows, plugins_text
+    from creditflow.train.run.plugins import plugins_text
     from creditflow.train.text_table import text_table
+    from creditflow.wrappers.credit.registry import SCHEMES
 
     if bool(args.name) and args.all:
         raise ConfigError("give the name of a scheme or --all, not both")
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     names = [args.name] if args.name else list(credit.names()) if args.all else []
     cards = [make_card(name, figures, measure_cost=args.measure_cost) for name in names]
     if not names:
-        others = plugin_rows("scheme")
+        others = SCHEMES.rows()
         rows = overview(figures, [name for name in credit.names() if name not in {row["name"] for row in others}])
         table = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]] + others
         print(json.dumps(table, indent=1, ensure_ascii=False) if args.json else text_table(rows) + plugins_text(others))

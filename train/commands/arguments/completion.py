@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from creditflow.envs.plugins.installed import Kind
+from creditflow.envs.plugins.registry import Kind
 from creditflow.train.commands.arguments.plugins import add_load, code_arguments
 
 __all__ = ["SHELLS", "completion_script"]
@@ -104,13 +104,9 @@ def _words(parser: argparse.ArgumentParser) -> tuple[list[str], dict[str, list[s
 
 def _names() -> dict[Kind, list[str]]:
     """Names that are no choices, as code and arguments may follow them, by kind."""
-    from creditflow.agents.registry import AGENTS, PROMPTED
     from creditflow.envs.registration import ENVIRONMENTS
-    from creditflow.wrappers import credit
+    from creditflow.train.run.plugins import REGISTRIES
 
-    return {
-        "scheme": list(credit.names()),
-        "environment": list(ENVIRONMENTS),
-        "agent": [*AGENTS, *PROMPTED],
-        "metric": [],
+    return {kind: list(registry.shipped()) for kind, registry in REGISTRIES.items()} | {
+        "environment": list(ENVIRONMENTS)
     }

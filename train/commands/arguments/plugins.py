@@ -11,7 +11,7 @@ import argparse
 from typing import Any, Final, NamedTuple
 
 from creditflow.envs.plugins.code import names_code
-from creditflow.envs.plugins.installed import Kind
+from creditflow.envs.plugins.registry import Kind
 
 __all__ = ["add_code", "add_load", "code_arguments", "load_named"]
 
@@ -66,7 +66,7 @@ def load_named(args: argparse.Namespace) -> None:
             setattr(args, argument, ",".join(_name(kind, text) for text in texts))
     if isinstance(getattr(args, "set", None), list):
         args.set = [_setting(text) for text in args.set]
-    from creditflow.envs.plugins.loaded import loaded
+    from creditflow.envs.plugins.registry import loaded
 
     setattr(args, FILES, [str(one.code.file) for one in loaded() if one.code.file is not None])
     args.input_names = (*getattr(args, "input_names", ()), FILES)
@@ -90,6 +90,6 @@ def _name(kind: Kind, text: str) -> str:
 
 def _is_agent(text: str) -> bool:
     """Whether a text with colons is an agent's name with its argument, such as ``hf:PATH``."""
-    from creditflow.agents.registry import AGENTS, PROMPTED
+    from creditflow.agents.registry import REGISTRY
 
-    return text.partition(":")[0] in {*AGENTS, *PROMPTED}
+    return text.partition(":")[0] in REGISTRY.shipped()

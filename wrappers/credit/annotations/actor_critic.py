@@ -18,6 +18,7 @@ from creditflow.wrappers.credit.annotations.gae import gae_ragged, mean_and_std
 from creditflow.wrappers.credit.annotations.values import end_values, token_values, turn_values
 from creditflow.wrappers.credit.base import Aggregation, Credit, Scheme, ValueTargets, require_range
 from creditflow.wrappers.credit.outcome import invalid_turns
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import TRUNCATED
 from creditflow.wrappers.records.tokens import Tokens
@@ -138,6 +139,7 @@ class ActorCritic(Scheme):
         )
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class MTPPO(ActorCritic):
     """A_t = Σ_l (γλ)^l δ_{t+l}, δ_t = R_t + γ V(s_{t+1}) − V(s_t), over turns; one number for all tokens of a turn.
@@ -176,6 +178,7 @@ class MTPPO(ActorCritic):
         )  # fmt: skip
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class PPOGAE(ActorCritic):
     """Â_i = Σ_l (γλ)^l δ_{i+l}, δ_i = r_i + γ V(h_{i+1}) − V(h_i), over tokens; a turn's reward is on its last token.

@@ -12,6 +12,7 @@ from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["AgentOPSD"]
@@ -20,6 +21,7 @@ START_CLAMP: Final = 1e-4  # of V_0, as released
 VALUE_CLAMP: Final = 1e-6  # of the later values, as released
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class AgentOPSD(OutcomeScheme):
     """A_k = A ((1 − λ) + λ m_k) with m_k = clip(1 + b sign(A) z_k, 1 − b, 1 + b), A the group's outcome advantage.

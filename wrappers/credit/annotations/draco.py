@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from creditflow.wrappers.credit.annotations.values import WRITERS, turn_values
 from creditflow.wrappers.credit.base import Credit, CreditError
 from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["DRACO"]
@@ -18,6 +19,7 @@ __all__ = ["DRACO"]
 PASSED, FAILED, SCORE = "rubric.passed", "rubric.failed", "rubric.score"
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class DRACO(OutcomeScheme):
     """a_j = A_i N w_j / (n_j Σ w) on every token of turn j, with w = Q where A_i ≥ 0 and 1 − Q where A_i < 0.

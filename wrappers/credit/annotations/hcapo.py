@@ -11,11 +11,13 @@ from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import StdKind, normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["HCAPO"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class HCAPO(OutcomeScheme):
     """A = A_macro + ω A_micro: z-scores of R over the group, and of Q_t = ρ_t γ^(T − 1 − t) R over the turns of the group.

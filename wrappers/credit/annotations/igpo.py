@@ -13,11 +13,13 @@ from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, Scheme, require_range
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.outcome import outcome_scores
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["IGPO"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class IGPO(Scheme):
     """A_t = Σ_{k ≥ t} γ^{k−t} r̃_k, r̃ the normalised gains before the last turn, and its outcome at the last.

@@ -13,6 +13,7 @@ from creditflow.wrappers.credit.annotations.gae import gae_ragged
 from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.base import Credit, CreditError, Scheme, require_range
 from creditflow.wrappers.credit.outcome import answered, outcome_scores
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["PiCA"]
@@ -20,6 +21,7 @@ __all__ = ["PiCA"]
 Floats = NDArray[np.float64]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class PiCA(Scheme):
     """Ã_t = Σ_l (γλ)^l δ_{t+l} with δ_t = R_t + γ V_{t+1} − V_t (eq. 13) and R_t = r_t − p_t, plus r_out at the end.

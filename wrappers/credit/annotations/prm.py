@@ -13,11 +13,13 @@ from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["PRM"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class PRM(OutcomeScheme):
     """A_t = w_E A^E + w_P Σ_{k ≥ t} r̃_k, r̃ the step rewards of a PRM or LLM judge, normalised over the group's turns.

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.annotations.actor_critic import MTPPO, Estimate
 from creditflow.wrappers.credit.base import Aggregation
+from creditflow.wrappers.credit.registry import register
 
 __all__ = ["StepPO"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class StepPO(MTPPO):
     """A_t = Σ_l (γλ)^l δ_{t+l}, δ_t = r_t + γ V(s_{t+1}) − V(s_t): one turn is one step of the decision process.

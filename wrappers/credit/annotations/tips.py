@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from creditflow.wrappers.credit.annotations.actor_critic import CRITIC, MTPPO
 from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.base import require_range
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import TRUNCATED
 
 __all__ = ["TIPS"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class TIPS(MTPPO):
     """R'_t = R_t + w (γ Φ(s_{t+1}) − Φ(s_t)), Φ the log-likelihood of the reference answer given the history.

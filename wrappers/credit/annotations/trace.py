@@ -10,11 +10,13 @@ from creditflow.wrappers.credit.annotations.values import turn_values
 from creditflow.wrappers.credit.base import Credit, CreditError, require_range
 from creditflow.wrappers.credit.normalize import StdKind
 from creditflow.wrappers.credit.outcome import OutcomeScheme, answered
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["TRACE"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class TRACE(OutcomeScheme):
     """A_t = A_out + w (local_t + [t + K ≥ T] b γ^(T − t) A_out) for the T turns before the answer; the answer turn gets A_out.

@@ -10,6 +10,7 @@ import numpy as np
 from creditflow.envs.text.entity_matching import MatchRule
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entities.reading import EntityScheme
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import StopReason
@@ -23,6 +24,7 @@ _LIMITS: dict[str, frozenset[StopReason]] = {
 }
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class EGRPO(EntityScheme):
     """A_i = (R_i − mean R) / std R with R_i = 1 if correct, α γ_i / max_j γ_j if wrong, 0 on an error.

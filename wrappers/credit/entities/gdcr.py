@@ -15,6 +15,7 @@ from creditflow.envs.text.entity_matching import phrase_tokens
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entities.reading import EntityScheme
 from creditflow.wrappers.credit.normalize import StdKind, normalize
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.records.group import Group
@@ -31,6 +32,7 @@ class TurnEntities(NamedTuple):
     retrieved: tuple[int, ...]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class GDCR(EntityScheme):
     """r_t = Σ_{v ∈ ΔC_t} c(v) + Σ_{v ∈ ΔO_t} c(v) with c(v) = k^(−d(v)); A_t = A_o + λ A_g(t).

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.wrappers.credit.entities.gdcr import GDCR
+from creditflow.wrappers.credit.registry import register
 
 __all__ = ["SAPO"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class SAPO(GDCR):
     """A_t = A_o + λ |A_o| A_g(t): the outcome determines the sign, the graph the distribution over turns (eq. 14).

@@ -26,6 +26,7 @@ from creditflow.wrappers.credit.entities.information_gain import (
 from creditflow.wrappers.credit.malformed import malformed_turns
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme, answered, outcome_scores
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.task_documents import search_payload_problem
 from creditflow.wrappers.records.trajectory import Turn
@@ -44,6 +45,7 @@ class _Parts(NamedTuple):
     keys: float
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class StepSearch(OutcomeScheme):
     """A_t = A^O + w (Q_t − mean Q over the group's turns of that number), Q_t = Σ_{k≥t} γ^(k−t) (G_k − P_k).

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["GRPO"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class GRPO(OutcomeScheme):
     """A_i = (R_i − mean R) / std R over the group; the same number on every turn.

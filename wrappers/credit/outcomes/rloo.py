@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["RLOO"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class RLOO(OutcomeScheme):
     """A_i = R_i − mean of R over the other trajectories = N/(N−1) (R_i − mean R); not divided by a deviation."""

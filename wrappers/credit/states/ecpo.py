@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import normalize
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.group import Group
 
@@ -19,6 +20,7 @@ __all__ = ["ECPO"]
 Floats = NDArray[np.float64]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class ECPO(StateScheme):
     """A = A_GRPO + ω ρ_s A_act(u), where A_act is the z-score in state s of μ̃_u = (n_u Ḡ_u + κ μ) / (n_u + κ).

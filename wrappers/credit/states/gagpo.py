@@ -9,12 +9,14 @@ import numpy as np
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, StdKind, normalize
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["GAGPO"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class GAGPO(StateScheme):
     """A = (Ã − mean Ã) / std Ã over the turns of the group, with Ã_t = δ_t + γλ Ã_{t+1}, δ_t = r_t + γV(s_{t+1}) − V(s_t).

@@ -13,12 +13,14 @@ from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["GiGPO", "discounted_returns"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class GiGPO(StateScheme):
     """A_it = A_i^E + ω A_it^S with A_it^S = (R_it − mean) / F_norm over all turns of the group at the same state.

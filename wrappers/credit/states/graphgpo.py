@@ -13,6 +13,7 @@ from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
@@ -21,6 +22,7 @@ from creditflow.wrappers.records.stop_reasons import TRUNCATED
 __all__ = ["GraphGPO"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class GraphGPO(StateScheme):
     """A = w_E A^E + w_G (r − mean_{G(s)} r) / std_{G(s)} r with r(s, a, s′) = R_succ γ_d^(d(s′) + c(s, a)).

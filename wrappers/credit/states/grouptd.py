@@ -23,6 +23,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError, require_range
 from creditflow.wrappers.credit.outcome import outcome_scores
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.credit.states.mean_backup import Backup, values_of
 from creditflow.wrappers.credit.states.merge_test import entry_statistic, preceding_turns
@@ -39,6 +40,7 @@ Found = dict[str, NDArray[Any]]
 Part = tuple[Sequence[Group], RewardProcess]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class GroupTD(StateScheme):
     """c_t = T_t / ρ* + β w(k_t) [γ^d(k′_t) − γ^d(k_t)] with T_t = δ_t + λ(k′_t) T_{t+1} and δ_t = V_{h−1}(k′_t) − V_h(k_t).

@@ -13,6 +13,7 @@ from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, StdKind, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.arrays import number_codes
 from creditflow.wrappers.records.group import Group
@@ -23,6 +24,7 @@ MAX_LEVELS: Final = 64  # longer histories than in any prompt; larger powers of 
 WEIGHT_EPS: Final = 1e-6  # added by the released code to the sum of the remaining weights
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class HGPO(StateScheme):
     """A_t = Σ_k w_k A_t^k / Σ_k w_k with A^k = (G_t − mean) / std over all turns whose last k + 1 states agree.

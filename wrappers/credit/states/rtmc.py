@@ -10,6 +10,7 @@ import numpy as np
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale
 from creditflow.wrappers.credit.outcome import outcome_scores
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.group import Group
 
@@ -18,6 +19,7 @@ __all__ = ["RTMC"]
 MIN_STD = 1e-8  # below it the port leaves the credit unscaled
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class RTMC(StateScheme):
     """A(s, a) = Q(s, a) − V′(s) with V′(s) = (N(s) V(s) + N₀ V₀) / (N(s) + N₀), the same for all visits of (s, a).

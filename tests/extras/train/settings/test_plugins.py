@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.plugins import SCHEME
+from helpers.plugins import SCHEME, forget
 
-from creditflow.envs.plugins import loaded
 from creditflow.train.cli import main
 from creditflow.train.settings.reading import write_yaml
-from creditflow.wrappers.credit import registry
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
@@ -47,12 +45,6 @@ class Walk(gym.Env):
         self.at += {"left": -1, "right": 1}.get(action, 0)
         return f"at {self.at}", float(self.at == 2), self.at == 2, False, {}
 '''
-
-
-def forget() -> None:
-    """What the start of another process does to the registry."""
-    registry._SCHEMES.pop("mine", None)
-    loaded._LOADED.clear()
 
 
 def test_a_settings_file_alone_runs_no_code(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from helpers.command_parsers import PARSERS
 from helpers.plugins import AGENT, ENVIRONMENT, SCHEME
 
-from creditflow.envs.plugins.installed import Kind
+from creditflow.envs.plugins.registry import Kind
 from creditflow.train.cli import main
 from creditflow.train.commands.arguments.plugins import CodeArgument, code_arguments, load_named
 

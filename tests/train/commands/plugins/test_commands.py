@@ -8,10 +8,9 @@ import warnings
 from pathlib import Path
 
 import pytest
-from helpers.plugins import AGENT, ENVIRONMENT, SCHEME
+from helpers.plugins import AGENT, ENVIRONMENT, SCHEME, forget
 from helpers.smoke_bench import smoke_bench
 
-from creditflow.envs.plugins import loaded
 from creditflow.train.bench.methods import NAMED
 from creditflow.train.cli import main
 from creditflow.wrappers.records.jsonl import read_groups
@@ -33,22 +32,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def rollout(out: str, *more: str, agent: str = "nth.py:Nth:1") -> list[str]:
     return ["rollout", "--env", "ladder.py:Ladder", *LADDER, "--agent", agent, "--limit", "2", "--group-size", "2",
             "--out", out, *more]  # fmt: skip
-
-
-def forget() -> None:
-    """What the start of another process does to the registries."""
-    import gymnasium as gym
-
-    from creditflow.agents import registry as agents
-    from creditflow.wrappers.credit import registry as schemes
-
-    for kind, name in list(loaded._LOADED):
-        if kind == "scheme":
-            schemes._SCHEMES.pop(name)
-        elif kind == "agent":
-            agents._PLUGGED.pop(name)
-        gym.registry.pop(f"plugins/{name}-v0", None)
-    loaded._LOADED.clear()
 
 
 def test_an_environment_and_an_agent_by_path_play_the_same_on_workers(folder):

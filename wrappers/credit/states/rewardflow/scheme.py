@@ -13,6 +13,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
+from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.credit.states.rewardflow.propagation import success_potential
 from creditflow.wrappers.credit.states.rewardflow.release import released_rewards
@@ -22,6 +23,7 @@ from creditflow.wrappers.records.group import Group
 __all__ = ["RewardFlow"]
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class RewardFlow(StateScheme):
     """A = a_act (q − mean) / F_norm over turns at the same state + a_traj A_traj, with q = R(s′) − R(s).
