@@ -20,7 +20,7 @@ import numpy as np
 from creditflow import credit
 from creditflow.train.cards.rollouts import complete_group, needed_annotations
 from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.credit.states.variants import VARIANTS
+from creditflow.wrappers.credit.states.grouptd import VARIANTS
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 # measured by others on other machines: shown beside ours, never compared by a test

@@ -32,7 +32,6 @@ def main() -> None:
         "gigpo": credit.make("gigpo"),
         "grouptd": credit.make("grouptd", horizon=50),
         "grouptd stationary": credit.make("grouptd", form="stationary"),
-        "grouptd leave_one_out": credit.make("grouptd", horizon=50, leave_one_out=True),
     }
     seconds = {}
     for name, scheme in schemes.items():

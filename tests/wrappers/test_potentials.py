@@ -74,7 +74,7 @@ OTHER_VALUES = {
     "rewardflow": {"discount": 0.5, "key": "text"},
     "graphgpo": {"distance_discount": 0.5, "key": "text", "success_reward": 3.0},
     "grouptd": {
-        "discount": 0.5, "key": "text", "outcome": "success", "pooled_weight": 2.0, "prior": "share", "prior_weight": 9.0,
+        "discount": 0.5, "key": "text", "outcome": "success", "pooled_weight": 2.0, "prior": "none", "prior_weight": 9.0,
     },
 }  # fmt: skip
 

@@ -30,7 +30,7 @@ from creditflow.train.bench.variants.entry import SchemeEntry
 from creditflow.train.bench.variants.names import VariantName
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import known, lookup
-from creditflow.wrappers.credit.states.variants import VARIANTS
+from creditflow.wrappers.credit.states.grouptd import VARIANTS
 
 __all__ = [
     "ANNOTATION_SOURCES",
@@ -62,7 +62,6 @@ NAMED: Mapping[str, SchemeEntry] = MappingProxyType(
         "rewardflow": SchemeEntry("rewardflow"),
         "rewardflow_raw": SchemeEntry("rewardflow", {"step_scale": "none", "trajectory_weight": 0.0}),
         **{name: SchemeEntry("grouptd", given) for name, given in VARIANTS.items()},
-        "grouptd_free": SchemeEntry("grouptd", {**VARIANTS["grouptd_base"], "horizon": 0}),
         # its penalty grows by half with each turn, which suits episodes of five turns; there is no critic of its shaped
         # rewards, so the group mean is the baseline
         "pica": SchemeEntry("pica", {"penalty": 0.0, "baseline": "group"}),
@@ -97,7 +96,7 @@ TABULAR_MEANING: Mapping[str, str] = MappingProxyType(
 def default_schemes(variants: bool) -> tuple[str, ...]:
     """The schemes compared when none are named: every registered one and, on request, the variants in ``NAMED``."""
     # grouptd_relative is left out: it equals grouptd with its present defaults
-    named = [name for name in NAMED if name not in ("leave_one_out", "grouptd_relative")] if variants else []
+    named = [name for name in NAMED if name != "grouptd_relative"] if variants else []
     names = tuple(dict.fromkeys([*named, *credit.names()]))
     # with one token per turn ppo_gae equals mt_ppo: it is included only when named
     return (

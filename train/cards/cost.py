@@ -20,7 +20,7 @@ from creditflow.train.cards.rollouts import complete_group, needed_annotations
 from creditflow.train.commands.arguments.outputs import add_output
 from creditflow.train.commands.arguments.programs import run_program
 from creditflow.wrappers import credit
-from creditflow.wrappers.credit.states.variants import VARIANTS
+from creditflow.wrappers.credit.states.grouptd import VARIANTS
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["add_arguments", "main", "measured_costs", "run"]

@@ -17,7 +17,7 @@ from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.results import read_results
 from creditflow.train.bench.shared.cells import cells_of
 from creditflow.train.bench.studies import Study
-from creditflow.wrappers.credit.states.variants import VARIANTS
+from creditflow.wrappers.credit.states.grouptd import VARIANTS
 
 FOLDER = Path(__file__).parents[2] / "evidence" / "confirmation"
 MAX_LOSS = 0.02  # of the rule for the default, in confirmation.json

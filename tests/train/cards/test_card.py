@@ -16,7 +16,7 @@ from creditflow.train.cards.figures import shipped
 from creditflow.train.cards.page import card_markdown, card_text, cards_page, overview
 from creditflow.wrappers.credit.check import PROPERTIES
 from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.credit.states.variants import VARIANTS
+from creditflow.wrappers.credit.states.grouptd import VARIANTS
 
 PAGE = ROOT / "wrappers" / "credit" / "SCHEMES.md"
 every_name = pytest.mark.parametrize("name", credit.names())

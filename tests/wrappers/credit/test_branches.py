@@ -16,7 +16,7 @@ from creditflow import credit
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.wrappers.credit.random_group import random_fork, random_group
 from creditflow.wrappers.credit.registry import lookup
-from creditflow.wrappers.credit.states.variants import VARIANTS
+from creditflow.wrappers.credit.states.grouptd import VARIANTS
 from creditflow.wrappers.episode_rewards import transcript_of
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
@@ -134,7 +134,7 @@ def test_mean_backups_of_a_branch_are_those_of_the_full_episode(shared, lengths,
     )
     branch = replace(other, turns=other.turns[shared:], parent="a", fork_turn=shared)
     stored, whole = Group((parent, branch)), Group((parent, other))
-    for options in ({"prior": "none"}, {"prior_weight": 0.0, "prior": "share"}):
+    for options in ({"prior": "none"}, {"prior_weight": 0.0}):
         scheme = credit.make("grouptd", **{**VARIANTS["grouptd_base"], "td_lambda": td_lambda, **options})
         expected = own_turns(stored, scheme.assign(whole).flat_advantages)
         np.testing.assert_allclose(scheme.assign(stored).flat_advantages, expected, atol=1e-12)

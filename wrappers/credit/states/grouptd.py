@@ -11,10 +11,11 @@ prior ρ γ^d alone, groups with few successes get little credit, while solved t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +30,46 @@ from creditflow.wrappers.credit.states.mean_backup import Backup, values_of
 from creditflow.wrappers.credit.states.merge_test import entry_statistic, preceding_turns
 from creditflow.wrappers.credit.states.pooled_prior import by_distance, pooled_levels, visits_by_distance
 from creditflow.wrappers.credit.states.reward_process import RewardProcess, mean_by_state, together
-from creditflow.wrappers.credit.states.variants import VARIANTS
 from creditflow.wrappers.records.branches import EpisodeIndex
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["VARIANTS", "GroupTD"]
 
 Floats = NDArray[np.float64]
-Found = dict[str, NDArray[Any]]
+Statistics = dict[str, NDArray[Any]]
 Part = tuple[Sequence[Group], RewardProcess]
+
+BASE: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "prior": "distance",
+        "prior_weight": 3.0,
+        "discount": 0.9,
+        "td_lambda": 0.3,
+        "divide_by_success": False,
+        "progress_weight": 0.0,
+        "merge_test": 0.0,
+    }
+)
+RELATIVE: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        **BASE,
+        "td_lambda": 0.6,
+        "divide_by_success": True,
+        "progress_weight": 2.0,
+        "progress_count": 8.0,
+        "merge_test": 4.0,
+    }
+)
+# settings that the benchmark compares; all but the first set every option in which they differ, whatever the defaults are
+VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "grouptd": {},
+        "grouptd_base": BASE,
+        "grouptd_8": {**BASE, "td_lambda": 0.8},
+        "grouptd_relative": RELATIVE,
+        "grouptd_relative_pooled": {**RELATIVE, "prior": "pooled", "pooled_weight": 30.0},
+    }
+)
 
 
 @register
@@ -71,9 +103,8 @@ class GroupTD(StateScheme):
         prior_weight: κ ≥ 0, weight of the prior in turns.
         prior: Φ: "distance" (above); "pooled" (min(1, ρ f(d)), f(d) = [w γ^d + Σ R_i/ρ] / [w + n_d] over n_d visits at
             distance d in the groups of a batch, with the distances from the other half of the visitor's group; see
-            ``pooled_prior.py``); "share" (mean outcome of the trajectories still running with h turns left, or of
-            all trajectories in the stationary form); "none" (κ = 0). A group scored alone is a batch of one. "pooled"
-            equals "distance" where no rollout visits a state from which the other half of its group reached success.
+            ``pooled_prior.py``); "none" (κ = 0). A group scored alone is a batch of one. "pooled" equals "distance"
+            where no rollout visits a state from which the other half of its group reached success.
         pooled_weight: w > 0, weight of γ^d in f, in visits.
         discount: γ, of the prior and of progress.
         td_lambda: λ in [0, 1]: 0 relies on the values of states, 1 on the trajectory's own outcome.
@@ -85,11 +116,7 @@ class GroupTD(StateScheme):
         merge_test: F* ≥ 0: λ is 1 for turns that lead to a key in which the next δ depends on how the key was entered,
             F > F* (``merge_test.py``), because the key probably merges states; 0 for no test. Works in stochastic
             environments too.
-        deterministic: whether the environment is deterministic: then one action with two different results in one key
-            proves that the key merges states, and λ is 1 for turns that lead to such a key.
         form: "horizon" (above), or "stationary": one value per state; truncated trajectories end with their outcome.
-        leave_one_out: estimate V for trajectory i from the others (G times the cost); unbiased with λ = 1 and β = 0.
-        add_outcome: add the group-normalised outcome; both parts are scaled to root mean square 1 over the turns.
     """
 
     name = "grouptd"
@@ -103,7 +130,7 @@ class GroupTD(StateScheme):
     penalty_at: Literal["score", "advantage"] = "advantage"
     horizon: int = 0
     prior_weight: float = 3.0
-    prior: Literal["distance", "pooled", "share", "none"] = "distance"
+    prior: Literal["distance", "pooled", "none"] = "distance"
     pooled_weight: float = 30.0
     discount: float = 0.9
     td_lambda: float = 0.6
@@ -111,10 +138,7 @@ class GroupTD(StateScheme):
     progress_weight: float = 2.0
     progress_count: float = 8.0
     merge_test: float = 4.0
-    deterministic: bool = False
     form: Literal["horizon", "stationary"] = "horizon"
-    leave_one_out: bool = False
-    add_outcome: bool = False
 
     def __post_init__(self) -> None:
         """Check ranges."""
@@ -134,13 +158,11 @@ class GroupTD(StateScheme):
     def checked_properties(self) -> frozenset[str]:
         """Properties that hold with these parameters."""
         broken = set()
-        gained = frozenset() if self.progress_weight or self.leave_one_out else {"telescoping"}
+        gained = frozenset() if self.progress_weight else {"telescoping"}
         if self.outcome == "return":
             broken |= {"scale", "shift"}
         if self.invalid_penalty:
             broken.add("all_fail_zero")
-        if self.add_outcome and self.singleton_outcome != "zero":
-            broken.add("one_member_zero")
         return (self.properties | gained) - broken
 
     @property
@@ -158,60 +180,49 @@ class GroupTD(StateScheme):
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
         """Score many groups; the pooled prior is fitted to all of them."""
-        alone = self.leave_one_out or self.prior == "share" or self.form == "stationary"
-        parts = [(groups[own], process) for own, process in together(list(map(self._process, groups)), alone=alone)]
+        processes = together(list(map(self._process, groups)), alone=self.form == "stationary")
+        parts = [(groups[members], process) for members, process in processes]
         levels = self._levels(parts)
         return [credit for part in parts for credit in self._assign(*part, levels)]
 
     def _assign(self, groups: Sequence[Group], process: RewardProcess, levels: Floats | None) -> Iterator[Credit]:
         hops = self._hops(process)
         after, before, values = self._around(self._backup(process, hops, levels), process)
-        if self.leave_one_out:
-            for i in range(len(process.outcome)):
-                own, others = process.trajectory == i, process.without(i)
-                after[own], before[own], _ = self._around(
-                    self._backup(others, self._hops(others), levels), process, own
-                )
         delta = np.where(process.terminal | process.truncated, process.outcome[process.trajectory], after) - before
-        factor, found = self._factor(groups, process, delta)
+        factor, statistics = self._factor(groups, process, delta)
         scale = process.by_turn(process.success_rate) if self.divide_by_success else 1.0
         progress = self._progress(process, hops)
         steps = backward_sums(delta, process.offsets, factor[process.following]) / scale + progress
         rewards = delta / scale + progress
         bounds = pairwise(process.states.tolist()), pairwise(process.turns.tolist())
         for group, (first_state, last_state), (first, last) in zip(groups, *bounds, strict=True):
-            step, outcome = steps[first:last], np.zeros(group.arrays.size)
-            if self.add_outcome:
-                outcome, _ = self.outcome_part(group)
-                outcome = outcome / (_rms(outcome[group.arrays.trajectory]) or 1.0)
-                step = step / (_rms(step) or 1.0)
             yield Credit.of(
                 group,
-                outcome=outcome,
-                step=step - self.score_penalties(group) - self.advantage_penalties(group),
+                outcome=np.zeros(group.arrays.size),
+                step=steps[first:last] - self.score_penalties(group) - self.advantage_penalties(group),
                 rewards=rewards[first:last],
                 aggregation="trajectory_mean",
                 diagnostics={
                     "values": values[first_state:last_state],
                     "node_keys": group.states(self.key).keys,
-                    **{name: x[first_state:last_state] for name, x in found.items()},
+                    **{name: x[first_state:last_state] for name, x in statistics.items()},
                 },
             )
 
-    def _factor(self, groups: Sequence[Group], process: RewardProcess, delta: Floats) -> tuple[Floats, Found]:
+    def _factor(self, groups: Sequence[Group], process: RewardProcess, delta: Floats) -> tuple[Floats, Statistics]:
         """float64 (K,): λ(k), and the statistics that it depends on, for the diagnostics."""
         pair = process.pairs(np.concatenate([group.arrays.action for group in groups]))
-        found: Found = {"conflicted": process.conflicted(pair)}
+        statistics: Statistics = {"conflicted": process.conflicted(pair)}
         factor = np.full(process.size, self.td_lambda)
-        if self.deterministic:
-            factor[found["conflicted"]] = 1.0
         if self.merge_test:
             preceding = preceding_turns(
                 EpisodeIndex.joined([group.episode_index for group in groups]), process.trajectory
             )
-            found["entry_f"] = entry_statistic(process.state, pair, preceding, delta, process.size, unit=process.unit)
-            factor[found["entry_f"] > self.merge_test] = 1.0
-        return factor, found
+            statistics["entry_f"] = entry_statistic(
+                process.state, pair, preceding, delta, process.size, unit=process.unit
+            )
+            factor[statistics["entry_f"] > self.merge_test] = 1.0
+        return factor, statistics
 
     def _progress(self, process: RewardProcess, hops: Floats) -> Floats | float:
         """float64 (N,): β w(k) [γ^d(k′) − γ^d(k)]."""
@@ -237,13 +248,11 @@ class GroupTD(StateScheme):
         """float64 (Q,): V_h(k) of any pairs (k, h): indices of the group's states, and turns left in [0, H]."""
         return values_of(self.backup(group), state, left, stationary=self.form == "stationary")
 
-    def _around(
-        self, backup: Backup, queried: RewardProcess, own: NDArray[np.bool_] | slice = slice(None)
-    ) -> tuple[Floats, Floats, Floats]:
-        """Values after and before turns of ``queried``, and of all states at the horizon (K,)."""
-        left = queried.left[own]
-        state = np.concatenate([queried.following[own], queried.state[own], np.arange(queried.size)])
-        turns_left = np.concatenate([left - 1, left, queried.by_state(queried.horizons)])
+    def _around(self, backup: Backup, process: RewardProcess) -> tuple[Floats, Floats, Floats]:
+        """Values after and before all turns (N,), and of all states at the horizon (K,)."""
+        left = process.left
+        state = np.concatenate([process.following, process.state, np.arange(process.size)])
+        turns_left = np.concatenate([left - 1, left, process.by_state(process.horizons)])
         values = values_of(backup, state, turns_left, stationary=self.form == "stationary")
         return values[: len(left)], values[len(left) : 2 * len(left)], values[2 * len(left) :]
 
@@ -254,7 +263,7 @@ class GroupTD(StateScheme):
 
     def _hops(self, process: RewardProcess) -> Floats:
         """float64 (K,): d(k); inf everywhere if nothing depends on it."""
-        needed = self.progress_weight or self.prior in ("distance", "pooled")
+        needed = self.progress_weight or self.prior != "none"
         return process.hops() if needed else np.full(process.size, np.inf)
 
     def _levels(self, parts: Sequence[Part]) -> Floats | None:
@@ -277,19 +286,11 @@ class GroupTD(StateScheme):
             prior=self._prior(process, hops, levels),
             start=mean_by_state(process.following[process.truncated], outcome[process.truncated], process.size),
             horizon=process.horizon,
-            prior_by_turns_left=process.running_mean_outcome()
-            if self.prior == "share" and self.form == "horizon"
-            else None,
         )
 
     def _prior(self, process: RewardProcess, hops: Floats, levels: Floats | None) -> Floats:
-        """float64 (K,): Φ where it does not depend on the turns left."""
-        if self.prior in ("none", "share"):
-            mean = self.prior == "share" and self.form == "stationary"
-            return np.full(process.size, process.outcome.mean() if mean else 0.0)
+        """float64 (K,): Φ."""
+        if self.prior == "none":
+            return np.zeros(process.size)
         prior = process.by_state(process.success_rate) * by_distance(hops, self.discount, levels)
         return prior if levels is None else np.minimum(prior, 1.0)
-
-
-def _rms(x: NDArray[np.float64]) -> float:
-    return float(np.sqrt(np.mean(x**2))) if x.size else 0.0

@@ -9,6 +9,7 @@ same numbers to the last bit.
 from __future__ import annotations
 
 import heapq
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -36,7 +37,6 @@ class Backup(NamedTuple):
         prior: float64 (K,), Φ.
         start: float64 (K,), V with no turns left.
         horizon: H.
-        prior_by_turns_left: float64 (H+1,), Φ of all states by the number of turns left, instead of ``prior``; or None.
     """
 
     source: NDArray[np.int64]
@@ -48,7 +48,6 @@ class Backup(NamedTuple):
     prior: Floats
     start: Floats
     horizon: int
-    prior_by_turns_left: Floats | None = None
 
     @property
     def size(self) -> int:
@@ -82,9 +81,9 @@ class _Rows:
         """States with a transition into one of these, ascending."""
         return np.unique(self._before[_spans(self._enters[states], self._entered[states])])
 
-    def swept(self, value: Floats, prior: Floats, rows: NDArray[np.int64] | None) -> Floats:
+    def swept(self, value: Floats, rows: NDArray[np.int64] | None) -> Floats:
         """New values of some states (``rows``) or of all (None), from the current values."""
-        backup = self.backup
+        backup, prior = self.backup, self.backup.prior
         if rows is None:
             flow = np.zeros(backup.size)
             if len(self.acting):
@@ -137,19 +136,17 @@ def tabulated_values(backup: Backup) -> Floats:
     weight = backup.weight
     unseen = weight == 0.0
     divisor = np.where(unseen, 1.0, weight)
-    varying = backup.prior_by_turns_left
-    prior = backup.prior if varying is None else varying[1:, None]
-    known = backup.prior_weight * prior + backup.outcome
+    constant = backup.prior_weight * backup.prior + backup.outcome
     values = np.empty((backup.horizon + 1, backup.size))
     values[0] = backup.start
-    values[1:] = np.where(unseen, prior, known / divisor)
+    values[1:] = np.where(unseen, backup.prior, constant / divisor)
     if not len(acting):
         return values
-    target, transitions, divisor = backup.target, backup.transitions.astype(np.float64), divisor[acting]
-    known = np.broadcast_to(known[..., acting], (backup.horizon, len(acting)))
-    for before, after, own in zip(values, values[1:], known, strict=False):
+    target, transitions = backup.target, backup.transitions.astype(np.float64)
+    constant, divisor = constant[acting], divisor[acting]
+    for before, after in pairwise(values):
         flow = np.add.reduceat(before[target] * transitions, begin)
-        flow += own
+        flow += constant
         flow /= divisor
         after[acting] = flow
     return values
@@ -171,18 +168,11 @@ def swept_values(
     rows, horizon = _Rows(backup), backup.horizon
     order = np.argsort(left, kind="stable")
     bounds = np.searchsorted(left[order], np.arange(horizon + 2)).tolist()
-    # turns left at which all states are recomputed, the next one last: the first sweep, and where Φ changes
-    changes = (
-        []
-        if backup.prior_by_turns_left is None
-        else (np.flatnonzero(np.diff(backup.prior_by_turns_left[1:])) + 2).tolist()
-    )
-    shifts = [horizon + 1, *reversed(changes), 1]
     out, value = np.empty(len(state)), backup.start.copy()
     changed = np.arange(0)
     h = written = 0
     while True:
-        following = h + 1 if len(changed) else shifts[-1]
+        following = h + 1 if h == 0 or len(changed) else horizon + 1  # the first sweep is of all states
         if bounds[following] > written:
             due = order[written : bounds[following]]
             out[due] = value[state[due]]
@@ -190,15 +180,8 @@ def swept_values(
         if following > horizon:
             return out, value
         h = following
-        prior = (
-            backup.prior if backup.prior_by_turns_left is None else np.full(backup.size, backup.prior_by_turns_left[h])
-        )
-        chosen = None
-        if shifts[-1] == h:
-            shifts.pop()
-        elif 4 * len(changed) < backup.size:
-            chosen = rows.predecessors(changed)
-        swept = rows.swept(value, prior, chosen)
+        chosen = rows.predecessors(changed) if h > 1 and 4 * len(changed) < backup.size else None
+        swept = rows.swept(value, chosen)
         moved = swept != (value if chosen is None else value[chosen])
         changed = np.flatnonzero(moved) if chosen is None else chosen[moved]
         value[changed] = swept[moved]

@@ -126,24 +126,6 @@ class RewardProcess(NamedTuple):
         """float64 (K,): for each state the largest outcome of its group in absolute value, at least 1."""
         return self.by_state(np.maximum(np.maximum.reduceat(np.abs(self.outcome), self.members[:-1]), 1.0))
 
-    def without(self, index: int) -> RewardProcess:
-        """Return the process of all trajectories but one; only of one group."""
-        kept, outcome = self.trajectory != index, np.delete(self.outcome, index)
-        return self._replace(
-            state=self.state[kept],
-            following=self.following[kept],
-            trajectory=(self.trajectory[kept] - (self.trajectory[kept] > index)).astype(np.int32),
-            left=self.left[kept],
-            outcome=outcome,
-            goal=self.goal[kept],
-            terminal=self.terminal[kept],
-            truncated=self.truncated[kept],
-            length=np.delete(self.length, index),
-            success_rate=_success_rate(outcome),
-            turns=np.array([0, int(kept.sum())]),
-            members=np.array([0, len(outcome)]),
-        )
-
     def hops(self, kept: NDArray[np.bool_] | slice = slice(None)) -> Floats:
         """float64 (K,): number of observed transitions to the nearest success; inf where none is reachable.
 
@@ -154,19 +136,6 @@ class RewardProcess(NamedTuple):
         target = np.where(self.goal, self.size, self.following)
         edge, _ = distinct((target.astype(np.int64) * n + self.state)[kept])
         return hop_distances(n, edge % n, np.searchsorted(edge, np.arange(n + 1) * n), [self.size])[:-1]
-
-    def running_mean_outcome(self) -> Floats:
-        """float64 (H+1,): mean outcome of the trajectories that are running with h turns left; only of one group.
-
-        For h so small that none is running any more, it is the mean over the longest trajectories.
-        """
-        not_empty = self.length > 0
-        since = self.horizon + 1 - self.length[not_empty]
-        running = np.cumsum(np.bincount(since, minlength=self.horizon + 1))
-        total = np.cumsum(np.bincount(since, self.outcome[not_empty], minlength=self.horizon + 1))
-        first = since.min(initial=self.horizon)
-        mean: Floats = (total / np.maximum(running, 1))[np.maximum(np.arange(self.horizon + 1), first)]
-        return mean
 
     def pairs(self, action: NDArray[np.int32]) -> NDArray[np.int64]:
         """int64 (N,): number of each turn's (state, action) pair.

@@ -42,20 +42,26 @@ def kernel_group(copies):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["grouptd_base", "grouptd_divided", "grouptd_relative", "grouptd_relative_no_test", "grouptd_relative_pooled"],
+    "options",
+    [
+        VARIANTS["grouptd_base"],
+        {**VARIANTS["grouptd_base"], "divide_by_success": True},
+        VARIANTS["grouptd_relative"],
+        {**VARIANTS["grouptd_relative"], "merge_test": 0.0},
+        VARIANTS["grouptd_relative_pooled"],
+    ],
 )
 @pytest.mark.parametrize("td_lambda", [0.0, 0.6, 1.0])
-def test_mean_credit_tends_to_the_advantage_over_the_success_rate_as_groups_grow(name, td_lambda):
+def test_mean_credit_tends_to_the_advantage_over_the_success_rate_as_groups_grow(options, td_lambda):
     values, actions = exact()
     errors = []
     for copies in (1, 8):
         group = kernel_group(copies)
-        flat = GroupTD(**{**VARIANTS[name], "td_lambda": td_lambda}).assign(group).flat_advantages
+        flat = GroupTD(**{**options, "td_lambda": td_lambda}).assign(group).flat_advantages
         sums: dict[tuple[str, int, int], list[float]] = {}
         for (_, t, turn), c in zip(positions(group), flat.tolist(), strict=True):
             sums.setdefault((turn.state_key, int(turn.action), H - t), []).append(c)
-        scale = 1.0 if name == "grouptd_base" else values[H]["a"]
+        scale = values[H]["a"] if options["divide_by_success"] else 1.0
         error = max(
             abs(np.mean(found) - (actions[h][s, action] - values[h][s]) / scale)
             for (s, action, h), found in sums.items()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.credit.states import reward_process
-from creditflow.wrappers.credit.states.variants import VARIANTS
+from creditflow.wrappers.credit.states.grouptd import VARIANTS
 from creditflow.wrappers.records.branches import EpisodeIndex
 from creditflow.wrappers.records.group import Group
 
@@ -19,7 +19,9 @@ SETTINGS = {
     "return": {"outcome": "return", "divide_by_success": False},
     "horizon": {"horizon": 30, **VARIANTS["grouptd_relative"]},
     "long horizon": {"horizon": 300, **VARIANTS["grouptd_relative"]},
-    "penalty": {"invalid_penalty": 0.1, **VARIANTS["grouptd_outcome"]},
+    "penalty": {"invalid_penalty": 0.1, **VARIANTS["grouptd_base"]},
+    "stationary": {"form": "stationary"},
+    "none": {"prior": "none"},
 }
 
 

@@ -18,9 +18,7 @@ from creditflow.wrappers.credit.states.mean_backup import (
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
 
-def random_backup(
-    rng: np.random.Generator, size: int, *, turns: int, horizon: int, near: int, by_turns: bool
-) -> Backup:
+def random_backup(rng: np.random.Generator, size: int, *, turns: int, horizon: int, near: int) -> Backup:
     """Sample transitions between states at most ``near`` apart, and numbers of turns that ended the episode, at least one in each visited state."""
     source = rng.integers(0, size, turns)
     target = np.clip(source + rng.integers(-near, near + 1, turns), 0, size - 1)
@@ -29,17 +27,17 @@ def random_backup(
     ends = (np.bincount(source, minlength=size) > 0) + rng.integers(0, 2, size) * 1.0
     return Backup(
         source, target, count, ends, ends * rng.random(size), float(rng.choice([0.0, 0.5, 3.0])), rng.random(size),
-        rng.random(size), horizon, np.repeat(rng.random(horizon + 1), 5)[: horizon + 1] if by_turns else None,
+        rng.random(size), horizon,
     )  # fmt: skip
 
 
 def tabled(backup: Backup) -> np.ndarray:
     """float64 (H+1, K): the table of all values."""
     table = [backup.start.tolist()]
-    for h in range(1, backup.horizon + 1):
+    for _ in range(backup.horizon):
         row = []
         for k in range(backup.size):
-            prior = backup.prior[k] if backup.prior_by_turns_left is None else backup.prior_by_turns_left[h]
+            prior = backup.prior[k]
             own = backup.source == k
             weight = backup.prior_weight + backup.ends[k] + backup.transitions[own].sum()
             onward = sum(n * table[-1][j] for j, n in zip(backup.target[own], backup.transitions[own], strict=True))
@@ -52,12 +50,11 @@ def tabled(backup: Backup) -> np.ndarray:
 @given(
     seed=st.integers(0, 10**6),
     size=st.integers(1, 40),
-    by_turns=st.booleans(),
     near=st.sampled_from([1, 3, 40]),
 )
-def test_values_are_those_of_the_full_table(seed, size, by_turns, near):
+def test_values_are_those_of_the_full_table(seed, size, near):
     rng = np.random.default_rng(seed)
-    backup = random_backup(rng, size, turns=int(rng.integers(0, 60)), horizon=int(rng.integers(0, 30)), near=near, by_turns=by_turns)  # fmt: skip
+    backup = random_backup(rng, size, turns=int(rng.integers(0, 60)), horizon=int(rng.integers(0, 30)), near=near)  # fmt: skip
     table = tabled(backup)
     left, state = np.divmod(rng.permutation(table.size), size)
     found, final = horizon_values(backup, state, left)
@@ -69,13 +66,12 @@ def test_values_are_those_of_the_full_table(seed, size, by_turns, near):
 @given(
     seed=st.integers(0, 10**6),
     size=st.integers(1, 60),
-    by_turns=st.booleans(),
     near=st.sampled_from([1, 3, 60]),
 )
-def test_the_table_and_the_sweeps_of_changes_agree_to_the_last_bit(seed, size, by_turns, near):
+def test_the_table_and_the_sweeps_of_changes_agree_to_the_last_bit(seed, size, near):
     rng = np.random.default_rng(seed)
     turns, horizon = int(rng.integers(0, 400)), int(rng.integers(0, 60))
-    backup = random_backup(rng, size, turns=turns, horizon=horizon, near=near, by_turns=by_turns)
+    backup = random_backup(rng, size, turns=turns, horizon=horizon, near=near)
     values = tabulated_values(backup)
     left, state = np.divmod(rng.permutation(values.size), size)
     swept, final = swept_values(backup, state, left)
@@ -87,7 +83,7 @@ def test_the_table_and_the_sweeps_of_changes_agree_to_the_last_bit(seed, size, b
 @pytest.mark.parametrize("near", [1, 4, 60])
 def test_elimination_solves_what_a_dense_solver_solves(seed, near):
     rng = np.random.default_rng(seed)
-    backup = random_backup(rng, 700, turns=2500, horizon=0, near=near, by_turns=False)
+    backup = random_backup(rng, 700, turns=2500, horizon=0, near=near)
     weight = np.where(backup.weight == 0.0, 1.0, backup.weight)
     matrix = np.zeros((700, 700))
     matrix[backup.source, backup.target] = backup.transitions / weight[backup.source]
@@ -108,17 +104,17 @@ def chain(n: int, size: int = 3, *, slips: bool = False) -> Group:
 
 
 @pytest.mark.parametrize("slips", [False, True])
-@pytest.mark.parametrize("variant", [name for name, options in VARIANTS.items() if "form" not in options])
-def test_work_is_linear_in_the_length_of_the_chain(variant, slips):
+@pytest.mark.parametrize("options", [*VARIANTS.values(), {**VARIANTS["grouptd_base"], "prior": "none"}])
+def test_work_is_linear_in_the_length_of_the_chain(options, slips):
     work = {}
     for n in (200, 2000):
-        scheme = GroupTD(**VARIANTS[variant])
+        scheme = GroupTD(**options)
         visited: list[int] = []
         group = chain(n, slips=slips)
         swept_values(scheme.backup(group), group.arrays.state, np.full(len(group.turns), n), visited=visited)
         work[n] = sum(visited)
     # a table of all values grows 100 times; without a prior, the duration of slips varies as the square root of the length
-    varies = slips and VARIANTS[variant].get("prior") == "none"
+    varies = slips and options.get("prior") == "none"
     assert work[2000] < (45 if varies else 20) * work[200]
 
 

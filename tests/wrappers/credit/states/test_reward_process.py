@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
 
-from creditflow.wrappers.credit.states.grouptd import GroupTD
 from creditflow.wrappers.credit.states.reward_process import RewardProcess, together
 from creditflow.wrappers.records.group import Group
 
@@ -14,22 +13,6 @@ from creditflow.wrappers.records.group import Group
 def process_of(played: Group, horizon: int, *, stationary: bool = False) -> RewardProcess:
     states, outcome = played.states("state"), played.arrays.success.astype(np.float64)
     return RewardProcess.of(played, states, outcome, horizon, stationary=stationary)
-
-
-def test_the_mean_outcome_of_the_trajectories_that_still_run() -> None:
-    played = group(walk("s g"), walk("s a b x", "failed"), walk("s c g"))
-    # with 4 turns left all three run, with 3 those of two turns or more, with 2 the longest, which is then repeated
-    assert process_of(played, 4).running_mean_outcome().tolist() == pytest.approx([0.0, 0.0, 0.0, 1 / 2, 2 / 3])
-
-
-def test_the_prior_share_is_that_mean_or_the_mean_of_all_outcomes() -> None:
-    played = group(walk("s g"), walk("s a b x", "failed"), walk("s c g"))
-    for form, expected in (("horizon", 2 / 3), ("stationary", 2 / 3)):
-        scheme = GroupTD(prior="share", prior_weight=1e9, form=form, horizon=4)  # type: ignore[arg-type]  # both are forms
-        assert scheme.assign(played).diagnostics["values"] == pytest.approx(expected, abs=1e-6)
-    left = np.array([4, 3, 2, 1])
-    values = GroupTD(prior="share", prior_weight=1e9, horizon=4).values(played, np.zeros(4, np.int64), left)
-    assert values == pytest.approx([2 / 3, 1 / 2, 0.0, 0.0], abs=1e-6)
 
 
 @pytest.mark.parametrize(
