@@ -31,7 +31,8 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 STORED: Final = ("bench", "schemes", "confirmation", "language_models")
-TIMED: Final = frozenset({"provenance", "cost", "run"})  # differs between two runs of one commit
+# not compared: what differs between two runs of one commit, and what the studies of predictions keep
+TIMED: Final = frozenset({"provenance", "cost", "run", "predictions"})
 MAX_DIFFERENCES: Final = 20  # printed for each run
 
 SCHEMES: Final = (
@@ -86,7 +87,7 @@ def played(out: Path) -> Any:
 
 
 def confirmation(out: Path) -> Any:
-    """The predictions of the confirmation, at a size at which most of them stay open."""
+    """The preset of the confirmation, at a small size."""
     from creditflow.train.bench import presets
 
     work = presets.PRESETS["confirmation"]

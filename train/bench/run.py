@@ -7,7 +7,7 @@ same rollouts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,6 @@ from creditflow.train.bench.played.by_type import scores_by_type
 from creditflow.train.bench.played.learning import learn, played_row
 from creditflow.train.bench.played.scoring import credit_coverage, log_statistics
 from creditflow.train.bench.presets import PRESETS, ExactWork, PlayedWork, Preset
-from creditflow.train.bench.report.predictions import check_predictions, load_predictions
-from creditflow.train.bench.report.stated import check_stated, load_stated
 from creditflow.train.bench.report.summary import BASELINE, correlations
 from creditflow.train.bench.selection import MethodSelection, select_methods
 from creditflow.train.bench.shared.run import run_shared
@@ -37,11 +35,9 @@ from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
 
-__all__ = ["predictions_of", "run_bench"]
+__all__ = ["run_bench"]
 
 LOG_SIZE = 8  # rollouts per group of the recorded log
-PREDICTED_SUITES = ("grids", "sokoban")
-STATED_PRESETS = ("confirmation",)
 
 
 def run_bench(
@@ -79,7 +75,7 @@ def run_bench(
         for number, suite in enumerate(opened, 1):
             runner.part = f"suite {number} of {len(opened)}, " if len(opened) > 1 else ""
             suites.append(_run_suite(suite, names, preset, options.out, seed, runner))
-        return {"suites": suites, "predictions": None if schemes else predictions_of(suites, preset_name)}
+        return {"suites": suites}
 
     identity = {
         "preset": preset_name,
@@ -92,17 +88,6 @@ def run_bench(
         "seed": seed,
     }
     return measure_once(measure, options, identity)
-
-
-def predictions_of(suites: Sequence[Mapping[str, Any]], preset_name: str = "full") -> dict[str, Any] | None:
-    """The preregistered predictions of a preset, each checked against these suites; None if it has none."""
-    if preset_name in STATED_PRESETS:
-        stated = load_stated(preset_name)
-        return {"written": stated["written"], "checked": check_stated(stated["predictions"], suites)}
-    if preset_name != "full":
-        return None
-    cells = [cell for suite in suites if suite["spec"] in PREDICTED_SUITES for cell in suite["cells"]]
-    return {"written": load_predictions()["written"], "checked": check_predictions(cells)}
 
 
 def _run_suite(

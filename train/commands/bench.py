@@ -25,7 +25,7 @@ it, graphgpo{distance_discount=0.3}, in tables, plots and results; the name can 
 A scheme without the parameter stays as it is. SCHEME.PARAMETER varies one scheme only. Schemes by name: creditflow schemes NAME.
 
 The preset confirmation compares the variants of grouptd with published schemes on tasks, feature maps and optimisers for which
-they were not designed; its predictions were written first.
+they were not designed.
 
 --estimator scores advantage code of others, which runs: a function from the turns of a batch, as arrays, to one number per turn or token
 (`train/adapters/DATA.md`). Which scheme it computes, and how good its gradient is, are answered apart.

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.bench.report.stated import outcome_of
+from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.statistics.clustered import ClusteredMean, crossed_mean, stratified_mean
 from creditflow.train.statistics.contrasts import Contrast, contrasts_of
 
@@ -26,6 +26,7 @@ __all__ = [
     "endpoint_values",
     "family_contrasts",
     "method_means",
+    "outcome_of",
     "pooled_contrasts",
 ]
 
@@ -112,6 +113,13 @@ def _outcome(prediction: Mapping[str, Any], families: Mapping[str, Family]) -> d
         [crossed_mean(endpoint_values(f, better, name) - endpoint_values(f, worse, name)) for f in about]
     )
     return outcome_of(pooled, prediction.get("margin", 0.0))
+
+
+def outcome_of(difference: ClusteredMean, margin: float = 0.0, digits: int = 4) -> dict[str, Any]:
+    """Outcome of one prediction: "hit", "miss" or "open"; and the observed difference with its interval."""
+    low, high = difference.interval
+    outcome = "hit" if low > margin else "miss" if high < margin else "open"
+    return {"outcome": outcome, "observed": Estimate.of(difference).text(digits, "+")}
 
 
 def _known(family: Family) -> set[str]:

@@ -1,4 +1,4 @@
-"""Several runs of ``creditflow bench --preset lm`` pooled: ``python tests/experiments/pooled_language_models.py RESULTS…``.
+"""Several runs of ``creditflow bench --preset lm`` pooled: ``python tests/evidence/language_models/pooled.py RESULTS…``.
 
 Prints the table of ``tests/evidence/language_models/pooled.txt``: differences of held-out success in percentage points with 95 %
 intervals. Families and runs are strata of equal weight; within each, seeds and tasks are crossed.

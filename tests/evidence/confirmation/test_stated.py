@@ -1,12 +1,14 @@
 """Predictions stated as data, and the tables of rivals."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from evidence.confirmation.stated import check_stated
 
+from creditflow.train.bench.language_model.suite.summary import outcome_of
 from creditflow.train.bench.presets import PRESETS
-from creditflow.train.bench.report.stated import check_stated, load_stated, outcome_of
 from creditflow.train.bench.report.tables.rivals import rival_tables
 from creditflow.train.bench.report.tables.shared import study_label
 from creditflow.train.bench.shared.cells import MEASURED, assemble, cells_of, learned_names
@@ -91,7 +93,7 @@ def test_every_prediction_names_what_the_preset_runs():
         labels.add(study_label(Study.from_json(assemble(cell, [part])["study"])))
     known = {*learned_names(preset.schemes, ["oracle_adv", "oracle_progress", "stateless", "position"])}
     suites = preset.envs.split(",")
-    predictions = load_stated("confirmation")["predictions"]
+    predictions = json.loads(Path(__file__).with_name("predictions.json").read_text(encoding="utf-8"))["predictions"]
     assert len({p["id"] for p in predictions}) == len(predictions)
     for p in predictions:
         assert p["suite"] in suites

@@ -6,35 +6,18 @@ the interval contains it. "No worse than" is a negative margin.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
+from creditflow.train.bench.language_model.suite.summary import outcome_of
 from creditflow.train.bench.report.contrasts import Measure, table_measure
-from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary
 from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, study_label
 from creditflow.train.bench.studies import Study
-from creditflow.train.statistics import ClusteredMean
 
-__all__ = ["check_stated", "load_stated", "outcome_of"]
+__all__ = ["check_stated"]
 
 EVERYTHING = ["all"]
-
-
-def outcome_of(difference: ClusteredMean, margin: float = 0.0, digits: int = 4) -> dict[str, Any]:
-    """Outcome of one prediction: "hit", "miss" or "open"; and the observed difference with its interval."""
-    low, high = difference.interval
-    outcome = "hit" if low > margin else "miss" if high < margin else "open"
-    return {"outcome": outcome, "observed": Estimate.of(difference).text(digits, "+")}
-
-
-def load_stated(name: str) -> dict[str, Any]:
-    """Load the predictions that were written before the run of a preset, by the preset's name."""
-    text = (files("creditflow.train.bench.report") / f"{name}.json").read_text(encoding="utf-8")
-    data: dict[str, Any] = json.loads(text)
-    return data
 
 
 def check_stated(predictions: Sequence[Mapping[str, Any]], suites: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
-from experiments.pooled_language_models import pooled_tables
+from evidence.bench.predictions import RULES, check_predictions, load_predictions
+from evidence.language_models.pooled import pooled_tables
 
-from creditflow.train.bench.report.predictions import load_predictions
 from creditflow.train.bench.report.sanity import require_sane
 from creditflow.train.bench.report.summary import correlations
 from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.results import read_results
-from creditflow.train.bench.run import predictions_of
 
-FOLDER = Path(__file__).parents[2] / "evidence" / "bench"
+FOLDER = Path(__file__).parent
 RUNS = sorted(FOLDER.glob("*.json.gz"))
 LANGUAGE_MODELS = FOLDER.with_name("language_models")
 LANGUAGE_MODEL_RUNS = [LANGUAGE_MODELS / "lm.json.gz", LANGUAGE_MODELS / "replication.json.gz"]
@@ -36,9 +36,29 @@ def test_the_full_run_checked_the_predictions_as_they_were_written():
     assert None not in {p["hit"] for p in full["predictions"]["checked"]}
 
 
+def predicted_cells(run):
+    return [cell for suite in run["suites"] if suite["spec"] in ("grids", "sokoban") for cell in suite["cells"]]
+
+
+def test_every_prediction_has_its_rule_and_is_open_where_its_cells_were_not_run():
+    assert {p["id"] for p in load_predictions()["predictions"]} == set(RULES)
+    cells = predicted_cells(read_results(FOLDER / "full.json.gz"))
+    by_id = {p["id"]: p for p in check_predictions([c for c in cells if c["kind"] == "open" and c["size"] == 8])}
+    assert list(by_id) == list(RULES)
+    assert by_id["P20"]["hit"] is None  # no Sokoban cell was run
+    assert by_id["P05"]["hit"] is None  # no G 4
+
+
+def test_a_prediction_can_fail():
+    worse = copy.deepcopy(predicted_cells(read_results(FOLDER / "full.json.gz")))
+    for cell in worse:
+        cell["offline"]["grouptd"]["gain"] = 0.0
+    assert next(p for p in check_predictions(worse) if p["id"] == "P01")["hit"] is False
+
+
 def test_outcomes_and_correlations_follow_from_the_cells(run):
     if run["predictions"]:
-        assert predictions_of(run["suites"]) == run["predictions"]
+        assert check_predictions(predicted_cells(run)) == run["predictions"]["checked"]
     for suite in run["suites"]:
         assert correlations(suite["cells"]) == suite["correlations"]
 

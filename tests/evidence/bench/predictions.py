@@ -6,15 +6,16 @@ true nor false.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS
 from creditflow.train.bench.report.sanity import MAX_STANDARD_ERRORS, exceptions
-from creditflow.train.bench.report.stated import load_stated
 from creditflow.train.bench.report.summary import correlations
 from creditflow.train.statistics import ClusteredMean, crossed_mean
 
@@ -47,7 +48,8 @@ class _Study:
 
 def load_predictions() -> dict[str, Any]:
     """The predictions as written before the run."""
-    return load_stated("predictions")
+    stated: dict[str, Any] = json.loads(Path(__file__).with_name("predictions.json").read_text(encoding="utf-8"))
+    return stated
 
 
 def check_predictions(cells: Cells) -> list[dict[str, Any]]:
