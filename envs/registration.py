@@ -195,6 +195,11 @@ def _check_arguments(name: str, gym_id: str, given: Mapping[str, Any]) -> None:
     known = signature(creator).parameters
     if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values()):
         return
+    if "panel" in given and "panel" not in known:
+        raise ConfigError(
+            f"environment {name!r} has no panels, got {short_repr(given['panel'])}: leave out --panel, tasks.panel, tasks.exclude, "
+            "evaluation.panel and evaluation.final_panel, or give its constructor a parameter panel that chooses its tasks"
+        )
     if unknown := sorted(set(given) - set(known) - _OF_GYMNASIUM):
         raise unknown_name_error(f"argument of the environment {name!r}:", unknown[0], known)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
-from creditflow.envs.registration import ENVIRONMENTS, make
+from creditflow.envs.registration import ENVIRONMENTS, REGISTRY, make
 from creditflow.envs.tasks import Task, panel_names
 from creditflow.train.bench.exact.tasks import GRID_BLOCK, exact_kinds, grid_seed
 from creditflow.train.bench.presets import Preset
@@ -71,8 +71,8 @@ def suite_name(spec: str) -> str:
         DataError: the path does not exist.
     """
     name, path, _ = _parts(spec)
-    if name not in SUITES:
-        raise unknown_name_error("suite", name, SUITES)
+    if name not in SUITES and not REGISTRY.is_plugin(name):
+        raise unknown_name_error("suite", name, [*SUITES, *filter(REGISTRY.is_plugin, REGISTRY.entries())])
     if path is not None and not Path(path).exists():
         raise DataError(f"suite {spec!r}: {path} does not exist")
     return name
@@ -100,7 +100,7 @@ def open_suite(spec: str, preset: Preset, seed: int = 0) -> Suite:
     """
     name, path, panel = _parts(spec)
     suite_name(spec)
-    if path is not None and (name in ("shared", "grids") or not ENVIRONMENTS[name].files):
+    if path is not None and (name not in ENVIRONMENTS or not ENVIRONMENTS[name].files):
         raise ConfigError(f"suite {spec!r}: {name} takes no files")
     if panel and name == "sokoban":
         raise ConfigError(f"suite {spec!r}: sokoban's panels need no files")

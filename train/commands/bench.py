@@ -80,10 +80,13 @@ BENCH_FILES = ("results.json", RUN_FILE, "report.html", "rollouts-*.jsonl.gz", "
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument(
+    add_code(
+        parser,
         "--envs",
+        "environment",
+        listed=True,
         metavar="SUITES",
-        help=f"comma-separated suites: {', '.join(SUITES)}, or ENV@PATH for your own files, ENV@PATH#PANEL:SPLIT for those that a panel lists (default shared,sokoban,grids)",
+        help=f"comma-separated suites: {', '.join(SUITES)}, an environment of yours (path/to/file.py:NAME), or ENV@PATH for your own files, ENV@PATH#PANEL:SPLIT for those that a panel lists (default shared,sokoban,grids)",
     )
     add_code(
         parser,

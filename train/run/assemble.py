@@ -128,6 +128,12 @@ def scratch_tokenizer(settings: TrainConfig, tasks: list[Task]) -> Any:
 
         def act(self, views: Any) -> Any:
             for view in views:
+                if not view.info["admissible_actions"]:
+                    raise ConfigError(
+                        f"model.scratch makes its tokenizer from what a random agent writes, and environment {settings.env.name!r} lists "
+                        "no actions in info['admissible_actions']: list them (AgentEnv._admissible), or take a model that has a "
+                        "tokenizer: model.path"
+                    )
                 slots = slots_of(prompt, view, settings.prompting.window)
                 part = "later" if view.turns and settings.prompting.history == "append" else "first"
                 texts.append(prompt.fill(part, slots).replace(PICTURE, ""))

@@ -8,7 +8,7 @@ from typing import Any
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.envs.registration import ENVIRONMENTS, env_id, make
+from creditflow.envs.registration import ENVIRONMENTS, make
 from creditflow.envs.wikisearch.grading.rewards import Reward, named_reward
 from creditflow.train.commands.arguments.plugins import add_code
 from creditflow.train.settings.bounds import MAX_SEED
@@ -60,7 +60,7 @@ def bare_env(name: str, settings: dict[str, Any]) -> AgentEnv[Any, Any, Any]:
         ConfigError: unknown environment, or an argument it does not take.
     """
     try:
-        env = make(env_id(name), **settings).unwrapped
+        env = make(name, **settings).unwrapped
     except TypeError as error:
         raise ConfigError(f"environment {name!r} does not take these arguments: {error}") from error
     if not isinstance(env, AgentEnv):

@@ -89,6 +89,11 @@ def run(args: argparse.Namespace) -> int:
         sessions=args.max_sessions, idle_seconds=args.idle_seconds, seconds=args.max_seconds, message=args.max_message
     )
     if args.package:
+        if files := getattr(args, "plugin_files", ()):
+            raise ConfigError(
+                f"a package carries no code of yours, got {', '.join(files)}: install it (`creditflow new env` writes its "
+                "pyproject.toml), and name the environment by its name"
+            )
         from creditflow.train.adapters.openenv.package import write_package
 
         write_package(Path(args.package), _served(args), limits)

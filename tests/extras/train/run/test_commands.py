@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.cli import main
 from creditflow.train.rollout.own_metrics import MetricError
 from creditflow.train.run.plugins import load_plugin
 from creditflow.train.settings.reading import write_yaml
@@ -60,9 +61,9 @@ def test_train_then_resume_with_more_iterations_then_eval(
     (tmp_path / "own.py").write_text(
         "class Length:\n    name = 'length'\n    measure = lambda self, one: len(one.turns)\n"
     )
-    load_plugin(f"{tmp_path / 'own.py'}:Length")  # as the command line does with --metric path/to/own.py:Length
-    assert call("eval", "--agent", model, "--panel", "small-v1:valid", "--limit", "2", "--samples", "2", "--json", "--metric", "length",
-                "--env-set", "max_steps=2", "--device", "cpu") == 0  # fmt: skip
+    metric = f"{tmp_path / 'own.py'}:Length"
+    assert main(["eval", "--agent", model, "--panel", "small-v1:valid", "--limit", "2", "--samples", "2", "--json", "--metric", metric,
+                 "--env-set", "max_steps=2", "--device", "cpu"]) == 0  # fmt: skip
     summary = json.loads(capsys.readouterr().out)
     assert summary["metric.length"] == pytest.approx(summary["turns"])
     assert summary["metric.length_ci_low"] <= summary["metric.length"] <= summary["metric.length_ci_high"]
