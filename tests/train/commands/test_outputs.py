@@ -56,7 +56,6 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("serve-env", "--package"): ["serve-env", "sokoban", "--env-set", "levels=IN"],
     ("serve-search", "--index"): ["serve-search", "--corpus", "IN", "--build-only"],
     ("view", "--out"): ["view", "IN"],
-    ("creditflow.train.adapters.sb3.training", "--out"): ["creditflow.train.adapters.sb3.training"],
     ("creditflow.train.adapters.verl.data", "--out"): [
         "creditflow.train.adapters.verl.data",
         "--env",

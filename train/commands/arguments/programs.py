@@ -22,7 +22,6 @@ from creditflow.train.commands.arguments.plugins import add_load, load_named
 __all__ = ["PROGRAMS", "reported", "run_module", "run_program"]
 
 PROGRAMS: Final = (
-    "creditflow.train.adapters.sb3.training",
     "creditflow.train.adapters.verl.data",
     "creditflow.train.bench.report.differences",
     "creditflow.train.bench.report.regimes",
