@@ -65,7 +65,7 @@ NOT_RUN: Final[Mapping[str, str]] = {
     "CONTRIBUTING.md": "Not run by any test: it sets up the tests.",
     "envs/alfworld/TRANSFER.md": "Not run by any test: it needs the released games, and hours.",
     "envs/wikisearch/synthesis/README.md": "Not run by any test: the corpus is yours.",
-    "tests/evidence/analyses.md": "Not run by any test: it is the measurement.",
+    "tests/evidence/analyses/README.md": "Not run by any test: it is the measurement.",
     "tests/evidence/bench/README.md": "Not run by any test: it is the measurement.",
     "tests/evidence/choice/README.md": "Not run by any test: it is the measurement.",
     "tests/evidence/schemes/README.md": "Not run by any test: it is the measurement.",

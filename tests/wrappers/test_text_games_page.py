@@ -9,7 +9,7 @@ import pytest
 from helpers.shared_data import ROOT
 from helpers.text_games import PAGE, code_lines, page_files
 
-FOUND = json.loads((ROOT / "tests" / "evidence" / "text_games.json").read_text(encoding="utf-8"))
+FOUND = json.loads((ROOT / "tests" / "evidence" / "text_games" / "results.json").read_text(encoding="utf-8"))
 ROWS = {
     "House, the facts": ("house", "the facts"),
     "House, the text": ("house", "the text"),

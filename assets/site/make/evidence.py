@@ -18,13 +18,13 @@ FOLDER = "tests/evidence"
 
 # what a file shows, in one line; a file without an entry says it itself
 LINES: Final = {
-    "alfworld_fuzz.json": "our ALFWorld rules against TextWorld, step by step, under random play",
-    "alfworld_games.json": "all released games parse, their solutions win, and the oracle's distance is their length",
-    "alfworld_houses.json": "how close generated houses come to the released ones",
-    "alfworld_manager.json": "batched games beside ALFWorld's own batch environment: steps per second",
-    "alfworld_transfer.json": "policies trained on generated houses, played on released games",
-    "alfworld_transfer_repeated.json": "the same transfer with repeated runs",
-    "analyses.json": "the papers' own analyses on our rollouts",
+    "alfworld/fuzz.json": "our ALFWorld rules against TextWorld, step by step, under random play",
+    "alfworld/games.json": "all released games parse, their solutions win, and the oracle's distance is their length",
+    "alfworld/houses.json": "how close generated houses come to the released ones",
+    "alfworld/manager.json": "batched games beside ALFWorld's own batch environment: steps per second",
+    "alfworld/transfer/repeated.json": "the same transfer with repeated runs",
+    "alfworld/transfer/results.json": "policies trained on generated houses, played on released games",
+    "analyses/results.json": "the papers' own analyses on our rollouts",
     "bench/full.json.gz": "all schemes on 66 cells with exact values, and 22 predictions",
     "bench/predictions.json": "22 predictions, written before the run",
     "bench/sweep.json.gz": "GraphGPO's discount of distances, RewardFlow's three propagations",
@@ -38,51 +38,51 @@ LINES: Final = {
     "dense/lists.json": "recall and speed of inverted lists",
     "dense/published.json": "a published encoder beside BM25 on questions with golden passages",
     "dense/published_states.json": "a published encoder beside n-grams at finding equal states",
-    "entity_learning/results.json.gz": "do small language models learn to search better from entity credit?",
+    "engines/ray.json": "rollouts on two nodes, one killed: nothing lost or doubled",
+    "engines/trl.json": "a run in TRL with credit by turn, its contract and resume",
+    "engines/verl.json": "contract tests, dry pass and sizes in verl",
+    "engines/vllm.json": "vLLM as the sampler: agreement, weight pushes, speed",
     "entity_learning/replication/results.json.gz": "the same with a world and a base model for each seed, stated before it ran",
+    "entity_learning/results.json.gz": "do small language models learn to search better from entity credit?",
     "estimators.json": "advantage code of TRL, verl and verl-agent judged by the same benchmark",
-    "hours.json": "estimated and measured seconds of small training runs on one core",
+    "hours/results.json": "estimated and measured seconds of small training runs on one core",
     "language_models/lm.json.gz": "small language models, ten seeds, every scheme, exact success",
     "language_models/replication.json.gz": "the same with ten other seeds",
-    "merging.json": "merging similar text states: effect on states and credit",
+    "merging/results.json": "merging similar text states: effect on states and credit",
     "openenv.json": "steps per second of served environments beside OpenEnv's template",
     "peer/trl.json": "our trainer beside TRL's at the same work",
     "pica/downstream.json": "learning with PiCA under success models of varied error",
     "pica/fair.json": "PiCA's success model at reading relations, beside linear models over the same words",
     "pica/proof.json": "PiCA's success model, trained from random weights, beside a lexical baseline",
     "quickstart/quickstart.json": "RL after imitation, four seeds, beside more imitation",
-    "ray.json": "rollouts on two nodes, one killed: nothing lost or doubled",
     "retrieval.json": "Lucene, tantivy and our BM25: recall and speed up to a million passages",
     "sb3/sb3.json": "PPO with a dense reward from credit",
     "schemes/annotated.json.gz": "figures of the schemes that read annotations, on tables",
     "schemes/cost.json": "processor time of every scheme",
     "schemes/shared.json.gz": "figures of the schemes with one policy for many tasks",
     "schemes/tables.json.gz": "figures of the schemes on tables",
-    "sokoban/levels.json": "our generator beside gym-sokoban's: the same distribution",
-    "sokoban/speed.json": "steps per CPU second beside gym-sokoban, jumanji and gem-llm",
-    "search_baselines.json": "search agents and simulated search, played by a scripted reader",
+    "search_baselines/results.json": "search agents and simulated search, played by a scripted reader",
     "search_training/analyses.json": "the papers' analyses of search, on rollouts of small trained models",
     "search_training/results.json.gz": "ARPO, ZeroSearch and no search, trained against grpo with the real engine",
-    "synthesis.json": "synthesised questions: yield, difficulty, an audit by hand",
-    "text_games.json": "what a wrong state key costs",
-    "trl.json": "a run in TRL with credit by turn, its contract and resume",
-    "verl.json": "contract tests, dry pass and sizes in verl",
+    "sokoban/levels.json": "our generator beside gym-sokoban's: the same distribution",
+    "sokoban/speed.json": "steps per CPU second beside gym-sokoban, jumanji and gem-llm",
+    "synthesis/results.json": "synthesised questions: yield, difficulty, an audit by hand",
+    "text_games/results.json": "what a wrong state key costs",
     "vision/more_demonstrations.json": "a small policy that reads pictures, with more demonstrations",
     "vision/vision.json": "a small policy that reads pictures",
-    "vllm.json": "vLLM as the sampler: agreement, weight pushes, speed",
     "webshop_million.json": "a million products imported, opened and played",
 }
 _DIGITS: Final = re.compile(r"^[0-9a-f]{7,9}")  # "-dirty" or a remark may follow
 # files made on a branch that was rebased before it landed: the commit that they name is not in the history
 REBASED: Final = (
-    "alfworld_transfer_repeated.json", "choice/options.json", "dense/published.json", "entity_learning/replication/pilot/results.json.gz",
+    "alfworld/transfer/repeated.json", "choice/options.json", "dense/published.json", "entity_learning/replication/pilot/results.json.gz",
     "entity_learning/replication/pilot_distractors/results.json.gz", "entity_learning/replication/results.json.gz", "schemes/cost.json",
     "sokoban/levels.json", "sokoban/speed.json",
 )  # fmt: skip
 # files whose command stands on the page of an environment
 ELSEWHERE: Final = {
-    "alfworld_fuzz.json": "environments/alfworld",
-    "alfworld_games.json": "environments/alfworld",
+    "alfworld/transfer/repeated.json": "environments/alfworld_transfer",
+    "alfworld/transfer/results.json": "environments/alfworld_transfer",
     "webshop_million.json": "environments/webshop",
 }
 
@@ -105,7 +105,7 @@ def pages() -> dict[str, tuple[str, str]]:
     tree = "```{toctree}\n:hidden:\n" + "\n".join(dict.fromkeys(listed)) + "\n```\n"
     head = (
         "# Evidence\n\nEvery figure on this site comes from a stored file that a command wrote. The command stands in the "
-        "file or on its page, and so do most commits and machines; rows with a link have a page that says what was found and what was not shown. "
+        "file or on its page, and so do most commits and machines. It is the command of that commit; the page has the present one. Rows with a link have a page that says what was found and what was not shown. "
         "A commit marked as rebased is not in the history under that name: `git log FILE` shows the one that brought the file.\n"
     )
     return {"evidence/index": ("", f"{head}\n{table(rows)}\n{tree}")}

@@ -22,7 +22,7 @@ from creditflow.train.settings.schema import EnvConfig, load_settings
 
 __all__ = ["estimated_hours", "pages", "recipes"]
 
-MEASURED: Final = "tests/evidence/hours.json"  # python tests/experiments/hours.py
+MEASURED: Final = "tests/evidence/hours/results.json"  # python tests/evidence/hours/run.py
 FOLDER: Final = ROOT / "train" / "configs"
 
 HEAD = """# Reproduce a paper

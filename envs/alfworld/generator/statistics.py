@@ -1,6 +1,6 @@
 """Statistics of the released training games, which generated houses follow.
 
-They are counts and fitted weights, in ``assets/houses/alfworld.json``; ``tests/experiments/alfworld_houses.py`` makes the
+They are counts and fitted weights, in ``assets/houses/alfworld.json``; ``tests/evidence/alfworld/fit_houses.py`` makes the
 file from an archive of the release. Types are written without the suffix "type".
 """
 

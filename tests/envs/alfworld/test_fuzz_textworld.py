@@ -21,7 +21,7 @@ from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import DataError
 
-EVIDENCE = ROOT / "tests" / "evidence" / "alfworld_fuzz.json"
+EVIDENCE = ROOT / "tests" / "evidence" / "alfworld" / "fuzz.json"
 RARE = (
     "verb slice",
     "floor list shown",
@@ -41,7 +41,7 @@ needs_engine = pytest.mark.skipif(
 
 def fuzz(games: int, out: Path) -> None:
     archive = shared_file("data/alfworld/alfworld_games_full.tar.xz")
-    command = [sys.executable, str(ROOT / "tests" / "experiments" / "alfworld" / "fuzz.py"), "--archive", str(archive)]
+    command = [sys.executable, str(ROOT / "tests" / "evidence" / "alfworld" / "fuzz.py"), "--archive", str(archive)]
     subprocess.run([*command, "--games", str(games), "--steps", "60", "--out", str(out)], check=True)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from experiments.alfworld.fit_houses import fit, place_weights
+from evidence.alfworld.fit_houses import fit, place_weights
 from hypothesis import given
 from hypothesis import strategies as st
 

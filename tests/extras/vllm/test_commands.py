@@ -109,7 +109,7 @@ def test_a_run_resumes_from_its_checkpoint(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_server_a_folder_and_transformers_play_the_same_greedy_episodes(run: Path, tmp_path: Path) -> None:
-    from experiments.engines.vllm_training import ENV, serving
+    from evidence.engines.vllm_training import ENV, serving
 
     from creditflow.wrappers.records.jsonl import read_jsonl
 

@@ -33,7 +33,7 @@ FOLDER = shared_file("data/alfworld/json_2.1.1").parent
 PANEL = load_panel("alfworld", "released-v2")
 NAMED = named_games(("train", "valid_seen", "valid_unseen"))  # 20 games of the release that are not in the archive
 GAMES, SAMPLE, ENOUGH = 3_807, 200, 800
-EVIDENCE = ROOT / "tests" / "evidence" / "alfworld_games.json"
+EVIDENCE = ROOT / "tests" / "evidence" / "alfworld" / "games.json"
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,98 @@
+"""Write an embedded panel or manifest again from a copy of the released data; it holds ids and hashes, none of their texts.
+
+    python tests/embedded.py alfworld ../shared/data/alfworld/alfworld_games_full.tar.xz      # released-v2, a minute
+    python tests/embedded.py boxoban ../shared/data/boxoban                                   # boxoban-v1
+    python tests/embedded.py questions ../shared/data/search                                  # panel of eight data sets
+    python tests/embedded.py question-slices ../shared/data/search                            # slices-v1
+    python tests/embedded.py webshop ../shared/data/webshop                                   # small-v1
+    python tests/embedded.py webshop-panels ../shared/data/webshop                            # small-synthetic-v1, small-human-v1
+    python tests/embedded.py webshop-texts ../shared/data/webshop/human_goal_texts.json.gz    # full-human-v1
+
+Another copy of the same data gives the same file. All but the first take seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from creditflow.envs.alfworld.panel import manifest_rows
+from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.reading.json_text import read_json
+from creditflow.envs.sokoban.levels.boxoban import MANIFEST as BOXOBAN
+from creditflow.envs.sokoban.levels.boxoban import list_levels, write_ids
+from creditflow.envs.tasks import write_panel
+from creditflow.envs.webshop.catalogue.full import FORMAT, FULL, instruction_text_hash
+from creditflow.envs.webshop.catalogue.manifest import build_manifest, write_manifest
+from creditflow.envs.webshop.catalogue.stock import find_files
+from creditflow.envs.webshop.panel import released_rows
+from creditflow.envs.webshop.tasks import RELEASED
+from creditflow.envs.wikisearch.data_check import DATA_SETS, MANIFEST, list_questions, write_slices
+from creditflow.envs.wikisearch.slices.panel import SLICES, slice_rows
+
+ASSETS: Final = Path(__file__).resolve().parents[1] / "assets"
+HASHES_PER_LINE: Final = 12
+
+
+def alfworld(archive: Path, assets: Path) -> None:
+    """Of every game path, task id, hash of the world, task type and length of the published solution."""
+    write_panel(assets / "panels/alfworld/released-v2.json.gz", list(manifest_rows(archive)), spaces=True)
+
+
+def boxoban(folder: Path, assets: Path) -> None:
+    """Task ids of the first levels."""
+    write_ids(assets / f"manifests/sokoban/{BOXOBAN}.json", list_levels(folder))
+
+
+def questions(folder: Path, assets: Path) -> None:
+    """Of every question the task id, a hash of the text, data set, split and type."""
+    write_panel(assets / f"panels/wikisearch/{SLICES}.json.gz", list(slice_rows(folder)))
+
+
+def question_slices(folder: Path, assets: Path) -> None:
+    """Of every question of HotpotQA, 2WikiMultiHopQA and MuSiQue the id, split and two hashes."""
+    slices = {name: list_questions(folder / f"{name}.jsonl.gz") for name in DATA_SETS}
+    write_slices(assets / f"manifests/wikisearch/{MANIFEST}.json", slices)
+
+
+def webshop(folder: Path, assets: Path) -> None:
+    """Of every one of the thousand products the id and hashes of product and instructions."""
+    write_manifest(assets / "manifests/webshop/small-v1.json", build_manifest(find_files(folder)))
+
+
+def webshop_panels(folder: Path, assets: Path) -> None:
+    """Of every goal the task id, the product's id, a hash of the wish and the price limit."""
+    for name in RELEASED:
+        write_panel(assets / f"panels/webshop/{name}.json.gz", list(released_rows(folder, name)))
+
+
+def webshop_texts(texts: Path, assets: Path) -> None:
+    """Hashes of the human instructions."""
+    hashes = sorted(map(instruction_text_hash, read_json(texts)))
+    starts = range(0, len(hashes), HASHES_PER_LINE)
+    lines = [json.dumps("".join(hashes[start : start + HASHES_PER_LINE])) for start in starts]
+    with atomic_writer(assets / f"manifests/webshop/{FULL}.json") as stream:
+        stream.write(f'{{"format_version": {FORMAT}, "texts": [\n' + ",\n".join(lines) + "\n]}\n")
+
+
+WRITERS: Final[dict[str, Callable[[Path, Path], None]]] = {
+    writer.__name__.replace("_", "-"): writer
+    for writer in (alfworld, boxoban, questions, question_slices, webshop, webshop_panels, webshop_texts)
+}
+
+
+def main() -> None:
+    """Write one of them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=WRITERS)
+    parser.add_argument("source", type=Path, help="the released data: an archive, a folder or a list")
+    parser.add_argument("--assets", type=Path, default=ASSETS, help="folder to write into (default: the embedded ones)")
+    args = parser.parse_args()
+    WRITERS[args.name](args.source, args.assets)
+
+
+if __name__ == "__main__":
+    main()
