@@ -103,7 +103,9 @@ class MissingExtraError(CreditflowError, ModuleNotFoundError):
 
     def __init__(self, component: str, extra: str) -> None:
         """Name the missing ``component`` and the ``extra`` that installs it."""
-        super().__init__(f"{component} is not installed; install it with: pip install 'creditflow[{extra}]'")
+        small = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+        hint = f" (without a GPU first: {small}, which saves gigabytes of CUDA)" if component == "torch" else ""
+        super().__init__(f"{component} is not installed; install it with: pip install 'creditflow[{extra}]'{hint}")
 
 
 def require_modules(component: str, extra: str, *modules: str) -> None:

@@ -49,6 +49,7 @@ from creditflow.train.run.iteration_log import graph_sums, log_iteration, rollou
 from creditflow.train.run.metrics_log import open_logger
 from creditflow.train.run.rollouts import Rollouts
 from creditflow.train.run.scheme import make_scheme
+from creditflow.train.run.tasks import panel_tasks, training_tasks
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.branches import share_prefixes
@@ -80,7 +81,7 @@ class Trainer:
             torch.set_num_threads(settings.threads)
         checkpoint = unfinished_run(self.folder, resume=resume, world=world)
         self.scheme = make_scheme(settings)
-        self.tasks = assemble.training_tasks(settings.env, settings.tasks, settings.seed)
+        self.tasks = training_tasks(settings.env, settings.tasks, settings.seed)
         tokenizer = load_run_tokenizer(self.folder) if checkpoint else None
         self.model, self.tokenizer = assemble.make_policy(settings, tokenizer, self.tasks)
         self.ends = generation_ends(self.model)
@@ -266,7 +267,7 @@ class Trainer:
         config = self.settings.evaluation
         start = time.perf_counter()
         self.rollouts.prepare_evaluation()
-        tasks = assemble.panel_tasks(self.settings.evaluation_env, spec, config.limit if name == "valid" else 0)
+        tasks = panel_tasks(self.settings.evaluation_env, spec, config.limit if name == "valid" else 0)
         agent = partial(assemble.make_policy_agent, self.settings, self.backend, self.tokenizer)
         sampled = agent(temperature=config.temperature, top_p=config.top_p) if config.samples else None
         engine = SharedEngine(self.eval_engine, self.world)

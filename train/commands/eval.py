@@ -156,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.rollout.evaluation import evaluate
     from creditflow.train.rollout.own_metrics import MetricError, make_metric
     from creditflow.train.rollout.score_table import latex_table, score_rows, score_text
-    from creditflow.train.run.assemble import group_env_factory, on_panel
+    from creditflow.train.run.tasks import group_env_factory, on_panel
     from creditflow.train.settings.overrides import apply_overrides
     from creditflow.train.settings.schema import EnvConfig
 

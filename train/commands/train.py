@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +66,11 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     from creditflow.agents.language_model.models.pretrained import require_torch
 
-    require_torch()
-    from creditflow.train.distributed.joining import joined, leave
+    if not args.dry_run:
+        require_torch()
     from creditflow.train.run.dry_run import describe
-    from creditflow.train.run.folder import require_same_settings
     from creditflow.train.settings.reading import load_mapping
     from creditflow.train.settings.schema import load_settings
-    from creditflow.train.trainer import Trainer
     from creditflow.wrappers.credit.registry import lookup
 
     if (args.config is None) == (args.resume is None):
@@ -86,6 +85,13 @@ def run(args: argparse.Namespace) -> int:
     settings = load_settings(source, tuple(overrides))
     lookup(settings.credit.scheme)  # an installed plug-in is part of the run's identity as soon as it is known
     env_id(settings.env.name)
+    if find_spec("torch") is None:
+        describe(settings)
+        return 0
+    from creditflow.train.distributed.joining import joined, leave
+    from creditflow.train.run.folder import require_same_settings
+    from creditflow.train.trainer import Trainer
+
     with joined(settings.distributed) as world:
         require_same_settings(settings, world)
         if args.dry_run:

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--schemes",
         "scheme",
         listed=True,
-        default="grpo,gigpo,graphgpo,rewardflow",
+        default="grpo,gigpo,graphgpo,rewardflow,grouptd",
         help="comma-separated schemes whose credit is shown",
     )
     parser.add_argument("--limit", type=positive, metavar="N", help="show only the first N groups")

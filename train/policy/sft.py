@@ -24,8 +24,8 @@ from creditflow.train.policy.network.precision import autocast
 from creditflow.train.policy.optimizer import OptimizerConfig, clip_gradient, learning_rate, set_learning_rate
 from creditflow.train.policy.samples import Row, make_rows
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.run.assemble import group_env_factory
 from creditflow.train.run.failures import DivergedError, memory_errors
+from creditflow.train.run.tasks import group_env_factory
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group

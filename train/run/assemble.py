@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import torch
 
-import creditflow
 from creditflow.agents.backends.base import Sampling, TrainedBackend
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.agent import LanguageModelAgent
@@ -18,9 +14,7 @@ from creditflow.agents.language_model.models.pretrained import open_pretrained
 from creditflow.agents.language_model.models.vision import decoder_of, has_vision
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.scripted import RandomAgent
-from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.registration import maker
 from creditflow.envs.tasks import Task
 from creditflow.train.distributed.sharding import layers_of, plain_copy, shard
 from creditflow.train.distributed.world import ALONE, World
@@ -34,85 +28,17 @@ from creditflow.train.policy.network.scratch import ScratchConfig, build_model, 
 from creditflow.train.policy.packing.check import check_packing
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import Budget, RolloutEngine
-from creditflow.train.settings.schema import EnvConfig, RolloutConfig, TaskConfig, TrainConfig
+from creditflow.train.run.tasks import group_env_factory, needs_texts
+from creditflow.train.settings.schema import RolloutConfig, TrainConfig
 from creditflow.wrappers.credit.base import Scheme
-from creditflow.wrappers.group_env import GroupEnv
 
 __all__ = [
-    "describe_model", "group_env_factory", "make_backend", "make_critic", "make_eval_engine", "make_lagging_samplers",
-    "make_policy", "make_policy_agent", "make_rollout_engine", "needs_texts", "on_panel", "panel_tasks",
-    "pick_device", "scratch_tokenizer", "shard_policy", "training_tasks",
+    "describe_model", "make_backend", "make_critic", "make_eval_engine", "make_lagging_samplers",
+    "make_policy", "make_policy_agent", "make_rollout_engine",
+    "pick_device", "scratch_tokenizer", "shard_policy",
 ]  # fmt: skip
 
 TOKENIZER_EPISODES = 512
-MAX_REDRAWS = 50  # samples per requested task before a source counts as too small for the exclusions
-
-
-def group_env_factory(env: EnvConfig, size: int, *, texts: bool = False) -> Callable[[], GroupEnv]:
-    """A factory of the environments of one group."""
-
-    def make() -> GroupEnv:
-        return GroupEnv(
-            maker(env.name, env.options), size=size, invalid_actions=env.invalid_actions, texts=texts, policy="lm"
-        )
-
-    return make
-
-
-def needs_texts(settings: TrainConfig, scheme: Scheme) -> bool:
-    """Whether rollouts must record observations and completions: for windowed prompts, the scheme, or annotators."""
-    return settings.prompting.history == "window" or bool(scheme.texts) or bool(settings.credit.annotators)
-
-
-def panel_tasks(env: EnvConfig, spec: str, limit: int = 0) -> list[Task]:
-    """The tasks of an embedded panel "NAME:SPLIT"; with ``limit``, only those of its first rows."""
-    base = _base(env, panel=spec)
-    ids = base.tasks.task_ids()
-    return [base.tasks.get(task_id) for task_id in (ids[:limit] if limit else ids)]
-
-
-def training_tasks(env: EnvConfig, tasks: TaskConfig, seed: int) -> list[Task]:
-    """The training tasks, without any task equal to an excluded one up to symmetry.
-
-    Raises:
-        ConfigError: an endless source without ``tasks.count``, or no task left after exclusion.
-    """
-    base = _base(env, panel=tasks.panel) if tasks.panel else _base(env)
-    source = base.tasks
-    excluded = {task.canonical_id for spec in tasks.exclude for task in panel_tasks(env, spec)}
-    ids = source.task_ids()
-    if ids:
-        pool = [task for task in map(source.get, ids) if task.canonical_id not in excluded]
-        if tasks.count:
-            order = np.random.default_rng([seed, 1]).permutation(len(pool))[: tasks.count]
-            pool = [pool[i] for i in order]
-    elif not tasks.count:
-        raise ConfigError("this task source is endless: set tasks.count to the number of tasks to train on")
-    else:
-        rng, pool, tried, seen = np.random.default_rng([seed, 1]), [], 0, set()
-        while len(pool) < tasks.count and tried < MAX_REDRAWS * tasks.count:
-            task = source.sample(rng)
-            tried += 1
-            if task.canonical_id not in excluded and task.task_id not in seen:
-                seen.add(task.task_id)
-                pool.append(task)
-        if len(pool) < tasks.count:
-            raise ConfigError(f"the source gave only {len(pool)} different allowed tasks, tasks.count is {tasks.count}")
-    if not pool:
-        raise ConfigError("no task is left to train on after tasks.exclude")
-    return pool
-
-
-def _base(env: EnvConfig, panel: str | None = None) -> AgentEnv[Any, Any, Any]:
-    """A bare environment; with ``panel``, on that panel instead of its configured source."""
-    chosen = env if panel is None else on_panel(env, panel)
-    return cast("AgentEnv[Any, Any, Any]", creditflow.make(env.name, **chosen.options).unwrapped)
-
-
-def on_panel(env: EnvConfig, panel: str) -> EnvConfig:
-    """The environment on a panel instead of its configured source; files that the panel is about stay."""
-    kept = {name: value for name, value in env.options.items() if name not in ("panel", "levels", "level", "generator")}
-    return replace(env, options={**kept, "panel": panel})
 
 
 def scratch_tokenizer(settings: TrainConfig, tasks: list[Task]) -> Any:

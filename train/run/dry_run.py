@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,18 @@ from creditflow.agents.language_model.models.vision import VISION_FAMILIES, has_
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.agents.scripted import RandomAgent
-from creditflow.envs.errors import ConfigError, DataError, short_repr
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.model_folders import check_model_files
 from creditflow.envs.tasks import Task
 from creditflow.train.rollout.engine import Budget, RolloutEngine
-from creditflow.train.run.assemble import group_env_factory, make_policy, needs_texts, panel_tasks, training_tasks
 from creditflow.train.run.hours.prompts import rough_tokens
 from creditflow.train.run.hours.table import hours_table
 from creditflow.train.run.hours.work import Panels
 from creditflow.train.run.memory.sizes import FAMILIES, KNOWN, ModelSizes, known_sizes
 from creditflow.train.run.memory.table import memory_table
 from creditflow.train.run.scheme import make_scheme
+from creditflow.train.run.tasks import group_env_factory, needs_texts, panel_tasks, training_tasks
 from creditflow.train.settings.reading import to_plain_data
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Scheme
@@ -65,7 +66,7 @@ def describe(settings: TrainConfig) -> None:
     needs = (
         f"{memory_table(sizes, settings)}\n\n{hours_table(sizes, settings, tasks, judged, count)}"
         if sizes is not None
-        else f"neither GPU memory nor hours are estimated: that needs a local model of {', '.join(FAMILIES)}, or one of {', '.join(KNOWN)}"
+        else f"neither GPU memory nor hours are estimated: that needs torch and a local model of {', '.join(FAMILIES)}, or one of {', '.join(KNOWN)}"
     )
     print(yaml.safe_dump(to_plain_data(settings), sort_keys=False), end="")
     for spec, number in panels.items():
@@ -123,7 +124,11 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> tuple[str, ModelSizes | 
         ConfigError: the prompting settings do not fit the model or tokenizer.
         DataError: a folder without a model.
     """
+    if find_spec("torch") is None:
+        return f"the model was not checked: {MissingExtraError('torch', 'train')}", None, rough_tokens
     if not settings.model.path:
+        from creditflow.train.run.assemble import make_policy
+
         model, tokenizer = make_policy(settings, None, tasks)
         settings.prompting.conversations(tokenizer)
         _check_context(settings, model)

@@ -74,7 +74,7 @@ def warm(settings: Any) -> Path:
 @pytest.fixture
 def trainer_of(settings: Any, warm: Path, arguments: Callable[..., Any]) -> Callable[..., Any]:
     from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
-    from creditflow.train.run.assemble import training_tasks
+    from creditflow.train.run.tasks import training_tasks
 
     def make(scheme: Any = None, *, eval_tasks: Any = (), others: Any = None, **changes: Any) -> Any:
         tasks = training_tasks(settings.env, settings.tasks, settings.seed)

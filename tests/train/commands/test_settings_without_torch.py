@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from helpers.shared_data import ROOT
+
+from creditflow.train.cli import main
 
 REFUSES_TORCH = """
 import sys
@@ -70,3 +73,22 @@ except ConfigError as error:
 """
     )
     assert "did you mean 'clip_high'" in message
+
+
+@pytest.mark.skipif(find_spec("yaml") is None, reason="PyYAML is not installed: extra [dev] or [train]")
+@pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed, and a dry run uses it")
+@pytest.mark.parametrize("name", ["quickstart", "gigpo_sokoban", "gigpo_alfworld"])
+def test_a_dry_run_checks_everything_but_the_model_without_torch(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = str(ROOT / "train" / "configs" / f"{name}.yaml")
+    assert main(["train", config, "--dry-run"]) == 0
+    shown = capsys.readouterr()
+    assert "the model was not checked: torch is not installed" in shown.err
+    assert "https://download.pytorch.org/whl/cpu" in shown.err
+    assert "training tasks" in shown.err
+    assert "credit:" in shown.out
+    assert main(["train", config, "--dry-run", "--set", "credit.scheme=gigp"]) == 2
+    assert main(["train", config, "--dry-run", "--set", "tasks.panel=standard-v9:train"]) == 2
+    assert main(["train", config]) == 3, "without --dry-run torch is needed"

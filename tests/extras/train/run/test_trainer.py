@@ -203,7 +203,7 @@ def test_a_folder_with_a_run_is_not_overwritten(trainer_of: Make, config: dict[s
 def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
     from creditflow.agents.language_model.models.pretrained import make_hf_agent
     from creditflow.train.rollout.engine import RolloutEngine
-    from creditflow.train.run.assemble import group_env_factory
+    from creditflow.train.run.tasks import group_env_factory
 
     agent = make_hf_agent(str(finished.folder / "model"), device="cpu")
     for token in finished.tokenizer.get_vocab():
