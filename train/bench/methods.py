@@ -245,7 +245,7 @@ ORACLES: Mapping[str, Callable[[ExactEvaluator], CreditFunction]] = MappingProxy
     {"oracle_adv": oracle_adv, "oracle_progress": oracle_progress}
 )
 STATELESS: Mapping[str, CreditFunction] = MappingProxyType(
-    {"stateless": stateless_discount(), "position": position_baseline()}
+    {"stateless": stateless_discount(baseline="group"), "position": position_baseline()}
 )
 
 

@@ -63,6 +63,9 @@ class SharedWork:
         aggregations, features, batches, sizes, successes: values that are varied, one at a time.
         views: pairs of a kind and a feature map that are measured too.
         rates: learning rates of Adam, which replaces steps of a given KL divergence; varied like the others.
+        crossed: task kinds on which the choices that should not matter are fully crossed: loss average, centring, scale, and
+            steps of a given KL divergence or Adam at each of ``crossed_rates``.
+        crossed_rates: learning rates of Adam in the crossed design.
         varied: task kind of the cells in which one property is varied.
         learn_variations: whether learning curves are also measured for the varied features, batches, sizes and rates.
         rivals: schemes that get a table of their differences from all other methods, study by study.
@@ -83,6 +86,8 @@ class SharedWork:
     successes: tuple[float, ...] = ()
     views: tuple[tuple[str, str], ...] = ()
     rates: tuple[float, ...] = ()
+    crossed: tuple[str, ...] = ()
+    crossed_rates: tuple[float, ...] = ()
     varied: str = "pits"
     learn_variations: bool = False
     rivals: tuple[str, ...] = ()
@@ -153,7 +158,7 @@ PRESETS: Mapping[str, Preset] = {
             updates=60,
             every=10,
             kinds=("open", "pits", "slip", "alias", "fresh", "sokoban"),
-            aggregations=("token_mean", "trajectory_mean"),
+            aggregations=("trajectory_mean",),
             features=("additive", "table"),
             batches=(1, 4, 64),
             sizes=(4, 64),
@@ -167,6 +172,26 @@ PRESETS: Mapping[str, Preset] = {
         played=PlayedWork(60, 8, 60, 10),
         log=60,
         variants=True,
+    ),
+    # does the order of methods depend on choices that should not matter? every one of them crossed with all others
+    "protocol": Preset(
+        shared=SharedWork(
+            units=6,
+            train=32,
+            held_out=16,
+            groups=48,
+            updates=30,
+            every=10,
+            kinds=("pits", "sokoban"),
+            crossed=("pits", "sokoban"),
+            crossed_rates=(0.01, 0.03, 0.1),
+        ),
+        grids=ExactWork((0.25,), (8,), 10, {8: 20}, {8: 30}),
+        sokoban=ExactWork((0.25,), (8,), 10, {8: 20}, {8: 30}),
+        played=PlayedWork(6, 8, 12, 2),
+        log=16,
+        schemes=("grpo", "gigpo", "graphgpo", "hgpo", "rewardflow", "grouptd"),
+        envs="shared",
     ),
     # tasks, feature maps and optimisers for which no scheme was designed, to confirm the results of shared/pits
     "confirmation": Preset(

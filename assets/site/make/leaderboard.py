@@ -29,7 +29,7 @@ FILES = (
 )
 COST = "tests/evidence/schemes/cost.json"
 CONTROLS: Mapping[str, str] = {
-    "oracle_adv": "exact advantage (ceiling)",
+    "oracle_adv": "exact advantage",
     "stateless": "discounted outcome, reads no states (control)",
 }
 

@@ -23,7 +23,7 @@ from creditflow.train.bench.exact.metrics import (
 from creditflow.train.bench.exact.policies import softmax
 from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
 from creditflow.train.bench.exact.values import optimal_action_values
-from creditflow.train.bench.learning.batch import Batch
+from creditflow.train.bench.learning.batch import Batch, Sampling
 from creditflow.train.bench.learning.one_step import KLS, OneStep, Start, coverage
 from creditflow.train.bench.learning.policy import LinearPolicy, table_policy
 from creditflow.train.bench.learning.stack import StackedTasks
@@ -189,6 +189,7 @@ def _measured(
 ) -> Measured:
     """The metrics of all assigned credit."""
     mdp = evaluator.mdp
+    sampling = Sampling(1, len(sampled.groups[0]), SUM_OVER_TURNS)
     start, stack = Start(policy, [mdp], [0], [], search=SEARCH), StackedTasks([mdp])
     batches = [Batch([0], stack, evaluator.policy, [group]) for group in sampled.groups]
     on_policy = _concordances(assigned, sampled.turns, evaluator.exact.action_value)
@@ -198,7 +199,7 @@ def _measured(
     for name, of_method in assigned.items():
         one_step = OneStep(start)
         for batch, credit in zip(batches, of_method, strict=True):
-            one_step.add(batch, [credit], SUM_OVER_TURNS)
+            one_step.add(batch, [credit], sampling)
         hidden = _hidden_value(sampled, of_method)
         base = hidden.failed_base, hidden.succeeded_base
         measures = one_step.measures() | {

@@ -15,6 +15,7 @@ from creditflow.train.bench.annotation_sources import AnnotationSource
 from creditflow.train.bench.controls import CreditFunction, ExactEvaluator
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
+from creditflow.train.bench.learning.loss import Centring, LossTurns, Scale, loss_turns
 from creditflow.train.bench.learning.policy import Policy
 from creditflow.train.bench.learning.stack import StackedTasks, sample_groups, split_rows
 from creditflow.train.bench.methods import ORACLES, STATELESS, base_method, scheme_entry, with_corruption
@@ -37,6 +38,7 @@ class Sampling:
         batch: B, tasks of an update, one group each.
         size: G, rollouts of a group.
         loss: the trainer's loss; its ``aggregation`` "auto" is the scheme's own.
+        centring, scale: of each group's credit; see ``loss_turns``.
         key: the key by which schemes compare states.
         fresh: whether every visit of a state has a new key, so that keys never repeat.
         together: whether the tasks of a batch are sampled together, or one after the other from the same generator.
@@ -47,6 +49,8 @@ class Sampling:
     loss: LossConfig = field(default_factory=LossConfig)
     key: Key = "state"
     fresh: bool = False
+    centring: Centring = "none"
+    scale: Scale = "credit"
     together: bool = True
 
 
@@ -124,6 +128,10 @@ class Batch:
     def turns(self) -> int:
         """Number of turns."""
         return sum(len(group.number) for group in self.groups)
+
+    def turns_in_loss(self, credits_: Sequence[Credit], sampling: Sampling) -> LossTurns:
+        """The turns that are in the loss, with a method's credit."""
+        return loss_turns(self.groups, credits_, sampling.loss, sampling.centring, sampling.scale)
 
     def split(self, table: Floats) -> list[Floats]:
         """A table (S, …) over the stacked states as one table per task."""

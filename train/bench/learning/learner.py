@@ -18,7 +18,7 @@ from creditflow.train.bench.annotation_sources import AnnotationSource, open_ann
 from creditflow.train.bench.critics import StateFeatures
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.learning.batch import Batch, Draw, Sampling, sample_batches
-from creditflow.train.bench.learning.loss import LossTurns, ascent_weights, loss_turns
+from creditflow.train.bench.learning.loss import LossTurns, ascent_weights
 from creditflow.train.bench.learning.policy import Policy
 from creditflow.train.bench.learning.steps import DEFAULT_SEARCH, Search, matched_step
 from creditflow.wrappers.credit import CreditError
@@ -103,7 +103,7 @@ class Learner(Generic[PolicyT]):
         credits_ = batch.credit(self.name, self._source, draw.corruption, sampling.key)
         for group in batch.groups:
             self._source.update(group)
-        turns = loss_turns(batch.groups, credits_, sampling.loss)
+        turns = batch.turns_in_loss(credits_, sampling)
         if isinstance(self._update, KLUpdate):
             direction = self._ascent(batch, turns, sampling, batch.policy)
             visits = batch.visits if self._update.visits == "expected" else batch.sampled_visits

@@ -8,7 +8,7 @@ w from the loss aggregation (``token_weights``). Its negative gradient is Σ_sa 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,14 @@ from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.settings.update import LossAggregation, LossConfig
 from creditflow.wrappers.credit import Credit
 
-__all__ = ["LossTurns", "ascent_weights", "loss_turns", "turn_weights"]
+__all__ = ["Centring", "LossTurns", "Scale", "ascent_weights", "loss_turns", "turn_weights"]
 
 Floats = NDArray[np.float64]
+Centring = Literal["none", "group"]
+Scale = Literal["credit", "group"]
 MAX_LOG_RATIO = 20.0  # as in the trainer
 MAX_KL_LOG_RATIO = 10.0
+MIN_SCALE = 1e-12  # advantages that are smaller differ from 0 by rounding
 
 
 class LossTurns(NamedTuple):
@@ -59,13 +62,21 @@ class LossTurns(NamedTuple):
         return self._replace(advantage=self.advantage / root) if root > 0.0 else self
 
 
-def loss_turns(groups: Sequence[ArrayGroup], credits_: Sequence[Credit], loss: LossConfig) -> LossTurns:
+def loss_turns(
+    groups: Sequence[ArrayGroup],
+    credits_: Sequence[Credit],
+    loss: LossConfig,
+    centring: Centring = "none",
+    scale: Scale = "credit",
+) -> LossTurns:
     """The turns of an update's groups that are in the loss mask; the others are dropped, as a trainer drops their tokens.
 
     Args:
         groups: one group per task of the update.
         credits_: their credit.
         loss: its ``aggregation`` "auto" is the scheme's own.
+        centring: "group" subtracts from the advantages of each group their mean over the group's turns in the loss.
+        scale: "group" divides them by their root mean square over these turns, so that all tasks weigh the same.
     """
     firsts = np.cumsum([0, *(group.mdp.size for group in groups)]).tolist()
     members = np.cumsum([0, *(len(group) for group in groups)]).tolist()
@@ -76,10 +87,20 @@ def loss_turns(groups: Sequence[ArrayGroup], credits_: Sequence[Credit], loss: L
         np.concatenate(states)[mask].astype(np.int64),
         np.concatenate([group.chosen for group in groups])[mask].astype(np.int64),
         np.concatenate(trajectories)[mask].astype(np.int64),
-        np.concatenate([credit.flat_advantages for credit in credits_])[mask],
+        np.concatenate([_weighted(credit, centring, scale) for credit in credits_]),
         credits_[0].aggregation if loss.aggregation == "auto" else loss.aggregation,
         loss.normaliser,
     )
+
+
+def _weighted(credit: Credit, centring: Centring, scale: Scale) -> Floats:
+    """The advantages of a group's turns in the loss, float64 (n,), centred and scaled."""
+    advantages: Floats = credit.flat_advantages[credit.flat_loss_mask]
+    if centring == "group" and len(advantages):
+        advantages = advantages - advantages.mean()
+    if scale == "group" and len(advantages) and (root := float(np.sqrt(np.mean(advantages**2)))) > MIN_SCALE:
+        advantages = advantages / root
+    return advantages
 
 
 def turn_weights(turns: LossTurns) -> Floats:

@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.learning.batch import Batch
+from creditflow.train.bench.learning.batch import Batch, Sampling
 from creditflow.train.bench.learning.evaluation import Evaluation
-from creditflow.train.bench.learning.loss import ascent_weights, loss_turns
+from creditflow.train.bench.learning.loss import ascent_weights
 from creditflow.train.bench.learning.policy import Policy
 from creditflow.train.bench.learning.stack import StackedTasks
 from creditflow.train.bench.learning.steps import DEFAULT_SEARCH, Search, matched_step
-from creditflow.train.settings.update import LossConfig
 from creditflow.wrappers.credit import Credit
 
 __all__ = ["ALONG_GRADIENT", "KLS", "GradientMoments", "OneStep", "Start", "coverage", "dead_groups"]
@@ -170,10 +169,10 @@ class OneStep(Generic[PolicyT]):
         self._coverage = list[float]()
         self._dead = list[float]()
 
-    def add(self, batch: Batch, credits_: Sequence[Credit], loss: LossConfig, *, unit: bool = False) -> None:
+    def add(self, batch: Batch, credits_: Sequence[Credit], sampling: Sampling, *, unit: bool = False) -> None:
         """Measure one batch with a method's credit; ``unit``: divided by its root mean square over the batch."""
-        policy, turns = self._start.policy, loss_turns(batch.groups, credits_, loss)
-        weights = ascent_weights(turns.scaled() if unit else turns, batch.policy, loss)
+        policy, turns = self._start.policy, batch.turns_in_loss(credits_, sampling)
+        weights = ascent_weights(turns.scaled() if unit else turns, batch.policy, sampling.loss)
         gradient = policy.gradient(batch.tasks, batch.split(weights))
         self._moments.add(gradient)
         if self._limit is None or len(self._steps) < self._limit:

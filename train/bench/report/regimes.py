@@ -9,7 +9,9 @@ import argparse
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,6 +27,7 @@ from creditflow.train.bench.report.contrasts import (
     study_measure,
     table_measure,
 )
+from creditflow.train.bench.report.design import unstable_rivals
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline, main_schemes, methods_of
 from creditflow.train.bench.report.tables.table import Table
@@ -38,7 +41,7 @@ from creditflow.train.text_table import text_table
 __all__ = ["Verdict", "add_arguments", "main", "regime_table", "run", "verdicts"]
 
 LARGE_GROUP: Final = 16
-CEILING: Final = "oracle_adv"
+EXACT: Final = "oracle_adv"
 HELD_OUT_AREA: Final = "held-out area"
 
 
@@ -51,6 +54,8 @@ class Verdict(NamedTuple):
         lead: the leader's planned contrast with the baseline; None if it is the baseline.
         headroom: the exact advantage minus the leader; None where it was not measured.
         faster: the schemes above the baseline that are separated from it, among which the leader need not be.
+        unstable: methods whose order with the leader depends on a factor of the suite's design, with these factors; the leader
+            counts as not separated from them.
     """
 
     regime: str
@@ -62,6 +67,7 @@ class Verdict(NamedTuple):
     lead: Contrast | None
     headroom: Estimate | None
     faster: tuple[str, ...] = ()
+    unstable: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 def verdicts(document: Mapping[str, Any]) -> list[Verdict]:
@@ -71,7 +77,8 @@ def verdicts(document: Mapping[str, Any]) -> list[Verdict]:
         if "cells" in suite:
             found += _of_tables(suite)
         elif "studies" in suite:
-            found += _of_studies([Study.from_json(row) for row in suite["studies"]], suite["schemes"])
+            studies = [Study.from_json(row) for row in suite["studies"]]
+            found += [_stable(verdict, suite) for verdict in _of_studies(studies, suite["schemes"])]
     if "language_models" in document:
         studies = _language_model_studies(document)
         found += _of_studies(studies, [n for n in studies[0].endpoints[HELD_OUT_AREA] if not is_control(n)])
@@ -176,9 +183,18 @@ def _verdict(
         *where,
         leader,
         leads.get(leader.name),
-        Estimate.of(measure(CEILING, leader.name)) if CEILING in methods else None,
+        Estimate.of(measure(EXACT, leader.name)) if EXACT in methods else None,
         tuple(name for name, lead in leads.items() if lead.separates and lead.difference.mean > 0.0),
     )
+
+
+def _stable(verdict: Verdict, suite: Mapping[str, Any]) -> Verdict:
+    """The verdict without leads whose sign depends on a factor of the suite's design."""
+    leader, unstable = verdict.leader, unstable_rivals(suite, verdict.leader.name)
+    if not unstable:
+        return verdict
+    tied = tuple(dict.fromkeys([*leader.tied, *(name for name in suite["schemes"] if name in unstable)]))
+    return verdict._replace(leader=replace(leader, tied=tied), unstable=unstable)
 
 
 def regime_table(*documents: Mapping[str, Any]) -> Table | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from itertools import product
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -17,8 +18,10 @@ from creditflow.envs.errors import DataError
 from creditflow.train.bench.critics import one_hot
 from creditflow.train.bench.learning.batch import Sampling
 from creditflow.train.bench.learning.learner import AdamUpdate, KLUpdate
+from creditflow.train.bench.learning.loss import Centring, Scale
 from creditflow.train.bench.learning.policy import LinearPolicy, make_features, policy_with_success
 from creditflow.train.bench.learning.stack import StackedTasks
+from creditflow.train.bench.observations import Observation
 from creditflow.train.bench.presets import SharedWork
 from creditflow.train.bench.shared.learning import SharedCurve, learn_shared
 from creditflow.train.bench.shared.metrics import SharedMeasures, measure_shared
@@ -26,11 +29,22 @@ from creditflow.train.bench.shared.tasks import SHARED_KINDS, ViewedTask, keys_o
 from creditflow.train.bench.studies import Keys, Study
 from creditflow.train.settings.update import LossConfig
 
-__all__ = ["SharedCell", "assemble", "cells_of", "learned_names", "run_unit", "start_of", "trained_tasks"]
+__all__ = [
+    "SharedCell",
+    "assemble",
+    "cells_of",
+    "crossed_cells",
+    "crossed_rows",
+    "learned_names",
+    "run_unit",
+    "start_of",
+    "trained_tasks",
+]
 
 STANDARD_SUCCESS: Final = 0.25
 MIN_BATCHES, MAX_BATCHES = 3, 32
-Aggregation = Literal["auto", "token_mean", "trajectory_mean", "turn_mean"]
+Aggregation = Literal["token_mean", "trajectory_mean"]
+STANDARD_AGGREGATION: Final[Aggregation] = "token_mean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +57,8 @@ class SharedCell:
         batch: B, tasks of an update.
         size: G, rollouts per task.
         success: J0, mean exact success of the initial policy on the training tasks.
-        aggregation: loss aggregation; "auto" is each scheme's own.
+        aggregation: loss aggregation, the same for all methods.
+        centring, scale: of each group's credit, the same for all methods; see ``loss_turns``.
         rate: learning rate of Adam; 0: steps of a given KL divergence.
         learn: whether learning curves are measured, not only the metrics of a single step.
     """
@@ -53,7 +68,9 @@ class SharedCell:
     batch: int = 16
     size: int = 8
     success: float = STANDARD_SUCCESS
-    aggregation: Aggregation = "auto"
+    aggregation: Aggregation = STANDARD_AGGREGATION
+    centring: Centring = "none"
+    scale: Scale = "credit"
     rate: float = 0.0
     learn: bool = True
 
@@ -68,7 +85,9 @@ class SharedCell:
         parts = [
             "" if self.features == "local" else f"{self.features} features",
             "" if self.success == STANDARD_SUCCESS else f"J0 {self.success:g}",
-            "" if self.aggregation == "auto" else f"{self.aggregation.replace('_', ' ')} for all",
+            "" if self.aggregation == STANDARD_AGGREGATION else self.aggregation.replace("_", " "),
+            "" if self.centring == "none" else "centred per group",
+            "" if self.scale == "credit" else "equal RMS per group",
             f"Adam {self.rate:g}" if self.rate else "",
         ]
         return ", ".join(filter(None, parts))
@@ -78,8 +97,24 @@ class SharedCell:
         """How the updates of the cell are sampled."""
         loss = LossConfig(aggregation=self.aggregation)
         return Sampling(
-            self.batch, self.size, loss, "text" if self.keys == "aliased" else "state", self.keys == "fresh"
+            self.batch,
+            self.size,
+            loss,
+            "text" if self.keys == "aliased" else "state",
+            self.keys == "fresh",
+            self.centring,
+            self.scale,
         )
+
+    @property
+    def factors(self) -> dict[str, str]:
+        """The level of every factor of the design that this cell may be part of."""
+        return {
+            "loss average": self.aggregation.replace("_", " "),
+            "centring": "per group" if self.centring == "group" else "none",
+            "scale": "equal RMS per group" if self.scale == "group" else "the credit's own",
+            "optimiser": f"Adam {self.rate:g}" if self.rate else "KL steps",
+        }
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {value}" for name, value in asdict(self).items())
@@ -97,6 +132,16 @@ def cells_of(work: SharedWork) -> list[SharedCell]:
     cells += [SharedCell(standard, rate=rate, learn=learn) for rate in work.rates]
     cells += [SharedCell(standard, success=success, learn=False) for success in work.successes]
     return list(dict.fromkeys(cells))
+
+
+def crossed_cells(work: SharedWork) -> list[SharedCell]:
+    """The cells of the crossed design: every level of every factor with all levels of the others."""
+    return [
+        SharedCell(kind, aggregation=aggregation, centring=centring, scale=scale, rate=rate)
+        for kind, aggregation, centring, scale, rate in product(
+            work.crossed, get_args(Aggregation), get_args(Centring), get_args(Scale), (0.0, *work.crossed_rates)
+        )
+    ]
 
 
 def learned_names(schemes: Sequence[str], controls: Sequence[str]) -> list[str]:
@@ -132,7 +177,7 @@ def run_unit(
     Args:
         cell: the cell.
         work: sizes of the benchmark.
-        methods: names of the methods whose single steps are measured.
+        methods: names of the methods whose single steps are measured; none in a crossed design.
         learned: names of those whose learning curves are measured.
         seed: seed of tasks and rollouts.
         unit: number of the layout seed.
@@ -149,12 +194,15 @@ def run_unit(
     mdps, train, held_out = [task.mdp for task in tasks], range(trained), range(trained, len(tasks))
     seen = one_hot(mdps, [task.parts for task in tasks])
     stream = [seed, unit, SHARED_KINDS.index(cell.kind), cell.batch, cell.size]
-    measured = measure_shared(
-        policy, mdps, train, held_out, methods, np.random.default_rng([*stream, 1]),
-        sampling=cell.sampling, batches=min(max(work.groups // cell.batch, MIN_BATCHES), MAX_BATCHES),
-        features=seen,
-    )  # fmt: skip
-    undefined, curves = dict(measured.undefined), dict[str, SharedCurve]()
+    undefined, curves, measures = dict[str, str](), dict[str, SharedCurve](), dict[str, SharedMeasures]()
+    if methods:
+        measured = measure_shared(
+            policy, mdps, train, held_out, methods, np.random.default_rng([*stream, 1]),
+            sampling=cell.sampling, batches=min(max(work.groups // cell.batch, MIN_BATCHES), MAX_BATCHES),
+            features=seen,
+        )  # fmt: skip
+        undefined |= measured.undefined
+        measures |= measured.methods
     if cell.learn:
         update = AdamUpdate(cell.rate, epochs=2, minibatches=2, unit=True) if cell.rate else KLUpdate(work.kl)
         found = learn_shared(
@@ -165,7 +213,7 @@ def run_unit(
         curves |= found.curves
     return {
         "states": float(np.mean([mdp.size for mdp in mdps])),
-        "measures": {name: _plain(asdict(one)) for name, one in measured.methods.items()},
+        "measures": {name: _plain(asdict(of_method)) for name, of_method in measures.items()},
         "curves": {name: [_rounded(curve.train), _rounded(curve.held_out)] for name, curve in curves.items()},
         "undefined": undefined,
     }
@@ -211,6 +259,25 @@ def assemble(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> dict[str, 
         "states": float(np.mean([part["states"] for part in parts])),
         "undefined": undefined,
     }
+
+
+def crossed_rows(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> list[Observation]:
+    """The learning curves of a cell of the crossed design as tidy rows; without methods that are missing under a layout seed."""
+    rows = []
+    for name in parts[0]["curves"]:
+        if not all(name in part["curves"] for part in parts):
+            continue
+        for unit, part in enumerate(parts):
+            train, held_out = (np.array(side) for side in part["curves"][name])
+            values = {
+                "area": train[1:].mean(),
+                "final": train[-1],
+                "held_out_area": held_out[1:].mean(),
+                "held_out_final": held_out[-1],
+            }
+            setting = {"tasks": cell.kind, **cell.factors}
+            rows += [Observation(setting, name, unit, key, float(f"{x:.5g}")) for key, x in values.items()]
+    return rows
 
 
 def _column(values: Any) -> list[list[float | None]]:

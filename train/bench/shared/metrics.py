@@ -108,7 +108,7 @@ def measure_shared(
                 undefined[name] = str(error)
                 del measured[name]
             else:
-                measured[name].add(batch, credits_, sampling.loss)
+                measured[name].add(batch, credits_, sampling)
     return SharedMeasured(
         {name: SharedMeasures(**one_step.measures()) for name, one_step in measured.items()}, undefined
     )

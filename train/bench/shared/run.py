@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +12,7 @@ from creditflow.envs.errors import DataError
 from creditflow.train.bench.critics import one_hot
 from creditflow.train.bench.jobs import Job, JobRunner
 from creditflow.train.bench.learning.batch import Draw, sample_batches
+from creditflow.train.bench.observations import Observations
 from creditflow.train.bench.presets import SharedWork
 from creditflow.train.bench.report.correlations import mean_correlation
 from creditflow.train.bench.selection import MethodSelection, select_methods
@@ -19,6 +20,8 @@ from creditflow.train.bench.shared.cells import (
     SharedCell,
     assemble,
     cells_of,
+    crossed_cells,
+    crossed_rows,
     learned_names,
     run_unit,
     start_of,
@@ -28,6 +31,7 @@ from creditflow.train.bench.studies import Study
 
 __all__ = ["run_shared"]
 
+CROSSED_CONTROLS: Final = ("stateless", "oracle_adv")
 TIMED_TASKS: Final = 16  # tasks on whose groups the schemes are selected and timed
 PREDICTORS: Final = ("gain_small", "gain", "held_out_gain", "cos_batch", "cos_mean")
 
@@ -58,7 +62,8 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
         ]
         for cell in cells
     }
-    results = runner.run([job for of_cell in jobs.values() for job in of_cell], "shared")
+    crossed = {cell: _crossed_jobs(cell, work, _crossed_names(selection), seed) for cell in crossed_cells(work)}
+    results = runner.run([job for of_cell in (*jobs.values(), *crossed.values()) for job in of_cell], "shared")
     undefined = dict(selection.undefined)
     impossible = dict[str, str]()
     found = list[tuple[SharedCell, dict[str, Any]]]()
@@ -81,10 +86,30 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
         "curves": [one["curves"] for one in studies],
         "variations": [one["study"] for cell, one in found if not cell.learn],
         "correlations": _correlations([Study.from_json(one["study"]) for one in studies]),
+        **_design({cell: [results[job.name] for job in of_cell] for cell, of_cell in crossed.items()}),
         "rivals": [name for name in work.rivals if name in selection.schemes],
         "tasks": {"train": trained_tasks(cells[0], work), "held_out": work.held_out, "seeds": work.units},
         "updates": {"count": work.updates, "every": work.every, "kl": work.kl},
     }
+
+
+def _crossed_names(selection: MethodSelection) -> list[str]:
+    """The methods of the crossed design: the schemes, and the controls that could be rivals."""
+    return [*selection.schemes, *(name for name in CROSSED_CONTROLS if name in selection.controls)]
+
+
+def _crossed_jobs(cell: SharedCell, work: SharedWork, names: Sequence[str], seed: int) -> list[Job]:
+    return [
+        Job(f"shared/crossed/{cell}/{unit}", run_unit, (cell, work, (), names, seed, unit))
+        for unit in range(work.units)
+    ]
+
+
+def _design(crossed: Mapping[SharedCell, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """The crossed design as the tidy table "design"; nothing without one. A kind of task without an initial policy is left out."""
+    impossible = {cell.kind for cell, parts in crossed.items() if any("impossible" in part for part in parts)}
+    rows = [row for cell, parts in crossed.items() if cell.kind not in impossible for row in crossed_rows(cell, parts)]
+    return {"design": Observations(rows).to_json()} if rows else {}
 
 
 def _selected(

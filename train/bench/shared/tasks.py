@@ -1,6 +1,6 @@
 """The tasks of the suite: grids and Sokoban levels as tables, with what the policy sees of each state.
 
-Kinds: the four kinds of grid; ``sokoban``, the panel's levels with few states; ``trapdoors``, ``graded`` and ``long`` (see
+Kinds: the four kinds of grid; ``sokoban``, generated levels with few states; ``trapdoors``, ``graded`` and ``long`` (see
 ``kinds/grids.py``). ``fresh`` and ``sokoban-fresh`` are ``pits`` and ``sokoban`` with state keys that never repeat (like a key that
 includes the history, which no two episodes share after their first turn). In ``sokoban-boxes`` the text key shows the boxes
 only, so that one key merges all positions of the player.
@@ -12,15 +12,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import DataError, OracleLimitError, unknown_name_error
+from creditflow.envs.registration import make
 from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.envs.sokoban.rules import FLOOR, PLAYER, PLAYER_ON_TARGET, TARGET, state_key
-from creditflow.envs.tasks import load_panel
 from creditflow.train.bench.exact.grid_layouts import KINDS, GridLayout, grid_mdp
 from creditflow.train.bench.exact.gridworlds import HORIZON
 from creditflow.train.bench.exact.mdp import FiniteMDP
@@ -37,6 +38,10 @@ SHARED_KINDS: Final = (*KINDS, "fresh", "sokoban", "trapdoors", "graded", "long"
 FRESH: Final[Mapping[str, str]] = {"fresh": "pits", "sokoban-fresh": "sokoban"}
 ALIASED: Final = ("alias", "sokoban-boxes")
 MAX_STATES: Final = 300  # of one Sokoban level
+LEVEL_SIZES: Final[tuple[Mapping[str, int], ...]] = tuple(
+    {"height": side, "width": side, "boxes": boxes, "min_length": 4, "max_length": 25}
+    for side, boxes in ((6, 1), (6, 2), (7, 2))
+)
 WITHOUT_PLAYER: Final = bytes.maketrans(bytes([PLAYER, PLAYER_ON_TARGET]), bytes([FLOOR, TARGET]))
 
 
@@ -63,7 +68,7 @@ def keys_of(kind: str) -> Keys:
 
 
 def viewed_tasks(kind: str, seed: int, unit: int, count: int) -> list[ViewedTask]:
-    """The tasks of one layout seed: different grids for every layout seed, or Sokoban levels resampled from one panel.
+    """The tasks of one layout seed, generated from it and the benchmark's seed: others under every other one.
 
     Args:
         kind: one of ``SHARED_KINDS``.
@@ -89,9 +94,7 @@ def viewed_tasks(kind: str, seed: int, unit: int, count: int) -> list[ViewedTask
 def _tasks(kind: str, seed: int, unit: int, count: int) -> Iterator[ViewedTask]:
     kind = kind_of_tasks(kind)
     if kind.startswith("sokoban"):
-        levels = _levels(boxes_only=kind == "sokoban-boxes")
-        for i in np.random.default_rng([seed, unit]).permutation(len(levels)).tolist():
-            yield levels[i]
+        yield from _levels(seed, unit, count, boxes_only=kind == "sokoban-boxes")
     elif kind == "long":
         for layout in long_layouts(seed, unit):
             mdp = grid_mdp(layout, LONG_HORIZON)
@@ -113,19 +116,31 @@ def _layouts(kind: str, seed: int, unit: int, count: int) -> Iterator[GridLayout
     return grid_layouts(kind, seed, unit * -(-count // GRID_BLOCK))
 
 
-@lru_cache(maxsize=2)
-def _levels(*, boxes_only: bool = False) -> tuple[ViewedTask, ...]:
-    """The levels of the panel that have at most ``MAX_STATES`` states."""
-    found = []
-    for row in load_panel("sokoban", "standard-v1").rows:
-        level = parse_level(str(row.locator["xsb"]))
+@lru_cache(maxsize=16)
+def _levels(seed: int, unit: int, count: int, *, boxes_only: bool) -> tuple[ViewedTask, ...]:
+    """Generated levels of several sizes with at most ``MAX_STATES`` states, no two of them equal up to symmetry."""
+    rng = np.random.default_rng([seed, unit])
+    sources = [
+        cast(
+            "AgentEnv[Any, Any, Any]", make("sokoban", generator=dict(size), max_steps=SOKOBAN_HORIZON).unwrapped
+        ).tasks
+        for size in LEVEL_SIZES
+    ]
+    tasks: list[ViewedTask] = []
+    seen = set[str]()
+    while len(tasks) < count:
+        task = sources[int(rng.integers(len(sources)))].sample(rng)
+        level = parse_level(str(task.content["xsb"]))
         try:
             mdp, boards = sokoban_boards(level, SOKOBAN_HORIZON, cap=MAX_STATES)
         except OracleLimitError:  # a larger level
             continue
+        if task.canonical_id in seen:
+            continue
+        seen.add(task.canonical_id)
         texts = mdp.keys[: mdp.size]
         if boxes_only:
             texts = tuple(state_key(board.translate(WITHOUT_PLAYER)) for board in boards[: mdp.size])
-        mdp = replace(mdp, name=row.task_id, text_keys=texts + mdp.keys[mdp.size :])
-        found.append(ViewedTask(mdp, sokoban_parts(level, mdp)))
-    return tuple(found)
+        mdp = replace(mdp, name=task.task_id, text_keys=texts + mdp.keys[mdp.size :])
+        tasks.append(ViewedTask(mdp, sokoban_parts(level, mdp)))
+    return tuple(tasks)

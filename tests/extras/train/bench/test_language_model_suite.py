@@ -161,6 +161,17 @@ def test_the_whole_suite_runs_and_a_resumed_run_gives_the_same(tmp_path):
         assert len(starts) == 1  # all methods of a seed start from one model
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_another_run_has_other_tasks(family):
+    first, second = (
+        {task.canonical_id for split in ("train", "test") for task in family_tasks(family, split, 48, seed)}
+        for seed in (0, 1)
+    )
+    assert len(first) == len(second) == 96
+    # small levels may be equal up to symmetry by chance
+    assert len(first & second) <= 5
+
+
 def test_a_warm_up_stops_when_it_is_enough():
     setting = open_setting("pits", WORK, 3, "cpu")
     work, asked = WarmUpWork(4, 0.5, 35, batch=2), []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from creditflow.train.bench.presets import PRESETS, SharedWork
-from creditflow.train.bench.shared.cells import SharedCell, assemble, cells_of, learned_names, run_unit
+from creditflow.train.bench.shared.cells import SharedCell, assemble, cells_of, crossed_cells, learned_names, run_unit
 from creditflow.train.bench.studies import Study
 
 WORK = SharedWork(2, 8, 4, 8, 4, 2, ("pits",))
@@ -28,11 +28,25 @@ def test_cells_are_distinct_and_have_distinct_titles(preset):
     assert cells[0].learn
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_no_method_has_a_loss_average_of_its_own(preset):
+    work = PRESETS[preset].shared
+    assert all(cell.sampling.loss.aggregation != "auto" for cell in (*cells_of(work), *crossed_cells(work)))
+
+
+def test_the_protocol_crosses_loss_average_centring_scale_and_optimiser():
+    cells = crossed_cells(PRESETS["protocol"].shared)
+    levels = [set(of_factor) for of_factor in zip(*(cell.factors.values() for cell in cells), strict=True)]
+    assert [len(of_factor) for of_factor in levels] == [2, 2, 2, 4]
+    assert len({(cell.kind, *cell.factors.values()) for cell in cells}) == len(cells) == 2 * 2 * 2 * 2 * 4
+    assert {cell.sampling.centring for cell in cells} == {"none", "group"}
+
+
 def test_the_full_preset_varies_batch_features_aggregation_and_kind():
     cells = cells_of(PRESETS["full"].shared)
     assert {cell.batch for cell in cells} == {1, 4, 16, 64}
     assert {cell.features for cell in cells} == {"local", "additive", "table"}
-    assert {cell.aggregation for cell in cells} == {"auto", "token_mean", "trajectory_mean"}
+    assert {cell.aggregation for cell in cells} == {"token_mean", "trajectory_mean"}
     assert {cell.kind for cell in cells} == {"open", "pits", "slip", "alias", "fresh", "sokoban"}
 
 

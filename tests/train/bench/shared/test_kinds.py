@@ -100,3 +100,11 @@ def test_a_key_of_boxes_alone_changes_with_a_push_only():
         states, actions = back.nonzero()
         after = mdp.next_states[states, actions, 0]
         assert all(mdp.text_keys[a] == mdp.text_keys[b] for a, b in zip(states.tolist(), after.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["pits", "sokoban", "sokoban-fresh"])
+def test_every_seed_and_layout_seed_has_tasks_of_its_own(kind):
+    names = [{task.mdp.name for task in viewed_tasks(kind, seed, unit, 12)} for seed, unit in ((0, 0), (0, 1), (1, 0))]
+    assert [len(of_unit) for of_unit in names] == [12, 12, 12]
+    assert not (names[0] & names[1] or names[0] & names[2])
+    assert names[0] == {task.mdp.name for task in viewed_tasks(kind, 0, 0, 12)}

@@ -94,18 +94,25 @@ def open_family(name: str) -> Family:
 
 
 @lru_cache(maxsize=16)
-def family_tasks(name: str, split: Split, count: int) -> tuple[Task, ...]:
-    """The first ``count`` tasks of a split; no two tasks of the family, in one split or in two, are equal up to symmetry."""
-    return _splits(name)[split][:count]
+def family_tasks(name: str, split: Split, count: int, seed: int = 0) -> tuple[Task, ...]:
+    """The first ``count`` tasks of a split; no two tasks of a seed, in one split or in two, are equal up to symmetry.
+
+    Args:
+        name: name of the family.
+        split: which tasks.
+        count: number of tasks.
+        seed: seed of the generator; every seed has other tasks.
+    """
+    return _splits(name, seed)[split][:count]
 
 
 @lru_cache(maxsize=4)
-def _splits(name: str) -> Mapping[str, tuple[Task, ...]]:
+def _splits(name: str, seed: int) -> Mapping[str, tuple[Task, ...]]:
     family = open_family(name)
     seen, splits = set[str](), dict[str, tuple[Task, ...]]()
     for number, split in enumerate(SPLITS):
         chosen = list[Task]()
-        for task in _endless(family, number):
+        for task in _endless(family, [seed, number]):
             if task.canonical_id not in seen:
                 seen.add(task.canonical_id)
                 chosen.append(task)
@@ -115,14 +122,14 @@ def _splits(name: str) -> Mapping[str, tuple[Task, ...]]:
     return splits
 
 
-def _endless(family: Family, seed: int) -> Any:
+def _endless(family: Family, seed: list[int]) -> Any:
     """Yield generated tasks endlessly."""
     if family.env.startswith("grid-"):
         from creditflow.train.bench.exact.grid_layouts import generate_layout, layout_task
 
         kind, number = family.env.removeprefix("grid-"), 0
         while True:
-            yield layout_task(family.env, generate_layout(kind, np.random.default_rng([seed, number])))
+            yield layout_task(family.env, generate_layout(kind, np.random.default_rng([*seed, number])))
             number += 1
     source, rng = bare_env(family).tasks, np.random.default_rng(seed)
     while True:

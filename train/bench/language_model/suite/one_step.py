@@ -62,7 +62,7 @@ def measure_one_step(
             credits_ = batch.credit(name, sources[name], draw.corruption, sampling.key)
             for group in batch.groups:
                 sources[name].update(group)
-            measured[name].add(batch, credits_, sampling.loss, unit=True)
+            measured[name].add(batch, credits_, sampling, unit=True)
     results: dict[str, Any] = {"gradient": {kind: start.exact_gains(kind, work.kl).tolist() for kind in steps}}
     for name, one_step in measured.items():
         moments = one_step.moments()

@@ -29,20 +29,20 @@ TOKENIZER_TASKS = 256
 
 
 @lru_cache(maxsize=4)
-def family_tokenizer(name: str) -> Any:
-    """The family's tokenizer, trained on prompts and actions of its first training tasks."""
+def family_tokenizer(name: str, seed: int = 0) -> Any:
+    """The family's tokenizer, trained on prompts and actions of the seed's first training tasks."""
     settings = family_settings(open_family(name))
-    return scratch_tokenizer(settings, list(family_tasks(name, "train", TOKENIZER_TASKS)))
+    return scratch_tokenizer(settings, list(family_tasks(name, "train", TOKENIZER_TASKS, seed)))
 
 
 @lru_cache(maxsize=4)
-def action_tokens(name: str, actions: tuple[str, ...]) -> tuple[NDArray[np.int64], ...]:
+def action_tokens(name: str, actions: tuple[str, ...], seed: int = 0) -> tuple[NDArray[np.int64], ...]:
     """For each action the ids of the tokens that are read as it when they are the entire completion: int64 each.
 
     Raises:
         ConfigError: the family's tokenizer cannot be used in its chat.
     """
-    settings, tokenizer = family_settings(open_family(name)), family_tokenizer(name)
+    settings, tokenizer = family_settings(open_family(name)), family_tokenizer(name, seed)
     dialect, chat = make_dialect(settings.prompting.dialect), settings.prompting.conversations(tokenizer, ()).chat
     parsed = [dialect.parse(chat.decode_completion([token])) for token in range(len(tokenizer))]
     return tuple(
@@ -52,12 +52,12 @@ def action_tokens(name: str, actions: tuple[str, ...]) -> tuple[NDArray[np.int64
 
 
 @lru_cache(maxsize=16)
-def prompted_tasks(name: str, split: Split, count: int) -> tuple[PromptTable, ...]:
-    """The first ``count`` tasks of a split of a family, with prompts."""
+def prompted_tasks(name: str, split: Split, count: int, seed: int = 0) -> tuple[PromptTable, ...]:
+    """The first ``count`` tasks of a split of a family, with prompts; another seed gives other tasks."""
     family = open_family(name)
     env = bare_env(family)
-    conversations = family_settings(family).prompting.conversations(family_tokenizer(name), ())
-    return tuple(prompted_task(task, env, conversations) for task in family_tasks(name, split, count))
+    conversations = family_settings(family).prompting.conversations(family_tokenizer(name, seed), ())
+    return tuple(prompted_task(task, env, conversations) for task in family_tasks(name, split, count, seed))
 
 
 def prompted_task(task: Task, env: AgentEnv[Any, Any, Any], conversations: Conversations) -> PromptTable:

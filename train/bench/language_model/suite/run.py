@@ -31,7 +31,7 @@ def run_language_models(
     Args:
         preset: name of a preset in ``LM_PRESETS``.
         options: how the run is executed.
-        seed: the first seed; every training run has its own.
+        seed: seed of the tasks, and of the first training run; every training run has its own.
         methods: schemes that train a model, instead of the preset's; its controls and the baseline are always included.
         device: device of the models.
 
@@ -41,7 +41,7 @@ def run_language_models(
     Raises:
         OtherRunError: the run to be resumed has other settings or was made by other code.
     """
-    work = _chosen(LM_PRESETS[preset], methods)
+    work = replace(_chosen(LM_PRESETS[preset], methods), task_seed=seed)
 
     def measure(runner: JobRunner) -> dict[str, Any]:
         return {

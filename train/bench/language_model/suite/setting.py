@@ -77,15 +77,17 @@ def open_setting(family: str, work: LanguageModelWork, seed: int, device: str, p
     network = open_family(family).network
     if work.size is not None:
         network = replace(network, **asdict(work.size))
-    model = build_model(network, family_tokenizer(family), seed=seed, device=device)
+    model = build_model(network, family_tokenizer(family, work.task_seed), seed=seed, device=device)
     if parameters.endswith(FILE):
         with loading(f"cannot read the parameters of the warm-up, {parameters}"):
             load_parameters(model, np.load(parameters, allow_pickle=False))
     elif parameters:
         load_parameters(model, parameters_of(parameters))
-    pool = prompted_tasks(family, "train", work.pool)
-    held_out = prompted_tasks(family, cast("Split", work.split), work.evaluated)
-    return Setting(model, pool, held_out, action_tokens(family, pool[0].mdp.actions[:-1]), work.evaluated)
+    pool = prompted_tasks(family, "train", work.pool, work.task_seed)
+    held_out = prompted_tasks(family, cast("Split", work.split), work.evaluated, work.task_seed)
+    return Setting(
+        model, pool, held_out, action_tokens(family, pool[0].mdp.actions[:-1], work.task_seed), work.evaluated
+    )
 
 
 def save_parameters(model: Any, path: Path) -> None:

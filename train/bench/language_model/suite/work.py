@@ -105,6 +105,7 @@ class LanguageModelWork:
         methods: schemes and controls that train a model.
         controls: further controls in the one-step metrics.
         size: size of the network; None for the family's.
+        task_seed: seed of the tasks of all training runs; a benchmark run sets its own.
     """
 
     families: tuple[str, ...]
@@ -118,10 +119,12 @@ class LanguageModelWork:
     methods: tuple[str, ...]
     controls: tuple[str, ...] = ("flipped(oracle_adv)", "shuffled(oracle_adv)")
     size: NetworkSize | None = None
+    task_seed: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """The sizes as result files store them, where ``evaluated`` has the key "judged"."""
-        return {"judged" if name == "evaluated" else name: value for name, value in asdict(self).items()}
+        """The sizes as result files store them, where ``evaluated`` has the key "judged"; without the seed of the run."""
+        sizes = {name: value for name, value in asdict(self).items() if name != "task_seed"}
+        return {"judged" if name == "evaluated" else name: value for name, value in sizes.items()}
 
 
 METHODS: Final = (
@@ -144,7 +147,7 @@ METHODS: Final = (
     "oracle_adv",
 )
 
-# the baseline, the ceiling, a control without states, and the schemes that led with the small models
+# the baseline, the exact advantage, a control without states, and the schemes that led with the small models
 FEW_METHODS: Final = (
     "grpo", "gigpo", "graphgpo", "rewardflow", "grouptd_base", "grouptd_relative", "stateless", "oracle_adv",
 )  # fmt: skip

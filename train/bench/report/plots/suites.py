@@ -17,7 +17,7 @@ from creditflow.train.bench.studies import Study
 
 __all__ = ["left_out", "main_names", "styles_by_score", "suite_plots"]
 
-CEILING: Final = "oracle_adv"
+EXACT: Final = "oracle_adv"
 CellRow = Mapping[str, Any]
 
 
@@ -50,7 +50,7 @@ def styles_by_score(suite: Mapping[str, Any], names: Sequence[str], measure: Mea
 
 def main_names(styles: Mapping[str, str]) -> set[str]:
     """The best scheme, the baseline and the exact advantage: the lines whose intervals are always shown."""
-    return {*list(styles)[:1], baseline(list(styles)), CEILING} if styles else set()
+    return {*list(styles)[:1], baseline(list(styles)), EXACT} if styles else set()
 
 
 def left_out(suite: Mapping[str, Any], styles: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from creditflow.train.bench.report.tables.design import design_tables
 from creditflow.train.bench.report.tables.exact import exact_tables
 from creditflow.train.bench.report.tables.played import played_tables
 from creditflow.train.bench.report.tables.rivals import rival_tables
@@ -21,7 +22,11 @@ def suite_tables(suite: Mapping[str, Any]) -> list[Table]:
 
 def _tables(suite: Mapping[str, Any]) -> list[Table]:
     if "variations" in suite:
-        return [*shared_tables(suite), *(rival_tables(suite, suite["rivals"]) if suite.get("rivals") else ())]
+        return [
+            *design_tables(suite),
+            *shared_tables(suite),
+            *(rival_tables(suite, suite["rivals"]) if suite.get("rivals") else ()),
+        ]
     if "studies" in suite:
         return study_tables(suite)
     return exact_tables(suite) if "cells" in suite else played_tables(suite)
