@@ -1,25 +1,13 @@
-"""Paired differences between two methods of a run, with confidence intervals that suit a handful of tasks.
-
-Run: ``python -m creditflow.train.bench.report.differences RESULTS.json[.gz] SUITE KINDS A B [--value area|gain] [--size G]``, with a suite
-that has exact values, and KINDS such as ``alias`` or ``open,pits``. A difference is significant if its interval excludes 0.
-"""
+"""Paired differences between two methods of a run, with confidence intervals that suit a handful of tasks."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.train.bench.report.statistics import CellMeans, Estimate
-from creditflow.train.bench.results import read_results
-from creditflow.train.commands.arguments.options import positive
-from creditflow.train.commands.arguments.outputs import add_input
-from creditflow.train.commands.arguments.programs import run_program
 
-__all__ = ["add_arguments", "difference", "main", "run"]
+__all__ = ["TABLES", "difference"]
 
 TABLES = {"area": ("curves", "area_by_task"), "gain": ("offline", "gain_by_task")}
 
@@ -39,57 +27,3 @@ def difference(cells: Sequence[Mapping[str, Any]], a: str, b: str, *, value: str
         for cell in measured
     ]
     return Estimate.of(CellMeans(measured, [len(row) for row in rows])(rows))
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Define the program's arguments."""
-    add_input(parser, "results", help="results.json of a run, compressed or not")
-    parser.add_argument("suite", help="suite with exact values")
-    parser.add_argument("kinds", help="kinds of task, separated by commas")
-    parser.add_argument("a", help="method")
-    parser.add_argument("b", help="method that is subtracted")
-    parser.add_argument(
-        "--value", choices=sorted(TABLES), default="area", help="area, or gain of one step (default area)"
-    )
-    parser.add_argument("--size", type=positive, help="group size (default all)")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print one difference.
-
-    Raises:
-        ConfigError: the suite, a kind, a method or the group size is unknown.
-        DataError: the file is not the results of a benchmark.
-    """
-    results = read_results(Path(args.results))
-    suites = {suite["name"]: suite["cells"] for suite in results["suites"] if "cells" in suite}
-    if args.suite not in suites:
-        raise unknown_name_error("suite with exact values", args.suite, suites)
-    kinds, table = args.kinds.split(","), TABLES[args.value][0]
-    known_kinds = {c["kind"] for c in suites[args.suite]}
-    for kind in kinds:
-        if kind not in known_kinds:
-            raise unknown_name_error("kind of task", kind, known_kinds)
-    measured = [c for c in suites[args.suite] if c["kind"] in kinds and c[table]]
-    cells = [c for c in measured if args.size in (None, c["size"])]
-    if not cells:
-        sizes = ", ".join(map(str, sorted({c["size"] for c in measured}))) or "none"
-        raise ConfigError(
-            f"no {args.value} was measured there in groups of {args.size or 'any size'}; measured sizes: {sizes}"
-        )
-    for name in (args.a, args.b):
-        for cell in cells:
-            if name not in cell[table]:
-                raise unknown_name_error("method", name, cell[table])
-    found = difference(cells, args.a, args.b, value=args.value)
-    print(f"{args.a} - {args.b}, {args.value}, {args.suite} {args.kinds}: {found.text(3, '+')}")
-    return 0
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit code."""
-    return run_program("creditflow.train.bench.report.differences", arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

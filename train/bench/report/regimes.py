@@ -1,16 +1,10 @@
-"""Which scheme when: the best scheme in each regime, its lead over the baseline, and the schemes not separated from it.
-
-Run: ``python -m creditflow.train.bench.report.regimes RESULTS.json[.gz] …`` prints one table for all these runs.
-"""
+"""Which scheme when: the best scheme in each regime, its lead over the baseline, and the schemes not separated from it."""
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -31,14 +25,10 @@ from creditflow.train.bench.report.design import unstable_rivals
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import Summary, baseline, main_schemes, methods_of
 from creditflow.train.bench.report.tables.table import Table
-from creditflow.train.bench.results import read_results
 from creditflow.train.bench.studies import Study
-from creditflow.train.commands.arguments.outputs import add_input
-from creditflow.train.commands.arguments.programs import run_program
 from creditflow.train.statistics import Contrast
-from creditflow.train.text_table import text_table
 
-__all__ = ["Verdict", "add_arguments", "main", "regime_table", "run", "verdicts"]
+__all__ = ["Verdict", "regime_table", "verdicts"]
 
 LARGE_GROUP: Final = 16
 EXACT: Final = "oracle_adv"
@@ -209,7 +199,7 @@ def regime_table(*documents: Mapping[str, Any]) -> Table | None:
     for v in found:
         lead, p = ("–", "–") if v.lead is None else (_points(Estimate.of(v.lead.difference)), _lead_text(v.lead))
         rows.append(
-            [v.regime, v.tasks, v.keys, v.batch, v.samples, v.leader.name, lead, p, _tied_text(v.leader),
+            [v.regime, v.tasks, v.keys, v.batch, v.samples, v.leader.name, lead, p, _tied_text(v),
              "–" if v.headroom is None else _points(v.headroom)]
         )  # fmt: skip
     return Table(
@@ -231,35 +221,9 @@ def _lead_text(lead: Contrast) -> str:
     return p if lead.separates or math.isnan(lead.detectable) else f"{p} (detectable: {100 * lead.detectable:.1f})"
 
 
-def _tied_text(leader: Leader) -> str:
-    known = "" if math.isnan(leader.detectable) else f" (detectable: {100 * leader.detectable:.1f})"
-    return ", ".join(leader.tied) + known if leader.tied else "–"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Define the program's arguments."""
-    add_input(parser, "results", nargs="+", help="results.json of a run, compressed or not")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print one table for one or more runs.
-
-    Raises:
-        DataError: a file is not the results of a benchmark.
-    """
-    table = regime_table(*(read_results(Path(name)) for name in args.results))
-    print(
-        "no regime was run with at least two schemes, so there is nothing to compare"
-        if table is None
-        else f"{table.note}\n\n{text_table(table.rows, table.controls)}"
-    )
-    return 0
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit code."""
-    return run_program("creditflow.train.bench.report.regimes", arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _tied_text(verdict: Verdict) -> str:
+    leader = verdict.leader
+    detectable = "" if math.isnan(leader.detectable) else f" (detectable: {100 * leader.detectable:.1f})"
+    unstable = "; ".join(f"{name}: the sign depends on {' and '.join(of)}" for name, of in verdict.unstable.items())
+    text = ", ".join(leader.tied) + detectable if leader.tied else "–"
+    return f"{text}; {unstable}" if unstable else text

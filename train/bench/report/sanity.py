@@ -10,6 +10,7 @@ import numpy as np
 from creditflow.envs.errors import CreditflowError
 from creditflow.train.bench.language_model.suite.sanity import language_model_checks
 from creditflow.train.bench.report.contrasts import Measure, study_measure
+from creditflow.train.bench.report.design import design_of, pairs_of
 from creditflow.train.bench.report.summary import methods_of
 from creditflow.train.bench.report.tables.shared import over_seeds
 from creditflow.train.bench.studies import Study
@@ -57,8 +58,8 @@ def sanity_checks(document: Mapping[str, Any]) -> list[SanityCheck]:
     clearly more. The suite ``lm`` has checks of its own: ``language_model_checks``.
 
     With a shared policy, the first two hold as with exact values; the shuffled exact advantage gains less than the exact one,
-    and the shuffled credit of a scheme not clearly more than the scheme; the negated exact advantage ends below its start; and
-    grpo and rloo differ, because several tasks share an update.
+    and the shuffled credit of a scheme not clearly more than the scheme; the negated exact advantage ends below its start;
+    grpo and rloo differ, because several tasks share an update; and the exact advantage learns more than grpo in a crossed design.
     """
     checks: list[SanityCheck] = []
     for suite in document["suites"]:
@@ -124,6 +125,11 @@ def _shared_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
             name, "grpo and rloo differ where tasks share an update", apart > 0.0, f"by up to {apart:.3f}"
         )
     yield from _curve_checks(suite)
+    design = design_of(suite)
+    if design is not None and {"oracle_adv", "grpo"} <= set(design.methods):
+        pair = next(iter(pairs_of(design, ("oracle_adv", "grpo"))))
+        statement = "the exact advantage learns more than grpo, over all settings of the crossed design"
+        yield SanityCheck(name, statement, pair.better == "oracle_adv", pair.difference.times(100).text(1, "+"))
 
 
 def _shuffled_check(suite: str, method: str, gain: Measure) -> SanityCheck:

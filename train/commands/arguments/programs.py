@@ -23,8 +23,8 @@ __all__ = ["PROGRAMS", "reported", "run_module", "run_program"]
 
 PROGRAMS: Final = (
     "creditflow.train.adapters.verl.data",
-    "creditflow.train.bench.report.differences",
-    "creditflow.train.bench.report.regimes",
+    "creditflow.train.commands.programs.differences",
+    "creditflow.train.commands.programs.regimes",
     "creditflow.train.cards.cost",
     "creditflow.train.cards.figures",
 )

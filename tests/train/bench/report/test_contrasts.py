@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.report.contrasts import against, contrast_texts, leader_of, p_text, study_measure
-from creditflow.train.bench.report.regimes import main, regime_table, verdicts
+from creditflow.train.bench.report.regimes import regime_table, verdicts
 from creditflow.train.bench.report.tables import suite_tables
 from creditflow.train.bench.results import write_results
 from creditflow.train.bench.studies import Study
+from creditflow.train.commands.programs.regimes import main
 
 
 def results(seed=0, seeds=5, tasks=30, **means):

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from creditflow.train.bench.report.differences import difference, main
+from creditflow.train.bench.report.differences import difference
 from creditflow.train.bench.results import read_results, write_results
 from creditflow.train.commands.arguments.programs import run_program
+from creditflow.train.commands.programs.differences import main
 from creditflow.train.statistics import t_quantile
 
 EVIDENCE = Path(__file__).parents[3] / "evidence" / "bench"
@@ -69,7 +70,7 @@ def test_what_the_run_lacks_is_an_error_that_names_what_it_has(arguments, messag
 
 
 @pytest.mark.parametrize(
-    "program", ["creditflow.train.bench.report.differences", "creditflow.train.bench.report.regimes"]
+    "program", ["creditflow.train.commands.programs.differences", "creditflow.train.commands.programs.regimes"]
 )
 @pytest.mark.parametrize("content", [None, "# a page, not results"], ids=["missing", "other"])
 def test_a_file_that_holds_no_results_is_an_error_in_one_line(program, content, tmp_path, capsys):

@@ -1,0 +1,1 @@
+"""Programs beside ``creditflow`` that read the results of benchmarks."""
