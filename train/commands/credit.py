@@ -4,6 +4,7 @@ creditflow credit --scheme graphgpo rollouts.jsonl --out credit.jsonl
 creditflow credit --scheme gigpo --set discount=0.9 --set step_weight=0.5 rollouts.jsonl.gz
 creditflow credit --scheme gigpo log.jsonl --tokenizer runs/model --out credit.jsonl      also one advantage per token
 creditflow credit --scheme rewardflow --explain
+creditflow credit --scheme graphgpo rollouts.jsonl --why t3:2      why the turn 2 of trajectory t3 has its advantage
 
 Lines stand in the order of the log, under its ids. With --tokenizer a line has, for every turn, the ids of its response (``token_ids``,
 without the special tokens that a chat template adds) and an advantage for each (``token_advantages``).
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, DataError, short_repr
+from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.commands.arguments.logs import add_log_argument, log_of, open_output
 from creditflow.train.commands.arguments.options import parse_rewards
@@ -57,13 +58,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder of a tokenizer: also write the token ids of every response, with an advantage for each",
     )  # fmt: skip
     parser.add_argument("--explain", action="store_true", help="explain what the scheme computes, and its parameters")
+    parser.add_argument(
+        "--why", metavar="TRAJECTORY:TURN", help="explain one advantage instead: its terms, the turns that it was compared with, mean, "
+        "deviation, weights; GROUP/TRAJECTORY:TURN where several groups have the trajectory's id; turns count from 0",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="with --why: print JSON")
     add_output(parser, "--out", default="-", metavar="OUT.jsonl", help="file to write; - (default) is standard output")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     if args.explain:
-        print(credit.explain(args.scheme))
+        print(credit.describe(args.scheme))
         return 0
     if args.input is None:
         raise ConfigError("give a trajectory log (or - for standard input), or --explain")
@@ -74,6 +80,13 @@ def run(args: argparse.Namespace) -> int:
     groups = list(log.groups)
     for reward in rewards.values():
         groups = [with_reward(group, reward) for group in groups]
+    if args.why:
+        group, trajectory, turn = _turn_of(args.why, groups)
+        why = credit.explain(group, scheme, trajectory, turn, batch=groups)
+        print(json.dumps(why.to_json(), ensure_ascii=True, allow_nan=False) if args.json else why)
+        return 0
+    if args.json:
+        raise ConfigError("--json is an option of --why; without it every trajectory is a line of JSON anyway")
     encode = _encoder(args.tokenizer, groups) if args.tokenizer else None
     began = time.perf_counter()
     results = scheme.assign_batch(groups)
@@ -99,6 +112,27 @@ def run(args: argparse.Namespace) -> int:
     for warning in _warnings(scheme, groups, results):
         print(f"warning: {warning}", file=sys.stderr)
     return 0
+
+
+def _turn_of(text: str, groups: Sequence[Group]) -> tuple[Group, str, int]:
+    """The group, trajectory id and turn of ``TRAJECTORY:TURN`` or ``GROUP/TRAJECTORY:TURN``."""
+    name, colon, number = text.rpartition(":")
+    if not colon or not number.isdecimal():
+        raise ConfigError(f"--why takes TRAJECTORY:TURN, such as t3:2, got {short_repr(text)}")
+    places = [(group, member.trajectory_id) for group in groups for member in group.trajectories]
+    matches = [
+        (group, trajectory) for group, trajectory in places if name in (trajectory, f"{group.group_id}/{trajectory}")
+    ]
+    if not matches:
+        raise unknown_name_error("trajectory", name, [trajectory for _, trajectory in places])
+    if len(matches) > 1:
+        ids = [group.group_id for group, _ in matches]
+        raise ConfigError(
+            f"{len(matches)} groups have a trajectory {name!r}; name the group too: --why {ids[0]}/{name}:{number} (or "
+            f"{', '.join(ids[1:4])})"
+        )
+    [(group, trajectory)] = matches
+    return group, trajectory, int(number)
 
 
 def _encoder(tokenizer: str, groups: Sequence[Group]) -> Callable[[str], list[int]]:

@@ -20,9 +20,10 @@ from creditflow.wrappers.credit.annotations.gae import gae, whiten
 from creditflow.wrappers.credit.base import Aggregation, Credit, CreditError, Scheme, Semantics, ValueTargets
 from creditflow.wrappers.credit.bridge import Advantages, TurnColumns, advantages
 from creditflow.wrappers.credit.check import CheckReport, check_credit
+from creditflow.wrappers.credit.explanation import Explanation, explain
 from creditflow.wrappers.credit.filter import filter_groups
 from creditflow.wrappers.credit.normalize import normalize
-from creditflow.wrappers.credit.registry import SCHEMES, explain, load, make, names, register
+from creditflow.wrappers.credit.registry import SCHEMES, describe, load, make, names, register
 
 __all__ = [
     "Advantages",
@@ -30,12 +31,14 @@ __all__ = [
     "CheckReport",
     "Credit",
     "CreditError",
+    "Explanation",
     "Scheme",
     "Semantics",
     "TurnColumns",
     "ValueTargets",
     "advantages",
     "check_credit",
+    "describe",
     "explain",
     "filter_groups",
     "gae",

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, reduce, wraps
 from numbers import Real
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Final, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,20 @@ from creditflow.envs.errors import ConfigError, CreditflowError, short_repr, unk
 from creditflow.wrappers.records.arrays import split_flat
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["Aggregation", "Credit", "CreditError", "Scheme", "Semantics", "ValueTargets", "require_range"]
+__all__ = [
+    "RECORDER",
+    "STEP",
+    "Aggregation",
+    "Credit",
+    "CreditError",
+    "Recorder",
+    "Scheme",
+    "SchemeContractError",
+    "Semantics",
+    "Statistics",
+    "ValueTargets",
+    "require_range",
+]
 
 Semantics = Literal["paper", "release"]
 # loss aggregation: the mean over all tokens; over the tokens of each trajectory, then over trajectories; over the tokens
@@ -41,8 +55,66 @@ Semantics = Literal["paper", "release"]
 Aggregation = Literal["token_mean", "trajectory_mean", "turn_mean"]
 
 
+STEP: Final = "step advantage"  # the term of a scheme that names none
+_PER_TURN: Final = ("flat_step_rewards", "flat_step_advantages", "flat_loss_mask")
+
+
 class CreditError(CreditflowError, ValueError):
     """Raised for a group that a scheme cannot score: a number is not finite, or an annotation is missing."""
+
+
+class SchemeContractError(ConfigError, AssertionError):
+    """Raised for a scheme that breaks the contract of all schemes, or does not have a property that it declares."""
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What ``normalize`` computed in one call, for ``explain``; M entries in K groups.
+
+    Attributes:
+        quantity: what the entries are, in words.
+        x: float64 (M,), the entries.
+        labels: int (M,), the group of each.
+        sample: bool (M,), the entries that mean and deviation are computed from.
+        mean, deviation: float64 (K,), of each group.
+        divisor: float64 (M,), what each difference to the mean was divided by.
+        result: float64 (M,).
+        rows: int (M,), the turn (of N) of each entry; −1 − i for trajectory i.
+    """
+
+    quantity: str
+    x: NDArray[np.float64]
+    labels: NDArray[np.integer[Any]]
+    sample: NDArray[np.bool_]
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    divisor: NDArray[np.float64]
+    result: NDArray[np.float64]
+    rows: NDArray[np.integer[Any]]
+
+
+class Recorder:
+    """Collects what ``normalize`` computes, by the group whose credit is built next."""
+
+    def __init__(self) -> None:
+        self._open: list[Statistics] = []
+        self._of_group: dict[int, list[Statistics]] = {}
+
+    def add(self, statistics: Statistics) -> None:
+        """Record one call."""
+        self._open.append(statistics)
+
+    def close(self, group: Group) -> None:
+        """What was recorded since the last call belongs to a group."""
+        self._of_group[id(group)] = self._open
+        self._open = []
+
+    def of(self, group: Group) -> list[Statistics]:
+        """What was recorded of a group."""
+        return self._of_group.get(id(group), [])
+
+
+RECORDER: Final[ContextVar[Recorder | None]] = ContextVar("recorder", default=None)  # set while ``explain`` runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +149,7 @@ class Credit:
         token_advantages: for schemes that assign credit to tokens: G arrays float64 (n_i,) over each trajectory's model
             tokens. The loss uses them instead of the advantages of turns, which are then the means over their tokens.
         value_targets: targets for the critic, if the scheme has one.
+        step_terms: named float64 (N,) that add up to ``flat_step_advantages``, each with its sign and weight.
     """
 
     outcome_advantages: NDArray[np.float64]
@@ -88,6 +161,7 @@ class Credit:
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     token_advantages: tuple[NDArray[np.float64], ...] | None = None
     value_targets: ValueTargets | None = None
+    step_terms: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -95,7 +169,7 @@ class Credit:
         group: Group,
         *,
         outcome: NDArray[np.float64],
-        step: NDArray[np.float64] | None = None,
+        step: NDArray[np.float64] | Mapping[str, NDArray[np.float64]] | None = None,
         rewards: NDArray[np.float64] | None = None,
         loss_mask: NDArray[np.bool_] | None = None,
         aggregation: Aggregation = "token_mean",
@@ -103,40 +177,72 @@ class Credit:
         token_advantages: tuple[NDArray[np.float64], ...] | None = None,
         value_targets: ValueTargets | None = None,
     ) -> Credit:
-        """Build the credit of ``group`` from flat arrays; omitted parts are zero (the loss mask: all True).
+        """Build the credit of ``group`` from flat arrays; what is omitted is zero (the loss mask: all True).
+
+        Args:
+            group: the group.
+            outcome: outcome advantages (G,).
+            step: step advantages (N,), or the terms that they are the sum of, by name; ``explain`` shows these.
+            rewards: step rewards (N,).
+            loss_mask, aggregation, diagnostics, token_advantages, value_targets: as the attributes.
 
         Raises:
-            CreditError: a number is not finite, or an array has another shape.
+            CreditError: a number is not finite.
+            SchemeContractError: an array has another shape or type.
         """
         n = int(group.arrays.offsets[-1])
+        terms = step if isinstance(step, Mapping) else {}
+        if terms:
+            step = reduce(np.add, terms.values())
         credit = cls(
             outcome_advantages=np.asarray(outcome, np.float64),
             flat_step_rewards=np.zeros(n) if rewards is None else np.asarray(rewards, np.float64),
-            flat_step_advantages=np.zeros(n) if step is None else np.asarray(step, np.float64),
+            flat_step_advantages=np.asarray(np.zeros(n) if step is None else step, np.float64),
             flat_loss_mask=np.ones(n, np.bool_) if loss_mask is None else loss_mask,
             offsets=group.arrays.offsets,
             aggregation=aggregation,
             diagnostics=diagnostics or {},
             token_advantages=token_advantages,
             value_targets=value_targets,
+            step_terms=terms,
         )
-        per_turn = ("flat_step_rewards", "flat_step_advantages", "flat_loss_mask")
-        for name, size in (("outcome_advantages", len(group)), *((name, n) for name in per_turn)):
-            if getattr(credit, name).shape != (size,):
-                raise CreditError(
-                    f"group {group.group_id!r}: {name} must have shape ({size},), got {getattr(credit, name).shape}"
-                )
-        for name in ("outcome_advantages", "flat_step_rewards", "flat_step_advantages", "flat_advantages"):
-            if not np.isfinite(getattr(credit, name)).all():
-                raise CreditError(f"group {group.group_id!r}: {name} is not finite; are rewards or annotations huge?")
-        targets = () if value_targets is None else (value_targets.targets, value_targets.values)
-        for arrays in (*targets, *([] if token_advantages is None else [token_advantages])):
-            if len(arrays) != len(group) or not all(np.isfinite(one).all() for one in arrays):
-                raise CreditError(
-                    f"group {group.group_id!r}: advantages of tokens, value targets and old values must be finite, in one array "
-                    "for each trajectory"
-                )
+        credit.check(group)
+        if (recorder := RECORDER.get()) is not None:
+            recorder.close(group)
         return credit
+
+    def check(self, group: Group) -> None:
+        """Check types, shapes and numbers of the credit of ``group``.
+
+        Raises:
+            CreditError: a number is not finite.
+            SchemeContractError: an array has another shape or type, or the loss aggregation is unknown.
+        """
+        n = int(group.arrays.offsets[-1])
+        rows = f"group {group.group_id!r}: "
+        if self.aggregation not in get_args(Aggregation):
+            error = unknown_name_error("loss aggregation", str(self.aggregation), get_args(Aggregation))
+            raise SchemeContractError(f"{rows}{error}")
+        for name, size in (("outcome_advantages", len(group)), *((name, n) for name in _PER_TURN)):
+            array, kind = getattr(self, name), np.bool_ if name == "flat_loss_mask" else np.float64
+            if not isinstance(array, np.ndarray) or array.dtype != kind:
+                came = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+                raise SchemeContractError(
+                    f"{rows}{name} must be {kind.__name__.rstrip('_')} in a NumPy array, got {came}"
+                )
+            if array.shape != (size,):
+                raise SchemeContractError(f"{rows}{name} must have shape ({size},), got {array.shape}")
+        if not np.array_equal(self.offsets, group.arrays.offsets):
+            raise SchemeContractError(f"{rows}offsets must be those of group.arrays")
+        for name in ("outcome_advantages", "flat_step_rewards", "flat_step_advantages", "flat_advantages"):
+            if not np.isfinite(getattr(self, name)).all():
+                raise CreditError(f"{rows}{name} must be finite; are rewards or annotations huge?")
+        targets = () if self.value_targets is None else (self.value_targets.targets, self.value_targets.values)
+        for arrays in (*targets, *([] if self.token_advantages is None else [self.token_advantages])):
+            if len(arrays) != len(group) or not all(np.isfinite(array).all() for array in arrays):
+                raise CreditError(
+                    f"{rows}advantages of tokens, value targets and old values must be finite, in one array for each trajectory"
+                )
 
     def _split(self, flat: NDArray[Any]) -> list[NDArray[Any]]:
         return split_flat(flat, self.offsets)
@@ -196,6 +302,14 @@ class Scheme(ABC):
     texts: ClassVar[tuple[str, ...]] = ()
     properties: ClassVar[frozenset[str]] = frozenset()
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Check what ``assign`` and ``assign_batch`` return wherever they are called: a scheme may be a plug-in's."""
+        super().__init_subclass__(**settings)
+        for name in ("assign", "assign_batch"):
+            function = vars(cls).get(name)
+            if function is not None and not getattr(function, "__isabstractmethod__", False):
+                setattr(cls, name, _checked(function))
+
     def __post_init__(self) -> None:
         """Check every parameter against its annotation."""
         hints = get_type_hints(type(self))
@@ -247,16 +361,8 @@ class Scheme(ABC):
         """Score one group. Pure: equal groups get equal credit, and there are no side effects."""
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
-        """Score many groups; overridden only where the groups of a batch depend on each other.
-
-        Raises:
-            ConfigError: ``assign``, which may be a plug-in's, returned something else.
-        """
-        credits_ = [self.assign(group) for group in groups]
-        for one in credits_:
-            if not isinstance(one, Credit):
-                raise ConfigError(f"scheme {self.name!r}: assign must return Credit, got {type(one).__name__}")
-        return credits_
+        """Score many groups; overridden only where the groups of a batch depend on each other."""
+        return [self.assign(group) for group in groups]
 
     @classmethod
     def preset(cls, semantics: str) -> dict[str, Any]:
@@ -268,6 +374,52 @@ class Scheme(ABC):
         if semantics not in cls.presets:
             raise unknown_name_error(f"semantics of {cls.name}", str(semantics), cls.presets)
         return {f.name: f.default for f in fields(cls)} | dict(cls.presets[semantics])
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``assign`` or ``assign_batch`` whose result is checked, with errors that name the scheme."""
+    method = function.__name__
+
+    @wraps(function)
+    def checked(self: Scheme, scored: Any) -> Any:
+        try:
+            result = function(self, scored)
+        except SystemExit as error:
+            raise SchemeContractError(
+                f"scheme {self.name!r}: {method} ended the program, by sys.exit({error.code!r}); raise an error instead"
+            ) from error
+        except (CreditError, SchemeContractError) as error:  # of ``Credit.of``, which does not know the scheme
+            if str(error).startswith("group "):
+                raise type(error)(f"scheme {self.name!r}, {error}") from error
+            raise
+        if method == "assign":
+            _check_credit(self, scored, result)
+            return result
+        if not isinstance(result, list) or len(result) != len(scored):
+            came = len(result) if isinstance(result, list) else type(result).__name__
+            raise SchemeContractError(
+                f"scheme {self.name!r}: assign_batch must return one Credit per group, in order, in a list: expected "
+                f"{len(scored)}, got {came}"
+            )
+        try:
+            for group, credit in zip(scored, result, strict=True):
+                _check_credit(self, group, credit)
+        except SchemeContractError as error:
+            raise SchemeContractError(f"{error} (assign_batch must return one Credit per group, in order)") from error
+        return result
+
+    return checked
+
+
+def _check_credit(scheme: Scheme, group: Group, credit: Any) -> None:
+    if not isinstance(credit, Credit):
+        raise SchemeContractError(f"scheme {scheme.name!r}: assign must return Credit, got {type(credit).__name__}")
+    try:
+        credit.check(group)
+    except SchemeContractError as error:
+        raise SchemeContractError(f"scheme {scheme.name!r}, {error}") from error
+    except CreditError as error:
+        raise CreditError(f"scheme {scheme.name!r}, {error}") from error
 
 
 def check_parameter(scheme: str, name: str, value: Any, hint: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.base import STEP, Credit
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
@@ -59,7 +59,11 @@ def share_prefixes(group: Group, credit: Credit, combine: Literal["mean", "sum"]
             (one + _per_token(members[i], change[spans[i]])) * _per_token(members[i], times[spans[i]])
             for i, one in enumerate(tokens)
         )
-    return replace(credit, flat_step_advantages=step, token_advantages=tokens)
+    terms = {
+        **(credit.step_terms or {STEP: credit.flat_step_advantages}),
+        "other branches of shared turns": step - credit.flat_step_advantages,
+    }
+    return replace(credit, flat_step_advantages=step, token_advantages=tokens, step_terms=terms)
 
 
 def _per_token(trajectory: Trajectory, change: NDArray[np.float64]) -> NDArray[np.float64]:

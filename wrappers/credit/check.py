@@ -11,17 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from creditflow.envs.errors import CreditflowError, unknown_name_error
-from creditflow.wrappers.credit.base import Credit, Scheme
+from creditflow.envs.errors import unknown_name_error
+from creditflow.wrappers.credit.base import Credit, Scheme, SchemeContractError
 from creditflow.wrappers.credit.properties import PROPERTIES, sample_group
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["PROPERTIES", "CheckReport", "SchemeContractError", "check_credit"]
-
-
-class SchemeContractError(CreditflowError, AssertionError):
-    """Raised when a scheme breaks the contract of all schemes, or does not have a property that it declares."""
+__all__ = ["PROPERTIES", "CheckReport", "check_credit"]
 
 
 @dataclass(frozen=True, slots=True)

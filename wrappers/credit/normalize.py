@@ -6,13 +6,13 @@ sample, in the kind of deviation, in what is added to it, and in what a singleto
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import unknown_name_error
-from creditflow.wrappers.credit.base import CreditError
+from creditflow.wrappers.credit.base import RECORDER, CreditError, Statistics
 
 __all__ = ["Scale", "SingletonScore", "StdKind", "normalize"]
 
@@ -36,6 +36,8 @@ def normalize(
     singleton: SingletonScore = "zero",
     sample: NDArray[np.bool_] | None = None,
     magnitude: Floats | None = None,
+    quantity: str = "score",
+    rows: NDArray[np.integer[Any]] | None = None,
 ) -> Floats:
     """(x − mean) / (std + eps) within each group.
 
@@ -55,6 +57,9 @@ def normalize(
         sample: bool (N,), entries that the statistics are computed from; all entries are scored. Default all.
         magnitude: float64 (N,), size of the terms that each entry is a sum of, to which its rounding error is relative:
             0.5 − 5 · 0.1 is about −3e-17 and means 0. Default |x|.
+        quantity: what x is, in words, for ``explain``.
+        rows: int (N,), the turn of the group that each entry is of, −1 − i for trajectory i; for ``explain``. Default: the turns
+            in order.
 
     Returns:
         float64 (N,).
@@ -71,10 +76,36 @@ def normalize(
     if not np.isfinite(x).all():
         raise CreditError("scores of a group are not finite: are rewards or annotations huge?")
     with np.errstate(over="ignore", invalid="ignore"):  # rejected below, by name
-        out, count = _normalized(x, labels, n_groups, scale, std_eps, std_kind, sample, magnitude)
+        normalized = _normalized(x, labels, n_groups, scale, std_eps, std_kind, sample, magnitude)
+    out, count = normalized.result, normalized.samples
     if not np.isfinite(out).all():
         raise CreditError("scores of a group differ by more than float64 can represent: are rewards huge?")
-    return np.where((count <= 1.0)[labels], x if singleton == "raw" else 0.0, out)
+    out = np.where((count <= 1.0)[labels], x if singleton == "raw" else 0.0, out)
+    if (recorder := RECORDER.get()) is not None:
+        recorder.add(
+            Statistics(
+                quantity,
+                x=x,
+                labels=labels,
+                sample=np.ones(len(x), np.bool_) if sample is None else sample,
+                mean=normalized.mean,
+                deviation=normalized.deviation,
+                divisor=normalized.divisor,
+                result=out,
+                rows=np.arange(len(x)) if rows is None else rows,
+            )
+        )
+    return out
+
+
+class _Normalized(NamedTuple):
+    """Scores (N,) with the divisor of each, and the number of samples, mean and deviation of each group (n_groups,)."""
+
+    result: Floats
+    divisor: Floats
+    samples: Floats
+    mean: Floats
+    deviation: Floats
 
 
 def _normalized(
@@ -86,8 +117,7 @@ def _normalized(
     std_kind: StdKind,
     sample: NDArray[np.bool_] | None,
     magnitude: Floats | None,
-) -> tuple[Floats, Floats]:
-    """Return the scores (N,) and the number of samples of each group (n_groups,)."""
+) -> _Normalized:
     chosen = slice(None) if sample is None else sample
     labels = labels.astype(np.intp)  # ``ufunc.at`` is slow with other integers
     group = labels[chosen]
@@ -104,12 +134,14 @@ def _normalized(
     tolerance = TIE_TOLERANCE * size / unit
     tied = ~(_range(y, group, n_groups) > tolerance)
     centered = np.where(tied[labels] & (np.abs(centered) <= tolerance[labels]), 0.0, centered)
-    if scale == "none":
-        return centered * unit[labels], count
     squares = np.bincount(group, (y - mean[group]) ** 2, minlength=n_groups)
     std = np.sqrt(squares / np.maximum(count - 1.0 if std_kind == "sample" else count, 1.0))
-    divisor = (np.where(tied, 0.0, std) + std_eps / unit)[labels]
-    return np.divide(centered, divisor, out=np.zeros_like(centered), where=divisor > 0.0), count
+    std = np.where(tied, 0.0, std)
+    if scale == "none":
+        return _Normalized(centered * unit[labels], np.ones(len(x)), count, mean * unit, std * unit)
+    divisor = (std + std_eps / unit)[labels]
+    result = np.divide(centered, divisor, out=np.zeros_like(centered), where=divisor > 0.0)
+    return _Normalized(result, divisor * unit[labels], count, mean * unit, std * unit)
 
 
 def _range(y: Floats, group: Labels, n_groups: int) -> Floats:

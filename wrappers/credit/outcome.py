@@ -121,6 +121,8 @@ class OutcomeScheme(Scheme):
             singleton=self.singleton_outcome,
             sample=sample,
             magnitude=sizes[trajectory] + subtracted,
+            quantity="outcome",
+            rows=np.concatenate([-1 - np.arange(arrays.size), np.arange(len(penalties)), first]),
         )
         if leave_one_out and (count := int(sample.sum())) > 1:
             out = out * (count / (count - 1))  # N/(N−1)(x − mean) = x − mean of the others

@@ -1,4 +1,4 @@
-"""The registry of schemes: ``make``, ``names``, ``explain``; ``register`` and ``load`` for plug-ins.
+"""The registry of schemes: ``make``, ``names``, ``describe``; ``register`` and ``load`` for plug-ins.
 
 A scheme of the package registers itself, by the decorator in its own module; the modules below this package's folders are imported
 when the first scheme is looked up, in alphabetical order.
@@ -18,7 +18,7 @@ from creditflow.envs.plugins.code import Code
 from creditflow.envs.plugins.registry import Registry
 from creditflow.wrappers.credit.base import Scheme, Semantics
 
-__all__ = ["SCHEMES", "explain", "known", "load", "lookup", "make", "names", "register"]
+__all__ = ["SCHEMES", "describe", "known", "load", "lookup", "make", "names", "register"]
 
 PACKAGE: Final = "creditflow.wrappers.credit"
 S = TypeVar("S", bound=type[Scheme])
@@ -133,7 +133,7 @@ def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> 
     Args:
         name: one of ``names()``.
         semantics: "paper" (the published formula) or "release" (what the released code computes); each is a preset of
-            parameter values, see ``explain(name)``.
+            parameter values, see ``describe(name)``.
         **parameters: values that override the preset.
 
     Raises:
@@ -147,7 +147,7 @@ def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> 
     return scheme(**(preset | parameters))
 
 
-def explain(name: str) -> str:
+def describe(name: str) -> str:
     """Describe a scheme: its formula, its source, and its parameters under each semantics."""
     scheme = lookup(name)
     hints = get_type_hints(scheme)

@@ -30,7 +30,7 @@ def test_a_scheme_an_agent_and_an_environment_are_known_by_their_names_once_load
     assert credit.load(write(tmp_path, "mine.py", SCHEME) + ":Mine") == "mine"
     assert asdict(credit.make("mine", weight=2.0)) == {"weight": 2.0}
     assert "mine" in credit.names(given=())
-    assert "A_i = w (R_i - mean R)" in credit.explain("mine")
+    assert "A_i = w (R_i - mean R)" in credit.describe("mine")
     assert load_agent(write(tmp_path, "nth.py", AGENT) + ":Nth:2") == "nth:2"
     assert make_agent("nth:3").number == 3  # type: ignore[attr-defined] # of the class in the file
     assert load_environment(write(tmp_path, "ladder.py", ENVIRONMENT) + ":Ladder") == "Ladder"
@@ -167,7 +167,7 @@ def test_missing_files_and_modules_are_named(tmp_path):
 
 def test_looking_a_name_up_never_runs_code(tmp_path):
     spec = write(tmp_path, "trap.py", f"open({str(tmp_path / 'ran')!r}, 'w').close()\n" + SCHEME) + ":Mine"
-    for look in (credit.make, credit.explain, check_agent, make_agent, env_id, make):
+    for look in (credit.make, credit.describe, check_agent, make_agent, env_id, make):
         with pytest.raises(ConfigError, match="names code, which runs only if you name it yourself"):
             look(spec)
     assert not (tmp_path / "ran").exists()

@@ -12,7 +12,8 @@ from helpers.episodes.published_schemes import PUBLISHED
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit import Credit, CreditError, Scheme, check_credit
-from creditflow.wrappers.credit.check import PROPERTIES, SchemeContractError
+from creditflow.wrappers.credit.base import SchemeContractError
+from creditflow.wrappers.credit.check import PROPERTIES
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.gigpo import discounted_returns
 from creditflow.wrappers.trajectory import Group

@@ -30,7 +30,7 @@ def registry_left_as_it_was() -> Iterator[None]:
 @pytest.mark.parametrize("semantics", BOTH)
 def test_every_preset_constructs_with_every_value_of_every_option(name, semantics):
     scheme = credit.make(name, semantics=semantics)
-    for line in credit.explain(name).split("\n\n")[-1].splitlines()[1:]:
+    for line in credit.describe(name).split("\n\n")[-1].splitlines()[1:]:
         parameter, *_, values = line.split("  ")
         for value in values.strip().split(" | ") if "|" in values else []:
             try:
@@ -80,7 +80,7 @@ def test_paper_semantics_has_no_eps_no_penalty_and_one_sample_a_trajectory(name)
         (lambda: credit.make("rewardflow", discount=-0.1), r"must lie in \[0, 1\]"),
         (lambda: credit.make("grpo", invalid_penalty=-0.1), r"must lie in \[0, inf\)"),
         (lambda: credit.make("grpo", std_eps=-1e-6), r"must lie in \[0, inf\)"),
-        (lambda: credit.explain("rlo"), "did you mean 'rloo'?"),
+        (lambda: credit.describe("rlo"), "did you mean 'rloo'?"),
         (lambda: credit.filter_groups([group(walk("s g"))], outcome="sucess"), "did you mean 'success'?"),  # type: ignore[arg-type]  # the wrong value is the test
         (lambda: credit.normalize(np.ones(1), np.zeros(1, np.int32), 1, scale="sdt"), "did you mean 'std'?"),  # type: ignore[arg-type]  # the wrong value is the test
         (lambda: credit.filter_groups([], tolerance=-1.0), "tolerance must be ≥ 0"),
@@ -92,7 +92,7 @@ def test_errors_suggest_the_nearest_name(call, message):
 
 
 def test_explain_prints_formula_source_shared_options_and_both_presets():
-    text = credit.explain("graphgpo")
+    text = credit.describe("graphgpo")
     assert text.startswith("graphgpo: A = w_E A^E + w_G (r − mean_{G(s)} r) / std_{G(s)} r")
     assert "arXiv 2605.26684" in text
     assert "stats_over: what is a sample" in text
@@ -117,7 +117,7 @@ distance_discount  0.1           0.1              float"""
 
 @pytest.mark.parametrize("name", credit.names())
 def test_explain_names_every_parameter(name):
-    table = credit.explain(name).split("\n\n")[-1]
+    table = credit.describe(name).split("\n\n")[-1]
     assert [row.split()[0] for row in table.splitlines()[1:]] == list(credit.make(name).preset("paper"))
 
 
@@ -148,7 +148,7 @@ def test_a_registered_scheme_is_made_listed_and_explained():
     assert isinstance(scheme, cls)
     assert scheme.assign(group(walk("s a g"))).flat_advantages.tolist() == [0.0, 2.0]
     assert credit.make("last_turn", semantics="shout").assign(group(walk("s g"))).flat_advantages.tolist() == [5.0]  # type: ignore[arg-type]  # no such semantics: the mistake under test
-    assert "bonus" in credit.explain("last_turn")
+    assert "bonus" in credit.describe("last_turn")
     credit.check_credit(scheme, draws=5)
 
 
@@ -156,7 +156,7 @@ def test_a_parameter_may_have_any_type_hint():
     credit.register(last_turn())
     assert credit.make("last_turn", limit=3).limit == 3  # type: ignore[attr-defined]  # typed as the base class
     assert credit.make("last_turn", limit=None).limit is None  # type: ignore[attr-defined]  # typed as the base class
-    assert "int | None" in credit.explain("last_turn")
+    assert "int | None" in credit.describe("last_turn")
 
 
 def test_a_taken_name_is_rejected_and_registering_twice_is_not():

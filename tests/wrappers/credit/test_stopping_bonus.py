@@ -169,7 +169,7 @@ def test_summed_judge_scores_give_a_bonus_for_turns_as_documented() -> None:
     group = judged(world(0.0, 0.0), judge__score=numbers)
     found = first_turns(credit.make("prm"), group)
     assert all(longer > shorter for shorter, longer in itertools.pairwise(found))
-    assert "favours long trajectories" in credit.explain("prm")
+    assert "favours long trajectories" in credit.describe("prm")
     assert len(set(first_turns(credit.make("prm", span="turn"), group))) == 1
 
 
@@ -183,4 +183,4 @@ def test_summed_gains_give_a_bonus_for_turns_as_documented() -> None:
     group = judged(world_, logp__answer__mean=before, logp__answer__mean__next=after)
     found = first_turns(credit.make("igpo"), group)
     assert all(longer > shorter for shorter, longer in itertools.pairwise(found))
-    assert "favours long trajectories" in credit.explain("igpo")
+    assert "favours long trajectories" in credit.describe("igpo")

@@ -131,7 +131,9 @@ class ActorCritic(Scheme):
         return Credit.of(
             group,
             outcome=np.zeros(len(group)),
-            step=step,
+            step={
+                "generalised advantage, whitened over the batch" if self.whitening else "generalised advantage": step,
+            },
             rewards=one.shaping,
             aggregation=self.aggregation,
             value_targets=one.targets,

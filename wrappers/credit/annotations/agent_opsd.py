@@ -90,7 +90,7 @@ class AgentOPSD(OutcomeScheme):
         before[first] = start
         z = normalize(
             value - before, episodes.episode, len(group), std_eps=self.std_eps, std_kind="population",
-            magnitude=np.ones(len(value)),
+            magnitude=np.ones(len(value)), quantity="change of the value", rows=episodes.stored,
         )  # fmt: skip
         owned = outcome[episodes.episode]
         scale = np.clip(1.0 + self.clip * np.sign(owned) * z, 1.0 - self.clip, 1.0 + self.clip)
@@ -98,7 +98,11 @@ class AgentOPSD(OutcomeScheme):
         return Credit.of(
             group,
             outcome=outcome,
-            step=turn_part + step - self.advantage_penalties(group),
+            step={
+                "outcome, changed by the turn's own penalty": turn_part,
+                "outcome advantage, scaled by the turn's gap": step,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             rewards=(value - before)[episodes.own],
             diagnostics={"step_advantage": step, "values": value[episodes.own]},
         )

@@ -86,7 +86,11 @@ class DRACO(OutcomeScheme):
         return Credit.of(
             group,
             outcome=outcome,
-            step=turn_part + step - self.advantage_penalties(group),
+            step={
+                "outcome, changed by the turn's own penalty": turn_part,
+                "outcome advantage, moved between turns": step,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             rewards=quality[episodes.own],
             diagnostics={"step_advantage": step, "largest": float(np.abs(whole).max(initial=0.0))},
         )

@@ -88,14 +88,19 @@ class HCAPO(OutcomeScheme):
         labels = position if self.micro_over == "position" else np.zeros(n, np.int32)
         penalties = self.score_penalties(group)[episodes.stored]
         micro = normalize(
-            q - penalties, labels, int(labels.max(initial=0)) + 1, std_eps=self.std_eps, std_kind="population"
-        )
+            q - penalties, labels, int(labels.max(initial=0)) + 1, std_eps=self.std_eps, std_kind="population",
+            quantity="hindsight value", rows=episodes.stored,
+        )  # fmt: skip
         micro = np.where(group.arrays.success[owner], np.maximum(micro, 0.0), micro)[episodes.own]
         outcome, turn_part = self.outcome_part(group)
         return Credit.of(
             group,
             outcome=outcome,
-            step=turn_part + self.step_weight * micro - self.advantage_penalties(group),
+            step={
+                "outcome, changed by the turn's own penalty": turn_part,
+                "hindsight value": self.step_weight * micro,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             rewards=q[episodes.own],
             aggregation="turn_mean",
             diagnostics={"step_advantage": micro, "ratio": ratio[episodes.own]},

@@ -75,21 +75,26 @@ class IGPO(Scheme):
             gains = after - before if self.gain == "logarithm" else np.exp(after) - np.exp(before)
         gains = np.where(arrays.last, 0.0, gains)
         outcomes = outcome_scores(group, self.outcome)
-        normalized_gains, normalized_outcomes = self._normalized(gains[~arrays.last], outcomes)
+        normalized_gains, normalized_outcomes = self._normalized(gains, ~arrays.last, outcomes)
         step = np.zeros(len(gains))
         step[~arrays.last] = normalized_gains
-        step = backward_sums(step, arrays.offsets, self.discount)
+        terms = {"information gains to go": backward_sums(step, arrays.offsets, self.discount)}
         left = arrays.offsets[1:][arrays.trajectory] - 1.0 - np.arange(len(step))  # turns until the last
         if self.outcome_discounted and self.discount < 1.0:
-            step += normalized_outcomes[arrays.trajectory] * (self.discount**left - 1.0)
-        return Credit.of(group, outcome=normalized_outcomes, step=step, rewards=gains)
+            terms["outcome, discounted"] = normalized_outcomes[arrays.trajectory] * (self.discount**left - 1.0)
+        return Credit.of(group, outcome=normalized_outcomes, step=terms, rewards=gains)
 
     def _normalized(
-        self, gains: NDArray[np.float64], outcomes: NDArray[np.float64]
+        self, gains: NDArray[np.float64], inside: NDArray[np.bool_], outcomes: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        both = np.concatenate([gains, outcomes])
-        labels = np.zeros(len(both), np.int32)
+        """Return normalised gains of the turns inside, and outcomes (G,)."""
+        turns = np.flatnonzero(inside)
+        scores = np.concatenate([gains[turns], outcomes])
+        labels = np.zeros(len(scores), np.int32)
         if self.normalization == "separate":
-            labels[len(gains) :] = 1
-        out = normalize(both, labels, 2, std_eps=self.std_eps, std_kind="population")
-        return out[: len(gains)], out[len(gains) :]
+            labels[len(turns) :] = 1
+        out = normalize(
+            scores, labels, 2, std_eps=self.std_eps, std_kind="population",
+            quantity="information gain, or outcome", rows=np.concatenate([turns, -1 - np.arange(len(outcomes))]),
+        )  # fmt: skip
+        return out[: len(turns)], out[len(turns) :]

@@ -140,7 +140,9 @@ class PiCA(Scheme):
         return Credit.of(
             group,
             outcome=outcome_part,
-            step=(total - outcome_part[index.episode])[index.own],
+            step={
+                "shaped rewards to go against the baseline": (total - outcome_part[index.episode])[index.own],
+            },
             rewards=shaping[index.own],
             aggregation="trajectory_mean" if self.shaping == "log" else "token_mean",
             diagnostics={

@@ -76,13 +76,17 @@ class PRM(OutcomeScheme):
         if self.form == "increase":
             numbers = turn_values(group, f"{self.value}.next", scheme=self.name) - numbers
         labels, scores = np.zeros(len(numbers), np.int32), numbers - self.score_penalties(group)
-        rewards = normalize(scores, labels, 1, scale=self.step_scale, std_eps=self.std_eps)
+        rewards = normalize(scores, labels, 1, scale=self.step_scale, std_eps=self.std_eps, quantity="step reward")
         if self.span == "to_go":
             rewards = backward_sums(rewards, group.arrays.offsets, 1.0)
         outcome, turn_part = self.outcome_part(group)
         return Credit.of(
             group,
             outcome=self.episode_weight * outcome,
-            step=self.episode_weight * turn_part + self.step_weight * rewards - self.advantage_penalties(group),
+            step={
+                "outcome, changed by the turn's own penalty": self.episode_weight * turn_part,
+                "step rewards to go" if self.span == "to_go" else "step reward": self.step_weight * rewards,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             rewards=numbers,
         )

@@ -91,7 +91,11 @@ class TRACE(OutcomeScheme):
         return Credit.of(
             group,
             outcome=outcome,
-            step=turn_part + self.local_weight * local - self.advantage_penalties(group),
+            step={
+                "outcome, changed by the turn's own penalty": turn_part,
+                "mean gain of the window": self.local_weight * local,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             rewards=delta,
             aggregation="trajectory_mean",
             diagnostics={"step_advantage": self.local_weight * local},

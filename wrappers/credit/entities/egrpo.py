@@ -109,7 +109,10 @@ class EGRPO(EntityScheme):
         return Credit.of(
             group,
             outcome=outcome,
-            step=turn_part - self.advantage_penalties(group),
+            step={
+                "outcome, changed by the turn's own penalty": turn_part,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             loss_mask=~overlength[arrays.trajectory],
             diagnostics={
                 "gamma": gamma,

@@ -116,14 +116,19 @@ class GDCR(EntityScheme):
         reader = self.reader(graph)
         turns = self._turn_entities(group, reader)
         rewards = np.array([turn.cite + turn.retrieve for turn in turns], np.float64)
-        compared = normalize(rewards, index.episode, arrays.size, std_eps=self.std_eps, std_kind=self.step_std_kind)
+        compared = normalize(
+            rewards, index.episode, arrays.size, std_eps=self.std_eps, std_kind=self.step_std_kind,
+            quantity="entities cited and retrieved", rows=index.stored,
+        )  # fmt: skip
         clipped = np.clip(compared, -self.step_clip, self.step_clip)[index.own]
         return Credit.of(
             group,
             outcome=outcome,
-            step=turn_part
-            + self.step_weight * self.gate(outcome)[arrays.trajectory] * clipped
-            - self.advantage_penalties(group),
+            step={
+                "outcome, changed by the turn's own penalty": turn_part,
+                "entities of the turn, gated": self.step_weight * self.gate(outcome)[arrays.trajectory] * clipped,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             rewards=rewards[index.own],
             aggregation="trajectory_mean",
             diagnostics={

@@ -158,11 +158,16 @@ class StepSearch(OutcomeScheme):
         compared = normalize(
             returns, number.astype(np.int32), int(number.max(initial=-1)) + 1, scale=self.step_scale,
             std_eps=self.std_eps, magnitude=backward_sums(np.abs(rewards), arrays.offsets, self.discount),
+            quantity="step reward",
         )  # fmt: skip
         return Credit.of(
             group,
             outcome=outcome,
-            step=turn_part + self.step_weight * compared - self.advantage_penalties(group),
+            step={
+                "outcome, changed by the turn's own penalty": turn_part,
+                "step reward among turns of this number": self.step_weight * compared,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             rewards=rewards,
             diagnostics={
                 "step_advantage": compared,

@@ -44,6 +44,9 @@ class RLOO(OutcomeScheme):
         return Credit.of(
             group,
             outcome=outcome,
-            step=turn_part - self.advantage_penalties(group),
+            step={
+                "outcome, changed by the turn's own penalty": turn_part,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             aggregation="trajectory_mean" if self.stats_over == "trajectories" else "token_mean",
         )

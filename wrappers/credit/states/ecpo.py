@@ -105,6 +105,8 @@ class ECPO(StateScheme):
             std_kind="population",
             sample=sample if self.action_scale == "action" else None,
             magnitude=magnitude,
+            quantity="shrunk mean return of the action",
+            rows=episodes.stored,
         )
         if self.action_scale == "return":
             deviation = np.sqrt(between + within)[state] + self.std_eps
@@ -113,7 +115,11 @@ class ECPO(StateScheme):
         return Credit.of(
             group,
             outcome=outcome,
-            step=turn_part + step - self.advantage_penalties(group),
+            step={
+                "outcome, changed by the turn's own penalty": turn_part,
+                "action in the state, gated": step,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             rewards=returns[episodes.own],
             diagnostics={
                 "step_advantage": step,

@@ -85,11 +85,16 @@ class GAGPO(StateScheme):
             std_eps=self.std_eps,
             std_kind=self.step_std_kind,
             magnitude=sizes + magnitude[state] + penalties,
+            quantity="generalised advantage",
+            rows=episodes.stored,
         )[episodes.own]
         return Credit.of(
             group,
             outcome=np.zeros(group.arrays.size),
-            step=compared - self.advantage_penalties(group),
+            step={
+                "generalised advantage": compared,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             rewards=advantages[episodes.own],
             aggregation="turn_mean",
             diagnostics={"values": value, "node_keys": states.keys, "step_advantage": compared},

@@ -77,11 +77,16 @@ class GiGPO(StateScheme):
             scale=self.step_scale,
             std_eps=self.std_eps,
             magnitude=discounted_returns(group, np.abs(group.arrays.reward), self.discount) + penalties,
+            quantity="discounted return",
         )
         return Credit.of(
             group,
             outcome=outcome,
-            step=turn_part + self.step_weight * compared - self.advantage_penalties(group),
+            step={
+                "outcome, changed by the turn's own penalty": turn_part,
+                "return in the state": self.step_weight * compared,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             rewards=returns,
             diagnostics={"state_group": labels, "step_advantage": compared},
         )

@@ -125,11 +125,17 @@ class GraphGPO(StateScheme):
         scores = rewards - self.score_penalties(group)
         compare = graph.source if self.similar_groups else states.state
         size = max(graph.size, len(states.keys))
-        compared = normalize(scores, compare, size, scale=self.step_scale, std_eps=self.std_eps)
+        compared = normalize(
+            scores, compare, size, scale=self.step_scale, std_eps=self.std_eps, quantity="reward of the transition"
+        )
         return Credit.of(
             group,
             outcome=self.episode_weight * outcome,
-            step=self.episode_weight * turn_part + self.step_weight * compared - self.advantage_penalties(group),
+            step={
+                "outcome, changed by the turn's own penalty": self.episode_weight * turn_part,
+                "transition in the state": self.step_weight * compared,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             rewards=rewards,
             diagnostics={"step_advantage": compared, "distance": distance, "node_keys": graph.keys, "graph": graph},
         )

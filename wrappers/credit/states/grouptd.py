@@ -192,18 +192,25 @@ class GroupTD(StateScheme):
         factor, statistics = self._factor(groups, process, delta)
         scale = process.by_turn(process.success_rate) if self.divide_by_success else 1.0
         progress = self._progress(process, hops)
-        steps = backward_sums(delta, process.offsets, factor[process.following]) / scale + progress
+        steps = backward_sums(delta, process.offsets, factor[process.following]) / scale
         rewards = delta / scale + progress
         bounds = pairwise(process.states.tolist()), pairwise(process.turns.tolist())
         for group, (first_state, last_state), (first, last) in zip(groups, *bounds, strict=True):
             yield Credit.of(
                 group,
                 outcome=np.zeros(group.arrays.size),
-                step=steps[first:last] - self.score_penalties(group) - self.advantage_penalties(group),
+                step={
+                    "temporal differences to go": steps[first:last],
+                    "progress towards a success": progress[first:last],
+                    "penalty of the score": -self.score_penalties(group),
+                    "penalty of the advantage": -self.advantage_penalties(group),
+                },
                 rewards=rewards[first:last],
                 aggregation="trajectory_mean",
                 diagnostics={
                     "values": values[first_state:last_state],
+                    "value_before": before[first:last],
+                    "value_after": after[first:last],
                     "node_keys": group.states(self.key).keys,
                     **{name: x[first_state:last_state] for name, x in statistics.items()},
                 },
@@ -224,10 +231,10 @@ class GroupTD(StateScheme):
             factor[statistics["entry_f"] > self.merge_test] = 1.0
         return factor, statistics
 
-    def _progress(self, process: RewardProcess, hops: Floats) -> Floats | float:
+    def _progress(self, process: RewardProcess, hops: Floats) -> Floats:
         """float64 (N,): β w(k) [γ^d(k′) − γ^d(k)]."""
         if not self.progress_weight:
-            return 0.0
+            return np.zeros(len(process.state))
         visits = np.bincount(process.state, minlength=process.size)
         weight = self.progress_weight * self.progress_count / (self.progress_count + visits)
         progress: Floats = weight[process.state] * process.increase(by_distance(hops, self.discount))

@@ -100,6 +100,8 @@ class HGPO(StateScheme):
             std_eps=self.std_eps,
             std_kind=self.step_std_kind,
             magnitude=np.tile(magnitude, len(levels)),
+            quantity="discounted return",
+            rows=np.tile(episodes.stored, len(levels)),
         )
         for level, compared in enumerate(every.reshape(len(levels), -1)[:, episodes.own]):
             counted = (position >= level) & (compared != 0.0) if self.zero_levels == "drop" else True
@@ -111,7 +113,10 @@ class HGPO(StateScheme):
         return Credit.of(
             group,
             outcome=np.zeros(group.arrays.size),
-            step=step - self.advantage_penalties(group),
+            step={
+                "weighted mean over levels of history": step,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             rewards=returns[episodes.own],
             diagnostics={"history_group": levels[-1][0][episodes.own], "step_advantage": step},
         )

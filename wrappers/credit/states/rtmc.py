@@ -99,8 +99,16 @@ class RTMC(StateScheme):
         return Credit.of(
             group,
             outcome=np.zeros(arrays.size),
-            step=step[episodes.own] - self.advantage_penalties(group),
+            step={
+                "mean return of the action minus value of the state": step[episodes.own],
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             rewards=returns[episodes.own],
             aggregation="trajectory_mean",
-            diagnostics={"values": value, "node_keys": states.keys, "prior": prior},
+            diagnostics={
+                "action_value": q[pair][episodes.own],
+                "values": value,
+                "node_keys": states.keys,
+                "prior": prior,
+            },
         )

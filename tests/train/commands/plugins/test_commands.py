@@ -207,6 +207,43 @@ def test_a_scheme_that_returns_no_credit_is_named(folder, capsys):
         assert "defect" not in shown.err
 
 
+DIRECT = "Credit(returns, np.zeros(n), np.zeros(n), {}, group.arrays.offsets, {})"
+
+
+@pytest.mark.parametrize(
+    ("returned", "code", "message"),
+    [
+        (DIRECT.format("np.ones(n, bool)", "aggregation='turn_meen'"), 2, "loss aggregation 'turn_meen'; did you mean 'turn_mean'"),
+        (DIRECT.format("np.full(n, .5)", ""), 2, "flat_loss_mask must be bool in a NumPy array, got float64"),
+        (DIRECT.format("[True] * n", ""), 2, "flat_loss_mask must be bool in a NumPy array, got list"),
+        (DIRECT.format("np.ones(n - 1, bool)", ""), 2, "flat_loss_mask must have shape"),
+        (DIRECT.format("np.ones(n, bool)", "").replace("returns", "returns * np.nan"), 1, "outcome_advantages must be finite"),
+        (DIRECT.format("np.ones(n, bool)", "").replace("arrays.offsets", "arrays.offsets + 1"), 2, "offsets must be those"),
+        ("Credit.of(group, outcome=returns, aggregation='mean')", 2, "unknown loss aggregation 'mean'"),
+        ("Credit.of(group, outcome=returns, loss_mask=np.full(n, .5))", 2, "flat_loss_mask must be bool"),
+        ("__import__('sys').exit(0)", 2, r"assign ended the program, by sys\.exit\(0\)"),
+    ],
+)  # fmt: skip
+def test_malformed_credit_is_one_error_that_names_the_scheme_in_every_command(returned, code, message, folder, capsys):
+    source = SCHEME.replace("return Credit.of(group, outcome=self.weight * (returns - returns.mean()))",
+                            f"import numpy as np\n        n = len(group.turns)\n        return {returned}")  # fmt: skip
+    (folder / "mine.py").write_text(source, "utf-8")
+    rolled = ["rollout", "--panel", "small-v1:valid", "--limit", "1", "--group-size", "2", "--out", "log.jsonl"]
+    assert main(rolled) == 0
+    for command in (
+        ["credit", "--scheme", "mine.py:Mine", "log.jsonl"],
+        ["credit", "--scheme", "mine.py:Mine", "log.jsonl", "--why", "0:0"],
+        ["view", "log.jsonl", "--schemes", "mine.py:Mine", "--out", "page.html"],
+    ):
+        capsys.readouterr()
+        if "--why" in command:
+            command[-1] = f"{read_groups('log.jsonl')[0].trajectories[0].trajectory_id}:0"
+        assert main(command) == code, command
+        error = capsys.readouterr().err
+        assert re.search(rf"scheme 'mine'.*{message}", error, re.DOTALL), error
+        assert "defect" not in error
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

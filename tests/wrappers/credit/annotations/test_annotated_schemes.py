@@ -157,7 +157,7 @@ def test_a_missing_annotation_names_the_turn_and_the_command_that_writes_it(
 
 @pytest.mark.parametrize("name", ["ppo_gae", "mt_ppo", "prm", "tips", "igpo"])
 def test_explain_names_the_annotations(name: str) -> None:
-    text = credit.explain(name)
+    text = credit.describe(name)
     assert "Annotations needed: " + ", ".join(credit.make(name).needs) in text
     assert name not in credit.names(given=())
     assert name in credit.names(given=credit.make(name).needs)

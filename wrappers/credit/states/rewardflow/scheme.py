@@ -142,13 +142,18 @@ class RewardFlow(StateScheme):
             std_eps=self.std_eps,
             sample=~pruned if self.pruned_turns == "exclude" else None,
             magnitude=np.abs(after) + np.abs(before) + penalties,
+            quantity="change of potential",
         )
         if self.pruned_turns == "exclude":
             compared = np.where(pruned, 0.0, compared)
         return Credit.of(
             group,
             outcome=self.trajectory_weight * outcome,
-            step=self.trajectory_weight * turn_part + self.action_weight * compared - self.advantage_penalties(group),
+            step={
+                "outcome, changed by the turn's own penalty": self.trajectory_weight * turn_part,
+                "change of potential in the state": self.action_weight * compared,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
             rewards=rewards,
             aggregation="token_mean" if self.propagation == "first_seen_rewards" else "turn_mean",
             diagnostics={"step_advantage": compared, "node_value": value, "node_keys": names, "pruned": pruned},

@@ -1,0 +1,133 @@
+"""An explanation adds up to the credit that it explains, for every scheme, and names what the turn was compared with."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from helpers.episodes.builders import group, walk
+from helpers.plugins import SCHEME
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from creditflow import credit
+from creditflow.envs.errors import ConfigError
+from creditflow.train.cli import main
+from creditflow.wrappers.credit.base import Credit, Scheme, SchemeContractError
+from creditflow.wrappers.credit.explanation import explained
+from creditflow.wrappers.credit.properties import sample_group
+from creditflow.wrappers.credit.random_group import random_fork
+from creditflow.wrappers.records.jsonl import write_jsonl
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def check_sums(scheme, groups):
+    credits_ = scheme.assign_batch(groups)
+    for scored, explanations in zip(credits_, explained(groups, scheme), strict=True):
+        advantages = scored.flat_advantages.tolist()
+        assert [why.advantage for why in explanations] == advantages
+        for why, advantage in zip(explanations, advantages, strict=True):
+            assert math.isclose(math.fsum(term.value for term in why.terms), advantage, rel_tol=1e-12, abs_tol=1e-12), (
+                why
+            )
+            assert f"{why.trajectory_id}:{why.turn}" in {turn.turn for turn in why.same_state}
+            assert str(why)
+            assert json.dumps(why.to_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", credit.names())
+@settings(max_examples=20)
+@given(seed=SEEDS, semantics=st.sampled_from(["paper", "release"]), penalty=st.booleans())
+def test_the_terms_of_every_scheme_add_up_to_its_advantages(name, seed, semantics, penalty):
+    kind = credit.registry.lookup(name)
+    options = {"invalid_penalty": 0.3} if penalty and "invalid_penalty" in kind.preset("paper") else {}
+    scheme = credit.make(name, semantics=semantics if semantics in kind.presets else "paper", **options)
+    rng = np.random.default_rng(seed)
+    first = sample_group(scheme, rng, dense=True)
+    second, _ = random_fork(rng, sample_group(scheme, rng))
+    check_sums(scheme, [first, second])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plain(Scheme):
+    """A scheme of a user, who names no terms."""
+
+    name = "plain"
+
+    def assign(self, group):
+        returns = group.arrays.returns
+        return Credit.of(group, outcome=returns - returns.mean(), step=group.arrays.reward)
+
+
+@given(seed=SEEDS)
+def test_a_scheme_without_terms_has_its_outcome_and_its_step(seed):
+    scored = sample_group(Plain(), np.random.default_rng(seed), dense=True)
+    check_sums(Plain(), [scored])
+    assert [term.name for term in credit.explain(scored, Plain(), 0, 0).terms] == [
+        "outcome advantage",
+        "step advantage",
+    ]
+
+
+def test_terms_that_do_not_add_up_are_the_schemes_fault():
+    class Wrong(Plain):
+        def assign(self, group):
+            return replace(super().assign(group), step_terms={"half": group.arrays.reward / 2 + 1})
+
+    with pytest.raises(SchemeContractError, match="scheme 'plain': step_terms must add up"):
+        credit.explain(group(walk("s g")), Wrong(), 0, 0)
+
+
+def test_gigpo_by_hand():
+    """Two trajectories meet in s: returns 1 and 0, mean .5, deviation 1/√2, so ±1/√2 twice."""
+    scored = group(walk("s g", "success", reward=1.0), walk("s f", "failed", name="second"))
+    why = credit.explain(scored, "gigpo", 0, 0)
+    assert why.state == "s"
+    assert [round(term.value, 12) for term in why.terms] == [round(math.sqrt(0.5), 12), 0, round(math.sqrt(0.5), 12), 0]
+    of_return = next(c for c in why.comparisons if c.quantity == "discounted return")
+    assert (of_return.value, of_return.mean) == (1.0, 0.5)
+    assert of_return.deviation == of_return.divisor == pytest.approx(math.sqrt(0.5))
+    first, second = (member.trajectory_id for member in scored.trajectories)
+    assert of_return.samples == (f"{first}:0", f"{second}:0")
+    assert [turn.turn for turn in why.same_state] == [f"{first}:0", f"{second}:0"]
+
+
+def test_what_does_not_exist_is_named():
+    scored = group(walk("s g"))
+    for trajectory, turn, message in (
+        ("nobody", 0, "unknown trajectory"), (3, 0, "has trajectories 0 to 0"), (0, 1, "has turns 0 to 0"), (0, -1, "has turns"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=message):
+            credit.explain(scored, "grpo", trajectory, turn)
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    members = group(walk("s g", "success", reward=1.0, name="a"), walk("s f", "failed", name="b")).trajectories
+    write_jsonl("log.jsonl", [*members, *(replace(member, group_id="g2") for member in members[:1])])
+    (tmp_path / "mine.py").write_text(SCHEME, "utf-8")
+    return members[0].group_id
+
+
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize("scheme", ["gigpo", "mine.py:Mine"])
+def test_the_command_explains_one_turn(scheme, log, capsys):
+    assert main(["credit", "--scheme", scheme, "log.jsonl", "--why", "b:0"]) == 0
+    assert "is the sum of" in capsys.readouterr().out
+    assert main(["credit", "--scheme", scheme, "log.jsonl", "--why", f"{log}/a:0", "--json"]) == 0
+    why = json.loads(capsys.readouterr().out)
+    assert math.fsum(term["value"] for term in why["terms"]) == pytest.approx(why["advantage"], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("why", "message"),
+    [("a:0", "2 groups have a trajectory 'a'"), ("c:0", "unknown trajectory 'c'"), ("b", "takes TRAJECTORY:TURN"), ("b:7", "has turns 0 to 0")],
+)  # fmt: skip
+def test_a_turn_that_is_not_there_is_wrong_use(why, message, log, capsys):
+    assert main(["credit", "--scheme", "grpo", "log.jsonl", "--why", why]) == 2
+    assert message in capsys.readouterr().err
