@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import Parameter, signature
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
@@ -21,10 +21,14 @@ from creditflow.envs.foreign.failures import note_failure
 from creditflow.envs.plugins.code import Code
 from creditflow.envs.plugins.registry import Registry
 
+if TYPE_CHECKING:
+    from creditflow.envs.core import AgentEnv
+
 __all__ = [
     "ENVIRONMENTS",
     "REGISTRY",
     "Entry",
+    "bare_env",
     "env_id",
     "load_environment",
     "make",
@@ -178,6 +182,26 @@ def make(name: str, /, **kwargs: Any) -> gym.Env[Any, Any]:
     from creditflow.envs.foreign.env import ForeignEnv
 
     return ForeignEnv(env, **rules)
+
+
+def bare_env(name: str, settings: Mapping[str, Any]) -> AgentEnv[Any, Any, Any]:
+    """The unwrapped environment.
+
+    Raises:
+        ConfigError: unknown environment, or an argument it does not take.
+    """
+    from creditflow.envs.core import AgentEnv  # imported late: registering imports no environment
+
+    try:
+        env = make(name, **settings).unwrapped
+    except TypeError as error:
+        raise ConfigError(f"environment {name!r} does not take these arguments: {error}") from error
+    if not isinstance(env, AgentEnv):
+        raise ConfigError(
+            f"{name!r} is not a creditflow environment: say what success is, with --env-set success=terminated, "
+            "positive_reward or reported (and what a state is, with --env-set state_key=rounded:2, if not the observation)"
+        )
+    return env
 
 
 def _made(gym_id: str, arguments: Mapping[str, Any]) -> gym.Env[Any, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 from dataclasses import dataclass
+from typing import Final
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.train.versions import version_numbers
 
-__all__ = ["Releases"]
+__all__ = ["GEM", "OPENENV", "RLLM", "SKYRL_GYM", "TINKER", "TORCHRL", "VERIFIERS", "Releases"]
 
 
 @dataclass(frozen=True)
@@ -53,3 +54,14 @@ class Releases:
                 f"{self.label} {version} is installed; this adapter {self.touches} and was tested with "
                 f"{self.first} ≤ {self.label} < {self.beyond}: pip install '{wanted}'"
             )
+
+
+GEM: Final = Releases("gem-llm", "GEM", "0.1", "0.2", "implements its environments")
+OPENENV: Final = Releases("openenv", "OpenEnv", "0.10", "0.11", "answers hostile messages before OpenEnv's routes do")
+RLLM: Final = Releases("rllm", "rLLM", "0.3", "0.4", "hooks into its unified trainer")
+SKYRL_GYM: Final = Releases("skyrl-gym", "SkyRL-gym", "0.4", "0.5", "implements its text environments")
+TINKER: Final = Releases(
+    "tinker-cookbook", "tinker-cookbook", "0.6.1", "0.7", "replaces a function of its training loop"
+)
+TORCHRL: Final = Releases("torchrl", "TorchRL", "0.14", "0.15", "reads info through its info readers")
+VERIFIERS: Final = Releases("verifiers", "verifiers", "0.4", "0.5", "plugs into its v1 interfaces")

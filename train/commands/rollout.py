@@ -26,12 +26,11 @@ import numpy as np
 
 from creditflow.agents.registry import check_agent
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.envs.registration import env_id, maker
+from creditflow.envs.registration import bare_env, env_id, maker
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.commands.arguments.options import (
     add_env_arguments,
-    bare_env,
     env_arguments,
     parse_rewards,
     positive,

@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from creditflow.agents.scripted import NoisyExpert
+from creditflow.envs.registration import bare_env
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.train.commands.arguments.options import bare_env
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group

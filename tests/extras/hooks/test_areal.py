@@ -55,7 +55,7 @@ def advantages_of(call: Any) -> list[float]:
     data = {name: value.clone() for name, value in call.to_tensor_dict().items()}
     pad = {name: torch.nn.functional.pad(value, (0, 2)) if value.ndim == 2 else value for name, value in data.items()}
     done = PPOActor._compute_advantages(actor, pad)
-    return done["advantages"][0][done["loss_mask"][0] == 1].tolist()  # type: ignore[no-any-return]
+    return done["advantages"][0][done["loss_mask"][0] == 1].tolist()  # type: ignore[no-any-return]  # a tensor of AReaL's
 
 
 def end(case: ContractCase, scheme: Scheme) -> OnTokens:

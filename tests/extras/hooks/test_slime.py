@@ -43,7 +43,7 @@ class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if spec.name == "ray":
             module.remote = lambda chosen: chosen
             module.put = lambda value, **_: value
-        return module  # type: ignore[no-any-return]
+        return module  # type: ignore[no-any-return]  # a mock
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing to run."""

@@ -15,7 +15,7 @@ from helpers.shared_data import ROOT
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.info import INFO_TYPES
-from creditflow.train.commands.arguments.options import bare_env
+from creditflow.envs.registration import bare_env
 
 pytestmark = pytest.mark.openenv
 

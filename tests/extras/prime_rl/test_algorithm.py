@@ -17,6 +17,8 @@ from helpers.trainers.verifiers_traces import episodes_of, trace_of
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.train.adapters.contract import ContractCase, OnTokens, check_end
+from creditflow.wrappers.credit.base import Scheme
 
 pytestmark = pytest.mark.prime_rl
 
@@ -67,6 +69,18 @@ def test_a_groups_credit_is_where_prime_rl_reads_it(name: str, scheme: str) -> N
         wanted = [x for (read, sampled), x in zip(span, per_turn, strict=True) for x in [0.0] * read + [x] * sampled]
         assert branch.advantages == wanted
         assert is_trainable(trace) == any(per_turn)
+
+
+def test_the_end_passes_the_contract() -> None:
+    def end(case: ContractCase, scheme: Scheme) -> OnTokens:
+        traces = []
+        for group in case.groups:  # prime-rl scores a group at a time
+            made = [trace_of(episode, case.counts(episode)) for episode in group.trajectories]
+            asyncio.run(built(scheme.name).finalize_group(episodes_of(made, group.group_id)))
+            traces += made
+        return [[node.advantages for node in trace.nodes if node.sampled] for trace in traces]
+
+    check_end(end)
 
 
 def test_numbers_are_those_that_prime_rls_own_function_assigns() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from helpers.trainers.replayed import assert_same_credit, replayed
 from creditflow import credit
 from creditflow.envs.errors import TrajectoryError
 from creditflow.envs.reading.json_text import parse_json
+from creditflow.train.adapters.contract import ContractCase, OnTokens, check_end
 from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.rollout.engine import Budget
+from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.bridge import make_group, read_record
 
 pytestmark = pytest.mark.rllm
@@ -69,6 +72,29 @@ def test_credit_of_its_steps_is_that_of_our_own_log_of_the_same_episodes(
     )
     assert [step.advantage for step in steps] == wanted  # as rLLM's backends read them
     assert metrics["advantage/player/mean"] == pytest.approx(np.mean(np.concatenate(wanted)))
+
+
+def test_the_end_passes_the_contract() -> None:
+    from rllm.types import Step, Trajectory
+
+    from creditflow.train.adapters.rllm.hook import CreditHook
+
+    def end(case: ContractCase, scheme: Scheme) -> OnTokens:
+        groups, members = [], []
+        for group in case.groups:
+            played = []
+            for episode in group.trajectories:
+                steps = [
+                    Step(response_ids=list(range(sampled)), model_response=turn.response, reward=turn.reward)
+                    for turn, (_, sampled) in zip(episode.turns, case.counts(episode), strict=True)
+                ]
+                played.append(Trajectory(name="player", steps=steps, metadata={"creditflow": case.record(episode)}))
+            groups.append(SimpleNamespace(group_id=group.group_id, trajectories=played))
+            members += played
+        CreditHook(scheme, group=lambda *_: groups)([], None)
+        return [[step.advantage for step in member.steps] for member in members]
+
+    check_end(end)
 
 
 def test_without_token_ids_a_step_has_one_number(chat_play: Callable[..., list[Any]]) -> None:

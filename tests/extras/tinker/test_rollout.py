@@ -6,6 +6,8 @@ import copy
 import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,10 @@ from helpers.trainers.replayed import replayed
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.train.adapters.contract import ContractCase, OnTokens, check_end
 from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.task_lists import panel_tasks
+from creditflow.wrappers.credit.base import Scheme
 
 pytestmark = pytest.mark.tinker
 
@@ -60,6 +64,48 @@ def test_datums_carry_the_credit_of_our_own_log_of_the_same_episodes(
         tokens += inputs["target_tokens"][mask].tolist()
     assert [found[i][1] for i in range(18)] == sampled
     assert [found[i][0] for i in range(18)] == wanted
+
+
+def test_the_end_passes_the_contract() -> None:
+    import asyncio
+
+    import tinker
+    from tinker_cookbook.completers import TokensWithLogprobs
+    from tinker_cookbook.rl.types import Trajectory, Transition
+
+    from creditflow.train.adapters.tinker.data import credit_datums
+    from creditflow.train.adapters.tinker.env import CreditEnv, CreditGroupBuilder
+
+    def end(case: ContractCase, scheme: Scheme) -> OnTokens:
+        on_tokens: OnTokens = []
+        for group in case.groups:
+            played, envs = [], []
+            for episode in group.trajectories:
+                shown: list[int] = []
+                transitions = []
+                for before, sampled in case.counts(episode):
+                    shown = [*shown, *range(before)]
+                    action = TokensWithLogprobs(list(range(sampled)), [-1.0] * sampled)
+                    observed = tinker.ModelInput.from_ints(list(shown))
+                    transitions.append(Transition(observed, action, reward=0.0, episode_done=False))
+                    shown += range(sampled)
+                played.append(Trajectory(transitions=transitions, final_ob=tinker.ModelInput.empty()))
+                ended: Any = SimpleNamespace(
+                    messages=[], stop=lambda reason: None, record=partial(case.record, episode)
+                )
+                envs.append(CreditEnv(ended, None))
+            builder = CreditGroupBuilder(EpisodeConfig(), {}, None, scheme, len(envs))
+            asyncio.run(builder.compute_group_rewards(played, envs))
+            for episode, trajectory in zip(group.trajectories, played, strict=True):
+                values: list[float] = []
+                for datum in credit_datums(trajectory):
+                    inputs = {name: value.to_numpy() for name, value in datum.loss_fn_inputs.items()}
+                    values += inputs["advantages"][inputs["mask"] > 0].tolist()
+                numbers = iter(values)
+                on_tokens.append([[next(numbers) for _ in range(sampled)] for _, sampled in case.counts(episode)])
+        return on_tokens
+
+    check_end(end)
 
 
 def test_the_function_fits_where_the_training_loop_calls_it() -> None:

@@ -16,6 +16,8 @@ from helpers.shared_data import ROOT
 import creditflow
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
+from creditflow.train.adapters.contract import ContractCase, OnTokens, check_end
+from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.group import Group
 
@@ -96,6 +98,37 @@ def test_turns_are_those_of_the_recorded_episodes() -> None:
     found = turns(list(columns_of(rows)[0].grouped().groups))
     assert found == turns(recorded(rows, 4, **PANEL))
     assert {effective for *_, effective in found} == {True, False}
+
+
+def test_the_end_passes_the_contract() -> None:
+    import torch
+    from tensordict import TensorDict
+
+    from creditflow.train.adapters.torchrl.advantage import CreditAdvantage
+    from creditflow.train.adapters.torchrl.environment import KEY_BYTES
+
+    def text(value: str) -> Any:
+        return torch.frombuffer(bytearray(value.encode().ljust(KEY_BYTES, b"\0")), dtype=torch.uint8)
+
+    def step(episode: Any, t: int) -> Any:
+        turn, last = episode.turns[t], t == len(episode.turns) - 1
+        task = text(episode.task_id)
+        cut = last and episode.stop_reason not in ("success", "failed")
+        after = {
+            "reward": [turn.reward], "done": [last], "truncated": [cut], "state_key": text(turn.next_state_key), "task_id": task,
+            "success": [last and episode.success], "action_valid": [True], "action_effective": [True],
+            "score": [float(episode.success)],
+        }  # fmt: skip
+        fields = {"action": torch.tensor([t]), "elapsed_steps": [t], "state_key": text(turn.state_key), "task_id": task}
+        return TensorDict({**fields, "next": TensorDict(after, [])}, [])
+
+    def end(case: ContractCase, scheme: Scheme) -> OnTokens:
+        rows = torch.stack([step(episode, t) for episode in case.episodes for t in range(len(episode.turns))])
+        numbers = CreditAdvantage(scheme)(rows)["advantage"].reshape(-1).tolist()
+        counts = [sampled for episode in case.episodes for _, sampled in case.counts(episode)]
+        return case.by_episode([[number] * sampled for number, sampled in zip(numbers, counts, strict=True)])
+
+    check_end(end)
 
 
 def test_the_environment_passes_torchrls_own_check_of_specs() -> None:

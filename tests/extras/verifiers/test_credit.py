@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.train.adapters.contract import ContractCase, OnTokens, check_end
+from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl_lines import encode_line
 from creditflow.wrappers.records.trajectory import Trajectory
@@ -51,6 +53,21 @@ def test_each_sampled_token_has_its_turns_number_and_no_other_token_has_any(
         mask = np.concatenate([[False] * shown + [True] * sampled for shown, sampled in counts])
         assert branch.sampled_mask == mask.tolist()
         assert branch.advantages == wanted.tolist()
+
+
+def test_the_end_passes_the_contract() -> None:
+    from creditflow.train.adapters.verifiers.credit import credit_episodes
+
+    def end(case: ContractCase, scheme: Scheme) -> OnTokens:
+        episodes, traces = [], []
+        for group in case.groups:
+            made = [trace_of(episode, case.counts(episode)) for episode in group.trajectories]
+            traces += made
+            episodes += episodes_of(made, group.group_id)
+        credit_episodes(episodes, scheme)
+        return [[node.advantages for node in trace.nodes if node.sampled] for trace in traces]
+
+    check_end(end)
 
 
 def pair() -> list[Trajectory]:
@@ -119,7 +136,7 @@ def test_a_record_of_other_completions_is_refused() -> None:
 def test_reasoning_that_a_server_took_apart_is_part_of_the_completion() -> None:
     from verifiers.v1.types import AssistantMessage
 
-    from creditflow.train.adapters.verifiers.traces import completion_text
+    from creditflow.train.adapters.verifiers.credit import completion_text
 
     message = AssistantMessage(content="<action>up</action>", reasoning_content="why")
     assert completion_text(message) == "<think>why</think><action>up</action>"

@@ -12,7 +12,7 @@ import pytest
 
 import creditflow.train.adapters
 from creditflow.agents.language_model.models.pretrained import PromptingConfig
-from creditflow.train.adapters.verl.data import main
+from creditflow.train.commands.programs.verl_data import main
 
 pytestmark = pytest.mark.verl
 FOLDER = Path(creditflow.train.adapters.__file__).parent / "verl"

@@ -17,7 +17,7 @@ from creditflow.envs.wikisearch.protocol.transcript import read_transcript
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.opening import open_engine
 from creditflow.envs.wikisearch.retrieval.store import write_store
-from creditflow.train.adapters.search_r1 import read_search_r1
+from creditflow.train.adapters.logs.search_r1 import read_search_r1
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import mutate_lines

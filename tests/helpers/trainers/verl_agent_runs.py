@@ -10,9 +10,7 @@ from helpers.trainers.verl_agent_loop import Rows, play
 from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.scripted import NoisyExpert
-from creditflow.train.adapters.verl_agent.environments import make_envs
-from creditflow.train.adapters.verl_agent.manager import EnvironmentManager
-from creditflow.train.adapters.verl_agent.settings import loop_settings
+from creditflow.train.adapters.verl_agent.environments import EnvironmentManager, loop_settings, make_envs
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group

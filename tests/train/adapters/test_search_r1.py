@@ -9,7 +9,7 @@ import pytest
 from helpers.shared_data import shared_file
 
 from creditflow.envs.errors import DataError
-from creditflow.train.adapters.search_r1 import read_search_r1
+from creditflow.train.adapters.logs.search_r1 import read_search_r1
 
 DOCS = "Doc 1(Title: Nile) It is long.\nDoc 2(Title: Rhine) It is not."
 RESPONSE = (

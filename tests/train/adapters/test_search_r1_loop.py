@@ -14,9 +14,14 @@ from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.train.adapters.search_r1_loop.advantage import require_plain_rewards, token_advantages
-from creditflow.train.adapters.search_r1_loop.episodes import NOT_RUN, SearchEpisodes
-from creditflow.train.adapters.search_r1_loop.questions import QuestionBook, asked
+from creditflow.train.adapters.search_r1_loop.generation import (
+    NOT_RUN,
+    QuestionBook,
+    SearchEpisodes,
+    asked,
+    require_plain_rewards,
+    token_advantages,
+)
 from creditflow.wrappers.group_env import GroupEnv
 
 SIZE = 3

@@ -19,7 +19,7 @@ from creditflow import credit
 from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
 from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.gem.infos import step_info
+from creditflow.train.adapters.gem.credit import step_info
 from creditflow.train.adapters.task_lists import panel_tasks
 from creditflow.train.adapters.text_episode import MAX_CHARACTERS, TextEpisode
 from creditflow.train.rollout.engine import Budget

@@ -23,12 +23,13 @@ from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
-from creditflow.train.adapters.verl_agent.advantage import compute_gigpo_outcome_advantage
-from creditflow.train.adapters.verl_agent.anchors import Anchor, PlayedGroup, recorded_steps
-from creditflow.train.adapters.verl_agent.environments import make_envs
-from creditflow.train.adapters.verl_agent.manager import MAX_ACTION_CHARACTERS
-from creditflow.train.adapters.verl_agent.settings import loop_settings
-from creditflow.train.adapters.verl_agent.task_order import TaskOrder
+from creditflow.train.adapters.verl_agent.advantage import (
+    Anchor,
+    PlayedGroup,
+    compute_gigpo_outcome_advantage,
+    recorded_steps,
+)
+from creditflow.train.adapters.verl_agent.environments import MAX_ACTION_CHARACTERS, TaskOrder, loop_settings, make_envs
 
 
 def test_groups_start_alike_and_prompts_show_the_last_turns() -> None:

@@ -21,8 +21,7 @@ from helpers.trainers.verl_agent_runs import (
 )
 
 from creditflow import credit
-from creditflow.train.adapters.verl_agent.advantage import compute_advantages
-from creditflow.train.adapters.verl_agent.anchors import recorded_steps
+from creditflow.train.adapters.verl_agent.advantage import compute_advantages, recorded_steps
 from creditflow.train.adapters.verl_agent.environments import make_envs
 from creditflow.train.rollout.engine import NoGroupError
 from creditflow.wrappers.group_env import GroupEnv

@@ -56,8 +56,8 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("serve-env", "--package"): ["serve-env", "sokoban", "--env-set", "levels=IN"],
     ("serve-search", "--index"): ["serve-search", "--corpus", "IN", "--build-only"],
     ("view", "--out"): ["view", "IN"],
-    ("creditflow.train.adapters.verl.data", "--out"): [
-        "creditflow.train.adapters.verl.data",
+    ("creditflow.train.commands.programs.verl_data", "--out"): [
+        "creditflow.train.commands.programs.verl_data",
         "--env",
         "sokoban",
         "--set",

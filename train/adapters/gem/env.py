@@ -16,13 +16,13 @@ from typing import Any, Final, Self
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr, unknown_name_error
+from creditflow.envs.registration import bare_env
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.gem.infos import PREVIOUS, final_info, step_info
-from creditflow.train.adapters.gem.support import GEM
+from creditflow.train.adapters.gem.credit import PREVIOUS, final_info, step_info
+from creditflow.train.adapters.releases import GEM
 from creditflow.train.adapters.shaping import Shaping
 from creditflow.train.adapters.text_episode import TextEpisode
-from creditflow.train.commands.arguments.options import bare_env
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.stop_reasons import STOP_REASONS, TRUNCATED

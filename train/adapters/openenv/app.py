@@ -12,11 +12,10 @@ from starlette.responses import JSONResponse
 
 from creditflow.envs.errors import CreditflowError, EpisodeError, ServiceError, UnknownTaskError
 from creditflow.train.adapters.openenv.environment import ServedEnv
-from creditflow.train.adapters.openenv.guard import Guard
 from creditflow.train.adapters.openenv.models import FullObservation, PlayAction, PlayState, TextObservation
 from creditflow.train.adapters.openenv.served import Served
-from creditflow.train.adapters.openenv.session import SessionLimits
-from creditflow.train.adapters.openenv.support import OPENENV
+from creditflow.train.adapters.openenv.session import Guard, SessionLimits
+from creditflow.train.adapters.releases import OPENENV
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import gymnasium as gym
 from openenv.core.env_server.interfaces import Environment
@@ -17,9 +17,47 @@ from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
 from creditflow.envs.info import INFO_TYPES
 from creditflow.train.adapters.openenv.models import FullObservation, PlayAction, PlayState, TextObservation
 from creditflow.train.adapters.openenv.served import Served
-from creditflow.train.adapters.openenv.task_api import TaskApi
 
-__all__ = ["ServedEnv"]
+__all__ = ["MAX_LISTED", "ServedEnv", "TaskApi"]
+
+MAX_LISTED: Final = 1000
+
+
+class TaskApi:
+    """Methods that OpenEnv looks for on an environment. Endless sources raise ``NotImplementedError``, which it answers with 501."""
+
+    _served: Served
+
+    def list_splits(self) -> list[str]:
+        """Return the splits of the tasks."""
+        return list(self._served.splits())
+
+    def num_tasks(self, split: str) -> int:
+        """Return the number of tasks in a split."""
+        return len(self._served.split_rows(split))
+
+    def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        """Return the first tasks of a split, at most ``MAX_LISTED``."""
+        return self.get_task_range(split)
+
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        """Return one task.
+
+        Raises:
+            IndexError: no such task.
+        """
+        if not 0 <= index < self.num_tasks(split):
+            raise IndexError(index)
+        return self.get_task_range(split, index, index + 1)[0]
+
+    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
+        """Return the tasks ``start`` to ``stop`` (not included), at most ``MAX_LISTED``: id, split, index, strata."""
+        rows = self._served.split_rows(split)
+        numbers = range(len(rows))[start:stop][:MAX_LISTED]
+        return [
+            {"task_id": rows[i].task_id, "split": split, "index": i, "strata": dict(rows[i].strata)} for i in numbers
+        ]
+
 
 MAX_SEED = 2**63 - 1
 MAX_EPISODE_ID = 255

@@ -11,9 +11,9 @@ import gymnasium as gym
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
+from creditflow.envs.registration import bare_env
 from creditflow.envs.tasks import PanelRow, RowTasks
 from creditflow.train.adapters.shaping import Shaping
-from creditflow.train.commands.arguments.options import bare_env
 
 __all__ = ["Served"]
 

@@ -3,16 +3,69 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from openenv.core.env_server.types import WSErrorCode, WSErrorResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from creditflow.envs.http.bodies import TIMEOUT, BadRequestError, BodyMemory, read_body
+from creditflow.envs.http.callers import rejection
 from creditflow.envs.http.limits import require_positive
-from creditflow.train.adapters.openenv.messages import error_text, message_fault
+from creditflow.envs.reading.json_text import decode_json
+
+__all__ = ["Guard", "Session", "SessionLimits", "error_text", "json_fault", "message_fault"]
+
+TYPES: Final = ("reset", "step", "state", "close", "mcp")
+
+
+def json_fault(text: str) -> tuple[Any, str]:
+    """Return the value of a JSON text and "", or None and why it is rejected."""
+    try:
+        value = decode_json(text, locate=False)
+        if "\\u" in text:  # an escape, so perhaps half a surrogate pair
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return None, "a text contains half of a surrogate pair"
+    except ValueError as error:
+        return None, str(error)[:200]
+    except RecursionError:
+        return None, "nested too deeply"
+    return value, ""
+
+
+def message_fault(message: dict[str, Any], limit: int) -> tuple[str, WSErrorCode] | None:
+    """Return why a WebSocket message is rejected, and OpenEnv's code for that; None if its routes may read it.
+
+    Args:
+        message: event of the ASGI server.
+        limit: most bytes of a message.
+    """
+    text = message.get("text")
+    if text is None:
+        return "a message is a JSON text, this one is binary", WSErrorCode.INVALID_JSON
+    if len(text) > limit:
+        return f"a message has at most {limit} bytes", WSErrorCode.VALIDATION_ERROR
+    value, fault = json_fault(text)
+    if fault:
+        return f"a message must be JSON: {fault}", WSErrorCode.INVALID_JSON
+    if not isinstance(value, dict):
+        return f"a message is an object, got {type(value).__name__}", WSErrorCode.VALIDATION_ERROR
+    if value.get("type") not in TYPES:
+        return f"the type of a message is one of {', '.join(TYPES)}", WSErrorCode.UNKNOWN_TYPE
+    return None
+
+
+def error_text(message: str, code: WSErrorCode) -> str:
+    """Return an error in OpenEnv's format."""
+    return str(WSErrorResponse(data={"message": message, "code": code}).model_dump_json())
+
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Send
-
-__all__ = ["Session", "SessionLimits"]
 
 GOING_AWAY: Final = 1001
 POLICY: Final = 1008
@@ -73,3 +126,90 @@ class Session:
     async def _close(self, code: int, reason: str) -> Message:
         await self._send({"type": "websocket.close", "code": code, "reason": reason})
         return {"type": "websocket.disconnect", "code": code, "reason": reason}
+
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class Guard:
+    """An ASGI application around OpenEnv's.
+
+    Args:
+        app: OpenEnv's application.
+        limits: limits.
+        hosts: host names that are accepted besides this machine's own; "*": any.
+    """
+
+    def __init__(self, app: Any, limits: SessionLimits, hosts: Sequence[str] = ()) -> None:
+        self._app: ASGIApp = app
+        self.limits, self._hosts = limits, frozenset(name.lower() for name in hosts)
+        self._state = app.state
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection, or the life of the application."""
+        if scope["type"] == "lifespan":
+            self._state.body_memory = BodyMemory()  # created here, because its timer belongs to this event loop
+            await self._app(scope, receive, send)
+            return
+        refused = rejection(scope, self._hosts)
+        if refused is not None:
+            await JSONResponse({"detail": refused[1]}, refused[0], {"Connection": "close"})(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, send)
+        else:
+            await self._socket(scope, receive, send)
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a WebSocket to its end; that its client has left is no error of the server's."""
+        gone = False
+
+        async def watched(message: Message) -> None:
+            nonlocal gone
+            try:
+                await send(message)
+            except OSError:  # the client closed the connection, or did not read within the time of a ping
+                gone = True
+                raise
+
+        try:
+            await self._app(scope, Session(receive, send, self.limits).receive, watched)
+        except Exception:
+            if not gone:  # OpenEnv answers a failed answer with another one, which fails too
+                raise
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the whole body within the limits before OpenEnv sees the request."""
+        scope["app"], begun = self._app, False
+
+        async def watched(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        async def answer(status: int, detail: str) -> None:
+            if not begun:
+                await JSONResponse({"detail": detail}, status)(scope, receive, send)
+
+        try:
+            async with asyncio.timeout(self.limits.seconds) as scope[TIMEOUT]:
+                body = await read_body(Request(scope, receive), self.limits.message)
+                _, fault = json_fault(body.decode("utf-8", "replace")) if body else (None, "")
+                if fault:
+                    await answer(422, f"the body must be JSON: {fault}")
+                    return
+                await self._app(scope, _replayed(body, receive), watched)
+        except BadRequestError as error:
+            await answer(error.status, str(error))
+        except TimeoutError:
+            await answer(504, f"the server took more than {self.limits.seconds:g} s")
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return a ``receive`` that first gives the body."""
+    parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return parts.pop() if parts else await receive()
+
+    return replay

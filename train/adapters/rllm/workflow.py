@@ -14,8 +14,8 @@ from typing import Any
 from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.adapters.releases import RLLM
 from creditflow.train.adapters.rllm.hook import PLAYER, completion_text
-from creditflow.train.adapters.rllm.support import RLLM
 from creditflow.train.adapters.task_lists import panel_tasks
 from creditflow.train.adapters.text_episode import TextEpisode
 from creditflow.wrappers.credit.bridge import FIELD

@@ -1,7 +1,11 @@
 """Credit in the output of SkyRL's generator: each turn's number on its last token. NumPy only.
 
 SkyRL's estimators see rewards and masks but no states, so credit is computed where whole groups and the episodes' records are:
-on ``GeneratorOutput``, whose rewards may be lists per token. ``estimator.py`` then puts each number on the tokens of its turn.
+on ``GeneratorOutput``, whose rewards may be lists per token. ``spread_over_turns`` then puts each number on
+the tokens of its turn. Register it where SkyRL's own estimators are (its trainer needs Python 3.12)::
+
+    from skyrl.backends.skyrl_train.utils.ppo_utils import register_advantage_estimator
+    register_advantage_estimator("creditflow")(spread_over_turns)
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.bridge import (
     FIELD,
@@ -22,7 +26,7 @@ from creditflow.wrappers.credit.bridge import (
 )
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["credit_output", "credited"]
+__all__ = ["credit_output", "credited", "spread_over_turns"]
 
 
 def credit_output(output: Mapping[str, Any], scheme: Scheme) -> tuple[dict[str, Any], list[Group]]:
@@ -83,3 +87,33 @@ def credited(generator: type[Any], scheme: Scheme) -> type[Any]:
             return {**credit_output(named, scheme)[0], "trajectory_ids": ids}
 
     return CreditGenerator
+
+
+def spread_over_turns(token_level_rewards: Any, response_mask: Any, **_: Any) -> tuple[Any, Any]:
+    """Advantages and returns, both (B, T): the reward on the last token of each run of the mask, over the run.
+
+    Args:
+        token_level_rewards: float (B, T), what ``credit_output`` wrote, padded by SkyRL.
+        response_mask: (B, T), 1 for sampled tokens.
+        **_: what SkyRL passes to every estimator.
+
+    Raises:
+        TrajectoryError: a number on a token that does not end a turn: rewards that are not credit, or with a KL penalty.
+    """
+    import torch
+
+    mask = response_mask.to(torch.bool)
+    starts = mask.clone()
+    starts[:, 1:] &= ~mask[:, :-1]
+    ends = mask.clone()
+    ends[:, :-1] &= ~mask[:, 1:]
+    if bool(((token_level_rewards != 0) & ~ends).any()):
+        raise TrajectoryError(
+            "there is a reward on a token that does not end a turn: let credit_output write the rewards, and set "
+            "trainer.algorithm.use_kl_in_reward=false"
+        )
+    run = starts.to(torch.long).cumsum(-1) * mask
+    totals = torch.zeros(mask.shape[0], mask.shape[1] + 1, dtype=token_level_rewards.dtype, device=mask.device)
+    totals.scatter_add_(1, run, token_level_rewards * ends)
+    advantages = totals.gather(1, run) * mask
+    return advantages, advantages

@@ -13,7 +13,7 @@ from typing import Any
 from creditflow.envs.errors import DataError, EpisodeError, short_repr
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.skyrl.support import SKYRL_GYM
+from creditflow.train.adapters.releases import SKYRL_GYM
 from creditflow.train.adapters.text_episode import TextEpisode
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers.credit.bridge import FIELD
@@ -49,7 +49,7 @@ class CreditTextEnv(BaseTextEnv):
         if not isinstance(parsed, Mapping):
             raise DataError(
                 "a row's extra_info.task must hold the task as JSON text; write the data set with python -m "
-                f"creditflow.train.adapters.verl.data; this row has {short_repr(sorted(map(str, row)))}"
+                f"creditflow.train.commands.programs.verl_data; this row has {short_repr(sorted(map(str, row)))}"
             )
         self._content: Mapping[str, Any] = parsed
         self._group, self._replica = str(row.get("task_id", "task")), int(row.get("replica", 0))

@@ -13,8 +13,8 @@ from uuid import uuid4
 
 from creditflow.envs.errors import TrajectoryError
 from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.adapters.releases import TINKER
 from creditflow.train.adapters.text_episode import TextEpisode
-from creditflow.train.adapters.tinker.support import TINKER
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.bridge import assign_turns, make_group, per_completion, read_record, require_plain
 

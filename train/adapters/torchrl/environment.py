@@ -13,7 +13,7 @@ from torchrl.envs.gym_like import BaseInfoDictReader
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.registration import make
-from creditflow.train.adapters.torchrl.support import TORCHRL
+from creditflow.train.adapters.releases import TORCHRL
 
 __all__ = ["ELAPSED", "FLAGS", "KEYS", "KEY_BYTES", "TaskOrder", "TurnReader", "make_env", "text_of"]
 

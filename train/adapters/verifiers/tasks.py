@@ -20,10 +20,10 @@ from typing import Any
 from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.errors import TrajectoryError
 from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.adapters.releases import VERIFIERS
 from creditflow.train.adapters.task_lists import panel_tasks
 from creditflow.train.adapters.text_episode import TextEpisode
-from creditflow.train.adapters.verifiers.support import VERIFIERS
-from creditflow.train.adapters.verifiers.traces import completion_text
+from creditflow.train.adapters.verifiers.credit import completion_text
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.train.settings.schema import EnvConfig
 from creditflow.wrappers.credit.bridge import FIELD

@@ -141,7 +141,7 @@ def _import_exported(args: argparse.Namespace) -> int:
 
 
 def _import_search_r1(args: argparse.Namespace) -> int:
-    from creditflow.train.adapters.search_r1 import read_search_r1
+    from creditflow.train.adapters.logs.search_r1 import read_search_r1
     from creditflow.wrappers.records.jsonl import write_jsonl
 
     report = read_search_r1(args.path)

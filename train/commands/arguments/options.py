@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.envs.registration import ENVIRONMENTS, make
+from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.wikisearch.grading.rewards import Reward, named_reward
 from creditflow.train.commands.arguments.plugins import add_code
 from creditflow.train.settings.bounds import MAX_SEED
@@ -17,7 +16,6 @@ from creditflow.train.settings.overrides import apply_overrides
 __all__ = [
     "add_env_arguments",
     "add_env_settings",
-    "bare_env",
     "env_arguments",
     "non_negative",
     "parse_rewards",
@@ -51,24 +49,6 @@ def env_arguments(args: argparse.Namespace) -> dict[str, Any]:
             raise ConfigError("give the panel once: --panel or --env-set panel=…")
         settings["panel"] = args.panel
     return settings
-
-
-def bare_env(name: str, settings: dict[str, Any]) -> AgentEnv[Any, Any, Any]:
-    """The unwrapped environment.
-
-    Raises:
-        ConfigError: unknown environment, or an argument it does not take.
-    """
-    try:
-        env = make(name, **settings).unwrapped
-    except TypeError as error:
-        raise ConfigError(f"environment {name!r} does not take these arguments: {error}") from error
-    if not isinstance(env, AgentEnv):
-        raise ConfigError(
-            f"{name!r} is not a creditflow environment: say what success is, with --env-set success=terminated, "
-            "positive_reward or reported (and what a state is, with --env-set state_key=rounded:2, if not the observation)"
-        )
-    return env
 
 
 def parse_rewards(names: Iterable[str]) -> dict[str, Reward]:

@@ -22,7 +22,7 @@ from creditflow.train.commands.arguments.plugins import add_load, load_named
 __all__ = ["PROGRAMS", "reported", "run_module", "run_program"]
 
 PROGRAMS: Final = (
-    "creditflow.train.adapters.verl.data",
+    "creditflow.train.commands.programs.verl_data",
     "creditflow.train.commands.programs.differences",
     "creditflow.train.commands.programs.regimes",
     "creditflow.train.cards.cost",

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         DataError: the log is malformed.
         MissingExtraError: the extra [openenv] is not installed.
     """
-    from creditflow.train.adapters.openenv.support import OPENENV
+    from creditflow.train.adapters.releases import OPENENV
 
     OPENENV.require()
     from creditflow.train.adapters.openenv.app import make_app

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from creditflow.agents.base import Agent, View
 from creditflow.envs.core import AgentEnv
+from creditflow.envs.registration import bare_env
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.world.encyclopedia import load_encyclopedia
-from creditflow.train.commands.arguments.options import bare_env
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group

@@ -13,7 +13,7 @@ from evidence.pica.fair.mentions import condensed
 
 from creditflow.agents.base import Agent
 from creditflow.envs.core import AgentEnv
-from creditflow.train.commands.arguments.options import bare_env
+from creditflow.envs.registration import bare_env
 from creditflow.train.rollout.replay import env_seed
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory, Turn

@@ -13,8 +13,8 @@ from evidence.pica.fair.states import ForkedTurn, forked_turns
 
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.registration import bare_env
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.train.commands.arguments.options import bare_env
 
 WORLD, QUESTIONS, K = 301, 40, 3
 

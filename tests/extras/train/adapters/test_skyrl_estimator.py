@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import TrajectoryError
-from creditflow.train.adapters.skyrl.estimator import spread_over_turns
+from creditflow.train.adapters.skyrl.credit import spread_over_turns
 
 NUMBERS = st.floats(-10.0, 10.0, width=32)
 TURNS = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3), NUMBERS), max_size=5)  # sampled, observed, number

@@ -8,7 +8,7 @@ import pytest
 from helpers.servers.env_server import parsed
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
-from creditflow.train.adapters.openenv.support import OPENENV
+from creditflow.train.adapters.releases import OPENENV
 from creditflow.train.commands.serve import env as serve_env
 
 
