@@ -77,7 +77,7 @@ def shared(out: Path) -> Any:
         successes=(0.5,), views=(("graded", "additive"),), rates=(0.03,), learn_variations=True,
         rivals=("grouptd_relative", "grouptd_base"),
     )  # fmt: skip
-    presets.PRESETS["smoke"] = replace(presets.PRESETS["smoke"], shared=covering)  # type: ignore[index]
+    presets.PRESETS["smoke"] = replace(presets.PRESETS["smoke"], shared=covering)  # type: ignore[index]  # typed as a Mapping
     return _bench(out, ("shared",), (*SCHEMES, *CRITICS), seed=2)
 
 
@@ -93,7 +93,7 @@ def confirmation(out: Path) -> Any:
     work = presets.PRESETS["confirmation"]
     small = replace(work.shared, units=2, train=16, held_out=4, groups=4, updates=4, every=2, kinds=work.shared.kinds[:3],
                     views=work.shared.views[:1], batches=(4,), sizes=(4,), rates=(0.03,))  # fmt: skip
-    presets.PRESETS["confirmation"] = replace(work, shared=small)  # type: ignore[index]
+    presets.PRESETS["confirmation"] = replace(work, shared=small)  # type: ignore[index]  # typed as a Mapping
     return _bench(out, ("shared",), (), "confirmation")
 
 

@@ -89,7 +89,12 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
         **_design({cell: [results[job.name] for job in of_cell] for cell, of_cell in crossed.items()}),
         "rivals": [name for name in work.rivals if name in selection.schemes],
         "tasks": {"train": trained_tasks(cells[0], work), "held_out": work.held_out, "seeds": work.units},
-        "updates": {"count": work.updates, "every": work.every, "kl": work.kl},
+        "updates": {
+            "count": work.updates,
+            "every": work.every,
+            "kl": work.kl,
+            "aggregation": cells[0].aggregation,
+        },
     }
 
 

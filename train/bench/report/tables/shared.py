@@ -128,7 +128,7 @@ def _learning_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table
         SHARED_TITLE,
         f"Area: mean exact success on the {tasks['train']} training tasks, measured every {updates['every']} of {updates['count']} "
         f"updates; held-out: on {tasks['held_out']} other tasks of the kind. An update has {first.batch} tasks × {first.size} rollouts, "
-        f"the loss aggregation of the scheme, and a KL divergence of {updates['kl']:g} nats per turn. Means over the kinds of "
+        f"{_average(updates)}, and a KL divergence of {updates['kl']:g} nats per turn. Means over the kinds of "
         f"task; area by kind on the right. Intervals, and ± half of them: 95 %, over {tasks['seeds']} layout seeds, each with tasks of its own. p is "
         f"adjusted by Holm over {len(family)} schemes; detectable is the true difference that such a test finds with probability "
         ".8. The last column is the time to assign credit.",
@@ -138,6 +138,12 @@ def _learning_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table
         "Which scheme learns fastest when many tasks share one policy?",
         f"mean success rate while learning, minus {base} (0.01 is one percentage point)",
     )
+
+
+def _average(updates: Mapping[str, Any]) -> str:
+    """The loss average; in results of version 0.2.0 every scheme had its own."""
+    same = updates.get("aggregation")
+    return f"the {same.replace('_', ' ')} of the loss for all methods" if same else "the loss aggregation of the scheme"
 
 
 def _step_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table:
