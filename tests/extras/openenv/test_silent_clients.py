@@ -53,3 +53,20 @@ def test_a_client_that_never_reads_leaves_no_traceback(leaving: str, tmp_path: P
         assert plays(url)
         assert process.poll() is None
     assert log.read_text() in ("", "\ninterrupted\n")
+
+
+@pytest.mark.parametrize("frames", [0, 1])  # alone, and while answers to earlier messages are due
+def test_a_text_that_is_no_unicode_closes_the_connection_and_leaves_no_traceback(frames: int, tmp_path: Path) -> None:
+    log = tmp_path / "stderr"
+    with log.open("wb") as stream, env_server("sokoban", errors=stream) as (url, _):
+        with socket.create_connection(address(url), timeout=20) as link:
+            link.sendall(handshake(url))
+            assert link.recv(4096).startswith(b"HTTP/1.1 101")
+            messages = b"".join(map(frame, ['{"type": "reset", "data": {"seed": 0}}', *['{"type": "state"}'] * 9]))
+            link.sendall(frames * messages + b"\x81\x82\0\0\0\0\xff\xfe")
+            received = b""
+            while piece := link.recv(65_536):
+                received += piece
+            assert struct.pack(">H", 1007) + b"a text message is UTF-8" in received
+        assert plays(url)
+    assert log.read_text() == ""

@@ -12,7 +12,7 @@ __all__ = ["all_targets"]
 
 MODULES: Final = (
     "logs", "credits", "configs", "episodes", "actions", "games", "shop", "wiki", "entities", "records", "commands", "replies",
-    "servers", "models", "foreign",
+    "servers", "sessions", "models", "foreign",
 )  # fmt: skip
 
 

@@ -7,18 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from helpers.episodes.random_logs import random_log
 from helpers.foreign_logs import SAMPLES, as_lines, sample
 
 from creditflow.train.adapters.logs.episodes import LONGEST, ImportSettings
 from creditflow.train.adapters.logs.reading import read_log
-from creditflow.wrappers.records.jsonl import Log, read_groups, write_jsonl
+from creditflow.wrappers.records.jsonl import Log, write_jsonl
+from creditflow.wrappers.records.jsonl import read_log as read_again
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import mutate_lines
-from fuzz.samples import bomb, groups
+from fuzz.samples import bomb, groups, log_text
 from fuzz.target import MismatchError, Target
 
 # fields that name states, and other ways to read a format
 SETTINGS = {
+    "messages": ImportSettings(),
     "openenv": ImportSettings(state_key="metadata.state"),
     "trl": ImportSettings(state_key="history"),
     "verifiers": ImportSettings(),
@@ -32,9 +35,9 @@ def _read(name: str) -> Callable[[bytes, Path], None]:
     def read(data: bytes, folder: Path) -> None:
         path = folder / "theirs.jsonl"
         path.write_bytes(data)
-        groups = read_log(sample(name)[0], path, SETTINGS[name]).groups
-        write_jsonl(folder / "log.jsonl", groups)  # what was read can be written and read again
-        if tuple(read_groups(folder / "log.jsonl")) != groups:
+        log = read_log(sample(name)[0], path, SETTINGS[name]).log
+        write_jsonl(folder / "log.jsonl", log)  # what was read can be written and read again, in the same order
+        if read_again(folder / "log.jsonl") != log:
             raise MismatchError("the log of an import is not what was imported")
 
     return read
@@ -126,5 +129,40 @@ TARGETS.append(
     Target(
         name="foreign/exported", read=_read_exported, seeds=_exported, mutate=mutate_bytes, cases=200, needs=("pyarrow",),
         place="theirs.parquet",
+    )
+)  # fmt: skip
+
+
+def _export(data: bytes, folder: Path) -> None:
+    """Check that a log is the same after the formats of data libraries, whatever it holds."""
+    from creditflow.train.adapters.export.minari import read_minari, write_minari
+    from creditflow.train.adapters.export.parquet import read_parquet, write_parquet
+
+    (folder / "log.jsonl").write_bytes(data)
+    log = read_again(folder / "log.jsonl")
+    if not log.groups:
+        return
+    if read_parquet(write_parquet(folder / "parquet", log)) != log:
+        raise MismatchError("a log changes when it is exported as Parquet and read again")
+    if any(member.turns for group in log.groups for member in group.trajectories):
+        write_minari(folder / "minari", log)
+        if read_minari(folder / "minari") != log:
+            raise MismatchError("a log changes when it is exported to Minari and read again")
+
+
+def _random_logs(place: Path) -> list[bytes]:
+    """Logs of many groups, trials, models and branches of a task, and of environments."""
+    found = [log_text(name).encode("ascii") for name in ("sokoban", "wikisearch")]
+    for seed in range(2):
+        path = place / f"{seed}.jsonl"
+        write_jsonl(path, random_log(seed)[0])
+        found.append(path.read_bytes())
+    return found
+
+
+TARGETS.append(
+    Target(
+        name="foreign/round-trips", read=_export, seeds=_random_logs, mutate=mutate_lines, cases=300, needs=("pyarrow", "minari"),
+        place="log.jsonl", seconds=20.0,
     )
 )  # fmt: skip

@@ -168,7 +168,8 @@ class Guard:
             nonlocal gone
             try:
                 await send(message)
-            except OSError:  # the client closed the connection, or did not read within the time of a ping
+            # the client left or did not read within the time of a ping (OSError), or sent what closed the connection (RuntimeError)
+            except (OSError, RuntimeError):
                 gone = True
                 raise
 

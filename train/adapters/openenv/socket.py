@@ -13,6 +13,7 @@ __all__ = ["GuardedSocket"]
 
 MAX_FRAGMENTS: Final = 1024  # a message of empty fragments would grow without end
 TOO_BIG: Final = 1009
+NO_TEXT: Final = 1007
 LINGER_SECONDS: Final = 2.0  # for which a closed connection is still read, so that the client gets the reason
 
 
@@ -49,6 +50,18 @@ class GuardedSocket(WebSocketsSansIOProtocol):
         self.frames = []
         self.conn.fail(TOO_BIG, f"a message has at most {MAX_FRAGMENTS} fragments")
         self.handle_parser_exception()
+
+    def send_receive_event_to_app(self) -> None:
+        """Pass a whole message on, unless it is text that is no UTF-8: uvicorn would write a traceback into the log."""
+        if self.curr_msg_data_type == "text" and not self.close_sent:
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError:
+                self.frames = []
+                self.conn.fail(NO_TEXT, "a text message is UTF-8")
+                self.handle_parser_exception()
+                return
+        super().send_receive_event_to_app()
 
     def _linger(self) -> None:
         self._end = self.loop.call_later(LINGER_SECONDS, self._link.abort)
