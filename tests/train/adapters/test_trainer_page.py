@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from helpers.shared_data import ROOT
 from helpers.trainer_page import PAGE, blocks, run_blocks
+from helpers.trainers.table import page
 
 
 def test_every_block_is_marked_with_its_tier_and_parses() -> None:
@@ -20,6 +21,10 @@ def test_every_block_is_marked_with_its_tier_and_parses() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert len(marks) == text.count("```python")
     assert len(text.splitlines()) <= 400
+
+
+def test_the_table_is_that_of_the_tiers_pins_and_of_the_tests_that_run() -> None:
+    assert page() == PAGE.read_text(encoding="utf-8"), "run: python tests/helpers/trainers/table.py"
 
 
 def test_files_that_the_page_names_exist() -> None:
