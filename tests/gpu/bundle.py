@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run_program imports this module by its name
 from creditflow.envs.errors import DataError
 from creditflow.train.commands.arguments.outputs import Output, add_output, named
 from creditflow.train.commands.arguments.programs import run_program

@@ -76,7 +76,7 @@ _DIGITS: Final = re.compile(r"^[0-9a-f]{7,9}")  # "-dirty" or a remark may follo
 # files made on a branch that was rebased before it landed: the commit that they name is not in the history
 REBASED: Final = (
     "alfworld/transfer/repeated.json", "choice/options.json", "dense/published.json", "entity_learning/replication/pilot/results.json.gz",
-    "entity_learning/replication/pilot_distractors/results.json.gz", "entity_learning/replication/results.json.gz", "schemes/cost.json", "search_baselines/results.json",
+    "entity_learning/replication/pilot_distractors/results.json.gz", "entity_learning/replication/results.json.gz", "schemes/cost.json",
     "sokoban/levels.json", "sokoban/speed.json",
 )  # fmt: skip
 # files whose command stands on the page of an environment
