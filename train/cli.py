@@ -15,12 +15,12 @@ from importlib import import_module
 from types import ModuleType
 
 from creditflow.envs.errors import unknown_name_error
-from creditflow.train.commands.arguments.completion import SHELLS
-from creditflow.train.commands.arguments.parser import CommandParser
-from creditflow.train.commands.arguments.plugins import add_load
-from creditflow.train.commands.arguments.programs import reported, run_module
+from creditflow.train.arguments.completion import SHELLS, completion_script
+from creditflow.train.arguments.parser import CommandParser
+from creditflow.train.arguments.plugins import add_load
+from creditflow.train.arguments.programs import reported, run_module
 
-__all__ = ["COMMANDS", "EXIT_CODES", "command_module", "main"]
+__all__ = ["COMMANDS", "EXIT_CODES", "command_module", "command_parser", "main"]
 
 EXIT_CODES = {
     0: "success",
@@ -62,6 +62,15 @@ def command_module(name: str) -> ModuleType:
     return import_module(f"creditflow.train.commands.{place}")
 
 
+def command_parser(name: str) -> CommandParser:
+    """The parser of a command, whose module is imported now."""
+    module = command_module(name)
+    parser = CommandParser(prog=f"creditflow {name}", description=module.__doc__)
+    module.add_arguments(parser)
+    add_load(parser)
+    return parser
+
+
 def _epilog() -> str:
     """What ``creditflow --help`` shows below the options: commands and exit codes."""
     lines = ["commands:", *(f"  {name:12}  {text}" for name, text in COMMANDS.items()), ""]
@@ -95,9 +104,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(__version__)
         return 0
     if top.completion:
-        from creditflow.train.commands.arguments.completion import completion_script
-
-        print(completion_script(top.completion, tuple(COMMANDS)), end="")
+        parsers = {name: command_parser(name) for name in COMMANDS}
+        print(completion_script(top.completion, parsers), end="")
         return 0
     if top.command is None:
         parser.print_help()
@@ -106,11 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def run() -> int:
         if top.command not in COMMANDS:
             raise unknown_name_error("command", top.command, COMMANDS)
-        module = command_module(top.command)
-        sub = CommandParser(prog=f"creditflow {top.command}", description=module.__doc__)
-        module.add_arguments(sub)
-        add_load(sub)
-        args = sub.parse_args(arguments[at + 1 :])
-        return run_module(module, args)
+        args = command_parser(top.command).parse_args(arguments[at + 1 :])
+        return run_module(command_module(top.command), args)
 
     return reported(run, show_traceback=top.traceback, again=f"creditflow --traceback {' '.join(arguments)}")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from creditflow.train.commands.arguments.parser import CommandParser
+from creditflow.train.arguments.parser import CommandParser
 
 GPU_FLOPS, UTILISATION = 989e12, 0.2
 LARGE, LONG = 100_000_000, 500

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from helpers.servers.adversary import connect
 from helpers.servers.env_server import env_server, free_url
 
-from creditflow.train.commands.arguments.parser import CommandParser
+from creditflow.train.arguments.parser import CommandParser
 
 SESSIONS = 8
 

@@ -40,8 +40,8 @@ from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_jav
 from creditflow.envs.wikisearch.retrieval.engines.tantivy_index import HEAP
 from creditflow.envs.wikisearch.world.build import build_wiki
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES
+from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.bench.report.provenance import provenance
-from creditflow.train.commands.arguments.parser import CommandParser
 
 WIKI_18 = 21_015_324
 

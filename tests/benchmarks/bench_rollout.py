@@ -31,7 +31,7 @@ from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.models.agent_file import write_agent_file
 from creditflow.agents.language_model.models.pretrained import AGENT_FILE, PromptingConfig, open_tokenizer
 from creditflow.agents.language_model.openai_agent import make_openai_agent
-from creditflow.train.commands.arguments.parser import CommandParser
+from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.policy.network.scratch import ScratchConfig, build_tokenizer
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import RolloutEngine

@@ -38,8 +38,8 @@ from creditflow.envs.sokoban import (
     rules,
 )
 from creditflow.envs.sokoban import env as env_module
+from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.bench.report.provenance import provenance
-from creditflow.train.commands.arguments.parser import CommandParser
 
 ROUNDS = 3
 STEPS = 100_000

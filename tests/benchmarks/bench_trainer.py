@@ -37,7 +37,7 @@ from gpu.rows import rows_with_prompt
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.train.commands.arguments.parser import CommandParser
+from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.old_logprobs import OldLogprobs

@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.bench_retrieval import WIKI_18, deliver, rounded
 from benchmarks.tasks.vector_tasks import exact, library, lists
 
+from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.bench.report.provenance import provenance
-from creditflow.train.commands.arguments.parser import CommandParser
 
 
 def part_of(part: str, *words: str) -> dict[str, Any]:

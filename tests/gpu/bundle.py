@@ -17,8 +17,8 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run_program imports this module by its name
 from creditflow.envs.errors import DataError
-from creditflow.train.commands.arguments.outputs import Output, add_output, named
-from creditflow.train.commands.arguments.programs import run_program
+from creditflow.train.arguments.outputs import Output, add_output, named
+from creditflow.train.arguments.programs import run_program
 
 __all__ = ["BUNDLED", "MAX_BYTES", "add_arguments", "build_bundle", "main", "run"]
 

@@ -31,9 +31,9 @@ from gpu.pieces import Piece, ResultsFile, plan
 from creditflow.agents.language_model.models.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.reading.json_text import read_json
-from creditflow.train.commands.arguments.options import non_negative, positive
-from creditflow.train.commands.arguments.outputs import Output, add_output, named
-from creditflow.train.commands.arguments.programs import run_program
+from creditflow.train.arguments.options import non_negative, positive
+from creditflow.train.arguments.outputs import Output, add_output, named
+from creditflow.train.arguments.programs import run_program
 from creditflow.train.run.identity import require_same
 
 __all__ = ["add_arguments", "main", "run"]

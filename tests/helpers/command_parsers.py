@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from creditflow.train import cli
+from creditflow.train.arguments.programs import PROGRAMS, run_program
 from creditflow.train.cli import COMMANDS, command_module
-from creditflow.train.commands.arguments.programs import PROGRAMS, run_program
 
 __all__ = ["PARSERS", "STUDIES", "main", "outputs"]
 

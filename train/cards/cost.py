@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.files.atomic import write_json
+from creditflow.train.arguments.outputs import add_output
+from creditflow.train.arguments.programs import run_program
 from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.cards.rollouts import complete_group, needed_annotations
-from creditflow.train.commands.arguments.outputs import add_output
-from creditflow.train.commands.arguments.programs import run_program
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.states.grouptd import VARIANTS
 from creditflow.wrappers.records.group import Group

@@ -22,6 +22,8 @@ import numpy as np
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import write_json
 from creditflow.envs.reading.json_text import parse_json, read_json
+from creditflow.train.arguments.outputs import add_input, add_output
+from creditflow.train.arguments.programs import run_program
 from creditflow.train.bench.language_model.suite.summary import pooled_contrasts
 from creditflow.train.bench.methods import is_control, scheme_entry, settings_of
 from creditflow.train.bench.report.statistics import Estimate
@@ -29,8 +31,6 @@ from creditflow.train.bench.report.summary import BASELINE, Summary
 from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, standard_studies
 from creditflow.train.bench.results import read_results
 from creditflow.train.bench.studies import Study
-from creditflow.train.commands.arguments.outputs import add_input, add_output
-from creditflow.train.commands.arguments.programs import run_program
 from creditflow.train.statistics import crossed_mean, stratified_mean
 
 __all__ = ["REGIMES", "Figures", "Regime", "add_arguments", "collected", "figures_of", "main", "run", "shipped"]

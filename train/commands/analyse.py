@@ -24,8 +24,8 @@ from typing import Any
 
 from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.train.analyses.finding import Finding, NotDefined, json_values
-from creditflow.train.commands.arguments.logs import add_log_argument, print_text, read_log
-from creditflow.train.commands.arguments.outputs import Output, add_output
+from creditflow.train.arguments.logs import add_log_argument, print_text, read_log
+from creditflow.train.arguments.outputs import Output, add_output
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.log_size import LogSize
 

@@ -20,9 +20,9 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.registration import env_id, maker
 from creditflow.train.annotate.log import annotate_log
 from creditflow.train.annotate.registry import ANNOTATORS, Context, make_annotator, spelled
-from creditflow.train.commands.arguments.logs import add_log_argument, read_log
-from creditflow.train.commands.arguments.options import add_env_arguments, env_arguments, positive
-from creditflow.train.commands.arguments.outputs import Output, add_output
+from creditflow.train.arguments.logs import add_log_argument, read_log
+from creditflow.train.arguments.options import add_env_arguments, env_arguments, positive
+from creditflow.train.arguments.outputs import Output, add_output
 from creditflow.train.settings.overrides import apply_overrides
 
 __all__ = ["add_arguments", "run"]

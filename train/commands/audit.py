@@ -26,8 +26,8 @@ from creditflow.train.analyses.audit_advice import (
     warnings,
 )
 from creditflow.train.analyses.audit_text import audit_text
-from creditflow.train.commands.arguments.logs import add_log_argument, print_text, read_log
-from creditflow.train.commands.arguments.outputs import add_output
+from creditflow.train.arguments.logs import add_log_argument, print_text, read_log
+from creditflow.train.arguments.outputs import add_output
 
 __all__ = ["add_arguments", "run"]
 

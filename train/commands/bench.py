@@ -51,6 +51,9 @@ from typing import Any
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.envs.reading.failures import loading
+from creditflow.train.arguments.options import positive, seed
+from creditflow.train.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.arguments.plugins import add_code
 from creditflow.train.bench.document import RunOptions
 from creditflow.train.bench.language_model.suite.work import LM_PRESETS
 from creditflow.train.bench.presets import PRESETS
@@ -65,11 +68,8 @@ from creditflow.train.bench.results import read_results
 from creditflow.train.bench.run import run_bench
 from creditflow.train.bench.suites import SUITES, suite_name
 from creditflow.train.bench.variants.grid import parse_sweeps, swept_names
-from creditflow.train.commands.arguments.credit_set import SCORES, add_score_arguments, score
-from creditflow.train.commands.arguments.estimators import ESTIMATES, add_estimator_arguments, score_named
-from creditflow.train.commands.arguments.options import positive, seed
-from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
-from creditflow.train.commands.arguments.plugins import add_code
+from creditflow.train.commands.bench_estimators import ESTIMATES, add_estimator_arguments, score_named
+from creditflow.train.commands.credit_set import SCORES, add_score_arguments, score
 from creditflow.train.run.identity import RUN_FILE
 from creditflow.wrappers import credit
 

@@ -23,10 +23,10 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
-from creditflow.train.commands.arguments.logs import add_log_argument, log_of, open_output
-from creditflow.train.commands.arguments.options import parse_rewards
-from creditflow.train.commands.arguments.outputs import add_input, add_output
-from creditflow.train.commands.arguments.plugins import add_code
+from creditflow.train.arguments.logs import add_log_argument, log_of, open_output
+from creditflow.train.arguments.options import parse_rewards
+from creditflow.train.arguments.outputs import add_input, add_output
+from creditflow.train.arguments.plugins import add_code
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.wrappers import credit
 from creditflow.wrappers.episode_rewards import with_reward

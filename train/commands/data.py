@@ -25,15 +25,15 @@ from typing import Any
 from creditflow.envs.errors import check_name
 from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.tasks import load_panel, panel_names
-from creditflow.train.commands.arguments.credit_set import add_build_arguments
-from creditflow.train.commands.arguments.credit_set import build as build_credit_set
-from creditflow.train.commands.arguments.data_check import add_check_arguments, run_check
-from creditflow.train.commands.arguments.data_export import add_export_arguments, run_export
-from creditflow.train.commands.arguments.data_import import add_import_arguments, run_import
-from creditflow.train.commands.arguments.options import positive, seed
-from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.arguments.options import positive, seed
+from creditflow.train.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.commands.credit_set import add_build_arguments
+from creditflow.train.commands.credit_set import build as build_credit_set
+from creditflow.train.commands.data_check import add_check_arguments, run_check
+from creditflow.train.commands.data_export import add_export_arguments, run_export
+from creditflow.train.commands.data_import import add_import_arguments, run_import
+from creditflow.train.commands.data_synthesize import add_synthesize_arguments, run_synthesize
 from creditflow.train.progress import note
-from creditflow.train.synthesis.arguments import add_synthesize_arguments, run_synthesize
 
 __all__ = ["add_arguments", "run"]
 

@@ -33,10 +33,10 @@ from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.registration import bare_env, env_id
 from creditflow.envs.tasks import Task
+from creditflow.train.arguments.options import non_negative, parse_rewards, positive, seed
+from creditflow.train.arguments.outputs import add_output
+from creditflow.train.arguments.plugins import add_code
 from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES
-from creditflow.train.commands.arguments.options import non_negative, parse_rewards, positive, seed
-from creditflow.train.commands.arguments.outputs import add_output
-from creditflow.train.commands.arguments.plugins import add_code
 from creditflow.train.run.identity import Identity, agent_identity, contents, identity_text, marked, versions
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl

@@ -23,9 +23,9 @@ import sys
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.analyses.merging import MERGES, SCHEMES, Merge, merging, merging_json, merging_text
-from creditflow.train.commands.arguments.logs import add_log_argument, open_output, read_log
-from creditflow.train.commands.arguments.outputs import add_output
-from creditflow.train.commands.arguments.plugins import add_code
+from creditflow.train.arguments.logs import add_log_argument, open_output, read_log
+from creditflow.train.arguments.outputs import add_output
+from creditflow.train.arguments.plugins import add_code
 from creditflow.train.progress import progress
 from creditflow.wrappers.records.jsonl import write_jsonl
 

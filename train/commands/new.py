@@ -26,7 +26,7 @@ from typing import Final
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.plugins.registry import GROUPS, Kind
-from creditflow.train.commands.arguments.outputs import Output, Target, add_output, claimed
+from creditflow.train.arguments.outputs import Output, Target, add_output, claimed
 
 __all__ = ["add_arguments", "run"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import OracleLimitError
 from creditflow.envs.registration import bare_env
-from creditflow.train.commands.arguments.options import add_env_arguments, env_arguments, seed
+from creditflow.train.arguments.options import add_env_arguments, env_arguments, seed
 
 if TYPE_CHECKING:
     from creditflow.envs.webshop.env import WebShopEnv

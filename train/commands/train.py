@@ -24,7 +24,7 @@ from typing import Any
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.registration import env_id
-from creditflow.train.commands.arguments.outputs import Output, Target, add_input, claimed, named
+from creditflow.train.arguments.outputs import Output, Target, add_input, claimed, named
 from creditflow.train.distributed.world import World
 from creditflow.train.run.identity import RUN_FILE
 from creditflow.train.run.named_paths import paths_named

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.commands.arguments.logs import add_log_argument, read_log
-from creditflow.train.commands.arguments.options import positive
-from creditflow.train.commands.arguments.outputs import add_output
-from creditflow.train.commands.arguments.plugins import add_code
+from creditflow.train.arguments.logs import add_log_argument, read_log
+from creditflow.train.arguments.options import positive
+from creditflow.train.arguments.outputs import add_output
+from creditflow.train.arguments.plugins import add_code
 from creditflow.train.viewer.data import view_data
 from creditflow.train.viewer.page import render_page
 from creditflow.wrappers import credit

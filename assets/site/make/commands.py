@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterator
 
 from creditflow.assets.site.markdown import prose, table
-from creditflow.train.cli import COMMANDS, EXIT_CODES, command_module
-from creditflow.train.commands.arguments.parser import CommandParser
-from creditflow.train.commands.arguments.plugins import add_load
+from creditflow.train.cli import COMMANDS, EXIT_CODES, command_parser
 
 __all__ = ["pages"]
 
@@ -33,10 +31,7 @@ def pages() -> dict[str, tuple[str, str]]:
 
 def parsers(name: str) -> Iterator[tuple[argparse.ArgumentParser, int]]:
     """The parser of a command and those of its actions, each with the level of its heading."""
-    module = command_module(name)
-    parser = CommandParser(prog=f"creditflow {name}", description=module.__doc__)
-    module.add_arguments(parser)
-    add_load(parser)
+    parser = command_parser(name)
     yield parser, 2
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

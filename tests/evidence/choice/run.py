@@ -23,9 +23,9 @@ from evidence.choice.rules import MEANING, ChoiceCell, Rules, common_methods, fi
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
+from creditflow.train.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.arguments.programs import run_program
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
-from creditflow.train.commands.arguments.programs import run_program
 from creditflow.train.statistics import ClusteredMean, crossed_mean, stratified_mean
 from creditflow.train.text_table import text_table
 

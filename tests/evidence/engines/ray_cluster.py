@@ -28,8 +28,8 @@ from typing import Any
 import creditflow
 from creditflow.envs.files.atomic import write_json
 from creditflow.envs.registration import make
+from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.bench.report.provenance import provenance
-from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker, read_group, write_task
 from creditflow.train.rollout.workers.pool import Executor, run_in_order
 from creditflow.train.rollout.workers.processes import ProcessExecutor

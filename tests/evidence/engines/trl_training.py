@@ -27,8 +27,8 @@ from creditflow.agents.language_model.models.pretrained import make_hf_agent
 from creditflow.envs.files.atomic import write_json
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
+from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.bench.report.provenance import provenance
-from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.policy.samples import make_rows
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.evaluation import clustered_interval, evaluate

@@ -31,7 +31,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from evidence.engines.vllm_training import served_part, training_part
 
-from creditflow.train.commands.arguments.parser import CommandParser
+from creditflow.train.arguments.parser import CommandParser
 
 ROOT = Path(__file__).resolve().parents[3]
 PROMPTS, LENGTH, TOKENS = 64, 100, 128

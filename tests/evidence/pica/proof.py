@@ -42,8 +42,8 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.annotate.success.labelling.labels import write_labels
 from creditflow.train.annotate.success.labelling.pipeline import label_log
 from creditflow.train.annotate.success.names import plain_words
-from creditflow.train.commands.arguments.outputs import Output, add_output, named
-from creditflow.train.commands.arguments.programs import run_program
+from creditflow.train.arguments.outputs import Output, add_output, named
+from creditflow.train.arguments.programs import run_program
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.train.settings.reading import load_mapping, read_dataclass
 from creditflow.train.statistics import cluster_bootstrap

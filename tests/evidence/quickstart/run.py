@@ -36,8 +36,8 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.files.atomic import atomic_writer
+from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.bench.report.figures import COLOURS, new_figure, require_plots, save_figure, tidy
-from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.statistics import contrasts_of, crossed_mean
 
 CONFIG: Final = "train/configs/quickstart.yaml"

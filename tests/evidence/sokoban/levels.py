@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.sokoban import GymSokobanOptions, Level, dead_state_fraction, level_oracle, parse_level
 from creditflow.envs.sokoban.levels.gym_sokoban import carve_room, reverse_start
+from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.bench.report.figures import COLOURS, new_figure, panels, save_figure, tidy
 from creditflow.train.bench.report.provenance import provenance
-from creditflow.train.commands.arguments.parser import CommandParser
 from creditflow.train.statistics.significance import holm
 
 TARGET = Path(__file__).parent

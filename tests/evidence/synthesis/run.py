@@ -28,8 +28,8 @@ from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus
 from creditflow.envs.wikisearch.synthesis.difficulty import difficulty_of
+from creditflow.train.commands.data_synthesize import summary_of
 from creditflow.train.statistics.intervals import wilson_interval
-from creditflow.train.synthesis.arguments import summary_of
 from creditflow.train.synthesis.build import synthesize
 from creditflow.train.synthesis.settings import SynthesisSettings
 

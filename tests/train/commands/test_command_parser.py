@@ -13,9 +13,9 @@ from helpers.command_parsers import STUDIES
 from hypothesis import given
 from hypothesis import strategies as st
 
+from creditflow.train.arguments.parser import CommandParser
+from creditflow.train.arguments.programs import PROGRAMS, run_program
 from creditflow.train.cli import COMMANDS, command_module, main
-from creditflow.train.commands.arguments.parser import CommandParser
-from creditflow.train.commands.arguments.programs import PROGRAMS, run_program
 
 
 def module_of(command: str) -> ModuleType:

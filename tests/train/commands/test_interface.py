@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from creditflow.train.cli import COMMANDS, EXIT_CODES, main
+from creditflow.train.arguments.completion import SHELLS, completion_script
+from creditflow.train.cli import COMMANDS, EXIT_CODES, command_parser, main
 from creditflow.train.commands.about import envs
-from creditflow.train.commands.arguments.completion import SHELLS, completion_script
 
 # every command that prints a table, with arguments under which it does
 TABLES = {
@@ -118,7 +118,7 @@ def test_the_help_lists_every_command_with_its_purpose_and_every_exit_code(capsy
 
 @pytest.fixture(scope="module")
 def script() -> str:
-    return completion_script("bash", tuple(COMMANDS))
+    return completion_script("bash", {name: command_parser(name) for name in COMMANDS})
 
 
 @pytest.mark.parametrize(

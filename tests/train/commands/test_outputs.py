@@ -15,7 +15,7 @@ from helpers.command_parsers import PARSERS, main, outputs
 from helpers.shared_data import ROOT
 
 from creditflow.train import cli
-from creditflow.train.commands.arguments.programs import PROGRAMS
+from creditflow.train.arguments.programs import PROGRAMS
 
 # options that take a text and name neither an input nor an output; those that hold a path inside are looked through
 PLAIN = {

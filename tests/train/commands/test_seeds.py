@@ -9,8 +9,8 @@ from helpers.command_parsers import PARSERS
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.annotate.success.settings import SuccessDataConfig, SuccessTrainConfig
+from creditflow.train.arguments.options import seed
 from creditflow.train.cli import main
-from creditflow.train.commands.arguments.options import seed
 from creditflow.train.credit_set.settings import BuildSettings
 from creditflow.train.settings.bounds import MAX_SEED
 from creditflow.train.settings.schema import TrainConfig

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.commands.arguments.outputs import Output, add_output
-from creditflow.train.commands.arguments.plugins import add_code
+from creditflow.train.arguments.outputs import Output, add_output
+from creditflow.train.arguments.plugins import add_code
 from creditflow.wrappers import credit
 
 __all__ = ["add_arguments", "run"]

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.train.arguments.options import positive
+from creditflow.train.arguments.outputs import add_input
+from creditflow.train.arguments.programs import run_program
 from creditflow.train.bench.report.differences import TABLES, difference
 from creditflow.train.bench.results import read_results
-from creditflow.train.commands.arguments.options import positive
-from creditflow.train.commands.arguments.outputs import add_input
-from creditflow.train.commands.arguments.programs import run_program
 
 __all__ = ["add_arguments", "main", "run"]
 

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from creditflow.train.arguments.outputs import add_input
+from creditflow.train.arguments.programs import run_program
 from creditflow.train.bench.report.regimes import regime_table
 from creditflow.train.bench.results import read_results
-from creditflow.train.commands.arguments.outputs import add_input
-from creditflow.train.commands.arguments.programs import run_program
 from creditflow.train.text_table import text_table
 
 __all__ = ["add_arguments", "main", "run"]

@@ -13,10 +13,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from creditflow.train.commands.arguments.options import seed
-from creditflow.train.commands.arguments.outputs import add_output
-from creditflow.train.commands.arguments.plugins import add_code
-from creditflow.train.commands.arguments.programs import run_program
+from creditflow.train.arguments.options import seed
+from creditflow.train.arguments.outputs import add_output
+from creditflow.train.arguments.plugins import add_code
+from creditflow.train.arguments.programs import run_program
 
 __all__ = ["add_arguments", "main", "run"]
 

@@ -10,7 +10,7 @@ from creditflow.envs.text.encoding.settings import POOLINGS
 from creditflow.envs.text.vectors.shards import PRECISIONS
 from creditflow.envs.wikisearch.retrieval.engines.base import ENCODED
 from creditflow.envs.wikisearch.retrieval.engines.dense_options import LEXICAL, DenseOptions
-from creditflow.train.commands.arguments.outputs import add_input
+from creditflow.train.arguments.outputs import add_input
 
 __all__ = ["add_dense_arguments", "build_options", "dense_options"]
 

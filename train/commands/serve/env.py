@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import WebSockets, listen
-from creditflow.train.commands.arguments.options import add_env_settings, env_arguments, positive
-from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
-from creditflow.train.commands.arguments.plugins import add_code
-from creditflow.train.commands.arguments.servers import add_address_arguments
+from creditflow.train.arguments.options import add_env_settings, env_arguments, positive
+from creditflow.train.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.arguments.plugins import add_code
+from creditflow.train.arguments.servers import add_address_arguments
 from creditflow.wrappers.history_potential import HISTORY
 from creditflow.wrappers.potentials import POTENTIALS
 

@@ -18,8 +18,8 @@ from creditflow.envs.http import listen
 from creditflow.train.annotate.success.serving.released_format import PLACEHOLDER
 from creditflow.train.annotate.success.serving.request_bodies import RewardLimits
 from creditflow.train.annotate.success.serving.server import create_reward_app
-from creditflow.train.commands.arguments.options import positive
-from creditflow.train.commands.arguments.servers import add_server_arguments
+from creditflow.train.arguments.options import positive
+from creditflow.train.arguments.servers import add_server_arguments
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -29,9 +29,9 @@ from creditflow.envs.wikisearch.retrieval.opening import open_engine
 from creditflow.envs.wikisearch.retrieval.request_bodies import ServerLimits
 from creditflow.envs.wikisearch.retrieval.store import write_store
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, load_encyclopedia
-from creditflow.train.commands.arguments.options import seed
-from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
-from creditflow.train.commands.arguments.servers import add_server_arguments
+from creditflow.train.arguments.options import seed
+from creditflow.train.arguments.outputs import Output, add_input, add_output
+from creditflow.train.arguments.servers import add_server_arguments
 from creditflow.train.commands.serve.dense_arguments import add_dense_arguments, build_options, dense_options
 
 __all__ = ["add_arguments", "run"]

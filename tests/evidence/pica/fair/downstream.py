@@ -25,11 +25,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from evidence.pica.fair.parts import SIZES, Parts
 
 from creditflow.agents.language_model.models.pretrained import require_torch
+from creditflow.train.arguments.outputs import Output, add_output, named
+from creditflow.train.arguments.programs import run_program
 from creditflow.train.bench.language_model.suite.work import LM_PRESETS
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.shared.cells import SharedCell, run_unit
-from creditflow.train.commands.arguments.outputs import Output, add_output, named
-from creditflow.train.commands.arguments.programs import run_program
 from creditflow.train.statistics import contrasts_of, crossed_mean, stratified_mean
 
 __all__ = ["Sizes", "add_arguments", "downstream", "main", "run"]

@@ -33,8 +33,8 @@ from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate.success.labelling.labels import write_labels
 from creditflow.train.annotate.success.labelling.pipeline import label_log
-from creditflow.train.commands.arguments.outputs import Output, add_output, named
-from creditflow.train.commands.arguments.programs import run_program
+from creditflow.train.arguments.outputs import Output, add_output, named
+from creditflow.train.arguments.programs import run_program
 from creditflow.train.statistics import pearson
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl

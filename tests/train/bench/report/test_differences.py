@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from creditflow.train.arguments.programs import run_program
 from creditflow.train.bench.report.differences import difference
 from creditflow.train.bench.results import read_results, write_results
-from creditflow.train.commands.arguments.programs import run_program
 from creditflow.train.commands.programs.differences import main
 from creditflow.train.statistics import t_quantile
 

@@ -11,8 +11,8 @@ from helpers.command_parsers import PARSERS
 from helpers.plugins import AGENT, ENVIRONMENT, SCHEME
 
 from creditflow.envs.plugins.registry import Kind
+from creditflow.train.arguments.plugins import CodeArgument, code_arguments, load_named
 from creditflow.train.cli import main
-from creditflow.train.commands.arguments.plugins import CodeArgument, code_arguments, load_named
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 

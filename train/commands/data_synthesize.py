@@ -15,8 +15,8 @@ from creditflow.envs.wikisearch.retrieval.opening import open_corpus
 from creditflow.envs.wikisearch.synthesis.difficulty import difficulty_of
 from creditflow.envs.wikisearch.synthesis.walks import RECIPES
 from creditflow.envs.wikisearch.synthesis.writer import ModelWriter
-from creditflow.train.commands.arguments.options import positive, seed
-from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
+from creditflow.train.arguments.options import positive, seed
+from creditflow.train.arguments.outputs import Output, add_input, add_output
 from creditflow.train.synthesis.build import provenance_of, synthesize
 from creditflow.train.synthesis.settings import TEMPLATES, SynthesisSettings
 from creditflow.train.synthesis.yields import Yield

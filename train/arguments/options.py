@@ -9,7 +9,7 @@ from typing import Any
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.wikisearch.grading.rewards import Reward, named_reward
-from creditflow.train.commands.arguments.plugins import add_code
+from creditflow.train.arguments.plugins import add_code
 from creditflow.train.settings.bounds import MAX_SEED
 from creditflow.train.settings.overrides import apply_overrides
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from creditflow.envs.plugins.registry import Kind
-from creditflow.train.commands.arguments.plugins import add_load, code_arguments
+from creditflow.train.arguments.plugins import code_arguments
 
 __all__ = ["SHELLS", "completion_script"]
 
@@ -40,15 +40,14 @@ complete -o default -F _creditflow creditflow
 """
 
 
-def completion_script(shell: str, commands: Sequence[str]) -> str:
+def completion_script(shell: str, parsers: Mapping[str, argparse.ArgumentParser]) -> str:
     """Return the script of a shell.
 
     Args:
         shell: one of ``SHELLS``.
-        commands: names of all commands.
+        parsers: the parsers of all commands.
     """
-    parsers = {name: _parser(name) for name in commands}
-    words: dict[str, list[str]] = {"": [*commands, "--help", "--version", "--traceback", "--completion"]}
+    words: dict[str, list[str]] = {"": [*parsers, "--help", "--version", "--traceback", "--completion"]}
     values: dict[str, list[str]] = {" --completion": list(SHELLS)}
     for name, parser in parsers.items():
         for place, one in _with_actions(name, parser):
@@ -64,16 +63,6 @@ def _cases(words: Mapping[str, Sequence[str]], indent: int) -> str:
     return "\n".join(
         f"{'':{indent}}{shlex.quote(at)}) words={shlex.quote(' '.join(given))} ;;" for at, given in words.items()
     )
-
-
-def _parser(name: str) -> argparse.ArgumentParser:
-    from creditflow.train.cli import command_module
-    from creditflow.train.commands.arguments.parser import CommandParser
-
-    parser = CommandParser(prog=f"creditflow {name}")
-    command_module(name).add_arguments(parser)
-    add_load(parser)
-    return parser
 
 
 def _with_actions(place: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:

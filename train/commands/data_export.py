@@ -9,7 +9,7 @@ from typing import Final
 
 from creditflow.envs.files.atomic import new_folder
 from creditflow.train.adapters.export.pictures import PICTURES, copy_pictures
-from creditflow.train.commands.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.arguments.outputs import Output, add_input, add_output, named
 from creditflow.wrappers.records.picture_folder import pictures_beside
 
 __all__ = ["add_export_arguments", "run_export"]

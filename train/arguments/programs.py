@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import Final
 
 from creditflow.envs.errors import ConfigError, CreditflowError, DataError, MissingExtraError, UnknownTaskError
-from creditflow.train.commands.arguments.parser import CommandParser
-from creditflow.train.commands.arguments.plugins import add_load, load_named
+from creditflow.train.arguments.parser import CommandParser
+from creditflow.train.arguments.plugins import add_load, load_named
 
 __all__ = ["PROGRAMS", "reported", "run_module", "run_program"]
 
@@ -52,7 +52,7 @@ def run_program(name: str, arguments: Sequence[str] | None = None, *, script: st
 
 def run_module(module: ModuleType, args: argparse.Namespace) -> int:
     """Load the code that its arguments name, and run a module's command with its outputs claimed; returns its exit code."""
-    from creditflow.train.commands.arguments.outputs import claimed_by  # imported late: help does not need it
+    from creditflow.train.arguments.outputs import claimed_by  # imported late: help does not need it
 
     load_named(args)
     with claimed_by(args):

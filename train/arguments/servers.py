@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Protocol
 
-from creditflow.train.commands.arguments.options import positive
+from creditflow.train.arguments.options import positive
 
 __all__ = ["add_address_arguments", "add_server_arguments"]
 

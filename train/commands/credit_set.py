@@ -8,8 +8,8 @@ import os
 import time
 from pathlib import Path
 
-from creditflow.train.commands.arguments.options import positive, seed
-from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
+from creditflow.train.arguments.options import positive, seed
+from creditflow.train.arguments.outputs import Output, add_input, add_output
 from creditflow.train.credit_set.settings import SETTINGS, BuildSettings
 from creditflow.train.progress import note
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import IO
 
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.commands.arguments.outputs import add_input
+from creditflow.train.arguments.outputs import add_input
 from creditflow.wrappers.records import jsonl
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import Log

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, check_name
 from creditflow.envs.files.checksummed_folder import belongs_to_checksummed_folder
-from creditflow.train.commands.arguments.options import seed
-from creditflow.train.commands.arguments.outputs import Output, add_input, add_output
+from creditflow.train.arguments.options import seed
+from creditflow.train.arguments.outputs import Output, add_input, add_output
 from creditflow.train.progress import note
 
 __all__ = ["add_import_arguments", "run_import"]
