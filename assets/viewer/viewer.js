@@ -5,7 +5,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
-  const [FROM, TO, ACTION, OBSERVATION, THOUGHT, REASON, REWARD, CREDIT, SCENE, BEFORE, AFTER, FRAMES] = [...Array(12).keys()];
+  const [FROM, TO, ACTION, OBSERVATION, THOUGHT, REASON, REWARD, CREDIT, SCENE, BEFORE, AFTER, FRAMES, WHY] = [...Array(13).keys()];
   const view = { group: 0, count: 1, rollout: 0, turn: 0 };
   const text = (number) => data.texts[number];
 
@@ -23,6 +23,12 @@
   const signed = (x) => {
     const digits = Math.abs(x).toFixed(2);
     return x !== 0 && digits === "0.00" ? "~0" : (x > 0 ? "+" : x < 0 ? "\u2212" : "") + digits;
+  };
+
+  const explain = (word, about) => {
+    $("word").textContent = word;
+    $("about").textContent = about;
+    $("explained").showPopover();
   };
 
   // Hops to success on the transitions of the first `count` rollouts; Infinity without an observed path.
@@ -186,9 +192,7 @@
       button.type = "button";
       button.title = about;
       button.addEventListener("click", () => {
-        $("word").textContent = name;
-        $("about").textContent = about;
-        $("explained").showPopover();
+        explain(name, about);
       });
       cell.append(button);
       return cell;
@@ -200,7 +204,17 @@
       const action = make("td", text(turn[ACTION]), turn[REASON] ? "invalid" : "");
       if (turn[REASON]) action.title = text(turn[REASON]);
       row.append(make("td", String(t + 1)), action, make("td", turn[REWARD] ? signed(turn[REWARD]) : "\u00b7", turn[REWARD] > 0 ? "up" : turn[REWARD] < 0 ? "down" : "zero"));
-      for (const value of turn[CREDIT]) row.append(make("td", signed(value), value > 0 ? "up" : value < 0 ? "down" : "zero"));
+      turn[CREDIT].forEach((value, i) => {
+        const cell = make("td", undefined, value > 0 ? "up" : value < 0 ? "down" : "zero"), button = make("button", signed(value), "why");
+        button.type = "button";
+        button.title = "why this number";
+        button.addEventListener("click", () => {
+          const rollout = group.rollouts[view.rollout].id;
+          explain(`${data.schemes[i]}, turn ${t + 1}`, text(turn[WHY][i]) || `creditflow credit LOG --scheme ${data.schemes[i]} --why ${group.id}/${rollout}:${t}`);
+        });
+        cell.append(button);
+        row.append(cell);
+      });
       row.addEventListener("click", () => { view.turn = t; refresh(); });
       return row;
     }));

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from creditflow.train.analyses.audit import Audit, Keys
+from creditflow.wrappers.credit.registry import lookup
 
 __all__ = [
     "EVIDENCE",
@@ -149,11 +150,12 @@ def warnings(found: Audit) -> list[str]:
 
 
 def _why(name: str, found: Audit) -> str:
-    if name in ("grpo", "rloo"):
+    needs = lookup(name).credit_needs
+    if needs == "unequal outcomes":
         return f"it uses differences in outcome only, and {found.tied_groups:.0%} of the groups have none"
     singletons = f"{found.state.singletons:.0%} of the turns are in states visited once"
-    if name in ("gigpo", "hgpo", "gagpo", "ecpo"):
+    if needs == "repeated states":
         return f"{singletons}, {found.tied_groups:.0%} of the groups have equal scores"
-    if name in ("graphgpo", "rewardflow", "grouptd", "rtmc"):
+    if needs == "a success":
         return f"it needs a success in the group, and {found.all_failed:.0%} of the groups have none"
     return f"{singletons}, and {found.all_failed:.0%} of the groups have no success"

@@ -15,6 +15,7 @@ from creditflow.train.viewer.scenes.lines import KINDS, MARKS, Line
 from creditflow.train.viewer.scenes.pictures import TILE, Frames, tile_strip
 from creditflow.train.viewer.scenes.sokoban import board_of_codes, group_boards
 from creditflow.wrappers.credit.base import Credit, Scheme
+from creditflow.wrappers.credit.explanation import explained
 from creditflow.wrappers.graphs.state_graph import KIND_NAMES, StateGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
@@ -22,6 +23,7 @@ from creditflow.wrappers.records.trajectory import Turn
 __all__ = ["MAX_TEXT", "view_data"]
 
 DIGITS = 5  # decimal places on the page; the log has full precision
+MAX_REASONS = 20_000  # explanations of advantages on the page
 MAX_TEXT = 50_000  # characters of one text on the page
 COLUMNS = {
     "turn": "one exchange: an observation, the agent's thought and its action",
@@ -83,19 +85,35 @@ def view_data(
     """
     store = _Store(read_frame)
     assigned = {name: scheme.assign_batch(groups) for name, scheme in schemes.items()}
+    reasons = _reasons(groups, schemes)
     return {
         "title": title,
         "schemes": list(schemes),
         "about": {**COLUMNS, **{name: about_method(name) for name in schemes}},
         "groups": [
-            _group(group, {name: results[i] for name, results in assigned.items()}, store)
+            _group(group, {name: results[i] for name, results in assigned.items()}, reasons[i], store)
             for i, group in enumerate(groups)
         ],
         **store.data(),
     }
 
 
-def _group(group: Group, credits_of: Mapping[str, Credit], store: _Store) -> dict[str, Any]:
+def _reasons(groups: Sequence[Group], schemes: Mapping[str, Scheme]) -> list[list[list[str]]]:
+    """For each turn of each group why every scheme gives it its credit; "" for all where there are too many."""
+    turns = sum(len(group.turns) for group in groups)
+    if turns * len(schemes) > MAX_REASONS:
+        return [[[""] * len(schemes)] * len(group.turns) for group in groups]
+    texts: list[list[list[str]]] = [[[] for _ in group.turns] for group in groups]
+    for scheme in schemes.values():
+        for of_group, explanations in zip(texts, explained(groups, scheme), strict=True):
+            for of_turn, explanation in zip(of_group, explanations, strict=True):
+                of_turn.append(explanation.text())
+    return texts
+
+
+def _group(
+    group: Group, credits_of: Mapping[str, Credit], reasons: Sequence[Sequence[str]], store: _Store
+) -> dict[str, Any]:
     graph = StateGraph.from_group(group)
     scene, boards = scene_maker(group), group_boards(group)
 
@@ -125,6 +143,7 @@ def _group(group: Group, credits_of: Mapping[str, Credit], store: _Store) -> dic
                     [
                         *_turn(group, graph, t, {name: c.flat_advantages[t] for name, c in credits_of.items()}, store),
                         *shown(group.turns[t]),
+                        list(map(store.text, reasons[t])),
                     ]
                     for t in range(a, b)
                 ],

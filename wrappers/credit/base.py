@@ -288,6 +288,8 @@ class Scheme(ABC):
         requires_tokens: annotations of tokens that the scheme reads.
         task_fields: fields of the task payload that it reads.
         texts: long texts of a turn that it reads, out of "observation", "thought" and "response".
+        credit_needs: what a group must have so that most turns get credit; "" if that is more than one of these. The audit of a log
+            names it where the scheme gives little.
         properties: properties of the paper preset; ``checked_properties`` lists those of this instance.
     """
 
@@ -300,6 +302,7 @@ class Scheme(ABC):
     requires_tokens: ClassVar[tuple[str, ...]] = ()
     task_fields: ClassVar[tuple[str, ...]] = ()
     texts: ClassVar[tuple[str, ...]] = ()
+    credit_needs: ClassVar[Literal["", "unequal outcomes", "repeated states", "a success"]] = ""
     properties: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls, **settings: Any) -> None:

@@ -100,6 +100,11 @@ class Explanation:
         return asdict(self) | {"numbers": numbers}
 
     def __str__(self) -> str:
+        parameters = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
+        return f"{self.text()}\n\nparameters\n  {parameters}"
+
+    def text(self) -> str:
+        """Return the explanation in lines, without the parameters."""
         lines = [
             f"{self.scheme}: group {self.group_id}, trajectory {self.trajectory_id}, turn {self.turn}",
             f"state {self.state}, action {self.action}, reward {self.reward:g}",
@@ -119,7 +124,6 @@ class Explanation:
         lines += ["", f"turns in this state: {len(turns)}", f"  {_listed(turns)}"]
         if self.numbers:
             lines += ["", "of this turn", *(f"  {name} {value:.6g}" for name, value in self.numbers.items())]
-        lines += ["", "parameters", "  " + ", ".join(f"{name}={value}" for name, value in self.parameters.items())]
         return "\n".join(lines)
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hypothesis import strategies as st
+
+from creditflow import credit
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
 # Inception → Nolan → London (the answer); science fiction hangs on Inception, 3 edges away
@@ -43,3 +46,21 @@ def search(
 def searches(*members: Trajectory, task: Mapping[str, Any] = FILM) -> Group:
     """The group of these rollouts."""
     return Group(members, task)
+
+
+NAMES = ("Inception", "Christopher Nolan", "London", "Science Fiction", "nobody", "annual Londoners")
+texts = st.lists(st.sampled_from(NAMES), max_size=4).map(" and ".join)
+steps = st.lists(st.tuples(texts, texts), min_size=1, max_size=5)
+entity_groups = st.lists(
+    st.tuples(steps, st.sampled_from(["success", "failed", "format", "env_limit"])), min_size=1, max_size=5
+)
+
+
+def built(drawn: list[tuple[list[tuple[str, str]], StopReason]], task: Any = FILM) -> Group:
+    return searches(*(search(*rows, end=end, name=f"{i}") for i, (rows, end) in enumerate(drawn)), task=task)
+
+
+def score(name: str, group: Group, **options: Any) -> credit.Credit:
+    if all(not turn.observation for member in group.trajectories for turn in member.turns[1:]):
+        options["observations"] = "entities"
+    return credit.make(name, **options).assign(group)

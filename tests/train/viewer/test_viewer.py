@@ -61,7 +61,7 @@ def test_equal_texts_are_stored_once(group):
         tuple(replace(t, turns=tuple(replace(u, observation="the same") for u in t.turns)) for t in group.trajectories)
     )
     data = view_data([many], {"grpo": credit.make("grpo")}, "title")
-    assert data["texts"] == ["", "go", "the same"]
+    assert [text for text in data["texts"] if "is the sum of" not in text] == ["", "go", "the same"]
 
 
 def test_no_character_of_markup_is_in_the_data():
@@ -186,6 +186,29 @@ def test_columns_are_explained_and_the_page_is_as_wide_as_the_screen(group, tmp_
         assert "grpo" in browser.run("return document.querySelector('#explained:popover-open').innerText")
         browser.press("Escape")
         assert browser.run("return document.querySelector('#explained:popover-open')") is None
+
+
+@pytest.mark.browser
+def test_a_click_on_a_number_shows_why_it_is_so(group, tmp_path):
+    page = tmp_path / "view.html"
+    schemes = {name: credit.make(name) for name in ("gigpo", "grouptd")}
+    page.write_text(render_page(view_data([group], schemes, "fine")), encoding="ascii")
+    with driven(tmp_path) as browser:
+        browser.open(page)
+        for column, scheme in enumerate(schemes):
+            browser.run(f"document.querySelectorAll('#turns tr')[1].querySelectorAll('.why')[{column}].click()")
+            popover = browser.run("return document.querySelector('#explained:popover-open').innerText")
+            assert credit.explain(group, scheme, 0, 1).text() in popover
+            assert browser.run(SHOWN) == 1
+            browser.press("Escape")
+
+
+def test_a_page_of_too_many_numbers_has_the_command_that_explains_one(group, monkeypatch):
+    texts = view_data([group], {"grpo": credit.make("grpo")}, "title")["texts"]
+    assert any("is the sum of" in text for text in texts)
+    monkeypatch.setattr("creditflow.train.viewer.data.MAX_REASONS", len(group.turns) - 1)
+    texts = view_data([group], {"grpo": credit.make("grpo")}, "title")["texts"]
+    assert not any("is the sum of" in text for text in texts)
 
 
 def test_texts_and_pages_have_limits(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -119,6 +120,11 @@ distance_discount  0.1           0.1              float"""
 def test_explain_names_every_parameter(name):
     table = credit.describe(name).split("\n\n")[-1]
     assert [row.split()[0] for row in table.splitlines()[1:]] == list(credit.make(name).preset("paper"))
+
+
+@pytest.mark.parametrize("name", registry.SCHEMES.shipped())
+def test_every_scheme_has_a_test_file_of_its_name(name):
+    assert len(list(Path(__file__).parent.rglob(f"test_{name}.py"))) == 1
 
 
 # -- custom schemes ----------------------------------------------------------------------------------------------

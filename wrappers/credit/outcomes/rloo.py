@@ -19,6 +19,7 @@ class RLOO(OutcomeScheme):
 
     name = "rloo"
     source = "Ahmadian et al. 2024 (Back to Basics, arXiv 2402.14740) eq. 5; release: verl-agent"
+    credit_needs = "unequal outcomes"
     verification = "paper read; release checked against numbers computed by the released code"
     limitations = (
         "As with grpo: the same credit for all turns, and none in a group with equal outcomes. Without division by a "

@@ -50,6 +50,7 @@ class ECPO(StateScheme):
 
     name = "ecpo"
     source = "ECPO (arXiv 2606.05885), formula from secondary sources; τ, ω and ε are ours"
+    credit_needs = "repeated states"
     verification = "formula from secondary sources, no code found; τ, ω and ε are ours"
     limitations = (
         "With two actions in a state the z-score cancels the shrinkage for every κ. Where states are visited "

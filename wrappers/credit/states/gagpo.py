@@ -42,6 +42,7 @@ class GAGPO(StateScheme):
 
     name = "gagpo"
     source = "GAGPO (arXiv 2605.13217), formula from secondary sources; γ and λ are ours"
+    credit_needs = "repeated states"
     verification = "formula from secondary sources, no code found; γ and λ are ours"
     limitations = (
         "There is no outcome advantage: where keys never repeat, the value of a state is the turn's own return "

@@ -37,6 +37,7 @@ class GiGPO(StateScheme):
 
     name = "gigpo"
     source = "Feng et al. 2025 (GiGPO, arXiv 2505.10978) eqs. 3 to 9; release: verl-agent"
+    credit_needs = "repeated states"
     verification = "paper read; release checked against numbers computed by the released code"
     limitations = (
         "A turn in a state that the group visits once gets the outcome advantage alone: with keys that never "

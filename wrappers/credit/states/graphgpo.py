@@ -52,6 +52,7 @@ class GraphGPO(StateScheme):
 
     name = "graphgpo"
     source = "GraphGPO (arXiv 2605.26684) eqs. 2 to 8; release: recipe/GraphGPO of verl-agent"
+    credit_needs = "a success"
     verification = "paper read; release checked against numbers computed by the released code"
     limitations = (
         "Distances join transitions of different trajectories: with random transitions or aliased keys they "

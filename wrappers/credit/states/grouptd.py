@@ -121,6 +121,7 @@ class GroupTD(StateScheme):
 
     name = "grouptd"
     source = "our own: certainty-equivalent policy evaluation on the group's graph with a shortest-path prior"
+    credit_needs = "a success"
     verification = "ours; the formula is tested against exact values"
     limitations = "The prior counts the shortest observed path as the best. On long episodes prior='pooled' is better."
     presets = {"paper": {}}

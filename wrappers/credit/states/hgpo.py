@@ -52,6 +52,7 @@ class HGPO(StateScheme):
 
     name = "hgpo"
     source = "HGPO (arXiv 2602.22817), formula from secondary sources; release: recipe/hgpo of verl-agent, core_hgpo.py 27 to 263"
+    credit_needs = "repeated states"
     verification = "formula from secondary sources; released code read, not run"
     limitations = (
         "There is no outcome advantage and fine levels have few members: keys that never repeat leave almost no credit."

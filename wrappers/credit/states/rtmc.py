@@ -51,6 +51,7 @@ class RTMC(StateScheme):
         "RTMC (arXiv 2604.11037), formula from secondary sources; checked against another project's port (prime-rl, "
         "rtmc_sig.py)"
     )
+    credit_needs = "a success"
     verification = "formula from secondary sources; checked against another project's port"
     limitations = (
         "The prior V₀ is not discounted, but returns are: a group of successes only gets credit, negative in "

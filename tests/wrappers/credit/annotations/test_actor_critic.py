@@ -3,67 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.episodes.annotated import with_tokens
 from helpers.episodes.builders import group, walk
 from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.wrappers.credit import CreditError
-from creditflow.wrappers.trajectory import Group, StopReason, Tokens, Trajectory
+from creditflow.wrappers.trajectory import Group, StopReason
 
 NAMES = ("ppo_gae", "mt_ppo")
 both = pytest.mark.parametrize("name", NAMES)
-
-
-def with_tokens(
-    trajectory: Trajectory, values: list[float], *, observed: int = 2, sampled: int = 3, inside: float | None = None
-) -> Trajectory:
-    """Add tokens, and a critic's value before every turn and after the last (T + 1 numbers).
-
-    Args:
-        trajectory: a trajectory of T turns.
-        values: value before every turn and after the last.
-        observed, sampled: number of observation tokens and of model tokens in each turn.
-        inside: value of the tokens of a turn after its first model token; default the value of the turn.
-    """
-    n = len(trajectory.turns)
-    mask = np.tile([False] * observed + [True] * sampled, n)
-    numbers = np.array([v if inside is None else inside for v in values[:-1] for _ in range(observed + sampled)])
-    numbers[observed :: observed + sampled] = values[:-1]
-    turns = tuple(
-        replace(turn, values={"value.critic": a, "value.critic.next": b})
-        for turn, (a, b) in zip(trajectory.turns, pairwise(values), strict=True)
-    )
-    tokens = Tokens(
-        np.zeros(len(mask), np.int32), mask, np.zeros(len(mask), np.float32),
-        np.arange(0, len(mask) + 1, observed + sampled, dtype=np.int32),
-        values={"value.critic": np.append(numbers, values[-1]).astype(np.float32)},
-    )  # fmt: skip
-    return replace(trajectory, turns=turns, tokens=tokens)
-
-
-def test_with_lambda_zero_turns_get_their_temporal_differences() -> None:
-    g = group(with_tokens(walk("s a b g", rewards=[0.0, 0.5, 1.0]), [1.0, 2.0, 4.0, 99.0]))
-    scored = credit.make("mt_ppo", discount=0.5, gae_lambda=0.0, whitening=False).assign(g)
-    assert scored.advantages[0].tolist() == [0.0 + 1.0 - 1.0, 0.5 + 2.0 - 2.0, 1.0 - 4.0]
-    assert scored.value_targets is not None
-    assert scored.value_targets.targets[0].tolist() == [1.0, 2.5, 1.0]
-    assert scored.value_targets.values[0].tolist() == [1.0, 2.0, 4.0]
-
-
-def test_a_turns_reward_is_on_its_last_token_and_observations_are_no_steps() -> None:
-    g = group(with_tokens(walk("s a g", rewards=[0.25, 1.0]), [0.5, 0.75, 99.0], inside=0.0))
-    scored = credit.make("ppo_gae", gae_lambda=0.0, whitening=False).assign(g)
-    assert scored.token_advantages is not None
-    # three model tokens per turn: V = 0.5, 0, 0 | 0.75, 0, 0; rewards on the third
-    np.testing.assert_allclose(scored.token_advantages[0], [-0.5, 0.0, 0.25 + 0.75, -0.75, 0.0, 1.0])
-    # a turn's advantage is the mean over its tokens
-    np.testing.assert_allclose(scored.advantages[0], [0.5 / 3, 0.25 / 3])
 
 
 @both
@@ -175,23 +129,6 @@ def test_the_error_about_a_missing_critic_names_the_command(name: str) -> None:
     bare = replace(bare, turns=tuple(replace(t, values={}) for t in bare.turns), tokens=replace(bare.tokens, values={}))
     with pytest.raises(CreditError, match=r"needs the annotation 'value\.critic'.*annotate --with critic:DIR"):
         credit.make(name).assign(group(bare))
-
-
-def test_token_credit_needs_tokens() -> None:
-    with pytest.raises(CreditError, match="has no tokens: ppo_gae assigns credit to tokens"):
-        credit.make("ppo_gae").assign(group(walk("s g")))
-
-
-def test_a_reward_before_the_first_model_token_is_dropped() -> None:
-    made = with_tokens(walk("s a g", rewards=[5.0, 1.0]), [0.0, 0.0, 0.0])
-    assert made.tokens is not None
-    mask = made.tokens.mask.copy()
-    mask[:5] = False
-    g = group(replace(made, tokens=replace(made.tokens, mask=mask)))
-    scored = credit.make("ppo_gae", whitening=False).assign(g)
-    assert scored.token_advantages is not None
-    assert scored.token_advantages[0].tolist() == [1.0, 1.0, 1.0]
-    assert scored.advantages[0].tolist() == [0.0, 1.0]
 
 
 @both

@@ -1,4 +1,4 @@
-"""GDCR and SAPO: which mentions are rewarded when, what holds for all inputs, and what each option repairs."""
+"""GDCR: which mentions are rewarded when, what holds for all inputs, and what each option repairs."""
 
 from __future__ import annotations
 
@@ -7,30 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.episodes.entity_groups import ALL, FILM, search, searches
+from helpers.episodes.entity_groups import ALL, FILM, built, entity_groups, score, search, searches
 from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.wrappers.credit import CreditError
-from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
-
-NAMES = ("Inception", "Christopher Nolan", "London", "Science Fiction", "nobody", "annual Londoners")
-texts = st.lists(st.sampled_from(NAMES), max_size=4).map(" and ".join)
-steps = st.lists(st.tuples(texts, texts), min_size=1, max_size=5)
-groups = st.lists(
-    st.tuples(steps, st.sampled_from(["success", "failed", "format", "env_limit"])), min_size=1, max_size=5
-)
-
-
-def built(drawn: list[tuple[list[tuple[str, str]], StopReason]], task: Any = FILM) -> Group:
-    return searches(*(search(*rows, end=end, name=f"{i}") for i, (rows, end) in enumerate(drawn)), task=task)
-
-
-def score(name: str, group: Group, **options: Any) -> credit.Credit:
-    if all(not turn.observation for member in group.trajectories for turn in member.turns[1:]):
-        options["observations"] = "entities"
-    return credit.make(name, **options).assign(group)
+from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 
 def rewards(*rows: tuple[str, str], **options: Any) -> list[float]:
@@ -86,7 +69,7 @@ def test_diagnostics_contain_the_nearest_entity_of_each_turn_and_so_far() -> Non
 
 
 # -- for all inputs ------------------------------------------------------------------------------------------------------------
-@given(groups)
+@given(entity_groups)
 def test_each_entity_is_rewarded_at_most_twice(drawn: Any) -> None:
     group = built(drawn)
     scored = score("gdcr", group)
@@ -98,19 +81,7 @@ def test_each_entity_is_rewarded_at_most_twice(drawn: Any) -> None:
     assert all(own.sum() <= 2 * total + 1e-12 for own in scored.step_rewards)
 
 
-@given(groups, st.floats(0.0, 1.0))
-def test_up_to_weight_1_the_step_part_keeps_the_sign_of_the_outcome(drawn: Any, weight: float) -> None:
-    scored = score("sapo", built(drawn), step_weight=weight)
-    for outcome, advantages in zip(scored.outcome_advantages, scored.advantages, strict=True):
-        assert (advantages * np.sign(outcome) >= -1e-12).all()
-
-
-@given(groups, st.sampled_from(["success", "failed"]))
-def test_equal_outcomes_give_sapo_zero_credit(drawn: Any, end: StopReason) -> None:
-    assert (score("sapo", built([(rows, end) for rows, _ in drawn])).flat_advantages == 0.0).all()
-
-
-@given(groups, st.randoms(use_true_random=False))
+@given(entity_groups, st.randoms(use_true_random=False))
 def test_the_order_of_rollouts_entities_and_edges_does_not_matter(drawn: Any, random: Any) -> None:
     group = built(drawn)
     order = random.sample(range(len(group)), len(group))
@@ -122,7 +93,7 @@ def test_the_order_of_rollouts_entities_and_edges_does_not_matter(drawn: Any, ra
             np.testing.assert_allclose(after.advantages[place], before.advantages[i], atol=1e-12)
 
 
-@given(groups)
+@given(entity_groups)
 def test_an_entity_that_is_not_mentioned_changes_nothing(drawn: Any) -> None:
     more = {
         **FILM,

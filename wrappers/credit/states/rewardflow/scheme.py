@@ -55,6 +55,7 @@ class RewardFlow(StateScheme):
 
     name = "rewardflow"
     source = "RewardFlow (arXiv 2603.18859) eqs. 2 to 9 and table 11; release: tmlr-group/RewardFlow @ 1cdead8"
+    credit_needs = "a success"
     verification = "paper read; release checked against numbers computed by the released code"
     limitations = (
         "The potential depends on distance, not on the probability of success, so random transitions and aliased "
