@@ -95,8 +95,8 @@ def _without_name(place: str) -> str:
         return (
             f"{place} cannot be read: {getattr(error, 'strerror', None) or error}; code is named path/to/file.py:NAME"
         )
-    kinds = (ast.ClassDef, ast.FunctionDef)
-    specs = [f"{place}:{node.name}" for node in tree.body if isinstance(node, kinds) and not node.name.startswith("_")]
+    nodes = [node for kind in (ast.ClassDef, ast.FunctionDef) for node in tree.body if isinstance(node, kind)]
+    specs = [f"{place}:{node.name}" for node in nodes if not node.name.startswith("_")]
     if not specs:
         return f"{place} defines no class and no function; code is named path/to/file.py:NAME"
     return f"{place} is a file; name what you mean in it: {' or '.join(specs[:5])}"

@@ -56,7 +56,15 @@ def run_module(module: ModuleType, args: argparse.Namespace) -> int:
 
     load_named(args)
     with claimed_by(args):
-        return int(module.run(args))
+        try:
+            return int(module.run(args))
+        except SystemExit as error:  # of a plug-in: the command would end without a word, perhaps with success
+            from creditflow.train.run.plugins import failed_in  # imported late, as above
+
+            place = failed_in(error) or "the code that this command runs"
+            raise CreditflowError(
+                f"{place} ended the program, by sys.exit({error.code!r}); raise an error instead"
+            ) from error
 
 
 def reported(work: Callable[[], int], *, show_traceback: bool, again: str) -> int:

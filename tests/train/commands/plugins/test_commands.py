@@ -163,7 +163,7 @@ def test_an_error_in_a_plug_in_is_not_reported_as_a_defect_of_the_package(folder
         ("def reset(self, **_): raise RuntimeError('no server')", 1, r"environment 'Ladder' \(.*failed: RuntimeError: no server"),
         ("def step(self, _): return 0, 1.0, True, {}", 1, r"environment 'plugins/Ladder-v0', step failed: ValueError"),
         ("def step(self, _): return 0, float('nan'), True, False, {}", 3, "plugins/Ladder-v0: a reward must be a finite number, got nan"),
-        ("def __init__(self): raise OSError('no display')", 1, "environment 'plugins/Ladder-v0', its constructor failed: no display"),
+        ("def __init__(self): raise OSError('no display')", 1, "environment 'Ladder', its constructor failed: no display"),
         ("action_space = property(lambda self: {}['x'])", 1, r"environment 'Ladder'.* failed: KeyError: 'x'"),
     ],
 )  # fmt: skip
@@ -266,3 +266,35 @@ def test_a_scheme_with_the_name_of_a_method_of_the_benchmark_is_refused_there(fo
     (folder / "mine.py").write_text(SCHEME.replace('"mine"', repr(name)), "utf-8")
     assert main(["bench", "--preset", "smoke", "--envs", "grids", "--schemes", "mine.py:Mine", "--out", "run"]) == 2
     assert f"{name!r} is a method of the benchmark" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("leaving", ["sys.exit(0)", "sys.exit(3)", "sys.exit('bye')", "raise SystemExit"])
+@pytest.mark.parametrize("kind", ["agent", "environment", "scheme"])
+def test_a_plug_in_that_ends_the_program_is_a_failure_that_names_it(kind, leaving, folder, capsys):
+    if kind == "agent":
+        (folder / "nth.py").write_text(
+            AGENT.replace("        texts =", f"        import sys; {leaving}\n        texts ="), "utf-8"
+        )
+    elif kind == "environment":
+        (folder / "ladder.py").write_text(
+            ENVIRONMENT.replace("        self.at +=", f"        import sys; {leaving}\n        self.at +=")
+        )
+    else:
+        (folder / "mine.py").write_text(
+            SCHEME.replace("        returns =", f"        import sys; {leaving}\n        returns ="), "utf-8"
+        )
+    if kind == "scheme":
+        assert (
+            main(["rollout", "--panel", "small-v1:valid", "--limit", "1", "--group-size", "2", "--out", "log.jsonl"])
+            == 0
+        )
+        command = ["credit", "--scheme", "mine.py:Mine", "log.jsonl", "--out", "credit.jsonl"]
+    else:
+        command = rollout("x.jsonl")
+    capsys.readouterr()
+    assert main(command) in (1, 2)
+    error = capsys.readouterr().err
+    assert "ended the program, by sys.exit(" in error
+    assert {"agent": "nth", "environment": "adder", "scheme": "mine"}[kind] in error
+    assert not Path("credit.jsonl").exists()
+    assert not Path("x.jsonl").exists()
