@@ -27,7 +27,7 @@ from creditflow.train.bench.controls import (
 )
 from creditflow.train.bench.stateless import position_baseline, stateless_discount
 from creditflow.train.bench.variants.entry import SchemeEntry
-from creditflow.train.bench.variants.names import VariantName
+from creditflow.train.bench.variants.names import MethodName
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import known, lookup
 from creditflow.wrappers.credit.states.grouptd import VARIANTS
@@ -139,10 +139,7 @@ def base_method(name: str) -> str:
     >>> base_method("shuffled(pica[fitted])")
     'pica[fitted]'
     """
-    for prefix in ("shuffled(", "flipped("):
-        if name.startswith(prefix) and name.endswith(")"):
-            return base_method(name[len(prefix) : -1])
-    return name
+    return str(replace(MethodName.parse(name), corruptions=()))
 
 
 def scheme_entry(name: str) -> SchemeEntry:
@@ -153,19 +150,19 @@ def scheme_entry(name: str) -> SchemeEntry:
     Raises:
         ConfigError: a name or value is unknown (the message suggests the nearest one), or the scheme reads no annotations.
     """
-    base, bracket, rest = name.partition("[")
-    if bracket:
-        source = rest.removesuffix("]")
-        if (source not in ANNOTATION_SOURCES and noise_of(source) is None) or not rest.endswith("]"):
-            raise unknown_name_error("annotation source", name, [f"{base}[{known}]" for known in ANNOTATION_SOURCES])
+    parsed = MethodName.parse(name)
+    if parsed.source:
+        base = str(replace(parsed, source=""))
+        if parsed.source not in ANNOTATION_SOURCES and noise_of(parsed.source) is None:
+            raise unknown_name_error("annotation source", name, [f"{base}[{source}]" for source in ANNOTATION_SOURCES])
         if not can_be_annotated(base):
             raise ConfigError(
                 f"method {name!r}: {base} reads no annotations that the benchmark provides; write {base!r}"
             )
-        return replace(scheme_entry(base), annotation_source=source)
-    if (variant := VariantName.parse(name)).values:
-        entry = scheme_entry(variant.scheme)
-        return replace(entry, parameters={**entry.parameters, **variant.typed(lookup(entry.scheme))})
+        return replace(scheme_entry(base), annotation_source=parsed.source)
+    if parsed.values and not parsed.corruptions:
+        entry = scheme_entry(parsed.scheme)
+        return replace(entry, parameters={**entry.parameters, **parsed.typed(lookup(entry.scheme))})
     if name in NAMED:
         if name in credit.names() and NAMED[name].scheme != name:
             raise ConfigError(f"{name!r} is a method of the benchmark, with settings of its own: rename your scheme")
@@ -256,13 +253,14 @@ def is_control(name: str) -> bool:
 
 def with_corruption(name: str, uncorrupted: Callable[[str], CreditFunction], seed: Sequence[int]) -> CreditFunction:
     """The method of a name, given the methods of names without ``shuffled`` and ``flipped``."""
-    if name.startswith("shuffled(") and name.endswith(")"):
-        digest = hashlib.blake2b(name.encode(), digest_size=8).digest()  # not hash(): equal in every process
-        rng = np.random.default_rng([*seed, int.from_bytes(digest, "big")])
-        return shuffled(with_corruption(name[9:-1], uncorrupted, seed), rng)
-    if name.startswith("flipped(") and name.endswith(")"):
-        return flipped(with_corruption(name[8:-1], uncorrupted, seed))
-    return uncorrupted(name)
+    parsed = MethodName.parse(name)
+    if not parsed.corruptions:
+        return uncorrupted(name)
+    inner = with_corruption(str(replace(parsed, corruptions=parsed.corruptions[1:])), uncorrupted, seed)
+    if parsed.corruptions[0] == "flipped":
+        return flipped(inner)
+    digest = hashlib.blake2b(name.encode(), digest_size=8).digest()  # not hash(): equal in every process
+    return shuffled(inner, np.random.default_rng([*seed, int.from_bytes(digest, "big")]))
 
 
 @lru_cache(maxsize=256)

@@ -9,7 +9,7 @@ from creditflow.train.bench.annotation_sources import annotated_log
 from creditflow.train.bench.critics import StateFeatures
 from creditflow.train.bench.methods import STATELESS, can_be_annotated, noise_of, scheme_entry, settings_of
 from creditflow.train.bench.played.scoring import milliseconds_per_1000_turns
-from creditflow.train.bench.variants.names import VariantName
+from creditflow.train.bench.variants.names import MethodName
 from creditflow.wrappers import credit
 from creditflow.wrappers.records.group import Group
 
@@ -133,7 +133,7 @@ def _controls(
     """
     bases = [name for name in schemes if name.partition("[")[0] in credit.names()]
     if not bases:  # of a swept scheme the first variant only
-        bases = list({VariantName.parse(name).scheme: name for name in reversed(schemes)}.values())[::-1]
+        bases = list({MethodName.parse(name).scheme: name for name in reversed(schemes)}.values())[::-1]
     oracles = ["oracle_adv"] if exact else []
     controls = [*oracles, "oracle_progress", *(f"{kind}({o})" for o in oracles for kind in ("shuffled", "flipped"))]
     controls += [*STATELESS, *with_exact_values]

@@ -9,6 +9,7 @@ import numpy as np
 
 from creditflow.envs.errors import CreditflowError
 from creditflow.train.bench.language_model.suite.sanity import language_model_checks
+from creditflow.train.bench.methods import base_method
 from creditflow.train.bench.report.contrasts import Measure, study_measure
 from creditflow.train.bench.report.design import design_of, pairs_of
 from creditflow.train.bench.report.summary import methods_of
@@ -134,7 +135,7 @@ def _shared_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
 
 def _shuffled_check(suite: str, method: str, gain: Measure) -> SanityCheck:
     """The exact advantage is compared by means; a scheme beyond the interval only, as some hardly distinguish turns."""
-    base = method[9:-1]
+    base = base_method(method)
     own, corrupted, lead = gain(base, "").mean, gain(method, "").mean, gain(method, base)
     if "oracle" in base:
         statement, passed = f"{method} gains less (M2) than {base}", corrupted < own
@@ -177,7 +178,7 @@ def _exact_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
     yield _flipped_check(name, flipped, "cell")
     for method in methods:
         if method.startswith("shuffled("):
-            base = method[9:-1]
+            base = base_method(method)
             own, corrupted = (_average(cells, of, "gain") for of in (base, method))
             yield SanityCheck(
                 name,
@@ -205,8 +206,8 @@ def _played_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
         ", ".join(f"{x:.3f}" for x in sorted(firsts)),
     )
     for method, row in rows.items():
-        base = method[method.find("(") + 1 : -1]
-        if base not in rows:
+        base = base_method(method)
+        if base == method or base not in rows:
             continue
         area, own = row["area"][0], rows[base]["area"][0]
         shown = f"area {area:.3f} against {own:.3f}"

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.train.bench.report.statistics import CellMeans, Estimate
-from creditflow.train.bench.variants.names import VariantName
+from creditflow.train.bench.variants.names import MethodName
 from creditflow.train.statistics import ClusteredMean, spearman
 from creditflow.wrappers import credit
 
@@ -29,7 +29,7 @@ def methods_of(cells: Sequence[CellRow], table: str = "offline") -> list[str]:
 
 def main_schemes(schemes: Sequence[str]) -> list[str]:
     """The registered schemes, with annotation source and values of parameters or without, but not named variants; all if there are none."""
-    return [n for n in schemes if VariantName.parse(n).scheme in credit.names()] or list(schemes)
+    return [n for n in schemes if MethodName.parse(n).scheme in credit.names()] or list(schemes)
 
 
 def baseline(methods: Sequence[str]) -> str:

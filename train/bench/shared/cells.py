@@ -27,6 +27,7 @@ from creditflow.train.bench.shared.learning import SharedCurve, learn_shared
 from creditflow.train.bench.shared.metrics import SharedMeasures, measure_shared
 from creditflow.train.bench.shared.tasks import SHARED_KINDS, ViewedTask, keys_of, kind_of_tasks, viewed_tasks
 from creditflow.train.bench.studies import Keys, Study
+from creditflow.train.bench.variants.names import MethodName
 from creditflow.train.settings.update import LossConfig
 
 __all__ = [
@@ -146,9 +147,13 @@ def crossed_cells(work: SharedWork) -> list[SharedCell]:
 
 def learned_names(schemes: Sequence[str], controls: Sequence[str]) -> list[str]:
     """The methods whose learning curves are measured: all but corrupted controls, of which the first shuffled and flipped one."""
-    corrupted = [name for name in controls if name.startswith(("shuffled(", "flipped("))]
-    kept = {next((n for n in corrupted if n.startswith(sort)), "") for sort in ("shuffled(", "flipped(")}
-    return [*schemes, *(name for name in controls if name not in corrupted or name in kept)]
+    first: dict[tuple[str, ...], str] = {}  # by corruptions
+    for name in controls:
+        first.setdefault(MethodName.parse(name).corruptions, name)
+    return [
+        *schemes,
+        *(name for name in controls if not (of := MethodName.parse(name).corruptions) or first[of] == name),
+    ]
 
 
 def trained_tasks(cell: SharedCell, work: SharedWork) -> int:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.train.bench.methods import scheme_entry
-from creditflow.train.bench.variants.names import VariantName, check_parameter_name, typed_value, value_text
+from creditflow.train.bench.variants.names import MethodName, check_parameter_name, typed_value, value_text
 from creditflow.wrappers.credit import Scheme
 from creditflow.wrappers.credit.registry import lookup
 
@@ -68,7 +68,7 @@ def canonical_name(name: str) -> str:
     >>> canonical_name("graphgpo{distance_discount=.30}")
     'graphgpo{distance_discount=0.3}'
     """
-    variant = VariantName.parse(name)
+    variant = MethodName.parse(name)
     typed = variant.typed(lookup(scheme_entry(variant.scheme).scheme)) if variant.values else {}
     return str(replace(variant, values={parameter: value_text(value) for parameter, value in typed.items()}))
 
@@ -86,7 +86,7 @@ def swept_names(names: Sequence[str], sweeps: Sequence[Sweep]) -> list[str]:
     """
     if sweeps and not names:
         raise ConfigError(f"{sweeps[0]}: name the schemes whose parameters are varied, such as --schemes grpo,graphgpo")
-    variants = {name: VariantName.parse(name) for name in map(canonical_name, names)}
+    variants = {name: MethodName.parse(name) for name in map(canonical_name, names)}
     kinds = {name: lookup(scheme_entry(variant.scheme).scheme) for name, variant in variants.items()}
     for sweep in sweeps:
         _check(sweep, variants, kinds)
@@ -107,7 +107,7 @@ def swept_names(names: Sequence[str], sweeps: Sequence[Sweep]) -> list[str]:
     return list(dict.fromkeys(out))
 
 
-def _check(sweep: Sweep, variants: dict[str, VariantName], kinds: dict[str, type[Scheme]]) -> None:
+def _check(sweep: Sweep, variants: dict[str, MethodName], kinds: dict[str, type[Scheme]]) -> None:
     """Check that some named scheme has the parameter."""
     named = [variant.scheme for variant in variants.values()]
     if sweep.scheme and sweep.scheme not in named:

@@ -1,48 +1,63 @@
-"""Names of schemes with given parameters, such as ``graphgpo{distance_discount=0.3;discount=1}``: a name says all that differs.
+"""Names of methods: a scheme with given parameters and an annotation source, or a negative control of one.
 
-Tables, plots, results and the identity of a run hold names only, and every process makes the scheme from its name.
+    graphgpo{distance_discount=0.3;discount=1}     a scheme with values of parameters
+    pica{discount=0.9}[fitted]                     with the source of the annotations that it reads
+    shuffled(flipped(grouptd))                     a control, which corrupts the credit of the method inside
+
+A name says all that differs. Tables, plots, results and the identity of a run hold names only, and every process makes the method
+from its name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.wrappers.credit import Scheme
 
-__all__ = ["VariantName", "check_parameter_name", "typed_value", "value_text"]
+__all__ = ["CORRUPTIONS", "MethodName", "check_parameter_name", "typed_value", "value_text"]
 
+CORRUPTIONS: Final = ("shuffled", "flipped")
 SET_BY_SUITE = {"key": "the suite decides by which key states are compared"}
 
 
 @dataclass(frozen=True, slots=True)
-class VariantName:
+class MethodName:
     """The parts of a method's name.
 
     Attributes:
-        scheme: the name without values and annotation source.
+        scheme: the name of the scheme or of an uncorrupted control.
         values: texts of the given values, by parameter.
-        source: "", or the annotation source with its brackets.
+        source: name of the annotation source; "" for none.
+        corruptions: those of ``CORRUPTIONS`` that are applied, the last one first.
     """
 
     scheme: str
     values: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
+    corruptions: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, name: str) -> VariantName:
-        """Split a name; one without braces has no values.
+    def parse(cls, name: str) -> MethodName:
+        """Split a name.
 
-        >>> VariantName.parse("pica{discount=0.9}[fitted]")
-        VariantName(scheme='pica', values={'discount': '0.9'}, source='[fitted]')
+        >>> MethodName.parse("shuffled(pica{discount=0.9}[fitted])")
+        MethodName(scheme='pica', values={'discount': '0.9'}, source='fitted', corruptions=('shuffled',))
 
         Raises:
-            ConfigError: the braces are not closed, hold something else than ``parameter=value``, or a parameter twice.
+            ConfigError: brackets are not closed, or braces hold something else than ``parameter=value``, or a parameter twice.
         """
-        name, bracket, rest = name.partition("[")
-        scheme, brace, inside = name.partition("{")
+        corruptions = list[str]()
+        inner = name
+        while inner.endswith(")") and inner.partition("(")[0] in CORRUPTIONS:
+            corruption, _, inner = inner[:-1].partition("(")
+            corruptions.append(corruption)
+        rest, bracket, source = inner.partition("[")
+        if bracket and (not source.endswith("]") or source == "]"):
+            raise ConfigError(f"method {short_repr(name)}: expected NAME[SOURCE], such as pica[fitted]")
+        scheme, brace, inside = rest.partition("{")
         values: dict[str, str] = {}
         for part in inside.removesuffix("}").split(";") if brace else ():
             parameter, equals, value = part.partition("=")
@@ -52,7 +67,7 @@ class VariantName:
                     "graphgpo{distance_discount=0.3}"
                 )
             values[parameter] = value
-        return cls(scheme, values, bracket + rest)
+        return cls(scheme, values, source.removesuffix("]"), tuple(corruptions))
 
     def typed(self, scheme: type[Scheme]) -> dict[str, Any]:
         """The values in the types of the scheme's parameters.
@@ -63,8 +78,11 @@ class VariantName:
         return {name: typed_value(scheme, name, text) for name, text in self.values.items()}
 
     def __str__(self) -> str:
-        inside = ";".join(f"{name}={text}" for name, text in self.values.items())
-        return f"{self.scheme}{'{' + inside + '}' if inside else ''}{self.source}"
+        values = ";".join(f"{name}={text}" for name, text in self.values.items())
+        name = f"{self.scheme}{'{' + values + '}' if values else ''}{f'[{self.source}]' if self.source else ''}"
+        for corruption in reversed(self.corruptions):
+            name = f"{corruption}({name})"
+        return name
 
 
 def check_parameter_name(scheme: type[Scheme], name: str) -> None:

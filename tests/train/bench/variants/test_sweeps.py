@@ -17,7 +17,7 @@ from creditflow.train.bench.report.tables import suite_tables
 from creditflow.train.bench.report.tables.sweeps import swept_schemes
 from creditflow.train.bench.results import read_results
 from creditflow.train.bench.variants.grid import canonical_name, parse_sweeps, swept_names
-from creditflow.train.bench.variants.names import VariantName, typed_value, value_text
+from creditflow.train.bench.variants.names import MethodName, typed_value, value_text
 from creditflow.train.cli import main
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
@@ -142,7 +142,30 @@ def test_the_grid_has_every_combination_once_and_its_names_say_which(discounts, 
     made = [scheme_entry(name).scheme_for(5, "state") for name in names]
     assert [vars(scheme)["discount"] for scheme in made] == [d for d in discounts for _ in (weights or [1.0])]
     assert [vars(scheme)["action_weight"] for scheme in made] == [w for _ in discounts for w in (weights or [1.0])]
-    assert all(str(VariantName.parse(name)) == name for name in names)
+    assert all(str(MethodName.parse(name)) == name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("grpo", ("grpo", {}, "", ())),
+        ("graphgpo{a=1;b=x}", ("graphgpo", {"a": "1", "b": "x"}, "", ())),
+        ("pica{discount=0.9}[noise=0.5]", ("pica", {"discount": "0.9"}, "noise=0.5", ())),
+        ("shuffled(flipped(tips[exact]))", ("tips", {}, "exact", ("shuffled", "flipped"))),
+    ],
+)
+def test_one_parser_reads_every_name_of_a_method(name, parts):
+    parsed = MethodName.parse(name)
+    assert (parsed.scheme, parsed.values, parsed.source, parsed.corruptions) == parts
+    assert str(parsed) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["pica[fitted", "pica[]", "graphgpo{a", "graphgpo{a=}", "graphgpo{a=1;a=2}", "shuffled(pica[x)"]
+)
+def test_a_name_whose_brackets_are_wrong_is_rejected(name):
+    with pytest.raises(ConfigError, match="expected NAME"):
+        MethodName.parse(name)
 
 
 def test_variants_of_one_scheme_and_source_are_a_sweep_and_a_single_one_is_not():

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.methods import NAMED, settings_of
-from creditflow.train.bench.variants.names import VariantName
+from creditflow.train.bench.variants.names import MethodName
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
 
@@ -104,9 +104,6 @@ _KINDS: Final = {
 _WORDS: Final = re.compile(
     r"(?<![\w.])(?:" + "|".join(re.escape(word) for word in sorted(_ALIASES, key=len, reverse=True)) + r")(?![\w(])"
 )
-_CONTROLS: Final = {
-    "shuffled(": "shuffled(X)", "flipped(": "flipped(X)",
-}  # fmt: skip
 
 
 class Segment(NamedTuple):
@@ -120,13 +117,12 @@ def about_method(name: str) -> str:
     """What a method is, in a sentence or two: a control's definition, or a scheme's summary and source; "" if it is neither."""
     if name in DEFINITIONS:
         return DEFINITIONS[name]
-    for begin, term in _CONTROLS.items():
-        if name.startswith(begin):
-            return DEFINITIONS[term]
     try:
-        variant = VariantName.parse(name)
+        variant = MethodName.parse(name)
     except ConfigError:
         return ""
+    if variant.corruptions:
+        return DEFINITIONS[f"{variant.corruptions[0]}(X)"]
     if variant.scheme in credit.names():
         scheme, parts = lookup(variant.scheme), list[str]()
     elif variant.scheme in NAMED:
@@ -136,7 +132,7 @@ def about_method(name: str) -> str:
         return ""
     parts += ["Credit of a turn: " + " ".join((inspect.getdoc(scheme) or "").partition("\n\n")[0].split())]
     parts += [f"Source: {scheme.source}." if scheme.source else ""]
-    parts += [DEFINITIONS[f"X{variant.source}"] + "." if f"X{variant.source}" in DEFINITIONS and variant.source else ""]
+    parts += [DEFINITIONS[f"X[{variant.source}]"] + "." if f"X[{variant.source}]" in DEFINITIONS else ""]
     return " ".join(part for part in parts if part)
 
 

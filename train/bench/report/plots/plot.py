@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from creditflow.train.bench.methods import base_method, is_control
 from creditflow.train.bench.report.summary import main_schemes
 
 __all__ = ["SCHEME_STYLES", "Line", "Panel", "Plot", "drawn_schemes", "line_styles"]
@@ -102,5 +103,6 @@ def line_styles(suite: Mapping[str, Any], order: Sequence[str], base: str) -> di
     free = (f"s{i}" for i in range(SCHEME_STYLES) if f"s{i}" != BASELINE_STYLE)
     styles = {name: BASELINE_STYLE if name == base else next(free) for name in drawn_schemes(order, base)}
     styles |= {name: style for name, style in CONTROL_STYLES.items() if name in suite["controls"]}
-    corrupted = next((n[8:-1] for n in suite["controls"] if n.startswith("flipped(") and "oracle" not in n), "")
+    flipped = [base_method(name) for name in suite["controls"] if name.startswith("flipped(")]
+    corrupted = next((name for name in flipped if not is_control(name)), "")
     return styles | ({f"shuffled({corrupted})": "c3"} if corrupted else {})

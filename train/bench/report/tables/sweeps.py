@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from creditflow.train.bench.report.contrasts import Measure, against, contrast_texts, played_measure, table_measure
@@ -12,7 +12,7 @@ from creditflow.train.bench.report.summary import Summary
 from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, standard_studies
 from creditflow.train.bench.report.tables.table import Table
 from creditflow.train.bench.studies import Study
-from creditflow.train.bench.variants.names import VariantName
+from creditflow.train.bench.variants.names import MethodName
 
 __all__ = ["SweptScheme", "sweep_measures", "sweep_tables", "sweep_title", "swept_schemes"]
 
@@ -36,9 +36,9 @@ def swept_schemes(names: Sequence[str]) -> list[SweptScheme]:
     """The schemes that occur with several values of the same parameters."""
     found: dict[tuple[str, tuple[str, ...]], dict[str, tuple[str, ...]]] = {}
     for name in names:
-        variant = VariantName.parse(name)
+        variant = MethodName.parse(name)
         if variant.values:
-            key = variant.scheme + variant.source, tuple(variant.values)
+            key = str(replace(variant, values={})), tuple(variant.values)
             found.setdefault(key, {})[name] = tuple(variant.values.values())
     return [SweptScheme(*key, values) for key, values in found.items() if len(values) > 1]
 
