@@ -21,7 +21,7 @@ from creditflow.train.arguments.programs import PROGRAMS
 PLAIN = {
     "--agent", "--allow-host", "--approximate", "--by", "--cache", "--device", "--done", "--engine", "--env", "--env-set", "--envs", "--estimator", "--group", "--host", "--id", "--invalid-actions",
     "--judge", "--license", "--memory", "--messages", "--metric", "--only", "--panel", "--passage-prefix", "--placeholder", "--query-prefix", "--ray", "--recipe", "--reward", "--scheme", "--schemes",
-    "--writer", "--agent-loop", "--semantics", "--set", "--state-key", "--success", "--sweep", "--task", "--with", "name",
+    "--writer", "--agent-loop", "--semantics", "--set", "--state-key", "--success", "--sweep", "--task", "--why", "--with", "name",
 }  # fmt: skip
 # of a server that only reads; names of a suite, of its kinds and of two methods
 READ = {
