@@ -4,13 +4,15 @@
   creditflow train train/configs/quickstart.yaml --set credit.scheme=mt_ppo --set critic.kind=shared --set out=runs/ppo
   creditflow train --resume runs/graphgpo
   creditflow train CONFIG --set generation.backend=vllm    # episodes sampled by vLLM, weights pushed after every update
+  creditflow train CONFIG --engine verl                    # by verl, on all GPUs of a node: what is trained at 1.5B to 7B
   torchrun --nproc-per-node 4 -m creditflow.train train CONFIG    # on 4 GPUs (or 4 processes of a CPU)
 
 --resume continues a run only with the settings, versions and files it was started with; differences are listed.
 
 The run folder contains the resolved config, checkpoints, metrics.jsonl and at the end the model, which --agent
 hf:DIR/model opens. --dry-run checks everything that can be checked without fetching a model, and prints the resolved
-config, the GPU memory that the run needs and an estimate of its GPU hours.
+config, the GPU memory that the run needs and an estimate of its GPU hours. With --engine verl it prints verl's
+configuration, the source of every line, and what verl cannot do; neither verl nor a GPU is needed for that.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ RUN = Output(
     cleared=True,
     owned=named(
         "config.yaml", RUN_FILE, "tokenizer", "checkpoints", "metrics.jsonl", "model", "adapter", "critic", "reference", "diverged",
-        "tensorboard", "wandb",
+        "tensorboard", "wandb", "verl",
     ),
 )  # fmt: skip
 
@@ -59,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", metavar="DIR", help="continue the run in DIR, with the settings it was started with"
     )
+    parser.add_argument(
+        "--engine",
+        choices=("creditflow", "verl"),
+        help="which trainer: creditflow's own (default), or verl; a resumed run keeps its own",
+    )
     parser.add_argument("--force", action="store_true", help="delete the run that the folder contains, and start over")
 
 
@@ -66,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     from creditflow.agents.language_model.models.pretrained import require_torch
 
-    if not args.dry_run:
+    if not args.dry_run and args.engine != "verl":  # which has torch
         require_torch()
     from creditflow.train.run.dry_run import describe
     from creditflow.train.settings.reading import load_mapping
@@ -81,10 +88,14 @@ def run(args: argparse.Namespace) -> int:
         raise DataError(f"{args.resume}: there is no run here: no config.yaml, or neither {RUN_FILE} nor checkpoints")
     overrides = [*args.set, *([f"out={args.resume}"] if args.resume else [])]
     if load_mapping(source).get("kind", "policy") != "policy":
+        if _engine(args) == "verl":
+            raise ConfigError("verl trains policies; a success model is trained by creditflow: leave out --engine verl")
         return _success_model(source, overrides, args)
     settings = load_settings(source, tuple(overrides))
     lookup(settings.credit.scheme)  # an installed plug-in is part of the run's identity as soon as it is known
     env_id(settings.env.name)
+    if _engine(args) == "verl":
+        return _run_verl(settings, args)
     if find_spec("torch") is None:
         describe(settings)
         return 0
@@ -101,6 +112,27 @@ def run(args: argparse.Namespace) -> int:
                 Trainer(settings, resume=args.resume is not None, world=world).run()
     if not world.alone:
         leave()
+    return 0
+
+
+def _engine(args: argparse.Namespace) -> str:
+    """The trainer of the run; a resumed run keeps its own."""
+    if args.resume is None:
+        return args.engine or "creditflow"
+    engine = "verl" if (Path(args.resume) / "verl").is_dir() else "creditflow"
+    if args.engine not in (None, engine):
+        raise ConfigError(f"{args.resume} is a run of {engine}: resume it without --engine {args.engine}")
+    return engine
+
+
+def _run_verl(settings: Any, args: argparse.Namespace) -> int:
+    """Train with verl, or with ``--dry-run`` print what it would be given."""
+    from creditflow.train.adapters.verl.engine import describe, run_verl
+
+    if args.dry_run:
+        return describe(settings)
+    with _claimed(settings, args):
+        run_verl(settings, resume=args.resume is not None)
     return 0
 
 

@@ -35,9 +35,9 @@ from creditflow.train.run.scheme import make_scheme
 from creditflow.train.run.tasks import group_env_factory, needs_texts, panel_tasks, training_tasks
 from creditflow.train.settings.reading import to_plain_data
 from creditflow.train.settings.schema import TrainConfig
-from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.base import Credit, Scheme
 
-__all__ = ["describe"]
+__all__ = ["describe", "smoke_credit"]
 
 TURNS = 3  # of the smoke test
 
@@ -58,7 +58,7 @@ def describe(settings: TrainConfig) -> None:
         for spec in (evaluation.panel, evaluation.final_panel)
         if spec
     }
-    _smoke_rollout(settings, scheme, tasks[0])
+    smoke_credit(settings, scheme, tasks[0])
     group_env_factory(settings.evaluation_env, 1)()
     model, sizes, count = _model(settings, tasks)
     valid, final = (panels.get(spec, 0) for spec in (evaluation.panel, evaluation.final_panel))
@@ -104,8 +104,12 @@ class _SmokeTestAgent(RandomAgent):
         return decisions
 
 
-def _smoke_rollout(settings: TrainConfig, scheme: Scheme, task: Task) -> None:
-    """Play two short random episodes of the first task; assign credit unless the scheme needs annotations or tokens."""
+def smoke_credit(settings: TrainConfig, scheme: Scheme, task: Task) -> Credit | None:
+    """The credit of two short random episodes of a task; None if the scheme needs annotations or tokens.
+
+    Raises:
+        CreditflowError: the run would fail in its first rollout.
+    """
     engine = RolloutEngine(group_env_factory(settings.env, 2, texts=needs_texts(settings, scheme)), Budget(turns=TURNS))
     [group] = engine.play(_SmokeTestAgent(settings), [task], seed=settings.seed)
     missing = ", ".join(name for name in scheme.task_fields if name not in group.task)
@@ -113,8 +117,7 @@ def _smoke_rollout(settings: TrainConfig, scheme: Scheme, task: Task) -> None:
     reason = f"their payload has no {missing}" if missing else "" if annotated else scheme.undefined_on(group)
     if reason:
         raise ConfigError(f"scheme {scheme.name!r} cannot score {settings.env.name!r} tasks: {reason}")
-    if not annotated:
-        scheme.assign(group)
+    return None if annotated else scheme.assign(group)
 
 
 def _model(settings: TrainConfig, tasks: list[Task]) -> tuple[str, ModelSizes | None, Callable[[str], int]]:

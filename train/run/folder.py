@@ -107,9 +107,9 @@ def init_run_folder(folder: Path, settings: Any, tokenizer: Any) -> Any:
 def run_identity(settings: Mapping[str, Any]) -> Identity:
     """What determines a run: resolved settings, versions, and the contents of files and models.
 
-    Neither the run folder nor the division over ranks: a run may be resumed by another number of processes.
+    Neither the run folder nor the machines: a run may be resumed by another number of processes.
     """
-    own = {name: value for name, value in settings.items() if name not in ("out", "distributed")}
+    own = {name: value for name, value in settings.items() if name not in ("out", "distributed", "verl")}
     return {"versions": versions() | {"checkpoint": CHECKPOINT_VERSION}, "files": contents(own), "settings": own}
 
 

@@ -17,6 +17,7 @@ from creditflow.train.settings.overrides import apply_overrides
 from creditflow.train.settings.reading import load_mapping, read_dataclass
 from creditflow.train.settings.rollout import GenerationConfig, RolloutConfig, check_staleness
 from creditflow.train.settings.update import CriticConfig, SftConfig, UpdateConfig
+from creditflow.train.settings.verl import VerlConfig
 
 __all__ = [
     "CheckpointConfig",
@@ -34,6 +35,7 @@ __all__ = [
     "TaskConfig",
     "TrainConfig",
     "UpdateConfig",
+    "VerlConfig",
     "load_settings",
 ]
 
@@ -147,6 +149,7 @@ class TrainConfig:
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     log: LogConfig = field(default_factory=LogConfig)
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
+    verl: VerlConfig = field(default_factory=VerlConfig)
 
     def __post_init__(self) -> None:
         rollout = self.rollout

@@ -226,3 +226,26 @@ def test_a_record_round_trips_through_verls_text_column_and_other_texts_are_reje
     for wrong in (None, "", "[0]\n{}", record.encode().replace("[0, 4]", "[0, 4, 5]"), "x\n{}"):
         with pytest.raises(DataError):
             EpisodeRecord.decode(wrong)
+
+
+def test_an_episode_ends_where_its_context_is_full_as_our_own_agents_end_it(
+    play: Callable[..., Any], tokenizer: Any, config_of: Callable[..., Any]
+) -> None:
+    prompting = {"prompt": "places-v1", "dialect": "bare", "max_context": 40}
+    batch = play(random_server(tokenizer), config=config_of(prompting=prompting))
+    reasons = [record.trajectory.stop_reason for record in records(batch)]
+    assert "token_limit" in reasons
+    for i in range(len(batch)):
+        assert len(whole(batch, i)) <= 40
+
+
+def test_a_failing_loop_leaves_its_own_reason(
+    play: Callable[..., Any], tokenizer: Any, config_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    failures = tmp_path / "failures"
+    config = config_of(failures=str(failures), prompting={"prompt": "places-v1", "dialect": "bares"})
+    with pytest.raises(Exception, match="bare"):
+        play(random_server(tokenizer), config=config)
+    reports = [path.read_text(encoding="utf-8") for path in failures.iterdir()]
+    assert reports
+    assert all(report.startswith("ConfigError: ") and "'bare'" in report for report in reports)

@@ -5,7 +5,7 @@ one a row per turn (``outputs.py``), which only verl's v1 trainers take. The epi
 turn offsets) goes into the extra fields of the output, where the credit step reads it.
 
 The environment and the prompting are configured in the file that verl's
-``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names, such as ``loop.yaml`` beside this module::
+``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names, as ``creditflow train --engine verl`` writes it::
 
     - name: creditflow
       _target_: creditflow.train.adapters.verl.loop.CreditAgentLoop
@@ -22,9 +22,12 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Mapping
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -32,10 +35,11 @@ import numpy as np
 
 from creditflow.agents.backends.base import Completion
 from creditflow.agents.base import Decision, TurnTokens
-from creditflow.agents.language_model.agent import Conversations, decide
+from creditflow.agents.language_model.agent import Conversations, PendingCompletion, decide
 from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.envs.errors import CreditflowError, DataError, TrajectoryError
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.verl.credit import NAME
@@ -67,6 +71,8 @@ class CreditAgentLoop(AgentLoopBase):
         max_new_tokens: maximum length of one turn's completion.
         threads: step the environment in a thread, so that waiting (as for a retrieval server) does not block
             other episodes; environments that only compute are faster without.
+        failures: folder that all nodes share, where the reason of a failure is written; "" for none. verl itself only reports that
+            there are no trajectories.
         **others: arguments that verl passes to every loop.
 
     Raises:
@@ -81,18 +87,38 @@ class CreditAgentLoop(AgentLoopBase):
         max_new_tokens: int = 256,
         budget: Any = None,
         threads: bool = False,
+        failures: str = "",
         **others: Any,
     ) -> None:
-        super().__init__(*args, **others)
+        # verl's builders of conversations, which this loop does not use, ask for tokens of the model's family
+        super().__init__(*args, **{**others, "hf_model_type": None})
+        self.failures = failures
+        with self._reported():
+            self._configure(env, prompting, budget, max_new_tokens)
+        self.threads = threads
+
+    def _configure(self, env: Any, prompting: Any, budget: Any, max_new_tokens: int) -> None:
         sections = {"env": env, "prompting": prompting, "budget": budget}
         given = {name: _plain(section) for name, section in sections.items() if section is not None}
         self.play = read_dataclass(EpisodeConfig, {**given, "max_new_tokens": max_new_tokens}, f"agent loop {NAME}")
-        self.threads = threads
         if self.play.windowed:
             check_windowed(self.config)
         self.scheme = credit_settings(self.config.algorithm).make()
         self.conversations = _conversations(self.tokenizer, json.dumps(asdict(self.play.prompting), sort_keys=True))
         self.dialect = make_dialect(self.play.prompting.dialect)
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        """Write the reason of a failure to the folder of failures, and pass it on."""
+        try:
+            yield
+        except Exception as error:
+            if self.failures:
+                folder = Path(self.failures)
+                folder.mkdir(parents=True, exist_ok=True)
+                with atomic_writer(folder / f"{uuid4().hex}.txt") as stream:
+                    stream.write(f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}")
+            raise
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput | list[AgentLoopOutput]:
         """Run one episode.
@@ -105,6 +131,12 @@ class CreditAgentLoop(AgentLoopBase):
         Raises:
             DataError: the row names no task.
         """
+        with self._reported():
+            return await self._run(sampling_params, row)
+
+    async def _run(
+        self, sampling_params: dict[str, Any], row: dict[str, Any]
+    ) -> AgentLoopOutput | list[AgentLoopOutput]:
         start_step = int(row.get("global_steps", 0))
         # for an episode in which nothing is sampled
         versions: list[dict[str, Any]] = [{"min_global_steps": start_step, "max_global_steps": start_step}]
@@ -119,7 +151,7 @@ class CreditAgentLoop(AgentLoopBase):
         request = uuid4().hex  # one per episode, so that verl's router finds the server that caches its prefix
         while episode.running:
             pending = self.conversations.build_prompt(episode.view)
-            remaining = self._remaining_tokens([] if self.play.windowed else episode.tokens, len(pending.new))
+            remaining = self._remaining_tokens([] if self.play.windowed else episode.tokens, pending)
             if remaining < 1:
                 episode.stop("token_limit")
                 break
@@ -163,9 +195,11 @@ class CreditAgentLoop(AgentLoopBase):
         rng = episode_rng(0, 0, info["task_id"], replica)
         return RunningEpisode(recorder, observation, info, rng)
 
-    def _remaining_tokens(self, turns: list[TurnTokens], read: int) -> int:
+    def _remaining_tokens(self, turns: list[TurnTokens], pending: PendingCompletion) -> int:
         """Number of tokens left for the next completion in the row of these turns; less than 1 ends the episode."""
-        limits = self.rollout_config
+        limits, read, context = self.rollout_config, len(pending.new), self.play.prompting.max_context
+        if context and len(pending.ids) > context - self.play.max_new_tokens:  # as our own agents end an episode
+            return 0
         if not turns:
             return int(limits.response_length) if read <= limits.prompt_length else 0
         used = sum(len(one.prompt) + len(one.completion) for one in turns) - len(turns[0].prompt)
