@@ -13,7 +13,7 @@ from typing import Any
 
 from areal.api import RolloutWorkflow
 
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.bridge import TurnColumns, advantages, require_plain
 
@@ -28,8 +28,9 @@ NEUTRAL = {
 def check_actor(actor: Any) -> None:
     """Raise ConfigError for a ``PPOActorConfig`` under which a reward would not reach its tokens as it is."""
     for name, value in NEUTRAL.items():
-        if getattr(actor, name, value) != value:
-            raise ConfigError(f"actor.{name} changes credit: expected {value!r}, got {getattr(actor, name)!r}")
+        current = getattr(actor, name, value)
+        if current != value:
+            raise ConfigError(f"actor.{name} changes credit: expected {value!r}, got {short_repr(current)}")
 
 
 class CreditWorkflow(RolloutWorkflow):

@@ -143,7 +143,8 @@ def test_turns_and_prompts_are_those_of_the_expert() -> None:
         env.reset(options={"task_id": task.task_id})
         distances.append(env.oracle.distance(env.get_state()))
     assert found.turns == pytest.approx(sum(min(15, one) for one in distances) / 8)
-    assert (found.limit, found.pictures, found.first, found.action) == (15, 64, 65, 1)
+    # a picture shows 6 × 6 cells of one token each
+    assert (found.limit, found.pictures, found.first, found.action) == (15, 36, 37, 1)
     assert measured_prompts(recipe("gigpo_sokoban", "rollout.max_turns=3"), tasks).limit == 3
 
 
