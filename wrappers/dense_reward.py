@@ -34,18 +34,28 @@ from creditflow.wrappers.potentials import POTENTIALS, Potentials, PotentialStor
 from creditflow.wrappers.recorder import recorded_turn, stop_reason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["CONTROLS", "DenseReward", "discounted_parameters", "make_store", "require_unshaped"]
+__all__ = ["CONTROLS", "DenseReward", "check_gamma", "discounted_parameters", "make_store", "require_unshaped"]
 
 CONTROLS: Final = ("oracle", "random", "shuffled", "zero")
+DISTANCE_DISCOUNT: Final = 0.97  # of potentials by distance, for trainers that do not discount
 Terminal = Literal["zero", "paper"]
 Truncation = Literal["end", "bootstrap"]
 
 
 def discounted_parameters(scheme: str, gamma: float, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of a potential in units of the trainer's discounted return of an episode that pays 1 for success."""
+    """Parameters of a potential in units of the trainer's discounted return of an episode that pays 1 for success.
+
+    A trainer without discount gets distances discounted by ``DISTANCE_DISCOUNT``: with γ = 1 every state from which success
+    can be reached would have the same potential.
+    """
+    discount = _distance_discount(gamma) if POTENTIALS[scheme].by_distance else gamma
     if scheme == "graphgpo":
-        return {"distance_discount": gamma, "success_reward": 1.0, **parameters}
-    return {"discount": gamma, **parameters}
+        return {"distance_discount": discount, "success_reward": 1.0, **parameters}
+    return {"discount": discount, **parameters}
+
+
+def _distance_discount(gamma: float) -> float:
+    return DISTANCE_DISCOUNT if gamma == 1.0 else gamma
 
 
 def make_store(
@@ -63,6 +73,7 @@ def make_store(
     Raises:
         ConfigError: an unknown name or a wrong parameter.
     """
+    check_gamma(gamma)
     if scheme == "shuffled":
         scheme = str(parameters.pop("of", "grouptd"))
         parameters.setdefault("shuffle", 0)
@@ -110,7 +121,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         state_key, success: for an environment that is not creditflow's, see ``ForeignEnv``.
         model: success model of "pica", see ``history_potential``.
         **parameters: of the scheme and of ``PotentialStore`` (``window``, ``max_tasks``, …), if no store is given. The
-            discount of a learned potential is ``gamma`` unless it is named.
+            discount of a learned potential is ``gamma`` unless it is named; with γ = 1, distances are discounted by 0.97.
 
     Every episode uses one version of the potential, chosen at ``reset``. Memory: the last ``window`` (10) episodes of at most
     ``max_tasks`` (4,096) tasks, without texts; a task that never recurs gets no shaping from a learned potential. Adds to
@@ -316,12 +327,12 @@ class _Exact:
     Args:
         name: "oracle": γ^d − γ^d(s_0), d the oracle's distance to success, unknown in dead states; "random": a number in [0, 1)
             for every state, from its key and ``seed``; "zero".
-        gamma: γ.
+        gamma: γ, of distances 0.97 if it is 1.
         seed: of "random".
     """
 
     def __init__(self, name: str, gamma: float, *, seed: int = 0) -> None:
-        self._name, self._gamma, self._seed = name, gamma, seed
+        self._name, self._discount, self._seed = name, _distance_discount(gamma), seed
         self._env: AgentEnv[Any, Any, Any] | None = None
         self._start = 0.0
 
@@ -346,12 +357,17 @@ class _Exact:
         if self._env is None:
             raise EpisodeError("there is no episode yet: call reset() first")
         distance = self._env.oracle.distance(self._env.get_state())
-        return self._gamma**distance if math.isfinite(distance) else None
+        return self._discount**distance if math.isfinite(distance) else None
+
+
+def check_gamma(gamma: float) -> None:
+    """Reject a discount outside (0, 1]."""
+    if not 0.0 < gamma <= 1.0:
+        raise ConfigError(f"gamma must lie in (0, 1], got {short_repr(gamma)}")
 
 
 def _check(gamma: float, publish_every: int, *, terminal: str, truncation: str, unknown: str, key: str) -> None:
-    if not 0.0 < gamma <= 1.0:
-        raise ConfigError(f"gamma must lie in (0, 1], got {short_repr(gamma)}")
+    check_gamma(gamma)
     if publish_every < 1:
         raise ConfigError(f"publish_every must be ≥ 1, got {short_repr(publish_every)}")
     check_name("terminal", str(terminal), ["zero", "paper"])

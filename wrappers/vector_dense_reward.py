@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, check_name, short_repr
-from creditflow.wrappers.dense_reward import Truncation, make_store
+from creditflow.wrappers.dense_reward import Truncation, check_gamma, make_store
 from creditflow.wrappers.potentials import Potentials, PotentialStore
 from creditflow.wrappers.recorder import stop_reason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
@@ -60,8 +60,7 @@ class VectorDenseReward(AnyVectorWrapper):
         **parameters: Any,
     ) -> None:
         super().__init__(env)
-        if not 0.0 < gamma <= 1.0:
-            raise ConfigError(f"gamma must lie in (0, 1], got {short_repr(gamma)}")
+        check_gamma(gamma)
         if publish_every < 1:
             raise ConfigError(f"publish_every must be ≥ 1, got {short_repr(publish_every)}")
         check_name("truncation", str(truncation), ["end", "bootstrap"])

@@ -11,7 +11,7 @@ from helpers.servers.env_server import env_server, parsed
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.wrappers.potentials import PotentialStore
+from creditflow.wrappers.dense_reward import make_store
 from creditflow.wrappers.records.jsonl import read_groups
 
 pytestmark = pytest.mark.openenv
@@ -25,16 +25,19 @@ def episode(client: Any, seed: int, actions: list[str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
-def test_shaping_changes_every_return_from_a_state_by_the_same_number(log: Path, levels: Path, gamma: float) -> None:
+@pytest.mark.parametrize("scheme", ["grouptd", "rewardflow"])
+def test_shaping_changes_every_return_from_a_state_by_the_same_number(
+    log: Path, levels: Path, scheme: str, gamma: float
+) -> None:
     from openenv.core import GenericEnvClient
 
-    store = PotentialStore("rewardflow")
+    store = make_store(scheme, gamma=gamma)
     store.add(read_groups(log))
     potentials = store.publish()
     plain = ("sokoban", "--env-set", f"levels={levels}", "--env-set", "max_steps=8")
-    shaped = (*plain, "--potential", "rewardflow", "--gamma", str(gamma), "--log", str(log))
+    shaped = (*plain, "--potential", scheme, "--gamma", str(gamma), "--log", str(log))
     rng = np.random.default_rng(0)
-    some = 0
+    starts, nonzero = list[float](), 0
     with (
         env_server(*plain) as (url, _),
         env_server(*shaped) as (other, _),
@@ -46,11 +49,13 @@ def test_shaping_changes_every_return_from_a_state_by_the_same_number(log: Path,
             results, raw = episode(client, seed, actions), episode(bare, seed, actions)
             first = results[0].observation
             start = potentials.of(first["task_id"], first["state_key"]) or 0.0
-            some += start > 0
+            starts.append(start)
+            nonzero += sum(result.observation["shaping"] != 0.0 for result in results[1:])
             assert [result.observation["raw_reward"] for result in results[1:]] == [r.reward for r in raw[1:]]
             total = sum(gamma**t * result.reward for t, result in enumerate(results[1:]))
             assert total == pytest.approx(sum(gamma**t * r.reward for t, r in enumerate(raw[1:])) - start)
-    assert some > 0  # there was a potential to add up
+    assert nonzero > 0  # there was a potential to add up
+    assert any(starts) == (scheme == "grouptd")  # that of a scheme of distance is 0 where the task starts
 
 
 def test_a_potential_of_the_task_needs_no_log() -> None:
