@@ -1,7 +1,7 @@
 """Do learned dense rewards help?  PPO on Sokoban from planes, and tabular Q-learning in all four environments.
 
 Every part (learner, environment, arm, learning rate, seed) is appended to ``results.jsonl`` when it is done, so that a run goes on
-where it stopped.  Each arm is reported at its own best of three learning rates, chosen on other tasks and seeds.
+where it stopped.  Each arm is reported at its own best of four learning rates, chosen on other tasks and seeds.
 
   python tests/evidence/dense_rewards/run.py --out DIR [--minutes 8] [--only q:WebShop] [--arms sparse grouptd]
   python tests/evidence/dense_rewards/run.py --out DIR --summary       writes results.json, results.md and results.png
@@ -12,10 +12,10 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,10 +24,11 @@ from creditflow.agents.base import View
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.files.atomic import write_json
 from creditflow.envs.tasks import parse_panel_spec
-from creditflow.wrappers import DenseReward, VectorDenseReward
+from creditflow.wrappers import DenseReward, Recorder, VectorDenseReward, relabel
+from creditflow.wrappers.dense_reward import make_store
 
 GAMMA = 0.97
-RATES = {"q": (0.2, 0.5, 1.0), "ppo": (3e-4, 1e-3, 3e-3)}
+RATES = {"q": (0.1, 0.2, 0.5, 1.0), "ppo": (3e-4, 1e-3, 3e-3, 1e-2)}
 CHOOSING_SEEDS = {"q": (1000, 1001, 1002), "ppo": (1000, 1001)}
 SEEDS = {"q": range(10), "ppo": range(10)}
 Q_TASKS, Q_EPISODES, EPSILON = 6, 60, 0.1  # tasks a seed, episodes a task, exploration
@@ -41,8 +42,12 @@ ENVS: dict[str, dict[str, Any]] = {
     "WikiSearch": {"panel": "standard-v1:train", "max_steps": 8},
 }
 LEARNED = ("grouptd", "grouptd-none", "gigpo", "gagpo", "rtmc", "hgpo", "rewardflow", "graphgpo")
-ARMS = ("sparse", *LEARNED, "oracle", "shuffled", "random", "count")
-PPO_ARMS = ("sparse", "grouptd", "gigpo", "rtmc", "rewardflow", "graphgpo", "rewardflow-paper", "shuffled", "count")
+RIVALS = ("count", "replay", "count-replay")  # exploration by counts, and learning again from the last episodes
+ARMS = ("sparse", *LEARNED, "oracle", "shuffled", "random", *RIVALS, "graphgpo-replay", "graphgpo-hindsight")
+PPO_ARMS = (
+    "sparse", "grouptd", "gigpo", "rtmc", "rewardflow", "graphgpo", "oracle", "rewardflow-paper", "shuffled", "count"
+)  # fmt: skip
+REPLAYED = 8  # episodes of a task that are learned again, newest first, after each episode
 
 
 def shaping_of(arm: str) -> tuple[str, dict[str, Any]]:
@@ -51,27 +56,54 @@ def shaping_of(arm: str) -> tuple[str, dict[str, Any]]:
         return "grouptd", {"prior": "none", "prior_weight": 0.0}
     if arm == "rewardflow-paper":  # the published potential: not anchored, dead ends worth 0
         return "rewardflow", {"anchored": False, "dead_ends": "zero"}
-    return arm, {}
+    return arm.partition("-")[0], {}
 
 
 # ---- tabular Q-learning ----
 
 
+class Step(NamedTuple):
+    """A transition: the action in a state of a task, its reward, and the actions of the next state (none after a goal)."""
+
+    key: tuple[str, str]
+    action: str
+    reward: float
+    next_key: tuple[str, str]
+    next_actions: tuple[str, ...]
+
+
+Values = dict[tuple[str, str], dict[str, float]]
+
+
+def _update(values: Values, step: Step, rate: float) -> None:
+    following = values[step.next_key]
+    target = step.reward + GAMMA * max((following.get(action, 0.0) for action in step.next_actions), default=0.0)
+    old = values[step.key].get(step.action, 0.0)
+    values[step.key][step.action] = old + rate * (target - old)
+
+
 def q_learning(name: str, arm: str, rate: float, seed: int) -> dict[str, float]:
-    """Success while exploring (mean over episodes) and of the greedy policy at the end (over the seed's tasks)."""
-    inner: Any = creditflow.make(name.lower(), **ENVS[name])
+    """Success while exploring (mean over episodes) and of the greedy policy at the end (over the seed's tasks).
+
+    Arms that end in "-replay" learn the task's last episodes again after each episode. "graphgpo-hindsight" learns an
+    episode once, after its end, from the rewards of a potential that has seen it.
+    """
+    recorder = Recorder(creditflow.make(name.lower(), **ENVS[name]))
+    inner: Any = recorder
     scheme, options = shaping_of(arm)
-    shaped = arm not in ("sparse", "count")
+    shaped = scheme in (*LEARNED, "oracle", "shuffled", "random") and not arm.endswith("hindsight")
     env: Any = DenseReward(inner, scheme, gamma=GAMMA, truncation="bootstrap", **options) if shaped else inner
+    store = make_store("graphgpo", gamma=GAMMA)
     rng = np.random.default_rng([seed, 7])
     tasks = [str(task) for task in rng.choice(inner.unwrapped.tasks.task_ids(), Q_TASKS, replace=False)]
-    values: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    values: Values = defaultdict(dict)
     visits: dict[tuple[str, str], int] = defaultdict(int)
+    memory: dict[str, deque[list[Step]]] = defaultdict(lambda: deque(maxlen=REPLAYED))
     explored, expert = [], NoisyExpert(NOISE)
     for episode in range(Q_TASKS * (WARMUP + Q_EPISODES)):
         task, guided = tasks[episode % Q_TASKS], episode < Q_TASKS * WARMUP
         _, info = env.reset(seed=seed, options={"task_id": task})
-        over = False
+        steps, over = list[Step](), False
         while not over:
             key, actions = (task, info["state_key"]), info["admissible_actions"]
             if guided:
@@ -79,15 +111,23 @@ def q_learning(name: str, arm: str, rate: float, seed: int) -> dict[str, float]:
             else:
                 action = _choose(values[key], actions, rng, EPSILON)
             _, reward, terminated, truncated, info = env.step(action)
-            if arm == "count":
-                visits[task, info["state_key"]] += 1
-                reward = float(reward) + 0.02 / visits[task, info["state_key"]] ** 0.5
-            following = values[task, info["state_key"]]
-            best = max((following.get(a, 0.0) for a in info["admissible_actions"]), default=0.0)
-            target = float(reward) + (0.0 if terminated else GAMMA * best)
-            old = values[key].get(action, 0.0)
-            values[key][action] = old + rate * (target - old)
+            next_key = (task, info["state_key"])
+            if scheme == "count":
+                visits[next_key] += 1
+                reward = float(reward) + 0.02 / visits[next_key] ** 0.5
+            steps.append(Step(key, action, float(reward), next_key, () if terminated else info["admissible_actions"]))
+            if not arm.endswith("hindsight"):
+                _update(values, steps[-1], rate)
             over = terminated or truncated
+        if arm.endswith("hindsight"):
+            rewards = relabel([recorder.trajectory], "graphgpo", gamma=GAMMA, truncation="bootstrap", store=store)[0]
+            for step, reward in zip(steps, rewards, strict=True):
+                _update(values, step._replace(reward=float(reward)), rate)
+        if arm.endswith("replay"):
+            memory[task].append(steps)
+            for remembered in reversed(memory[task]):
+                for step in reversed(remembered):
+                    _update(values, step, rate)
         if not guided:
             explored.append(bool(info["success"]))
     greedy = [_greedy_success(inner, task, values, seed) for task in tasks]
@@ -102,7 +142,7 @@ def _choose(row: dict[str, float], actions: tuple[str, ...], rng: np.random.Gene
     return str(actions[best[rng.integers(len(best))]])
 
 
-def _greedy_success(env: Any, task: str, values: dict[tuple[str, str], dict[str, float]], seed: int) -> bool:
+def _greedy_success(env: Any, task: str, values: Values, seed: int) -> bool:
     rng = np.random.default_rng([seed, 8])
     _, info = env.reset(seed=seed, options={"task_id": task})
     while True:
@@ -235,8 +275,8 @@ def parts() -> Iterator[dict[str, Any]]:
     for seed in SEEDS["ppo"]:
         for arm in PPO_ARMS:
             yield {"learner": "ppo", "env": "Sokoban", "arm": arm, "rate": None, "seed": seed, "use": "measure"}
-    for seed in range(5):
-        for arm in ("sparse", "grouptd", "rewardflow-paper"):
+    for seed in SEEDS["ppo"]:
+        for arm in PPO_ARMS:
             yield {"learner": "sb3", "env": "Sokoban", "arm": arm, "rate": None, "seed": seed, "use": "measure"}
 
 
@@ -384,17 +424,17 @@ def main() -> None:
     if args.summary:
         summarize(rows, args.out)
         return
-    finished = {name_of(row) for row in rows}
+    finished = {(name_of(row), row["used_rate"]) for row in rows}
     for part in parts():
         wanted = not args.only or args.only in (part["learner"], f"{part['learner']}:{part['env']}")
-        if name_of(part) in finished or not wanted or (args.arms and part["arm"] not in args.arms):
+        if not wanted or (args.arms and part["arm"] not in args.arms):
             continue
         if time.monotonic() - start > 60 * args.minutes:
             print("time is up; run the command again to go on")
             return
         rate = part["rate"] or best_rate(rows, part)
-        if rate is None:
-            continue  # its learning rate has not been chosen yet
+        if rate is None or (name_of(part), rate) in finished:
+            continue  # without a rate: it has not been chosen yet
         began = time.process_time()
         row = {**part, "used_rate": rate, **{k: round(float(v), 6) for k, v in play(part, rate).items()}}
         row["seconds"] = round(time.process_time() - began, 2)
