@@ -30,32 +30,22 @@ from creditflow.envs.foreign.keys import StateKey
 from creditflow.envs.foreign.rules import Success
 from creditflow.wrappers.base_env import base_env, recordable
 from creditflow.wrappers.history_potential import HISTORY, Move, SuccessModel, history_potential
-from creditflow.wrappers.potentials import POTENTIALS, Potentials, PotentialStore, refusal
+from creditflow.wrappers.potentials import (
+    POTENTIALS,
+    Potentials,
+    PotentialStore,
+    discounted_parameters,
+    distance_discount,
+    refusal,
+)
 from creditflow.wrappers.recorder import recorded_turn, stop_reason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["CONTROLS", "DenseReward", "check_gamma", "discounted_parameters", "make_store", "require_unshaped"]
+__all__ = ["CONTROLS", "DenseReward", "check_gamma", "make_store", "require_unshaped"]
 
 CONTROLS: Final = ("oracle", "random", "shuffled", "zero")
-DISTANCE_DISCOUNT: Final = 0.97  # of potentials by distance, for trainers that do not discount
 Terminal = Literal["zero", "paper"]
 Truncation = Literal["end", "bootstrap"]
-
-
-def discounted_parameters(scheme: str, gamma: float, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of a potential in units of the trainer's discounted return of an episode that pays 1 for success.
-
-    A trainer without discount gets distances discounted by ``DISTANCE_DISCOUNT``: with γ = 1 every state from which success
-    can be reached would have the same potential.
-    """
-    discount = _distance_discount(gamma) if POTENTIALS[scheme].by_distance else gamma
-    if scheme == "graphgpo":
-        return {"distance_discount": discount, "success_reward": 1.0, **parameters}
-    return {"discount": discount, **parameters}
-
-
-def _distance_discount(gamma: float) -> float:
-    return DISTANCE_DISCOUNT if gamma == 1.0 else gamma
 
 
 def make_store(
@@ -332,7 +322,7 @@ class _Exact:
     """
 
     def __init__(self, name: str, gamma: float, *, seed: int = 0) -> None:
-        self._name, self._discount, self._seed = name, _distance_discount(gamma), seed
+        self._name, self._discount, self._seed = name, distance_discount(gamma), seed
         self._env: AgentEnv[Any, Any, Any] | None = None
         self._start = 0.0
 

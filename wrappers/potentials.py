@@ -36,9 +36,18 @@ from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import OPEN, TRUNCATED
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["POTENTIALS", "PotentialStore", "Potentials", "refusal", "relabel", "require_effect"]
+__all__ = [
+    "POTENTIALS",
+    "PotentialStore",
+    "Potentials",
+    "discounted_parameters",
+    "refusal",
+    "relabel",
+    "require_effect",
+]
 
 FORMAT: Final = "creditflow-potentials/1"
+DISTANCE_DISCOUNT: Final = 0.97  # of potentials by distance, for trainers that do not discount
 SEPARATOR: Final = "\x1f"  # between the keys of a history; no state key contains it
 Floats = NDArray[np.float64]
 
@@ -465,6 +474,23 @@ POTENTIALS: Mapping[str, _Kind] = MappingProxyType(
 )
 
 
+def discounted_parameters(scheme: str, gamma: float, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a potential in units of the trainer's discounted return of an episode that pays 1 for success.
+
+    A trainer without discount gets distances discounted by ``DISTANCE_DISCOUNT``: with γ = 1 every state from which success
+    can be reached would have the same potential.
+    """
+    discount = distance_discount(gamma) if POTENTIALS[scheme].by_distance else gamma
+    if scheme == "graphgpo":
+        return {"distance_discount": discount, "success_reward": 1.0, **parameters}
+    return {"discount": discount, **parameters}
+
+
+def distance_discount(gamma: float) -> float:
+    """The discount of distances for a trainer's γ."""
+    return DISTANCE_DISCOUNT if gamma == 1.0 else gamma
+
+
 def relabel(
     trajectories: Sequence[Trajectory],
     scheme: str,
@@ -501,6 +527,7 @@ def relabel(
     if branches := [member.trajectory_id for member in trajectories if member.parent]:
         raise DataError(f"relabel needs full episodes; {branches[0]!r} is a branch of another one")
     if store is None:
+        parameters = discounted_parameters(scheme, gamma, parameters)
         store = PotentialStore(scheme, window=max(10, len(trajectories)), **parameters)
     key: Literal["state", "text"] = "state"
     if isinstance(store, Potentials):

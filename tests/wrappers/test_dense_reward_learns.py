@@ -20,6 +20,7 @@ from creditflow.agents.base import View
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.wrappers import DenseReward, Group, Potentials, PotentialStore, Recorder, credit, relabel
+from creditflow.wrappers.dense_reward import make_store
 from creditflow.wrappers.history_potential import HISTORY
 from creditflow.wrappers.potentials import POTENTIALS
 
@@ -238,6 +239,14 @@ def test_hindsight_rewards_telescope_and_do_not_depend_on_the_order_of_trajector
     assert np.ptp(first) < 1e-12  # minus Φ of the start that they share
     with pytest.raises(ConfigError, match="would have no effect"):
         relabel(members, "gigpo", gamma=0.9, store=PotentialStore("gigpo"), discount=0.5)
+
+
+@pytest.mark.parametrize("scheme", ["graphgpo", "gigpo", "grouptd"])
+def test_hindsight_rewards_have_the_discount_of_the_trainer_as_the_wrapper_has(scheme: str) -> None:
+    members = play(0, NoisyExpert(0.5), 6).trajectories
+    rewards = relabel(members, scheme, gamma=0.9)
+    expected = relabel(members, scheme, gamma=0.9, store=make_store(scheme, gamma=0.9))
+    assert [row.tolist() for row in rewards] == [row.tolist() for row in expected]
 
 
 def test_hindsight_rewards_are_those_of_the_wrapper_with_the_same_version() -> None:
