@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from creditflow.agents.language_model.parsing import make_dialect
@@ -181,12 +186,17 @@ def _environment(settings: TrainConfig, inputs: Path, number: int, ray_folder: s
         variables["RAY_TMPDIR"] = ray_folder
     if settings.device == "cpu":
         variables |= {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": CPU_MODULE, "OMP_NUM_THREADS": "1"}
+        variables["RAY_prestart_worker_first_driver"] = "0"  # else Ray starts a process per CPU, of which few are used
     return variables
 
 
 def _piped(command: list[str], environment: dict[str, str], log: Path) -> int:
-    """Run a command, its output on standard output and in a file; returns its exit code."""
+    """Run a command, its output on standard output and in a file; returns its exit code.
+
+    A command that is ended by SIGTERM ends what it started: verl's trainer would go on without it, on all GPUs.
+    """
     with (
+        _ended_by_sigterm(),
         log.open("w", encoding="utf-8") as stream,
         subprocess.Popen(  # noqa: S603 - verl's own programs, by this Python
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
@@ -201,6 +211,23 @@ def _piped(command: list[str], environment: dict[str, str], log: Path) -> int:
             process.terminate()
             raise
         return process.wait()
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Raise SystemExit on SIGTERM, in a main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _reason(inputs: Path, log: Path, code: int) -> str:
@@ -254,9 +281,7 @@ def export_checkpoint(settings: TrainConfig, folder: Path, step: int = 0, out: P
         log = folder / FOLDER / "merger.txt"
         if code := _piped(command, _environment(settings, folder / FOLDER, 0, ""), log):
             raise TrainerFailedError(f"verl's merger stopped with exit code {code} (its output is in {log})")
-        for (
-            path
-        ) in place.iterdir():  # the merger writes a tokenizer that transformers rebuilt, which may split otherwise
+        for path in place.iterdir():  # the merger's tokenizer was rebuilt by transformers, and may split otherwise
             if path.is_file() and not _is_model_file(path):
                 path.unlink()
         save_tokenizer(tokenizer, place)
