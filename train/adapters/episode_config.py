@@ -39,5 +39,5 @@ class EpisodeConfig:
         if self.windowed:
             raise ConfigError(
                 "this trainer takes one row per episode, a windowed history needs one per turn: use history='append' "
-                "here, or creditflow's own trainer or verl"
+                "here, or creditflow's own trainer, verl or TRL"
             )

@@ -69,7 +69,8 @@ class Watched(CreditGRPOTrainer):
 
     def watch(self) -> None:
         """Keep the scored groups of every generation."""
-        score, self.wanted = self.rollout_func._score, {}
+        rollout: Any = self.credit_rollout
+        score, self.wanted = rollout._score, {}
 
         def kept(*arguments: Any) -> Any:
             groups, credits_ = score(*arguments)
@@ -77,7 +78,7 @@ class Watched(CreditGRPOTrainer):
             self.wanted.update({tuple(r.ids.tolist()): dict(zip(r.target, r.advantage, strict=True)) for r in rows})
             return groups, credits_
 
-        self.rollout_func._score = kept
+        rollout._score = kept
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
         mask = inputs["completion_mask"] * inputs["tool_mask"]

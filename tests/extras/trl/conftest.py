@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,19 +72,45 @@ def warm(settings: Any) -> Path:
     return Path(settings.out) / "model"
 
 
+@pytest.fixture(scope="session")
+def windowed(settings: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Settings of a short SFT of a model whose prompt, as the quickstart's, shows the present board alone."""
+    prompting = replace(settings.prompting, history="window", window=0)
+    return replace(settings, prompting=prompting, out=str(tmp_path_factory.mktemp("windowed") / "run"))
+
+
+@pytest.fixture(scope="session")
+def windowed_warm(windowed: Any) -> Path:
+    """The folder of a model after this SFT."""
+    import io
+
+    from creditflow.train.trainer import Trainer
+
+    Trainer(windowed, stream=io.StringIO()).run()
+    return Path(windowed.out) / "model"
+
+
 @pytest.fixture
 def trainer_of(settings: Any, warm: Path, arguments: Callable[..., Any]) -> Callable[..., Any]:
     from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
     from creditflow.train.run.tasks import training_tasks
 
-    def make(scheme: Any = None, *, eval_tasks: Any = (), others: Any = None, **changes: Any) -> Any:
+    def make(
+        scheme: Any = None,
+        *,
+        eval_tasks: Any = (),
+        others: Any = None,
+        settings: Any = settings,
+        model: Path = warm,
+        **changes: Any,
+    ) -> Any:
         tasks = training_tasks(settings.env, settings.tasks, settings.seed)
         values = {
             "per_device_train_batch_size": SIZE * 3, "num_generations": SIZE, "max_steps": 4, "learning_rate": 1e-3,
             "lr_scheduler_type": "constant", "max_completion_length": 64,
         } | changes  # fmt: skip
         return CreditGRPOTrainer(
-            str(warm),
+            str(model),
             play=EpisodeConfig(env=settings.env, prompting=settings.prompting, max_new_tokens=3),
             tasks=tasks,
             scheme=scheme or credit.make("gigpo"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.episodes.token_groups import GROUPS, SIZE
+from helpers.episodes.token_groups import GROUPS, SIZE, windowed
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
@@ -23,12 +23,15 @@ pytestmark = pytest.mark.trl
 @pytest.fixture
 def trainer_of(arguments: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Makes a trainer whose rollouts are given groups with given credit, and the list of batches that reach its loss."""
+    from creditflow.agents.language_model.models.pretrained import PromptingConfig
     from creditflow.train.adapters.trl.rollout import CreditRollout
     from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
     from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 
     def make(groups: list[Group], credits_: list[Credit], *, others: Any = None, **changes: Any) -> Any:
         by_name = {group.task_id: (group, one) for group, one in zip(groups, credits_, strict=True)}
+        own_prompts = any(member.tokens.prompts for group in groups for member in group.trajectories if member.tokens)
+        prompting = PromptingConfig(history="window" if own_prompts else "append")
 
         def score(self: Any, trainer: Any, tasks: Any, size: int, training: bool) -> Any:
             pairs = [by_name[task.task_id] for task in tasks]
@@ -40,7 +43,7 @@ def trainer_of(arguments: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -
         values = {"max_steps": 1, "per_device_train_batch_size": SIZE * len(groups), "num_generations": SIZE} | changes
         trainer = CreditGRPOTrainer(
             build_model(config, tokenizer, seed=3),
-            play=EpisodeConfig(),
+            play=EpisodeConfig(prompting=prompting),
             tasks=[Task(name, name, {}) for name in by_name],
             scheme=credit.make("grpo"),
             args=arguments(**values),
@@ -100,6 +103,44 @@ def test_the_array_and_the_mask_in_the_loss_are_ours(name: str, scheme: str, tra
     same(reached(seen), expected([group], [one]))
 
 
+MASKED: dict[int, float] = {}  # a row that fills up a batch
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"per_device_train_batch_size": SIZE * 4},
+        {"per_device_train_batch_size": 8, "steps_per_generation": 2, "num_iterations": 2, "max_steps": 4},
+        {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4},
+    ],
+)
+def test_with_a_windowed_history_every_turn_is_a_row_with_its_advantage_and_mask(
+    changes: dict[str, Any], trainer_of: Callable[..., Any]
+) -> None:
+    groups = [windowed(group) for group in GROUPS.values()]
+    credits_ = [credit.make("gigpo").assign(group) for group in groups]
+    trainer, seen = trainer_of(groups, credits_, **changes)
+    trainer.train()
+    got = reached(seen)
+    eos = trainer.processing_class.eos_token_id
+    assert got.pop((eos, eos), MASKED) == MASKED
+    assert len(got) == sum(len(group.turns) for group in groups)
+    same(got, expected(groups, credits_))
+
+
+def test_with_a_windowed_history_rewards_are_logged_per_episode(trainer_of: Callable[..., Any]) -> None:
+    groups = list(GROUPS.values())
+    credits_ = [credit.make("grpo").assign(group) for group in groups]
+    logs = []
+    for played in (groups, [windowed(group) for group in groups]):
+        trainer, _ = trainer_of(played, credits_)
+        trainer.train()
+        [row] = [row for row in trainer.state.log_history if "reward" in row]
+        logs.append({name: value for name, value in row.items() if "reward" in name or name in ("success", "turns")})
+    assert logs[1] == pytest.approx(logs[0], rel=1e-6)
+    assert logs[1]["frac_reward_zero_std"] == 0.5
+
+
 def test_equal_outcomes_have_advantage_zero_in_the_loss(trainer_of: Callable[..., Any]) -> None:
     group = GROUPS["zero variance"]
     trainer, seen = trainer_of([group], [credit.make("grpo").assign(group)])
@@ -150,6 +191,9 @@ def test_splitting_shuffling_and_padding_keep_every_row_with_its_advantages(
     [
         ("dapo", "token_mean", {}),
         ("dapo", "token_mean", {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}),
+        ("dapo", "token_mean", {"play": windowed}),
+        ("dapo", "token_mean", {"play": windowed, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}),
+        ("bnpo", "token_mean", {"play": windowed}),
         ("bnpo", "token_mean", {}),
         (
             "cispo",
@@ -169,7 +213,9 @@ def test_one_step_changes_the_weights_as_our_own_loss_does(
     from creditflow.train.policy.logprobs import token_logprobs
     from creditflow.train.policy.losses import LossConfig, token_losses
 
-    groups = [GROUPS["unequal turn counts"], GROUPS["one turn"]]
+    changes = dict(changes)
+    play = changes.pop("play", lambda group: group)
+    groups = [play(GROUPS["unequal turn counts"]), play(GROUPS["one turn"])]
     credits_ = [credit.make("gigpo").assign(group) for group in groups]
     temperature = 1.3
     trainer, _ = trainer_of(
@@ -215,7 +261,7 @@ def test_a_group_that_failed_to_start_leaves_the_others_unchanged(
     groups = list(GROUPS.values())
     credits_ = [credit.make("grpo").assign(group) for group in groups]
     trainer, seen = trainer_of(groups, credits_)
-    monkeypatch.setattr(trainer.rollout_func, "_score", lambda *_: (groups[:3], credits_[:3]))
+    monkeypatch.setattr(trainer.credit_rollout, "_score", lambda *_: (groups[:3], credits_[:3]))
     trainer.train()
     got = reached(seen)
     eos = trainer.processing_class.eos_token_id

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,20 @@ CONFIGS = Path(creditflow.__file__).parent / "train" / "adapters" / "trl"
 SOURCE = Path(creditflow.__file__).parents[1]
 
 
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+ACCELERATE = (
+    "-m", "accelerate.commands.launch", "--config_file", str(CONFIGS / "accelerate_ddp.yaml"), "--num_processes=2",
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
-def launched(settings: Any, warm: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
-    """Runs ``launched.py`` by a launcher and checks each process's prompts; returns the saved weights."""
+def launched(settings: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
+    """Runs ``launched.py`` on a model by a launcher and checks each process's prompts; returns the saved weights."""
     from safetensors.numpy import load_file
 
-    def launch(processes: int, *launcher: str) -> dict[str, Any]:
+    def launch(model: Path, processes: int, *launcher: str) -> dict[str, Any]:
         out = tmp_path_factory.mktemp("launched")
-        words = [str(warm), settings.env.options["levels"], str(out), str(2 * SIZE // processes)]
+        words = [str(model), settings.env.options["levels"], str(out), str(2 * SIZE // processes)]
         done = subprocess.run(
             [sys.executable, *launcher, str(SCRIPT), *words],
             capture_output=True, text=True, timeout=240, check=False, env=os.environ | {"PYTHONPATH": str(SOURCE)},
@@ -43,34 +50,34 @@ def launched(settings: Any, warm: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="module")
-def alone(launched: Callable[..., dict[str, Any]], warm: Path) -> dict[str, Any]:
-    """The weights saved by a run of one process."""
+def alone(launched: Callable[..., dict[str, Any]], request: pytest.FixtureRequest) -> Callable[[str], dict[str, Any]]:
+    """The weights saved by a run of one process, by the name of the model."""
     from safetensors.numpy import load_file
 
-    weights, before = launched(1), load_file(warm / "model.safetensors")
-    assert max(np.abs(weights[name] - before[name]).max() for name in before) > 1e-3
-    return weights
+    @cache
+    def run(model: str) -> dict[str, Any]:
+        folder: Path = request.getfixturevalue(model)
+        weights, before = launched(folder, 1), load_file(folder / "model.safetensors")
+        assert max(np.abs(weights[name] - before[name]).max() for name in before) > 1e-3
+        return weights
+
+    return run
 
 
 @pytest.mark.parametrize(
-    "launcher",
-    [
-        ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),
-        (
-            "-m",
-            "accelerate.commands.launch",
-            "--config_file",
-            str(CONFIGS / "accelerate_ddp.yaml"),
-            "--num_processes=2",
-        ),
-    ],
-    ids=["torchrun", "accelerate"],
+    ("model", "launcher"),
+    [("warm", TORCHRUN), ("warm", ACCELERATE), ("windowed_warm", TORCHRUN)],
+    ids=["torchrun", "accelerate", "windowed"],
 )
 def test_two_processes_play_whole_groups_and_train_as_one_does(
-    launcher: tuple[str, ...], launched: Callable[..., dict[str, Any]], alone: dict[str, Any]
+    model: str,
+    launcher: tuple[str, ...],
+    launched: Callable[..., dict[str, Any]],
+    alone: Callable[[str], dict[str, Any]],
+    request: pytest.FixtureRequest,
 ) -> None:
-    together = launched(2, *launcher)
-    for name, value in alone.items():
+    together = launched(request.getfixturevalue(model), 2, *launcher)
+    for name, value in alone(model).items():
         np.testing.assert_allclose(together[name], value, atol=1e-5, err_msg=name)
 
 

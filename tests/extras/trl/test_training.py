@@ -49,9 +49,10 @@ def test_a_few_steps_on_sokoban_change_the_policy_and_log_its_success(trainer_of
     assert any(not torch.equal(before[name], value) for name, value in weights(trainer.model).items())
 
 
-def test_the_block_of_the_page_on_trainers_runs(warm: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["warm", "windowed_warm"])
+def test_the_block_of_the_page_on_trainers_runs(model: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     out = tmp_path / "out"
-    assert run_blocks("trl", tmp_path, MODEL=str(warm), OUT=str(out)) == 1
+    assert run_blocks("trl", tmp_path, MODEL=str(request.getfixturevalue(model)), OUT=str(out)) == 1
     assert (out / "checkpoint-2" / "creditflow_agent.json").is_file()
 
 
@@ -69,13 +70,14 @@ def test_every_loss_is_computed_in_training_mode(trainer_of: Callable[..., Any])
     assert modes == [True] * 4
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize(("checkpointing", "own_prompts"), [(False, False), (True, False), (False, True)])
 def test_the_samplers_logprobs_are_those_that_trl_recomputes(
-    checkpointing: bool, trainer_of: Callable[..., Any]
+    checkpointing: bool, own_prompts: bool, trainer_of: Callable[..., Any], windowed: Any, windowed_warm: Path
 ) -> None:
     import torch
 
-    trainer = trainer_of(temperature=0.7, gradient_checkpointing=checkpointing)
+    model = {"settings": windowed, "model": windowed_warm} if own_prompts else {}
+    trainer = trainer_of(temperature=0.7, gradient_checkpointing=checkpointing, **model)
     seen: list[Any] = []
     loss = trainer._compute_loss
 
@@ -136,6 +138,23 @@ def test_resuming_repeats_the_uninterrupted_run_bit_for_bit(
     assert any(not torch.equal(value, other[name]) for name, value in weights(midway.model).items())
 
 
+def test_a_windowed_run_learns_and_its_resumption_repeats_it_bit_for_bit(
+    trainer_of: Callable[..., Any], windowed: Any, windowed_warm: Path, tmp_path: Path
+) -> None:
+    import torch
+
+    cut = {"per_device_train_batch_size": 6, "steps_per_generation": 2, "save_strategy": "steps", "save_steps": 2}
+    model = {"settings": windowed, "model": windowed_warm}
+    whole = trainer_of(output_dir=str(tmp_path / "whole"), **cut, **model)
+    before = weights(whole.model)
+    whole.train()
+    again = trainer_of(output_dir=str(tmp_path / "again"), **cut, **model)
+    again.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-2"))
+    resumed = weights(again.model)
+    assert all(torch.equal(value, resumed[name]) for name, value in weights(whole.model).items())
+    assert any(not torch.equal(value, resumed[name]) for name, value in before.items())
+
+
 def test_a_checkpoint_is_opened_as_an_agent_with_the_prompting_of_training(
     trainer_of: Callable[..., Any], settings: Any, tmp_path: Path
 ) -> None:
@@ -189,7 +208,7 @@ def test_several_generations_within_a_step_play_different_episodes(trainer_of: C
     trainer = trainer_of(
         max_steps=2, per_device_train_batch_size=SIZE, steps_per_generation=1, gradient_accumulation_steps=3
     )
-    rollout = trainer.rollout_func
+    rollout = trainer.credit_rollout
     numbers: list[int] = []
     count = rollout._iteration
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from creditflow.wrappers.records.group import Group
@@ -42,3 +44,18 @@ GROUPS = {
     "zero variance": group_of(3, "flat", [2, 4, 1, 3], [1.0, 1.0, 1.0, 1.0]),
     "all failed": group_of(4, "lost", [3, 3, 2, 1], [0.0, 0.0, 0.0, 0.0]),
 }
+
+
+def windowed(group: Group) -> Group:
+    """The same episodes with a windowed history: every turn has a prompt of its own, the tokens that it read."""
+    members = []
+    for member in group.trajectories:
+        tokens = member.tokens
+        assert tokens is not None
+        spans = [slice(*span) for span in zip(tokens.turn_offsets[:-1], tokens.turn_offsets[1:], strict=True)]
+        prompts = tuple(tokens.ids[span][~tokens.mask[span]] for span in spans)
+        sampled = [int(tokens.mask[span].sum()) for span in spans]
+        ids, logprobs = tokens.ids[tokens.mask], tokens.logprobs[tokens.mask]
+        offsets = np.concatenate([[0], np.cumsum(sampled)]).astype(np.int32)
+        members.append(replace(member, tokens=Tokens(ids, np.ones(len(ids), np.bool_), logprobs, offsets, prompts)))
+    return Group(tuple(members))

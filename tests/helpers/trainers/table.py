@@ -37,8 +37,8 @@ ROWS = (
     ),
     Row(
         "TRL {trl}", "trl",
-        "`(B, T)` advantages in `GRPOTrainer`",
-        "windowed histories",
+        "`(B, T)` advantages in `GRPOTrainer`; rows are episodes or turns",
+        "pictures",
         "18",
         "`tests/extras/trl`, `tests/evidence/engines/trl.json`",
     ),

@@ -123,7 +123,7 @@ def through_trl(case: ContractCase, scheme: Scheme) -> OnTokens:
     size = 1 + max(len(group) for group in groups) if not case.whole else len(groups[0])
     names = [group.task_id for group in groups]
     table = np.zeros(mask.shape)
-    for i, columns in enumerate(make_columns(groups, credits_, names, size=size, filler=0)):
+    for i, [columns] in enumerate(make_columns(groups, credits_, names, size=size, filler=0)):
         first = len(columns.prompt_ids)
         table[i, first : first + len(columns.advantages)] = columns.advantages
     return case.split(table)

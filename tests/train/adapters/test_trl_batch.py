@@ -42,7 +42,10 @@ def scored(task: str, *spans: Spans, mask: list[bool] | None = None) -> tuple[Gr
 
 
 def columns(*pairs: tuple[Group, Credit], names: list[str], size: int = 1) -> list[TrlColumns]:
-    return make_columns([g for g, _ in pairs], [c for _, c in pairs], names, size=size, filler=7)
+    """The rows of episodes that are one row each."""
+    episodes = make_columns([g for g, _ in pairs], [c for _, c in pairs], names, size=size, filler=7)
+    assert all(len(rows) == 1 for rows in episodes)
+    return [row for [row] in episodes]
 
 
 def test_the_prompt_is_everything_before_the_first_sampled_token_and_the_rest_is_the_completion() -> None:
@@ -86,10 +89,18 @@ def test_an_episode_that_failed_to_start_is_one_masked_token() -> None:
     assert [row.loss_mask for row in rows] == [[1], [0]]
 
 
-def test_a_windowed_history_is_rejected() -> None:
-    group = Group((episode("a/0", "a", [(1, 1), (1, 1)], windowed=True),))
-    with pytest.raises(TrajectoryError, match="append-only"):
-        columns((group, Credit.of(group, outcome=np.zeros(1))), names=["a"])
+def test_a_windowed_history_is_a_row_per_turn_in_the_loss() -> None:
+    group = Group(
+        (episode("a/0", "a", [(1, 1), (3, 2), (2, 1)], windowed=True), episode("a/1", "a", [(2, 1)], windowed=True))
+    )
+    mask = np.array([True, True, False, True])
+    credit = Credit.of(group, outcome=np.zeros(2), step=np.array([1.0, 2.0, 3.0, 4.0]), loss_mask=mask)
+    [first, second] = make_columns([group], [credit], ["a"], size=2, filler=7)
+    assert first == [
+        TrlColumns([0], [100], [1], [-0.5], [1.0]),
+        TrlColumns([0, 0, 0], [101, 102], [1, 1], [-0.5, -0.5], [2.0, 2.0]),
+    ]
+    assert second == [TrlColumns([0, 0], [100], [1], [-0.5], [4.0])]
 
 
 def test_a_group_of_another_size_is_rejected() -> None:
@@ -151,6 +162,13 @@ def test_plain_settings_pass() -> None:
 def test_settings_that_would_change_sampling_or_the_loss_are_rejected(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         check_arguments(arguments(**changes), tasks=2)
+
+
+def test_a_loss_type_that_averages_over_rows_is_rejected_where_a_row_is_a_turn() -> None:
+    check_arguments(arguments(), tasks=2, windowed=True)
+    check_arguments(arguments(loss_type="grpo"), tasks=2)
+    with pytest.raises(ConfigError, match="take one of dapo, bnpo, cispo"):
+        check_arguments(arguments(loss_type="grpo"), tasks=2, windowed=True)
 
 
 def test_a_loss_type_must_aggregate_as_the_scheme_requires() -> None:

@@ -1,7 +1,8 @@
-"""Turn groups with credit into columns of TRL's batch: one prompt and one completion per episode, advantages per token.
+"""Turn groups with credit into rows of TRL's batch: a prompt, a completion and an advantage for each of its tokens.
 
-The prompt is everything before the first token in the loss; the rest is the completion, in which the tokens of the
-environment are masked. NumPy only, so that the contract "the array in the loss is the scheme's" is tested without TRL.
+An episode is one row; with a windowed history, in which every turn has a prompt of its own, each of its turns is one. The
+prompt is everything before the first token in the loss; the rest is the completion, in which the tokens of the environment
+are masked. NumPy only, so that the contract "the array in the loss is the scheme's" is tested without TRL.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["TrlColumns", "group_tasks", "make_columns"]
 
 @dataclass(frozen=True, slots=True)
 class TrlColumns:
-    """One episode in TRL's format; the last four lists have the length of ``completion_ids``.
+    """One row in TRL's format; the last four lists have the length of ``completion_ids``.
 
     Attributes:
         prompt_ids: token ids before the first token in the loss.
@@ -63,8 +64,8 @@ def group_tasks(prompts: Sequence[str], size: int) -> list[str]:
 
 def make_columns(
     groups: Sequence[Group], credits_: Sequence[Credit], names: Sequence[str], *, size: int, filler: int
-) -> list[TrlColumns]:
-    """Build the columns of all episodes, group by group in the order of ``names``.
+) -> list[list[TrlColumns]]:
+    """Build the rows of every episode, group by group in the order of ``names``.
 
     An episode without a token in the loss (it failed to start, or every turn is masked) becomes one masked token,
     because TRL needs a row for every prompt.
@@ -76,23 +77,25 @@ def make_columns(
         filler: token id of the masked token.
 
     Raises:
-        TrajectoryError: a group of another size; an episode that needs several rows (a windowed history, a branch).
+        TrajectoryError: a group of another size; a row with pictures, which TRL would not pass to the model.
     """
-    rows: dict[int, Row] = {}
+    rows: dict[int, list[TrlColumns]] = {}
     for row in make_rows(groups, credits_):
-        if row.trajectory in rows or row.turn_index >= 0:
-            raise TrajectoryError("TRL takes one row per episode: play with an append-only history and no branches")
-        rows[row.trajectory] = row
-    nothing = TrlColumns([filler], [filler], [0], [0.0], [0.0])
-    found: dict[str, list[TrlColumns]] = {}
+        if row.pictures:
+            raise TrajectoryError(
+                "these episodes have pictures, and the rows for TRL hold tokens alone: train such a model with "
+                "creditflow's own trainer"
+            )
+        rows.setdefault(row.trajectory, []).append(_columns(row))
+    nothing = [TrlColumns([filler], [filler], [0], [0.0], [0.0])]
+    by_task: dict[str, list[list[TrlColumns]]] = {}
     number = 0
     for group in groups:
         if len(group) != size:
             raise TrajectoryError(f"group {group.group_id!r} has {len(group)} episodes, expected {size}")
-        members = range(number, number + size)
-        found[group.task_id] = [_columns(rows[i]) if i in rows else nothing for i in members]
+        by_task[group.task_id] = [rows.get(i, nothing) for i in range(number, number + size)]
         number += size
-    return [one for name in names for one in found.get(name, [nothing] * size)]
+    return [episode for name in names for episode in by_task.get(name, [nothing] * size)]
 
 
 def _columns(row: Row) -> TrlColumns:

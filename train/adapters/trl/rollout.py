@@ -1,7 +1,7 @@
 """The rollout function for TRL: plays whole groups in our environments and assigns credit to them.
 
-TRL passes task ids, each repeated once per episode of its group, and receives token ids, log-probabilities, a mask and
-further columns. The advantages are such a column.
+TRL's data set holds task ids, each repeated once per episode of its group; the loss takes token ids, log-probabilities, a
+mask and further columns. The advantages are such a column.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.trl.batch import group_tasks, make_columns
+from creditflow.train.adapters.trl.batch import TrlColumns, group_tasks, make_columns
 from creditflow.train.adapters.trl.support import check_averaging
 from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.rollout.engine import RolloutEngine, RolloutReport
@@ -24,10 +24,14 @@ from creditflow.train.run.tasks import group_env_factory
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["ADVANTAGES", "LOSS_MASK", "CreditRollout", "EpisodeConfig", "SyncedBackend", "episode_return"]
+__all__ = [
+    "ADVANTAGES", "EPISODE", "LOSS_MASK", "RETURN", "TASK", "CreditRollout", "EpisodeConfig", "SyncedBackend", "episode_return",
+    "masked_row",
+]  # fmt: skip
 
 ADVANTAGES = "creditflow_advantages"
 LOSS_MASK = "creditflow_loss_mask"
+TASK, EPISODE = "creditflow_task", "creditflow_episode"
 RETURN, SUCCESS, TURNS = "creditflow_return", "creditflow_success", "creditflow_turns"
 EVALUATION_SEED = 1_000_003  # added to the seed, so that evaluation episodes differ from training episodes
 _log = logging.getLogger(__name__)
@@ -54,7 +58,7 @@ class CreditRollout:
         make_backend: builds the sampler from the trainer before the first episode.
 
     Raises:
-        ConfigError: a windowed history, or a scheme whose annotations nothing writes.
+        ConfigError: a scheme whose annotations nothing writes.
     """
 
     def __init__(
@@ -68,7 +72,6 @@ class CreditRollout:
         averaging: Literal["scheme", "loss_type"] = "scheme",
         make_backend: Callable[[Any], SyncedBackend] | None = None,
     ) -> None:
-        play.require_one_row()
         needed = (*scheme.needs, *scheme.requires_tokens)
         if needed and not annotators:
             raise ConfigError(f"scheme {scheme.name!r} needs {', '.join(needed)}: pass annotators that write them")
@@ -80,8 +83,11 @@ class CreditRollout:
         self._engines: dict[int, RolloutEngine] = {}
         self._step, self._round = -1, 0
 
-    def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
-        """Play and credit the batch; return its columns, one entry per prompt.
+    def __call__(self, prompts: Sequence[str], trainer: Any) -> list[dict[str, Any]]:
+        """Play and credit the batch; return its rows, each with the columns that TRL and the loss need.
+
+        The rows of an episode follow one another, in the order of the prompts. RETURN repeats on every row of an
+        episode; SUCCESS and TURNS stand on its first row and are None on the rest.
 
         Args:
             prompts: task ids, each repeated once per episode of its group.
@@ -97,23 +103,28 @@ class CreditRollout:
         # sampling may have left the model in evaluation mode, in which TRL scales losses differently
         trainer.model.train(training)
         filler = trainer.processing_class.eos_token_id
-        columns = make_columns(groups, credits_, names, size=size, filler=filler)
+        episodes = make_columns(groups, credits_, names, size=size, filler=filler)
         by_name = {group.task_id: group for group in groups}
         members = [
             member for name in names for member in (by_name[name].trajectories if name in by_name else [None] * size)
         ]
         returns = {name: group.arrays.returns.tolist() for name, group in by_name.items()}
-        return {
-            "prompt_ids": [one.prompt_ids for one in columns],
-            "completion_ids": [one.completion_ids for one in columns],
-            "logprobs": [one.logprobs for one in columns],
-            "env_mask": [one.loss_mask for one in columns],
-            LOSS_MASK: [one.loss_mask for one in columns],
-            ADVANTAGES: [one.advantages for one in columns],
-            RETURN: [value for name in names for value in returns.get(name, [None] * size)],
-            SUCCESS: [None if member is None else float(member.success) for member in members],
-            TURNS: [None if member is None else float(len(member.turns)) for member in members],
-        }
+        episode_returns = [value for name in names for value in returns.get(name, [None] * size)]
+        rows: list[dict[str, Any]] = []
+        for number, columns in enumerate(episodes):
+            for i, column in enumerate(columns):
+                counted = members[number] if i == 0 else None
+                rows.append(
+                    _row(column)
+                    | {
+                        TASK: prompts[number],
+                        EPISODE: number,
+                        RETURN: episode_returns[number],
+                        SUCCESS: None if counted is None else float(counted.success),
+                        TURNS: None if counted is None else float(len(counted.turns)),
+                    }
+                )
+        return rows
 
     def _score(
         self, trainer: Any, tasks: Sequence[Task], size: int, training: bool
@@ -154,6 +165,18 @@ class CreditRollout:
         self._round = self._round + 1 if step == self._step else 0
         self._step = step
         return int(step * per_step + self._round)
+
+
+def _row(columns: TrlColumns) -> dict[str, Any]:
+    return {
+        "prompt_ids": columns.prompt_ids, "completion_ids": columns.completion_ids, "logprobs": columns.logprobs,
+        "env_mask": columns.loss_mask, LOSS_MASK: columns.loss_mask, ADVANTAGES: columns.advantages,
+    }  # fmt: skip
+
+
+def masked_row(row: dict[str, Any], filler: int) -> dict[str, Any]:
+    """A row of one masked token that belongs to the episode of ``row`` and counts in no metric."""
+    return row | _row(TrlColumns([filler], [filler], [0], [0.0], [0.0])) | {SUCCESS: None, TURNS: None}
 
 
 def episode_return(*, log_metric: Callable[[str, float], None], **columns: Any) -> list[float | None]:

@@ -41,12 +41,13 @@ _REQUIRED_SETTINGS: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 
 
-def check_arguments(args: Any, tasks: int) -> None:
+def check_arguments(args: Any, tasks: int, *, windowed: bool = False) -> None:
     """Raise ConfigError for settings under which groups would be split or advantages changed.
 
     Args:
         args: a ``GRPOConfig``.
         tasks: number of training tasks.
+        windowed: whether every turn is a row of its own.
     """
     local = args.train_batch_size * args.steps_per_generation
     if local % args.num_generations:
@@ -64,6 +65,12 @@ def check_arguments(args: Any, tasks: int) -> None:
     if args.loss_type not in LOSS_TYPE_AGGREGATION:
         raise ConfigError(
             f"loss_type {args.loss_type!r} is not covered by the contract tests; covered: {', '.join(LOSS_TYPE_AGGREGATION)}"
+        )
+    if windowed and LOSS_TYPE_AGGREGATION[args.loss_type] != "token_mean":
+        fitting = ", ".join(name for name, kind in LOSS_TYPE_AGGREGATION.items() if kind == "token_mean")
+        raise ConfigError(
+            f"loss_type {args.loss_type!r} averages over rows, and with a windowed history a row is a turn: take one of "
+            f"{fitting} (with averaging='loss_type', if the scheme averages otherwise), or history='append'"
         )
     if not args.temperature > 0.0:
         raise ConfigError(f"temperature must be positive, got {short_repr(args.temperature)}")

@@ -25,6 +25,12 @@ The loss type must aggregate token losses as the scheme does ("dapo" over tokens
 turns), unless ``averaging="loss_type"`` selects TRL's aggregation. An episode without a token in the loss counts in the
 mean of "grpo" as an episode of loss 0.
 
+With a windowed history every turn is a row of its own, with its own prompt: the loss then has as many rows as there are
+turns (plus masked ones, where processes or micro-batches have fewer), so a micro-batch holds
+``per_device_train_batch_size`` times the turns of an episode. The means that average over tokens do not change by that;
+"grpo", a mean over rows, is refused. TRL's table of completions then has a line per turn, its metrics of rewards one
+value per episode.
+
 A checkpoint is an ordinary model folder that also holds the prompting settings: ``creditflow eval --agent hf:FOLDER``. A
 resumed run repeats the uninterrupted one if no generation batch was partly used when it was saved (``save_steps`` a
 multiple of steps_per_generation × num_iterations / gradient_accumulation_steps); otherwise TRL generates a new one.
@@ -70,11 +76,15 @@ from trl import GRPOConfig, GRPOTrainer
 
 from creditflow.train.adapters.trl.rollout import (
     ADVANTAGES,
+    EPISODE,
     LOSS_MASK,
+    RETURN,
+    TASK,
     CreditRollout,
     EpisodeConfig,
     SyncedBackend,
     episode_return,
+    masked_row,
 )
 from creditflow.train.annotate import Annotator
 from creditflow.wrappers.credit.base import Scheme
@@ -123,14 +133,15 @@ class CreditGRPOTrainer(GRPOTrainer):
     ) -> None:
         if taken := sorted(RESERVED_ARGUMENTS & others.keys()):
             raise ConfigError(f"{', '.join(taken)}: rewards, prompts and rollouts come from the environment and scheme")
-        check_arguments(args, len(tasks))
+        check_arguments(args, len(tasks), windowed=play.windowed)
         if processing_class is None:
             folder = model if isinstance(model, str) else model.config.name_or_path
             if not folder:
                 raise ConfigError("this model was not loaded from a folder: pass its tokenizer as processing_class")
             processing_class = open_tokenizer(folder)
         self.credit_play = play
-        rollout = CreditRollout(
+        self.credit_rows: list[dict[str, Any]] = []  # those of the generation batch in TRL's hands
+        self.credit_rollout = CreditRollout(
             play,
             (*tasks, *eval_tasks),
             scheme,
@@ -148,7 +159,7 @@ class CreditGRPOTrainer(GRPOTrainer):
                 train_dataset=_dataset(tasks),
                 eval_dataset=_dataset(eval_tasks) if eval_tasks else None,
                 processing_class=processing_class,
-                rollout_func=rollout,
+                rollout_func=_columns,
                 **others,
             )
         if make_backend is None and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
@@ -164,6 +175,13 @@ class CreditGRPOTrainer(GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's batch with (B, T) advantages; TRL splits and shuffles the batch later, so they must be in it now."""
+        rows = self.credit_rollout([row["prompt"] for row in inputs], self)
+        returns = {row[EPISODE]: row[RETURN] for row in rows}
+        if self.credit_play.windowed:
+            filler = self.processing_class.eos_token_id
+            rows += [masked_row(rows[-1], filler)] * (self._rows_needed(len(rows)) - len(rows))
+        self.credit_rows = rows
+        inputs = [{"prompt": row[TASK]} for row in rows]
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if any(ADVANTAGES not in row for row in inputs):
             raise TrajectoryError(
@@ -177,7 +195,33 @@ class CreditGRPOTrainer(GRPOTrainer):
             )
         batch["advantages"] = _padded([row[ADVANTAGES] for row in inputs], batch["completion_mask"])
         self._log_advantages(batch["advantages"], theirs)
+        self._log_returns(list(returns.values()))
         return batch
+
+    def _rows_needed(self, rows: int) -> int:
+        """The number of rows, the same in every process, that TRL can split into micro-batches and view as groups."""
+        most = int(self.accelerator.gather(torch.tensor([rows], device=self.accelerator.device)).max())
+        if self.model.training:
+            step = math.lcm(self.num_generations, self.args.steps_per_generation)
+        else:
+            step = self.num_generations_eval
+        return math.ceil(most / step) * step
+
+    def _log_returns(self, returns: Sequence[float | None]) -> None:
+        """Log the statistics of rewards over episodes, where TRL's are over rows."""
+        numbers = [math.nan if value is None else value for value in returns]
+        everyone = self.accelerator.gather(torch.tensor(numbers, device=self.accelerator.device))
+        training = self.model.training
+        groups = everyone.view(-1, self.num_generations if training else self.num_generations_eval)
+        equal = (groups == groups[:, :1]).all(1)
+        everyone = everyone[~everyone.isnan()]
+        mean, deviation = float(everyone.mean()), float(everyone.std())
+        metrics = self._metrics["train" if training else "eval"]
+        for name in ("reward", "rewards/episode_return/mean"):
+            metrics[name][-1] = mean
+        for name in ("reward_std", "rewards/episode_return/std"):
+            metrics[name][-1] = deviation
+        metrics["frac_reward_zero_std"][-1] = float(equal.float().mean())
 
     def _log_advantages(self, advantages: Any, mask: Any) -> None:
         """Log the mean advantage of each episode's tokens in TRL's table of completions, instead of TRL's own estimate."""
@@ -195,6 +239,12 @@ class CreditGRPOTrainer(GRPOTrainer):
             folder = Path(self.args.output_dir if output_dir is None else output_dir)
             sampling = Sampling(max_new_tokens=self.credit_play.max_new_tokens, temperature=self.args.temperature)
             write_agent_file(folder / AGENT_FILE, self.credit_play.prompting, sampling)
+
+
+def _columns(_prompts: Sequence[str], trainer: CreditGRPOTrainer) -> dict[str, list[Any]]:
+    """TRL's rollout function: the columns of the rows that the trainer has played for these prompts."""
+    rows = trainer.credit_rows
+    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 class _EpochOrder(Sampler[int]):
