@@ -5,8 +5,9 @@ terminal states is zero, so that along every path Σ_t γ^t F_t = −Φ(s_0): th
 optimal policies stay optimal. Shaping can change how fast a critic, a TD method or a step-grouped scheme learns. It has no
 effect on schemes that see only the return (GRPO, RLOO): with γ = 1 all returns change by −Φ(s_0).
 
-Φ is a function of the state, learned from the last episodes of each task (``potentials.py``); a function of the history
-("gdcr", "egrpo", "pica": ``history_potential.py``); the exact oracle's; or a control.
+Φ is a function of the state, learned from the last episodes of each task (``potentials.py``); a linear function of features of the
+observation, learned from the episodes of all tasks (``feature_potential.py``); a function of the history ("gdcr", "egrpo", "pica":
+``history_potential.py``); the exact oracle's; or a control.
 
 Published methods differ: RewardFlow, GDCR and PiCA keep the potential of terminal states (``terminal="paper"``), which
 changes the optimal policy; GraphGPO and RewardFlow use one-step differences as *advantages*, which is not shaping.
@@ -22,13 +23,16 @@ from hashlib import blake2b
 from typing import Any, Final, Literal
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name, short_repr
 from creditflow.envs.foreign.keys import StateKey
 from creditflow.envs.foreign.rules import Success
 from creditflow.wrappers.base_env import base_env, recordable
+from creditflow.wrappers.feature_potential import FeaturePotentials, FeatureStore, ObservationFeatures, Store, Version
 from creditflow.wrappers.history_potential import HISTORY, Move, SuccessModel, history_potential
 from creditflow.wrappers.potentials import (
     POTENTIALS,
@@ -49,31 +53,37 @@ Truncation = Literal["end", "bootstrap"]
 
 
 def make_store(
-    scheme: str, *, gamma: float, terminal: Terminal = "zero", key: str = "state", window: int = 10, **parameters: Any
-) -> PotentialStore:
+    scheme: str, *, gamma: float, terminal: Terminal = "zero", key: str = "state", **parameters: Any
+) -> Store:
     """The store that ``DenseReward`` and ``VectorDenseReward`` make for themselves.
 
     Args:
-        scheme: a name in ``POTENTIALS``, or "shuffled" with the parameter ``of``, such a name.
+        scheme: a name in ``POTENTIALS``; "shuffled" with the parameter ``of``, such a name; or "features".
         gamma: γ, the trainer's discount.
         terminal: "paper" takes the published potential: not anchored, 0 where success was not reached.
         key: key that identifies a state: "state" or "text".
-        window, **parameters: of ``PotentialStore``.
+        **parameters: of ``PotentialStore``, or of ``FeatureStore``.
 
     Raises:
         ConfigError: an unknown name or a wrong parameter.
     """
     check_gamma(gamma)
+    if scheme == "features":
+        if (terminal, key) != ("zero", "state"):
+            raise ConfigError(
+                "features are read from observations, and no paper has them: terminal and key would have no effect"
+            )
+        return FeatureStore(**{"discount": gamma, **parameters})
     if scheme == "shuffled":
         scheme = str(parameters.pop("of", "grouptd"))
         parameters.setdefault("shuffle", 0)
     if scheme not in POTENTIALS:
-        raise refusal(scheme, (*POTENTIALS, *HISTORY, *CONTROLS))
+        raise refusal(scheme, (*POTENTIALS, "features", *HISTORY, *CONTROLS))
     if terminal == "paper":
         parameters = {"anchored": False, "dead_ends": "zero", **parameters}
     if key == "text":
         parameters["key"] = "text"
-    return PotentialStore(scheme, window=window, **discounted_parameters(scheme, gamma, parameters))
+    return PotentialStore(scheme, **discounted_parameters(scheme, gamma, parameters))
 
 
 class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -92,13 +102,13 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     Args:
         env: any Gymnasium environment, possibly wrapped (a ``Recorder`` may stand inside or outside, or nowhere).
         scheme: source of the potential. Learned from the last episodes of each task: "grouptd", "gigpo", "gagpo", "rtmc",
-            "hgpo" (values of the policy that plays), "rewardflow", "graphgpo" (distance to success). From the task and
-            the history: "gdcr", "egrpo", and "pica" with ``model``. For comparison: "oracle" (γ^distance of the
+            "hgpo" (values of the policy that plays), "rewardflow", "graphgpo" (distance to success). Learned from all tasks, for
+            those that are seen once: "features" (``FeatureStore``). From the task and the history: "gdcr", "egrpo", and "pica" with ``model``. For comparison: "oracle" (γ^distance of the
             environment's exact oracle, anchored at the start), and the controls "zero", "random", "shuffled" (a
             learned potential, ``of``, with its values permuted among the states of a task).
         gamma: γ, the *trainer's* discount; any other breaks the invariance, so there is no default.
         store: a store shared by the environments of a run, each of which adds its episodes; or one fixed version
-            (``Potentials``), which learns nothing; default a new store.
+            (``Potentials``, ``FeaturePotentials``), which learns nothing; default a new store.
         beta: β, scale of the shaping. Φ is that of an episode that pays 1 for a success; where a success pays R, β = R ("gigpo",
             "gagpo" and "hgpo" use the rewards themselves: β = 1).
         terminal: "zero": Φ of terminal states is zero (policy-invariant); "paper": it is not, and Φ is the published one.
@@ -110,11 +120,11 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         publish_every: number of finished episodes after which a new version is published, at the next ``reset``.
         state_key, success: for an environment that is not creditflow's, see ``ForeignEnv``.
         model: success model of "pica", see ``history_potential``.
-        **parameters: of the scheme and of ``PotentialStore`` (``window``, ``max_tasks``, …), if no store is given. The
+        **parameters: of the scheme and of its store (``window``, ``max_tasks``, …), if no store is given. The
             discount of a learned potential is ``gamma`` unless it is named; with γ = 1, distances are discounted by 0.97.
 
     Every episode uses one version of the potential, chosen at ``reset``. Memory: the last ``window`` (10) episodes of at most
-    ``max_tasks`` (4,096) tasks, without texts; a task that never recurs gets no shaping from a learned potential. Adds to
+    ``max_tasks`` (4,096) tasks, without texts, or the 2 MiB of "features"; only these shape a task that never recurs. Adds to
     ``info``: ``raw_reward: float`` (the environment's), ``shaping: float`` (β F), ``potential: float`` and
     ``potential_version: int``. ``success`` and ``score`` do not change.
 
@@ -131,7 +141,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         scheme: str,
         *,
         gamma: float,
-        store: PotentialStore | Potentials | None = None,
+        store: Store | Version | None = None,
         beta: float = 1.0,
         terminal: Terminal = "zero",
         truncation: Truncation = "end",
@@ -164,25 +174,32 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         elif store is None:
             store = make_store(scheme, gamma=gamma, terminal=terminal, key=key, **parameters)
         self.store = store
+        self._learner = None if isinstance(store, Potentials | FeaturePotentials) else store
+        self._features: ObservationFeatures | None = None
+        if isinstance(store, FeatureStore | FeaturePotentials):
+            if key != "state":
+                raise ConfigError("features are read from observations: key would have no effect")
+            self._features = ObservationFeatures(store.size)
         self.gamma, self.beta = float(gamma), float(beta)
         self._terminal, self._truncation, self._unknown, self._key = terminal, truncation, unknown, f"{key}_key"
         self._publish_every = publish_every
         self._pending = {"thought": "", "response": ""}
-        self._version = Potentials()
+        self._version: Version = Potentials()
         self._potential = 0.0
         self._elapsed = 0
         self._info: dict[str, Any] = {}
         self._keys: list[str] = []  # of the states of the episode, as many as the potential looks back
+        self._rows: list[NDArray[np.float64]] = []  # features of the observations of the episode
         self._turns: list[Turn] | None = None  # None: the episode did not begin with reset, so it is not learned from
 
     @property
-    def potentials(self) -> Potentials:
+    def potentials(self) -> Version:
         """The version of the current episode."""
         return self._version
 
-    def freeze(self) -> Potentials:
+    def freeze(self) -> Version:
         """Learn nothing more; return the version that every further episode uses."""
-        return self.store if isinstance(self.store, Potentials) else self.store.freeze()
+        return self.store if isinstance(self.store, Potentials | FeaturePotentials) else self.store.freeze()
 
     def record_response(self, *, thought: str = "", response: str = "") -> None:
         """Record thought and response for the next ``step``; called by ``Recorder.record_response``."""
@@ -190,11 +207,11 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode, with the version that all episodes finished so far make."""
-        if isinstance(self.store, PotentialStore) and self.store.pending >= self._publish_every:
-            self.store.publish()
+        if self._learner is not None and self._learner.pending >= self._publish_every:
+            self._learner.publish()
         obs, info = self.env.reset(seed=seed, options=options)
-        self._begin(info)
-        self._turns = [] if isinstance(self.store, PotentialStore) and not self.store.frozen else None
+        self._begin(obs, info)
+        self._turns = None if self._learner is None or self._learner.frozen else []
         return obs, self._shaped_info(info, float(info.get("raw_reward", 0.0)), 0.0)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -216,7 +233,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._history.step(Move(action, obs, info, **self._pending, last=terminated or truncated))
         self._pending = {"thought": "", "response": ""}
         self._record(action, raw, info, terminated, truncated)
-        self._keys = [*self._keys, str(info[self._key])][-1 - self._version.depth :]
+        self._enter(obs, info)
         self._potential = self._after(info, terminated, truncated)
         shaping = self.beta * (self.gamma * self._potential - before)
         return obs, float(reward) + shaping, terminated, truncated, self._shaped_info(info, raw, shaping)
@@ -226,6 +243,8 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         data: dict[str, Any] = {"format": "dense/1", "env": self._base.get_state(), "potential": self._potential}
         if self._history is not None:
             data["history"] = self._history.get_state()
+        if self._features is not None:
+            data["statement"] = sorted(self._features.statement)
         return json.dumps(data)
 
     def set_state(self, snapshot: str) -> tuple[Any, dict[str, Any]]:
@@ -241,6 +260,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         try:
             data = json.loads(snapshot)
             inner, potential, history = data["env"], float(data["potential"]), data.get("history")
+            statement = frozenset(str(word) for word in data.get("statement", ()))
             if data["format"] != "dense/1":
                 raise DataError(f"a DenseReward snapshot has format 'dense/1', got {short_repr(data['format'], 40)}")
             if not math.isfinite(potential):
@@ -250,16 +270,19 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 raise
             raise DataError(f"not a DenseReward snapshot: {short_repr(snapshot)}") from error
         obs, info = self._base.set_state(inner)
-        self._begin(info)
+        self._begin(obs, info)
         if self._history is not None:
             self._history.set_state(history)
+        if self._features is not None:
+            self._features.statement = statement
         self._potential, self._turns = potential, None
         return obs, self._shaped_info(info, 0.0, 0.0)
 
-    def _begin(self, info: dict[str, Any]) -> None:
+    def _begin(self, obs: Any, info: dict[str, Any]) -> None:
         """Choose the version of an episode and value its first state."""
-        self._version = self.store if isinstance(self.store, Potentials) else self.store.snapshot()
-        self._potential, self._info, self._keys = 0.0, info, [str(info[self._key])]
+        self._version = self.store if isinstance(self.store, Potentials | FeaturePotentials) else self.store.snapshot()
+        self._potential, self._info, self._keys, self._rows = 0.0, info, [], []
+        self._enter(obs, info)
         if self._history is not None:
             self._history.begin(self._base.task.content, str(info["task_id"]))
         if self._exact is not None:
@@ -268,17 +291,28 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._potential = self._of(info)
         self._elapsed = self._base.elapsed_steps
 
+    def _enter(self, obs: Any, info: dict[str, Any]) -> None:
+        """Remember what the potential reads of a state."""
+        if self._features is not None:
+            self._rows.append(self._features.row(obs) if self._rows else self._features.begin(obs))
+        elif isinstance(self._version, Potentials):
+            self._keys = [*self._keys, str(info[self._key])][-1 - self._version.depth :]
+
     def _record(self, action: Any, raw: float, info: dict[str, Any], terminated: bool, truncated: bool) -> None:
         """Record a turn, and give a finished episode to the store."""
         before, self._info = self._info, info
         if self._turns is None:
             return
         self._turns.append(recorded_turn(before, self._base.action_to_text(action), raw, info))
-        if (terminated or truncated) and isinstance(self.store, PotentialStore):
+        if not (terminated or truncated):
+            return
+        if isinstance(self._learner, FeatureStore):
+            self._learner.observe(self._rows, [turn.reward for turn in self._turns])
+        elif self._learner is not None:
             task, turns = str(info["task_id"]), tuple(self._turns)
             ended, keys = stop_reason(info, terminated), (info["state_key"], info["text_key"])
-            self.store.observe(Trajectory(task, task, task, turns, info["success"], info["score"], ended, *keys))
-            self._turns = None
+            self._learner.observe(Trajectory(task, task, task, turns, info["success"], info["score"], ended, *keys))
+        self._turns = None
 
     def _after(self, info: dict[str, Any], terminated: bool, truncated: bool) -> float:
         if terminated:
@@ -286,7 +320,8 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 return 0.0
             if self._history is not None or not info["success"]:
                 return self._of(info)
-            return self._version.goal if self._version.values.get(info["task_id"]) else 0.0
+            version = self._version
+            return version.goal if isinstance(version, Potentials) and version.values.get(info["task_id"]) else 0.0
         if truncated and self._terminal == "zero" and self._truncation == "end":
             return 0.0
         return self._of(info)
@@ -295,8 +330,12 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Return Φ of the state that ``info`` describes, or of the history up to it."""
         if self._history is not None:
             return self._history.value
-        exact, task = self._exact, str(info["task_id"])
-        value = self._version.of(task, *self._keys) if exact is None else exact.of(info)
+        if self._exact is not None:
+            value = self._exact.of(info)
+        elif isinstance(self._version, FeaturePotentials):
+            value = self._version.of(self._rows[-1])
+        else:
+            value = self._version.of(str(info["task_id"]), *self._keys)
         if value is not None:
             return value
         return self._potential if self._unknown == "carry" else 0.0

@@ -31,19 +31,24 @@ from creditflow.envs.reading.json_text import read_json
 from creditflow.wrappers.credit.registry import lookup, make, names
 from creditflow.wrappers.credit.states.gigpo import discounted_returns
 from creditflow.wrappers.credit.states.hgpo import history_groups
+from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.stop_reasons import OPEN, TRUNCATED
+from creditflow.wrappers.records.stop_reasons import OPEN
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = [
     "POTENTIALS",
     "PotentialStore",
     "Potentials",
+    "digest_of",
     "discounted_parameters",
+    "distance_discount",
+    "read_document",
     "refusal",
-    "relabel",
+    "refusal_reason",
     "require_effect",
+    "write_document",
 ]
 
 FORMAT: Final = "creditflow-potentials/1"
@@ -90,7 +95,7 @@ class Potentials:
     @property
     def digest(self) -> str:
         """blake2b-128 of the scheme, its parameters and all values, as hexadecimal digits."""
-        return _digest(self._document())
+        return digest_of(self._document())
 
     def save(self, path: str | Path) -> None:
         """Write this version as a JSON file.
@@ -98,11 +103,7 @@ class Potentials:
         Raises:
             ConfigError: the file exists.
         """
-        if Path(path).exists():
-            raise ConfigError(
-                f"{path} exists: a version of a potential is never written over a file; choose another name"
-            )
-        write_json(path, {**self._document(), "digest": self.digest})
+        write_document(path, self._document())
 
     @classmethod
     def load(cls, path: str | Path) -> Potentials:
@@ -111,16 +112,7 @@ class Potentials:
         Raises:
             DataError: it is no such file, or was changed.
         """
-        document = read_json(path)
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise DataError(
-                f"{path} is no file of potentials: expected 'format': {FORMAT!r}; Potentials.save writes one"
-            )
-        stored = document.pop("digest", "")
-        if stored != _digest(document):
-            raise DataError(
-                f"{path}: the values do not have the digest in the file; it was changed or cut: save it again"
-            )
+        document = read_document(path, FORMAT)
         try:
             values = {
                 str(task): MappingProxyType({str(key): float(value) for key, value in by_key.items()})
@@ -149,8 +141,27 @@ class Potentials:
         }
 
 
-def _digest(document: Mapping[str, Any]) -> str:
+def digest_of(document: Mapping[str, Any]) -> str:
+    """blake2b-128 of a JSON document, as hexadecimal digits."""
     return blake2b(json.dumps(document, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def write_document(path: str | Path, document: Mapping[str, Any]) -> None:
+    """Write a version with its digest, never over a file."""
+    if Path(path).exists():
+        raise ConfigError(f"{path} exists: a version of a potential is never written over a file; choose another name")
+    write_json(path, {**document, "digest": digest_of(document)})
+
+
+def read_document(path: str | Path, expected: str) -> dict[str, Any]:
+    """Read a version of a format and check its digest; ``DataError`` if it is none, or was changed."""
+    document = read_json(path)
+    if not isinstance(document, dict) or document.get("format") != expected:
+        raise DataError(f"{path} is no file of potentials: expected 'format': {expected!r}; save writes one")
+    stored = document.pop("digest", "")
+    if stored != digest_of(document):
+        raise DataError(f"{path}: the values do not have the digest in the file; it was changed or cut: save it again")
+    return document
 
 
 class PotentialStore:
@@ -355,16 +366,21 @@ def refusal(scheme: str, potentials: Iterable[str]) -> ConfigError:
     if scheme not in names():
         return unknown_name_error("scheme with a potential", scheme, potentials)
     listed = ", ".join(sorted(potentials))
-    requires = getattr(lookup(scheme), "requires", ())
+    return ConfigError(f"{scheme} cannot be a potential: {refusal_reason(scheme)}. Potentials: {listed}")
+
+
+def refusal_reason(scheme: str) -> str:
+    """Why a registered scheme has no potential, as the rest of a sentence."""
+    kind = lookup(scheme)
     if scheme == "sapo":
-        reason = "it is gdcr with another advantage: use 'gdcr'"
-    elif requires:
-        reason = f"it reads {', '.join(requires)}, which annotators write after the episode"
-    elif getattr(lookup(scheme), "task_fields", ()):
-        reason = "it scores a turn against the other episodes of its group, not a state or a history"
-    else:
-        reason = "it gives no value to a state or a history"
-    return ConfigError(f"{scheme} cannot be a potential: {reason}. Potentials: {listed}")
+        return "it is gdcr with another advantage: use 'gdcr'"
+    if requires := getattr(kind, "requires", ()):
+        return f"it reads {', '.join(requires)}, which annotators write after the episode"
+    if issubclass(kind, StateScheme):
+        return "it compares the actions of a state; the value of the state itself is that of 'gigpo'"
+    if getattr(kind, "task_fields", ()):
+        return "it scores a turn against the other episodes of its group, not a state or a history"
+    return "it gives no value to a state or a history"
 
 
 # ---- the potential of each scheme ----
@@ -489,70 +505,3 @@ def discounted_parameters(scheme: str, gamma: float, parameters: Mapping[str, An
 def distance_discount(gamma: float) -> float:
     """The discount of distances for a trainer's γ."""
     return DISTANCE_DISCOUNT if gamma == 1.0 else gamma
-
-
-def relabel(
-    trajectories: Sequence[Trajectory],
-    scheme: str,
-    *,
-    gamma: float,
-    beta: float = 1.0,
-    truncation: Literal["end", "bootstrap"] = "end",
-    store: PotentialStore | Potentials | None = None,
-    **parameters: Any,
-) -> list[Floats]:
-    """Dense rewards in hindsight, for trainers that learn from whole batches: the raw reward plus β (γ Φ(s′) − Φ(s)).
-
-    Φ is the version that has seen these episodes. It is one function for all of them, so the sum along every path still
-    telescopes to −Φ(s_0) and the ranking of policies does not change.
-
-    Args:
-        trajectories: full episodes of any tasks, in any order.
-        scheme: a name in ``POTENTIALS``.
-        gamma: γ, the trainer's discount.
-        beta: β, scale of the shaping.
-        truncation: "end": Φ is 0 where the limit of turns ended the episode; "bootstrap": it is kept.
-        store: a store that also remembers earlier batches, and learns this one; or a fixed version; default a new store.
-        **parameters: of the store, if none is given.
-
-    Returns:
-        For every trajectory float64 (T_i,), the reward of each turn.
-
-    Raises:
-        ConfigError: a scheme without a potential, or parameters beside a store.
-        DataError: a branch, which lacks the turns before it.
-    """
-    if store is not None and parameters:
-        raise ConfigError(f"the store has its own parameters: {sorted(parameters)} would have no effect")
-    if branches := [member.trajectory_id for member in trajectories if member.parent]:
-        raise DataError(f"relabel needs full episodes; {branches[0]!r} is a branch of another one")
-    if store is None:
-        parameters = discounted_parameters(scheme, gamma, parameters)
-        store = PotentialStore(scheme, window=max(10, len(trajectories)), **parameters)
-    key: Literal["state", "text"] = "state"
-    if isinstance(store, Potentials):
-        version = store
-        key = "text" if store.parameters.get("key") == "text" else "state"
-    else:
-        key = store.key
-        for member in trajectories:
-            store.observe(member)
-        version = store.publish()
-    return [_relabelled(member, version, key, gamma, beta, truncation == "end") for member in trajectories]
-
-
-def _relabelled(member: Trajectory, version: Potentials, key: str, gamma: float, beta: float, ends: bool) -> Floats:
-    if key == "text":
-        keys = [*(turn.text_key for turn in member.turns), member.final_text_key]
-    else:
-        keys = [*(turn.state_key for turn in member.turns), member.final_state_key]
-    potential, potentials = 0.0, list[float]()
-    for t in range(len(keys)):
-        value = version.of(member.task_id, *keys[max(0, t - version.depth) : t + 1])
-        potential = potential if value is None else value  # an unknown state carries the last known value
-        potentials.append(potential)
-    if member.turns and (ends or member.end != TRUNCATED):
-        potentials[-1] = 0.0
-    phi = np.array(potentials)
-    raw = np.array([turn.reward for turn in member.turns], np.float64)
-    return np.asarray(raw + beta * (gamma * phi[1:] - phi[:-1]))

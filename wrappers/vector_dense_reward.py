@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, check_name, short_repr
 from creditflow.wrappers.dense_reward import Truncation, check_gamma, make_store
-from creditflow.wrappers.potentials import Potentials, PotentialStore
+from creditflow.wrappers.feature_potential import FeaturePotentials, FeatureStore, ObservationFeatures, Store, Version
+from creditflow.wrappers.potentials import Potentials
 from creditflow.wrappers.recorder import stop_reason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 from creditflow.wrappers.vector_wrapper import AnyVectorWrapper
@@ -27,7 +28,7 @@ class VectorDenseReward(AnyVectorWrapper):
     Args:
         env: a vector environment whose infos have ``task_id`` and ``state_key``: Sokoban's own, or ``gym.make_vec`` with
             "sync" or "async" (the latter with ``shared_memory=False``) of any creditflow environment.
-        scheme: source of the potential, one of those that ``DenseReward`` learns, or "shuffled".
+        scheme: source of the potential, one of those that ``DenseReward`` learns ("features" too), or "shuffled".
         gamma: γ, the *trainer's* discount; any other breaks the invariance, so there is no default.
         store: a store that this environment adds its episodes to, or one fixed version; default a new store.
         beta: β, scale of the shaping.
@@ -35,7 +36,7 @@ class VectorDenseReward(AnyVectorWrapper):
             bootstraps from its value of the last state: Φ is kept).
         unknown: Φ of a state that the potential does not know: "carry" keeps the last known one, or "zero".
         publish_every: number of finished episodes after which a new version is published, when the next episode begins.
-        **parameters: of the scheme and of ``PotentialStore``, if no store is given.
+        **parameters: of the scheme and of its store, if no store is given.
 
     Adds to the infos of a step ``raw_reward`` and ``shaping``, float64 (N,). Every episode uses the version of the potential
     that was published last when it began. Memory as in ``DenseReward``.
@@ -52,7 +53,7 @@ class VectorDenseReward(AnyVectorWrapper):
         scheme: str,
         *,
         gamma: float,
-        store: PotentialStore | Potentials | None = None,
+        store: Store | Version | None = None,
         beta: float = 1.0,
         truncation: Truncation = "end",
         unknown: Literal["carry", "zero"] = "carry",
@@ -68,27 +69,34 @@ class VectorDenseReward(AnyVectorWrapper):
         if store is not None and parameters:
             raise ConfigError(f"the store has its own scheme: {sorted(parameters)} would have no effect")
         self.store = make_store(scheme, gamma=gamma, **parameters) if store is None else store
-        if isinstance(self.store, Potentials):
+        self._learner = None if isinstance(self.store, Potentials | FeaturePotentials) else self.store
+        self._by_text = False
+        self._features: list[ObservationFeatures] = []  # of each environment
+        if isinstance(self.store, FeatureStore | FeaturePotentials):
+            size = self.store.size
+            self._features = [ObservationFeatures(size) for _ in range(env.num_envs)]
+        elif isinstance(self.store, Potentials):
             self._by_text = self.store.parameters.get("key") == "text"
         else:
             self._by_text = self.store.key == "text"
         self.gamma, self.beta = float(gamma), float(beta)
         self._ends, self._carries, self._publish_every = truncation == "end", unknown == "carry", publish_every
-        self._versions = [Potentials()] * env.num_envs
+        self._versions: list[Version] = [Potentials()] * env.num_envs
         self._potentials = np.zeros(env.num_envs)
         self._ended = np.zeros(env.num_envs, dtype=np.bool_)
         self._keys: list[list[str]] = [[] for _ in range(env.num_envs)]
+        self._rows: list[list[NDArray[np.float64]]] = [[] for _ in range(env.num_envs)]
         self._episodes: list[list[Turn]] = [[] for _ in range(env.num_envs)]
         self._before = [("", "")] * env.num_envs  # state key and text key before the present action
 
-    def freeze(self) -> Potentials:
+    def freeze(self) -> Version:
         """Learn nothing more; return the version that every further episode uses."""
-        return self.store if isinstance(self.store, Potentials) else self.store.freeze()
+        return self.store if isinstance(self.store, Potentials | FeaturePotentials) else self.store.freeze()
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin episodes, with the version that all episodes finished so far make."""
         obs, infos = self.env.reset(seed=seed, options=options)
-        self._begin(np.flatnonzero(infos["_task_id"]), _Columns(infos))
+        self._begin(np.flatnonzero(infos["_task_id"]), obs, _Columns(infos))
         self._ended = self._ended & ~infos["_task_id"]
         return obs, infos
 
@@ -103,6 +111,7 @@ class VectorDenseReward(AnyVectorWrapper):
         idle = set() if same_step else set(np.flatnonzero(self._ended).tolist())  # restarting, or waiting for a reset
         present = _Columns(infos)
         ends = _Columns(infos["final_info"]) if len(restarted) else present
+        last_obs = infos["final_obs"] if len(restarted) else obs
         after = np.zeros(self.num_envs)
         moves, earned, finished = list(actions), rewards.tolist(), over.tolist()
         for number in range(self.num_envs):
@@ -110,6 +119,9 @@ class VectorDenseReward(AnyVectorWrapper):
                 continue
             columns = ends if finished[number] else present
             self._record(number, moves[number], earned[number], columns)
+            if self._features:
+                seen = last_obs if finished[number] else obs
+                self._rows[number].append(self._features[number].row(seen[number]))
             after[number] = self._of(number, columns.task_id[number])
             if finished[number]:
                 self._finish(number, columns, bool(terminations[number]))
@@ -119,21 +131,25 @@ class VectorDenseReward(AnyVectorWrapper):
         shaping = self.beta * (self.gamma * after - self._potentials)
         shaping[sorted(idle)] = 0.0
         self._potentials, self._ended = after, over
-        self._begin(np.concatenate([restarted, begun]), present)
+        self._begin(np.concatenate([restarted, begun]), obs, present)
         infos["raw_reward"], infos["shaping"] = rewards, shaping
         return obs, rewards + shaping, terminations, truncations, infos
 
-    def _begin(self, which: NDArray[np.int64], columns: _Columns) -> None:
+    def _begin(self, which: NDArray[np.int64], obs: Any, columns: _Columns) -> None:
         """Enter the first states of episodes."""
         if not len(which):
             return
-        if isinstance(self.store, PotentialStore) and self.store.pending >= self._publish_every:
-            self.store.publish()
-        version = self.store if isinstance(self.store, Potentials) else self.store.snapshot()
+        if self._learner is not None and self._learner.pending >= self._publish_every:
+            self._learner.publish()
+        version: Version = (
+            self.store if isinstance(self.store, Potentials | FeaturePotentials) else self.store.snapshot()
+        )
         for number in which.tolist():
             self._versions[number] = version
             self._before[number] = columns.state_key[number], columns.text_key[number]
             self._keys[number], self._episodes[number] = [self._key(columns, number)], []
+            if self._features:
+                self._rows[number] = [self._features[number].begin(obs[number])]
             self._potentials[number] = 0.0
             self._potentials[number] = self._of(number, columns.task_id[number])
 
@@ -142,16 +158,21 @@ class VectorDenseReward(AnyVectorWrapper):
 
     def _of(self, number: int, task_id: str) -> float:
         """Φ of the present state of an environment."""
-        value = self._versions[number].of(task_id, *self._keys[number])
+        version = self._versions[number]
+        if isinstance(version, FeaturePotentials):
+            value = version.of(self._rows[number][-1])
+        else:
+            value = version.of(task_id, *self._keys[number])
         if value is not None:
             return value
         return float(self._potentials[number]) if self._carries else 0.0
 
     def _record(self, number: int, action: Any, reward: float, columns: _Columns) -> None:
         """Enter the state after an action, and record the turn if the store learns."""
-        keys = [*self._keys[number], self._key(columns, number)]
-        self._keys[number] = keys[-1 - self._versions[number].depth :]
-        if isinstance(self.store, Potentials) or self.store.frozen:
+        version = self._versions[number]
+        if isinstance(version, Potentials):
+            self._keys[number] = [*self._keys[number], self._key(columns, number)][-1 - version.depth :]
+        if self._learner is None or self._learner.frozen:
             return
         state, text = self._before[number]
         self._before[number] = columns.state_key[number], columns.text_key[number]
@@ -169,10 +190,13 @@ class VectorDenseReward(AnyVectorWrapper):
 
     def _finish(self, number: int, columns: _Columns, terminated: bool) -> None:
         """Give a finished episode to the store."""
-        if isinstance(self.store, PotentialStore) and not self.store.frozen and self._episodes[number]:
+        learner = self._learner
+        if isinstance(learner, FeatureStore):
+            learner.observe(self._rows[number][:-1], [turn.reward for turn in self._episodes[number]])
+        elif learner is not None and not learner.frozen and self._episodes[number]:
             task, info, turns = columns.task_id[number], columns.end(number), tuple(self._episodes[number])
             ended, keys = stop_reason(info, terminated), (columns.state_key[number], columns.text_key[number])
-            self.store.observe(Trajectory(task, task, task, turns, info["success"], info["score"], ended, *keys))
+            learner.observe(Trajectory(task, task, task, turns, info["success"], info["score"], ended, *keys))
         self._episodes[number] = []
 
 

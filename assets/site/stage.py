@@ -16,6 +16,7 @@ from creditflow.assets.site.make import (
     integrations,
     leaderboard,
     paper_index,
+    potentials,
     recipes,
     schemas,
     schemes,
@@ -28,7 +29,19 @@ __all__ = ["pages", "stage"]
 
 MARK = ".staged"  # a file that says whose folder it is
 HERE = Path(__file__).resolve().parent
-GENERATORS = (api, commands, environments, evidence, integrations, leaderboard, paper_index, recipes, schemas, schemes)
+GENERATORS = (
+    api,
+    commands,
+    environments,
+    evidence,
+    integrations,
+    leaderboard,
+    paper_index,
+    potentials,
+    recipes,
+    schemas,
+    schemes,
+)
 
 
 def pages() -> dict[str, tuple[str, str]]:

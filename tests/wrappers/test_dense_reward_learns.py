@@ -78,7 +78,7 @@ def test_the_printed_lines_in_hindsight() -> None:
     assert sum(int(np.count_nonzero(rewards)) for rewards in space["rewards"]) > len(space["group"].turns) / 5
 
 
-@pytest.mark.parametrize("scheme", [*POTENTIALS, "oracle", "random", "shuffled", "zero"])
+@pytest.mark.parametrize("scheme", [*POTENTIALS, "features", "oracle", "random", "shuffled", "zero"])
 @pytest.mark.parametrize(("name", "gamma"), [("Sokoban", 0.97), ("Sokoban", 1.0), ("WebShop", 0.97)])
 def test_the_shaping_of_every_episode_telescopes_to_the_first_potential(name: str, gamma: float, scheme: str) -> None:
     env: Any = DenseReward(gym.make(f"creditflow/{name}-v0", **ENVS[name]), scheme, gamma=gamma)

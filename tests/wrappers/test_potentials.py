@@ -10,9 +10,12 @@ from helpers.episodes.builders import walk
 from helpers.worlds.shaped_sokoban import play, sokoban
 
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert
+from creditflow.assets.site.make.potentials import pages, potential_of
 from creditflow.envs.errors import ConfigError
+from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.dense_reward import DenseReward
+from creditflow.wrappers.history_potential import HISTORY
 from creditflow.wrappers.potentials import POTENTIALS, PotentialStore
 from creditflow.wrappers.trajectory import Group
 
@@ -99,6 +102,21 @@ def test_a_store_takes_exactly_the_parameters_that_change_its_potential(scheme):
             others = {"prior": "pooled"} if field.name == "pooled_weight" else {}
             given = {field.name: OTHER_VALUES[scheme][field.name], **others}
             assert published(groups, scheme, **given) != published(groups, scheme, **others), field.name
+
+
+def test_the_sites_table_says_of_every_scheme_what_the_wrapper_does() -> None:
+    [(_, page)] = pages().values()
+    for scheme in credit.names():
+        depends, estimates = potential_of(scheme)
+        assert f"| `{scheme}` | {depends} | {estimates} |" in page
+        if depends == "–":
+            reason = estimates.removeprefix("refused: ").replace("`", "'")
+            with pytest.raises(ConfigError, match=f"{scheme} cannot be a potential: {reason}"):
+                DenseReward(sokoban(), scheme, gamma=0.9)
+        elif depends == "the state":
+            assert PotentialStore(scheme).snapshot().depth == 0
+        else:
+            assert scheme in HISTORY or PotentialStore(scheme).snapshot().depth > 0
 
 
 def test_only_schemes_with_a_potential_make_a_store():

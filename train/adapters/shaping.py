@@ -9,8 +9,9 @@ import gymnasium as gym
 
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.dense_reward import DenseReward, make_store
+from creditflow.wrappers.feature_potential import FeatureStore, Version
 from creditflow.wrappers.history_potential import HISTORY
-from creditflow.wrappers.potentials import POTENTIALS, Potentials, refusal
+from creditflow.wrappers.potentials import POTENTIALS, refusal
 from creditflow.wrappers.records.jsonl import read_groups
 
 __all__ = ["Shaping"]
@@ -21,8 +22,8 @@ class Shaping:
     """Potential-based shaping of every step's reward; optimal policies stay optimal (``DenseReward``, ``terminal="zero"``).
 
     Attributes:
-        scheme: "gdcr" or "egrpo", whose potential is known from the task, or a learned one ("grouptd", "rewardflow", …) with
-            ``potentials``.
+        scheme: "gdcr" or "egrpo", whose potential is known from the task, or a learned one ("grouptd", "rewardflow", …;
+            "features" for tasks that are not in the log) with ``potentials``.
         gamma: γ, the trainer's discount; the invariance holds for this one only.
         potentials: potentials learned from recorded episodes; None for one of the task.
 
@@ -32,11 +33,11 @@ class Shaping:
 
     scheme: str
     gamma: float
-    potentials: Potentials | None = None
+    potentials: Version | None = None
 
     def __post_init__(self) -> None:
-        if self.scheme not in (*HISTORY, *POTENTIALS):
-            raise refusal(self.scheme, (*HISTORY, *POTENTIALS))
+        if self.scheme not in (schemes := (*HISTORY, *POTENTIALS, "features")):
+            raise refusal(self.scheme, schemes)
         if (self.scheme in HISTORY) != (self.potentials is None):
             raise ConfigError(
                 f"{self.scheme} takes its potential from the task, so recorded episodes would have no effect"
@@ -54,12 +55,18 @@ class Shaping:
 
         Raises:
             ConfigError: as above, or a log beside a potential of the task.
-            DataError: the log is malformed.
+            DataError: the log is malformed, or has no observations for "features".
         """
         if not log:
             return cls(scheme=scheme, gamma=gamma)
         if scheme in HISTORY:
             raise ConfigError(f"{scheme} takes its potential from the task: a log would have no effect")
         store = make_store(scheme, gamma=gamma)
-        store.add(read_groups(log))
+        if isinstance(store, FeatureStore):
+            for group in read_groups(log):
+                for member in group.trajectories:
+                    if not member.parent:  # a branch lacks the first observation, which states the task
+                        store.observe_recorded(member)
+        else:
+            store.add(read_groups(log))
         return cls(scheme=scheme, gamma=gamma, potentials=store.publish())

@@ -248,7 +248,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     learn(envs, options, steps=args.steps, seed=args.seed, after_batch=report)
     if isinstance(envs, VectorDenseReward):
-        print(f"{len(envs.freeze().values)} levels have a potential")
+        print(f"{envs.freeze().version} versions of the potential")
 
 
 if __name__ == "__main__":

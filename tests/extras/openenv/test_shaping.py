@@ -31,7 +31,7 @@ def test_shaping_changes_every_return_from_a_state_by_the_same_number(
 ) -> None:
     from openenv.core import GenericEnvClient
 
-    store = make_store(scheme, gamma=gamma)
+    store: Any = make_store(scheme, gamma=gamma)
     store.add(read_groups(log))
     potentials = store.publish()
     plain = ("sokoban", "--env-set", f"levels={levels}", "--env-set", "max_steps=8")
