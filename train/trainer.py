@@ -36,7 +36,7 @@ from creditflow.train.rollout.evaluation import Evaluation, evaluate
 from creditflow.train.rollout.task_sampling import SampledGroups
 from creditflow.train.run import assemble
 from creditflow.train.run.annotators import run_annotators
-from creditflow.train.run.failures import DivergedError, memory_errors
+from creditflow.train.run.failures import DivergedError, memory_errors, sampling_memory_errors
 from creditflow.train.run.folder import (
     export_run,
     init_shared_folder,
@@ -45,7 +45,14 @@ from creditflow.train.run.folder import (
     save_diverged_state,
     unfinished_run,
 )
-from creditflow.train.run.iteration_log import graph_sums, log_iteration, rollout_sums, stopwatch
+from creditflow.train.run.iteration_log import (
+    graph_sums,
+    log_iteration,
+    peak_flops,
+    rollout_sums,
+    row_sums,
+    stopwatch,
+)
 from creditflow.train.run.metrics_log import open_logger
 from creditflow.train.run.rollouts import Rollouts
 from creditflow.train.run.scheme import make_scheme
@@ -200,7 +207,7 @@ class Trainer:
         update, world = self.settings.update, self.world
         seconds: dict[str, float] = {}
         timed = stopwatch(seconds, self.backend.device)
-        with timed("rollout"):
+        with timed("rollout"), sampling_memory_errors(self.settings.generation, "rollout.concurrent_groups"):
             sampled = self.sample(iteration)
             groups, report = sampled.groups, sampled.report
         if self.annotators:
@@ -228,8 +235,15 @@ class Trainer:
             rows = renumbered(rows, trajectory_numbers(groups, sampled.places, world))
             losses = self._update(rows, logprobs, credits_, iteration)
             losses |= overlong | self.rollouts.numbers | self.rollouts.update(iteration + 1)
-        sums = rollout_sums(groups, credits_, report, sampled.discarded) | graph
-        log_iteration(self.logger, iteration + 1, update.iterations, sums, losses, seconds, report.errors, world)
+        sums = (
+            rollout_sums(groups, credits_, report, sampled.discarded)
+            | graph
+            | row_sums(rows, self.model, self.settings)
+        )
+        log_iteration(
+            self.logger, iteration + 1, update.iterations, sums, losses, seconds, report.errors, world,
+            peak_flops(self.backend.device),
+        )  # fmt: skip
 
     def _update(
         self, rows: Sequence[Row], logprobs: OldLogprobs, credits_: Sequence[Credit], iteration: int
@@ -271,7 +285,8 @@ class Trainer:
         agent = partial(assemble.make_policy_agent, self.settings, self.backend, self.tokenizer)
         sampled = agent(temperature=config.temperature, top_p=config.top_p) if config.samples else None
         engine = SharedEngine(self.eval_engine, self.world)
-        result = evaluate(engine, agent(temperature=0.0), sampled, tasks, samples=config.samples, seed=1_000_003)
+        with sampling_memory_errors(self.settings.generation, "evaluation.limit or evaluation.samples"):
+            result = evaluate(engine, agent(temperature=0.0), sampled, tasks, samples=config.samples, seed=1_000_003)
         seconds = time.perf_counter() - start
         self.logger.write("rl", iteration, f"eval_{name}", result.summary() | {"panel": spec, "seconds": seconds})
         self.logger.print(f"evaluation {spec} at iteration {iteration}: {result.line()} ({seconds:.1f} s)")

@@ -18,7 +18,9 @@ def run_content(folder: Path) -> dict[str, Any]:
             continue
         if name == "metrics.jsonl":
             records = [json.loads(line) for line in path.read_text().splitlines()]
-            found[name] = [{k: v for k, v in record.items() if not k.startswith("seconds")} for record in records]
+            found[name] = [
+                {k: v for k, v in record.items() if not k.startswith(("seconds", "speed"))} for record in records
+            ]
         elif name == "config.yaml":
             found[name] = load_mapping(path) | {"out": ""}
         elif not name.startswith("tensorboard/"):

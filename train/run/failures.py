@@ -1,4 +1,4 @@
-"""Training errors: a loss or gradient that is not finite, micro-batches that do not fit into memory."""
+"""Training errors: a loss or gradient that is not finite, micro-batches or samples that do not fit into memory."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from creditflow.envs.errors import CreditflowError
+from creditflow.train.settings.rollout import GenerationConfig
 
-__all__ = ["DivergedError", "MemoryLimitError", "memory_errors"]
+__all__ = ["DivergedError", "MemoryLimitError", "memory_errors", "sampling_memory_errors"]
 
 
 class DivergedError(CreditflowError, ArithmeticError):
@@ -24,7 +25,7 @@ class DivergedError(CreditflowError, ArithmeticError):
 
 
 class MemoryLimitError(CreditflowError, MemoryError):
-    """A micro-batch does not fit into the memory of its device."""
+    """A micro-batch, or the episodes that are sampled together, do not fit into the memory of the device."""
 
 
 @contextmanager
@@ -37,6 +38,32 @@ def memory_errors(batch_tokens: int) -> Iterator[None]:
     Raises:
         MemoryLimitError: instead of torch's error.
     """
+    with _memory_errors(
+        f"with micro-batches of {batch_tokens} tokens: lower update.batch_tokens, which changes no result but rounding, or "
+        "set model.gradient_checkpointing=true"
+    ):
+        yield
+
+
+@contextmanager
+def sampling_memory_errors(generation: GenerationConfig, fewer: str) -> Iterator[None]:
+    """Name the remedy of an out-of-memory error while episodes are sampled.
+
+    Args:
+        generation: which sampler it is.
+        fewer: the settings that bound how many episodes are sampled together.
+
+    Raises:
+        MemoryLimitError: instead of torch's error.
+    """
+    ours = f"lower {fewer}, or prompting.max_context and rollout.max_new_tokens"
+    vllm = "lower generation.vllm.memory, or set generation.vllm.sleep=true, which frees it during updates"
+    with _memory_errors(f"while sampling: {vllm if generation.backend == 'vllm' else ours}"):
+        yield
+
+
+@contextmanager
+def _memory_errors(remedy: str) -> Iterator[None]:
     import torch
 
     try:
@@ -44,7 +71,4 @@ def memory_errors(batch_tokens: int) -> Iterator[None]:
     except RuntimeError as error:  # a CPU has no class of its own for it
         if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
             raise
-        raise MemoryLimitError(
-            f"out of memory with micro-batches of {batch_tokens} tokens: lower update.batch_tokens, which changes no result "
-            f"but rounding, or set model.gradient_checkpointing=true ({str(error)[:200]})"
-        ) from error
+        raise MemoryLimitError(f"out of memory {remedy} ({str(error)[:200]})") from error

@@ -1,24 +1,39 @@
-"""Metrics of one iteration for ``metrics.jsonl``, their one-line summary, and timings."""
+"""Metrics of one iteration for ``metrics.jsonl``, their one-line summary, timings and speeds."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from creditflow.train.distributed.world import World
+from creditflow.train.policy.samples import Row
 from creditflow.train.progress import duration_text
 from creditflow.train.rollout.engine import RolloutReport
+from creditflow.train.run.hours.work import GPUS, forward_flops, passes
+from creditflow.train.run.memory.sizes import ModelSizes
 from creditflow.train.run.metrics_log import MetricsLogger
+from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["format_iteration", "graph_sums", "iteration_metrics", "log_iteration", "rollout_sums", "stopwatch"]
+__all__ = [
+    "format_iteration",
+    "graph_sums",
+    "iteration_metrics",
+    "log_iteration",
+    "peak_flops",
+    "rollout_sums",
+    "row_sums",
+    "speeds",
+    "stopwatch",
+]
 
 
 def rollout_sums(
@@ -58,6 +73,48 @@ def graph_sums(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
+def row_sums(rows: Sequence[Row], model: Any, settings: TrainConfig) -> dict[str, float]:
+    """Tokens of the training rows, and the FLOP of all passes over them (recomputation, pictures left out).
+
+    Args:
+        rows: of this rank.
+        model: the policy; 0 FLOP if its family has no known sizes.
+        settings: of the run.
+    """
+    sizes = ModelSizes.of(model.config)
+    plain = replace(settings, model=replace(settings.model, gradient_checkpointing=False))
+    forward = sum(forward_flops(sizes, len(row), len(row)) for row in rows) if sizes is not None else 0.0
+    return {"row_tokens": sum(map(len, rows)), "row_flops": passes(plain) * forward}
+
+
+def speeds(sums: Mapping[str, float], seconds: Mapping[str, float], peak: float = 0.0) -> dict[str, float]:
+    """What an iteration did per second, and the share of its time that each part took.
+
+    Args:
+        sums: ``rollout_sums`` and ``row_sums`` together, over all ranks.
+        seconds: of the parts of the iteration.
+        peak: FLOP/s that all GPUs could do; 0 if it is not known.
+
+    Returns:
+        ``speed_sampled_tokens`` and ``speed_trained_tokens`` (tokens/s of the rollout and of the passes over training rows),
+        ``speed_mfu`` (FLOP of these passes, without recomputation, as a fraction of the peak) and ``speed_share_NAME``.
+    """
+    total, trained = sum(seconds.values()), seconds["logprobs"] + seconds["update"]
+    found = {
+        "speed_sampled_tokens": sums["completion_tokens"] / seconds["rollout"],
+        "speed_trained_tokens": sums["row_tokens"] / trained,
+        **{f"speed_share_{name}": value / total for name, value in seconds.items()},
+    }
+    return found | ({"speed_mfu": sums["row_flops"] / trained / peak} if peak and sums["row_flops"] else {})
+
+
+def peak_flops(device: Any) -> float:
+    """FLOP/s of a device's dense matrix products in bfloat16; 0 if it is no GPU whose data sheet is known."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+    boards = {"A100": "A100", "A800": "A100", "H100": "H100", "H200": "H100", "H800": "H100"}
+    return next((GPUS[sheet].flops for board, sheet in boards.items() if board in name), 0.0)
+
+
 def iteration_metrics(sums: Mapping[str, float]) -> dict[str, float]:
     """Metrics of the rollout, its credit and its state graphs (their mean size, as the papers report it).
 
@@ -92,10 +149,12 @@ def format_iteration(number: int, total: int, numbers: Mapping[str, float], seco
 
     left = duration_text(sum(seconds.values()) * (total - number))
     critic = f" explained variance {numbers['explained_variance']:.2f}" if "explained_variance" in numbers else ""
+    mfu = f" (MFU {numbers['speed_mfu']:.1%})" if "speed_mfu" in numbers else ""
     return (
         f"iteration {number}/{total}: success {value('success'):.3f} invalid {value('invalid_fraction'):.3f} "
         f"entropy {value('entropy'):.3f} step credit {value('step_credit_fraction'):.2f}{critic} "
-        f"mismatch {value('sampler_mismatch_max'):.1e} | {value('seconds'):.2f} s "
+        f"mismatch {value('sampler_mismatch_max'):.1e} | {value('speed_sampled_tokens'):.0f} tokens/s sampled, "
+        f"{value('speed_trained_tokens'):.0f} trained{mfu} | {value('seconds'):.2f} s "
         f"({', '.join(f'{name} {value:.2f}' for name, value in seconds.items())})"
         + (f", about {left} left" if number < total else "")
     )
@@ -110,20 +169,22 @@ def log_iteration(
     seconds: Mapping[str, float],
     errors: Sequence[str],
     world: World,
+    peak: float = 0.0,
 ) -> None:
     """Log one iteration of all ranks: sums over ranks, the seconds of the slowest, all environment errors.
 
     Args:
         logger: of the run.
         number, total: iterations finished, and all of the run.
-        sums: ``rollout_sums`` and ``graph_sums`` of this rank.
+        sums: ``rollout_sums``, ``row_sums`` and ``graph_sums`` of this rank.
         losses: metrics of the update, equal in all ranks.
         seconds: of the parts of the iteration, in this rank.
         errors: messages of environment errors in this rank.
         world: the ranks.
+        peak: FLOP/s that a rank's GPU could do; 0 if it is not known.
     """
-    seconds = world.largest(seconds)
-    metrics = iteration_metrics(world.total(sums)) | dict(losses)
+    seconds, sums = world.largest(seconds), world.total(sums)
+    metrics = iteration_metrics(sums) | dict(losses) | speeds(sums, seconds, peak * world.size)
     metrics |= {f"seconds_{name}": value for name, value in seconds.items()} | {"seconds": sum(seconds.values())}
     logger.write("rl", number, "iteration", metrics)
     logger.print(format_iteration(number, total, metrics, seconds))

@@ -63,7 +63,7 @@ def largest_difference(a: Path, b: Path) -> float:
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
     """Records without timings, and without the number of tokens computed: ranks share no prefixes."""
-    names = ("seconds", "tokens_computed")
+    names = ("seconds", "speed", "tokens_computed")
     return [{k: v for k, v in r.items() if not k.startswith(names)} for r in read_metrics(folder / "metrics.jsonl")]
 
 

@@ -11,7 +11,7 @@ from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.trainer import Trainer
 
 Make = Callable[..., Trainer]
-TIMES = ("seconds",)
+TIMES = ("seconds", "speed")
 
 
 def weights(run: Trainer) -> dict[str, torch.Tensor]:

@@ -14,6 +14,7 @@ from creditflow.train.run.memory.activations import (
     NumberBytes,
     block_bytes,
     logits_bytes,
+    mask_bytes,
     prefill_bytes,
     sampling_bytes,
     update_bytes,
@@ -101,6 +102,7 @@ def test_a_rollout_holds_the_rows_of_a_gpu_and_the_tokens_that_are_new() -> None
         found = memory(*overrides, layout=Layout(gpus))
         assert found.cache == rows * per_row, overrides
         expected = prefill_bytes(SIZES, types, rows * new) + sampling_bytes(SIZES, types, rows)
+        expected += mask_bytes(rows, new, 2560)
         assert found.prefill == expected, overrides
 
 
@@ -153,10 +155,48 @@ def test_rollouts_ahead_of_the_update_are_held_beside_it_with_weights_of_their_o
     assert peak.endswith("always + update + rollout")
 
 
-@pytest.mark.parametrize("setting", ["rollout.max_staleness=1", "generation.backend=vllm"])
-def test_a_run_that_needs_one_process_has_a_table_for_one_gpu(setting: str) -> None:
-    head = memory_table(SIZES, settings_of(setting)).splitlines()[0]
+def test_a_run_that_needs_one_process_has_a_table_for_one_gpu() -> None:
+    head = memory_table(SIZES, settings_of("rollout.max_staleness=1")).splitlines()[0]
     assert head.split() == ["GB", "per", "GPU", "1", "GPU"]
+
+
+def test_the_mask_of_a_prompt_is_a_byte_for_each_pair_of_tokens() -> None:
+    # WebShop's windows of 5120 tokens in 128 rows: 3.4 GB
+    assert mask_bytes(128, 5120, 5120) == 128 * 5120**2
+
+
+def test_vllm_takes_its_fraction_of_the_gpu_and_the_trainer_comes_on_top() -> None:
+    plain, on_80 = memory(), memory("generation.backend=vllm", layout=Layout(nominal=80))
+    assert on_80.sampler + on_80.cache == int(0.4 * 80e9)
+    trained = plain.permanent - plain.sampler
+    assert on_80.peak == trained + int(0.4 * 80e9) + plain.update
+    larger = memory("generation.backend=vllm", "generation.vllm.memory=0.5", layout=Layout(nominal=80))
+    assert larger.peak - on_80.peak == int(0.1 * 80e9)
+    sized = memory("generation.backend=vllm", "generation.vllm.kv_gib=3", layout=Layout(nominal=80))
+    assert sized.cache == 3 * 2**30
+
+
+def test_vllm_asleep_has_no_memory_during_updates() -> None:
+    asleep = memory("generation.backend=vllm", "generation.vllm.sleep=true", layout=Layout(nominal=80))
+    trained = asleep.weights + asleep.gradients + asleep.moments + asleep.reference
+    assert asleep.permanent == trained
+    assert asleep.rollout == int(0.4 * 80e9)
+    assert asleep.peak == trained + max(asleep.update, int(0.4 * 80e9))
+
+
+def test_the_table_of_a_run_with_vllm_has_a_column_for_each_size_of_gpu() -> None:
+    lines = [
+        re.split(r"  +", line.strip())
+        for line in memory_table(SIZES, settings_of("generation.backend=vllm")).splitlines()
+    ]
+    rows = {line[0]: line[1:] for line in lines}
+    assert lines[0] == ["GB on one GPU", "of 24", "of 48", "of 80", "of 141"]
+    found = [memory("generation.backend=vllm", layout=Layout(nominal=gb)) for gb in (24, 48, 80, 141)]
+    assert rows["vLLM's cache, 40% with the weights"] == [*(f"{one.cache / 1e9:.2f}" for one in found), "always"]
+    assert rows["peak"][:4] == [f"{one.peak / 1e9:.2f}" for one in found]
+    fits = ["yes" if one.peak <= 0.9e9 * gb else "no" for one, gb in zip(found, (24, 48, 80, 141), strict=True)]
+    assert rows["fits"] == fits
+    assert {"yes", "no"} == set(fits)
 
 
 def test_the_table_shows_each_term_its_phase_and_the_smallest_gpu() -> None:

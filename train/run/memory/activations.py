@@ -14,6 +14,7 @@ __all__ = [
     "NumberBytes",
     "block_bytes",
     "logits_bytes",
+    "mask_bytes",
     "prefill_bytes",
     "sampling_bytes",
     "tower_bytes",
@@ -98,6 +99,11 @@ def prefill_bytes(sizes: ModelSizes, types: NumberBytes, tokens: int) -> int:
     adapter = sizes.intermediate * types.adapter
     feed_forward = 3 * sizes.intermediate * types.product + adapter
     return tokens * (feed_forward + 2 * queries * types.product + 4 * sizes.hidden * FLOAT)
+
+
+def mask_bytes(rows: int, tokens: int, context: int) -> int:
+    """Bytes of the attention mask of a call of the sampler: whether each of a row's new tokens sees each token of its context."""
+    return rows * tokens * context
 
 
 def sampling_bytes(sizes: ModelSizes, types: NumberBytes, rows: int, *, truncated: bool = False) -> int:

@@ -1,7 +1,7 @@
 """The memory table of a dry run: what a GPU holds in a training run, on one GPU and on eight.
 
-Weights, gradients, moments and the key-value cache (with its room to grow) are exact, from the sizes of the model. Activations
-and logits are upper estimates. The peak is what is always held plus the larger of what an update and what a rollout add, or, with
+Weights, gradients, moments and the key-value cache (with its room to grow, or what vLLM takes) are exact, from the sizes of the model.
+Activations and logits are upper estimates. The peak is what is always held plus the larger of what an update and what a rollout add, or, with
 rollouts ahead of the update, which overlap with it, plus both. It does not include evaluation, whose batch is the panel, nor the
 memory that CUDA and its allocator reserve.
 """
@@ -9,13 +9,15 @@ memory that CUDA and its allocator reserve.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
+from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.envs.errors import unknown_name_error
 from creditflow.train.policy.packing.planning import KEYS_PER_TOKEN
 from creditflow.train.run.memory.activations import (
     NumberBytes,
     logits_bytes,
+    mask_bytes,
     prefill_bytes,
     sampling_bytes,
     tower_bytes,
@@ -32,16 +34,26 @@ BYTES: Final = {"float32": 4, "bfloat16": 2}
 GPUS: Final = (16, 24, 40, 48, 80, 141)  # nominal GB
 CACHE_ROOM: Final = 1.25  # slots of the sampler's cache relative to its tokens (agents/backends/growing_cache.py)
 USABLE: Final = 0.9  # the rest is CUDA's and the allocator's
+VLLM_GPUS: Final = (24, 48, 80, 141)  # those of a table with vLLM, which takes a fraction of each
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a run is placed: number of GPUs, and whether weights, gradients and moments are divided over them."""
+    """How a run is placed.
+
+    Attributes:
+        gpus: number of GPUs.
+        sharded: whether weights, gradients and moments are divided over them.
+        nominal: GB of a GPU, of which vLLM takes a fraction; 0 where nothing depends on it.
+    """
 
     gpus: int = 1
     sharded: bool = False
+    nominal: int = 0
 
     def __str__(self) -> str:
+        if self.nominal:
+            return f"of {self.nominal}"
         return "1 GPU" if self.gpus == 1 else f"{self.gpus} GPUs, {'sharded' if self.sharded else 'replicated'}"
 
 
@@ -57,9 +69,11 @@ class Memory:
         checkpointed, stored: activations with and without gradient checkpointing; with a vision tower, those of pictures in all
             prompt tokens.
         logits: results of the output layer in an update.
-        cache, prefill: the sampler's key-value cache; its pass over prompts and its distributions.
+        cache, prefill: the sampler's key-value cache, with vLLM all that it takes beside weights; its pass over prompts with their
+            mask, and its distributions.
         checkpointing: whether the run recomputes activations.
         overlapping: whether rollouts run during updates.
+        engine: whether vLLM samples, and whether it is "awake" or "asleep" (without memory) during updates.
     """
 
     weights: int
@@ -76,11 +90,13 @@ class Memory:
     prefill: int
     checkpointing: bool
     overlapping: bool = False
+    engine: Literal["none", "awake", "asleep"] = "none"
 
     @property
     def permanent(self) -> int:
         """Bytes that are always held."""
-        return self.weights + self.gradients + self.moments + self.reference + self.critic + self.sampler
+        trained = self.weights + self.gradients + self.moments + self.reference + self.critic
+        return trained + self.sampler * (self.engine != "asleep") + self.cache * (self.engine == "awake")
 
     @property
     def update(self) -> int:
@@ -90,7 +106,7 @@ class Memory:
     @property
     def rollout(self) -> int:
         """Bytes that a rollout adds."""
-        return self.cache + self.prefill
+        return self.prefill + self.cache * (self.engine != "awake") + self.sampler * (self.engine == "asleep")
 
     @property
     def peak(self) -> int:
@@ -99,7 +115,7 @@ class Memory:
 
 
 def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memory:
-    """Bytes on each GPU of a layout."""
+    """Bytes on each GPU of a layout; with vLLM it names the GPU's size."""
     model, rollout, lora = settings.model, settings.rollout, settings.model.lora
     parts = layout.gpus if layout.sharded else 1
     check_targets(sizes, settings)
@@ -112,7 +128,7 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
     types = NumberBytes(base, base, product, converted)
     weights = sizes.parameters * base + (adapter * BYTES["float32"] if lora.rank else 0)
     sampled = base if rollout.dtype == "same" else BYTES[rollout.dtype]
-    vllm = settings.generation.backend == "vllm"  # which takes a fraction of the GPU that its settings name
+    vllm = settings.generation.backend == "vllm"
     copies = int(sampled != base or layout.sharded or vllm) + (0 if vllm else rollout.max_staleness)
     critic = 0
     if settings.critic.kind == "separate":
@@ -127,6 +143,8 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
     tokens = max(settings.update.batch_tokens, context)
     gathered = KEYS_PER_TOKEN if settings.update.packing == "packed" else 0
     sampler_bytes = NumberBytes(sampled, sampled, sampled, 4 if lora.rank and sampled < 4 else 0)
+    of_sampler = copies * (sizes.parameters + adapter) * sampled
+    new = _new_tokens(settings, context)
     pictured = tokens * (context - min(rollout.max_new_tokens, context)) // context
     return Memory(
         weights=weights // parts,
@@ -134,21 +152,35 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
         moments=trained * 8 // parts,
         reference=weights // parts if settings.update.loss.kl_weight and not lora.rank else 0,
         critic=critic // parts,
-        sampler=copies * (sizes.parameters + adapter) * sampled,
+        sampler=of_sampler,
         casts=2 * sizes.parameters if cast and base > BYTES["bfloat16"] else 0,
         checkpointed=update_bytes(sizes, types, tokens, checkpointing=True, gathered=gathered)
         + tower_bytes(sizes, types, pictured, checkpointing=True),
         stored=update_bytes(sizes, types, tokens, checkpointing=False, gathered=gathered)
         + tower_bytes(sizes, types, pictured, checkpointing=False),
         logits=logits_bytes(sizes, types, min(settings.update.logits_chunk, tokens), truncated=truncated),
-        cache=0 if vllm else rows * int(context * CACHE_ROOM) * per_token,
-        prefill=0
-        if vllm
-        else prefill_bytes(sizes, sampler_bytes, rows * _new_tokens(settings, context))
+        cache=_vllm_bytes(settings.generation.vllm, layout, of_sampler) if vllm
+        else rows * int(context * CACHE_ROOM) * per_token,
+        prefill=0 if vllm
+        else prefill_bytes(sizes, sampler_bytes, rows * new) + mask_bytes(rows, new, context)
         + sampling_bytes(sizes, sampler_bytes, rows, truncated=truncated),
         checkpointing=model.gradient_checkpointing,
         overlapping=bool(rollout.max_staleness),
-    )
+        engine=_engine(settings),
+    )  # fmt: skip
+
+
+def _engine(settings: TrainConfig) -> Literal["none", "awake", "asleep"]:
+    if settings.generation.backend != "vllm":
+        return "none"
+    return "asleep" if settings.generation.vllm.sleep else "awake"
+
+
+def _vllm_bytes(vllm: VllmConfig, layout: Layout, weights: int) -> int:
+    """What vLLM takes beside its weights: a cache of the given size, or what they leave of its fraction of the GPU."""
+    if vllm.kv_gib:
+        return int(vllm.kv_gib * 2**30)
+    return max(0, int(vllm.memory * layout.nominal * GB) - weights)
 
 
 def check_targets(sizes: ModelSizes, settings: TrainConfig) -> None:
@@ -169,8 +201,10 @@ def _new_tokens(settings: TrainConfig, context: int) -> int:
 def memory_table(sizes: ModelSizes, settings: TrainConfig) -> str:
     """The table, in GB of 10⁹ bytes per GPU."""
     layouts = [Layout(), Layout(8), Layout(8, sharded=True)]
-    if settings.generation.backend == "vllm" or settings.rollout.max_staleness:
-        layouts = layouts[:1]  # these need one process
+    if settings.generation.backend == "vllm":
+        layouts = [Layout(nominal=gb) for gb in VLLM_GPUS]
+    elif settings.rollout.max_staleness:
+        layouts = layouts[:1]  # which needs one process
     elif settings.model.lora.rank or sizes.vision is not None:
         layouts = layouts[:2]  # neither the base of an adapter nor a vision-language model is divided
     found = [memory_of(sizes, settings, layout) for layout in layouts]
@@ -182,18 +216,27 @@ def memory_table(sizes: ModelSizes, settings: TrainConfig) -> str:
         "logits": "logits", "cache": "KV cache", "prefill": "prompts, sampling",
     }  # fmt: skip
     other = "stored" if found[0].checkpointing else "checkpointed"
-    rows = [["GB per GPU", *map(str, layouts), ""]]
+    phases = {"casts": "update", "checkpointed": "update", "stored": "update", "logits": "update",
+              "cache": "rollout", "prefill": "rollout"}  # fmt: skip
+    if found[0].engine != "none":
+        vllm = settings.generation.vllm
+        size = f"{vllm.kv_gib} GiB" if vllm.kv_gib else f"{vllm.memory:.0%} with the weights"
+        names["cache"] = f"vLLM's cache, {size}"
+        phases |= {"cache": "always"} if found[0].engine == "awake" else {"sampler": "rollout"}
+    rows = [["GB on one GPU" if layouts[0].nominal else "GB per GPU", *map(str, layouts), ""]]
     for name, title in names.items():
         values = [getattr(one, name) for one in found]
         if any(values):
-            phase = {"casts": "update", "checkpointed": "update", "stored": "update", "logits": "update",
-                     "cache": "rollout", "prefill": "rollout"}.get(name, "always")  # fmt: skip
-            note = _other_setting(found[0]) if name == other else phase
+            note = _other_setting(found[0]) if name == other else phases.get(name, "always")
             rows.append([title, *(f"{value / GB:.2f}" for value in values), note])
     rule = len(rows) - 1
     added = "update + rollout" if found[0].overlapping else "the larger of update and rollout"
     rows.append(["peak", *(f"{one.peak / GB:.2f}" for one in found), f"always + {added}"])
-    rows.append(["fits a GPU of", *map(_smallest_gpu, found), ""])
+    if layouts[0].nominal:
+        fits = [one.peak <= USABLE * layout.nominal * GB for one, layout in zip(found, layouts, strict=True)]
+        rows.append(["fits", *("yes" if fit else "no" for fit in fits), ""])
+    else:
+        rows.append(["fits a GPU of", *map(_smallest_gpu, found), ""])
     return text_table(rows, rule)
 
 

@@ -10,7 +10,8 @@ import torch
 from helpers.models.training_runs import Make, metrics, same, weights
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.run.failures import MemoryLimitError
+from creditflow.train.run.failures import MemoryLimitError, sampling_memory_errors
+from creditflow.train.settings.rollout import GenerationConfig
 
 
 def test_dynamic_sampling_counts_what_it_discards(trainer_of: Make, config: dict[str, Any]) -> None:
@@ -138,3 +139,35 @@ def test_out_of_memory_in_sft_names_the_remedy(trainer_of: Make, config: dict[st
     run.model.get_decoder().layers[0].register_forward_hook(failing)
     with pytest.raises(MemoryLimitError, match=r"lower update\.batch_tokens"):
         run.run()
+
+
+@pytest.mark.parametrize(
+    ("settings", "remedy"),
+    [
+        (("evaluation.panel=",), r"lower rollout\.concurrent_groups, or prompting\.max_context"),
+        (
+            ("evaluation.panel=small-v1:valid", "evaluation.limit=4"),
+            r"lower evaluation\.limit or evaluation\.samples, or prompting\.max_context",
+        ),
+    ],
+    ids=["rollout", "evaluation"],
+)
+def test_out_of_memory_while_sampling_names_what_bounds_it(
+    trainer_of: Make, config: dict[str, Any], settings: tuple[str, ...], remedy: str
+) -> None:
+    run = trainer_of(config, "sft.episodes=0", *settings)
+
+    def failing(module: Any, arguments: Any, output: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 11 GiB")
+
+    run.model.get_decoder().layers[0].register_forward_hook(failing)
+    with pytest.raises(MemoryLimitError, match=remedy):
+        run.run()
+
+
+def test_out_of_memory_with_vllm_names_its_share_of_the_gpu() -> None:
+    with (
+        pytest.raises(MemoryLimitError, match=r"lower generation\.vllm\.memory, or set generation\.vllm\.sleep=true"),
+        sampling_memory_errors(GenerationConfig(backend="vllm"), "rollout.concurrent_groups"),
+    ):
+        raise torch.OutOfMemoryError("CUDA out of memory")
