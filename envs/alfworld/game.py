@@ -105,6 +105,7 @@ class Game:
         self.listed_commands: dict[Any, Any] = {}
         self.enumerations: dict[int, str] = {}
         self.distances: dict[Any, Any] = {}
+        self.optimal: dict[Any, Any] = {}
 
     def _of_types(self, types: set[str]) -> int:
         return sum(1 << o for o, otype in enumerate(self.object_types) if otype and otype in types)

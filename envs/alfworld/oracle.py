@@ -1,7 +1,7 @@
 """Exact distances, values and optimal commands from any reachable state.
 
-States are reduced to what matters for the goal (``planning/reduction.py``) and the distance of every reduction is cached
-with the game, so environments of one group share the searches.
+States are reduced to what matters for the goal (``planning/reduction.py``). The distance of every reduction and the optimal
+commands of every state are cached with the game, so environments of one group share the searches.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from creditflow.envs.errors import ConfigError, OracleLimitError, short_repr
 
 __all__ = ["ALFWorldOracle", "Assessment"]
 
-MAX_CACHED = 20_000  # distances per game
+MAX_CACHED = 20_000  # distances, and states with their optimal commands, per game
 MAX_SOLUTION = 1_000  # commands
 _PLAN_VERBS = frozenset({"go", "open", "take", "put", "clean", "heat", "cool", "use"})
 
@@ -152,7 +152,16 @@ class ALFWorldOracle:
         return result
 
     def _actions(self, world: World) -> tuple[tuple[str, ...], bool]:
-        """Return the optimal commands, and whether all distances behind them were exact."""
+        """Return the optimal commands, and whether all distances behind them were exact; cached with the game."""
+        known, key = world.game.optimal, (world.key(), self.max_nodes)
+        if key not in known:
+            if len(known) >= MAX_CACHED:
+                known.clear()
+            known[key] = self._find_actions(world)
+        self.exact &= known[key][1]
+        return known[key]
+
+    def _find_actions(self, world: World) -> tuple[tuple[str, ...], bool]:
         here = self.world_distance(world)
         if here.distance in (0, math.inf):
             return (), here.exact
