@@ -12,6 +12,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
@@ -163,6 +164,11 @@ def load_panel(env: str, name: str) -> Panel:
     """
     if name not in panel_names(env):
         raise unknown_name_error(f"panel of {env}", name, panel_names(env))
+    return _embedded_panel(env, name)
+
+
+@lru_cache(maxsize=16)  # an embedded panel never changes, and every environment that is made reads one
+def _embedded_panel(env: str, name: str) -> Panel:
     folder = files("creditflow.assets") / "panels" / env
     plain = folder / f"{name}.json"
     data = plain.read_bytes() if plain.is_file() else gzip.decompress((folder / f"{name}.json.gz").read_bytes())

@@ -154,12 +154,13 @@ class ALFWorldOracle:
     def _actions(self, world: World) -> tuple[tuple[str, ...], bool]:
         """Return the optimal commands, and whether all distances behind them were exact; cached with the game."""
         known, key = world.game.optimal, (world.key(), self.max_nodes)
-        if key not in known:
+        result: tuple[tuple[str, ...], bool] | None = known.get(key)
+        if result is None:
             if len(known) >= MAX_CACHED:
                 known.clear()
-            known[key] = self._find_actions(world)
-        self.exact &= known[key][1]
-        return known[key]
+            result = known[key] = self._find_actions(world)
+        self.exact &= result[1]
+        return result
 
     def _find_actions(self, world: World) -> tuple[tuple[str, ...], bool]:
         here = self.world_distance(world)
