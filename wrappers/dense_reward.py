@@ -77,6 +77,11 @@ def make_store(
     if scheme == "shuffled":
         scheme = str(parameters.pop("of", "grouptd"))
         parameters.setdefault("shuffle", 0)
+    if scheme in (*HISTORY, *CONTROLS):
+        raise ConfigError(
+            f"{scheme} reads one environment at a time and has no store: wrap each environment in DenseReward(env, {scheme!r}, …) "
+            "before they are joined in a vector environment"
+        )
     if scheme not in POTENTIALS:
         raise refusal(scheme, (*POTENTIALS, "features", *HISTORY, *CONTROLS))
     if terminal == "paper":

@@ -193,3 +193,9 @@ def test_a_frozen_store_learns_nothing_more_and_evaluation_refuses_shaping():
 def test_wrong_options_are_rejected(options, message):
     with pytest.raises(ConfigError, match=message):
         VectorDenseReward(SokobanVectorEnv(1, **OPTIONS), "rewardflow", store=Potentials(), **options)
+
+
+@pytest.mark.parametrize("scheme", ["oracle", "zero", "random", "pica", "gdcr"])
+def test_a_potential_that_reads_one_environment_says_how_it_is_used_in_a_vector(scheme):
+    with pytest.raises(ConfigError, match="wrap each environment in DenseReward"):
+        VectorDenseReward(SokobanVectorEnv(1, **OPTIONS), scheme, gamma=0.9)

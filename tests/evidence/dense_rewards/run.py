@@ -45,7 +45,7 @@ LEARNED = ("grouptd", "grouptd-none", "gigpo", "gagpo", "rtmc", "hgpo", "rewardf
 RIVALS = ("count", "replay", "count-replay")  # exploration by counts, and learning again from the last episodes
 ARMS = ("sparse", *LEARNED, "oracle", "shuffled", "random", *RIVALS, "graphgpo-replay", "graphgpo-hindsight")
 PPO_ARMS = (
-    "sparse", "grouptd", "gigpo", "rtmc", "rewardflow", "graphgpo", "oracle", "rewardflow-paper", "shuffled", "count"
+    "sparse", "grouptd", "gigpo", "rtmc", "rewardflow", "graphgpo", "features", "rewardflow-paper", "shuffled", "count"
 )  # fmt: skip
 REPLAYED = 8  # episodes of a task that are learned again, newest first, after each episode
 
