@@ -11,6 +11,7 @@ matplotlib and every optional engine are imported by the part that needs them, w
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,12 @@ except ModuleNotFoundError as _error:
             "wheel; or restore the links: `git config core.symlinks true`, then `git checkout -- src/creditflow`."
         ) from _error
     raise
+except KeyboardInterrupt:
+    if Path(sys.argv[0]).stem != "creditflow":
+        raise
+    # Ctrl-C while the command starts: nearly all of that time is spent above, before its own report of errors begins
+    print("\ninterrupted", file=sys.stderr)
+    raise SystemExit(130) from None
 
 if TYPE_CHECKING:
     from creditflow.wrappers import credit
