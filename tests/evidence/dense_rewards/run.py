@@ -1,7 +1,7 @@
 """Do learned dense rewards help?  PPO on Sokoban from planes, and tabular Q-learning in all four environments.
 
 Every part (learner, environment, arm, learning rate, seed) is appended to ``results.jsonl`` when it is done, so that a run goes on
-where it stopped.  Each arm is reported at its own best of four learning rates, chosen on other tasks and seeds.
+where it stopped.  Each arm is reported at its own best of four or five learning rates, chosen on other tasks and seeds.
 
   python tests/evidence/dense_rewards/run.py --out DIR [--minutes 8] [--only q:WebShop] [--arms sparse grouptd]
   python tests/evidence/dense_rewards/run.py --out DIR --summary       writes results.json, results.md and results.png
@@ -28,7 +28,7 @@ from creditflow.wrappers import DenseReward, Recorder, VectorDenseReward, relabe
 from creditflow.wrappers.dense_reward import make_store
 
 GAMMA = 0.97
-RATES = {"q": (0.1, 0.2, 0.5, 1.0), "ppo": (3e-4, 1e-3, 3e-3, 1e-2)}
+RATES = {"q": (0.1, 0.2, 0.5, 1.0), "ppo": (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)}
 CHOOSING_SEEDS = {"q": (1000, 1001, 1002), "ppo": (1000, 1001)}
 SEEDS = {"q": range(10), "ppo": range(10)}
 Q_TASKS, Q_EPISODES, EPSILON = 6, 60, 0.1  # tasks a seed, episodes a task, exploration
