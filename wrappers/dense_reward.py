@@ -45,7 +45,7 @@ from creditflow.wrappers.potentials import (
 from creditflow.wrappers.recorder import recorded_turn, stop_reason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["CONTROLS", "DenseReward", "check_gamma", "make_store", "require_unshaped"]
+__all__ = ["CONTROLS", "DenseReward", "check_gamma", "make_store", "require_unshaped", "shaping_wrapper"]
 
 CONTROLS: Final = ("oracle", "random", "shuffled", "zero")
 Terminal = Literal["zero", "paper"]
@@ -420,13 +420,18 @@ def require_unshaped(env: Any, *, force: bool = False) -> None:
     Raises:
         ConfigError: the environment contains a ``DenseReward`` or a ``VectorDenseReward``.
     """
+    if not force and (wrapper := shaping_wrapper(env)):
+        raise ConfigError(
+            f"evaluation with {wrapper} would report shaped returns: remove the wrapper, or pass "
+            "force=True and report info['raw_reward']"
+        )
+
+
+def shaping_wrapper(env: Any) -> str:
+    """Name of the wrapper that shapes an environment's rewards; "" if there is none."""
     layer = env
-    while not force:
-        if getattr(type(layer), "shapes_rewards", False):
-            raise ConfigError(
-                f"evaluation with {type(layer).__name__} would report shaped returns: remove the wrapper, or pass "
-                "force=True and report info['raw_reward']"
-            )
+    while not getattr(type(layer), "shapes_rewards", False):
         if not isinstance(layer, gym.Wrapper | gym.vector.VectorWrapper):
-            return
+            return ""
         layer = layer.env
+    return type(layer).__name__

@@ -1,28 +1,37 @@
-"""``relabel``: dense rewards in hindsight, for trainers that collect a whole batch before they learn from it.
+"""Dense rewards in hindsight, for trainers that collect a whole batch before they learn from it.
 
-The potential has already seen the episodes that it shapes. It is one function for all of them, so the sum along every path still
-telescopes to −Φ(s_0) and the ranking of policies does not change.
+The potential has already seen the episodes that it shapes: ``relabel`` takes whole episodes, ``RolloutShaping`` batches of steps
+of many environments, whose episodes begin and end anywhere. Every episode is shaped by one version, so the sum along every path
+still telescopes to −Φ(s_0) and the ranking of policies does not change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name
 from creditflow.wrappers.dense_reward import Truncation, check_gamma, make_store
-from creditflow.wrappers.feature_potential import FeaturePotentials, FeatureStore, Store, Version, feature_rows
+from creditflow.wrappers.feature_potential import (
+    FeaturePotentials,
+    FeatureStore,
+    ObservationFeatures,
+    Store,
+    Version,
+    feature_rows,
+)
 from creditflow.wrappers.potentials import Potentials
+from creditflow.wrappers.recorder import stop_reason
 from creditflow.wrappers.records.stop_reasons import TRUNCATED
-from creditflow.wrappers.records.trajectory import Trajectory
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["Relabel", "relabel"]
+__all__ = ["RolloutShaping", "relabel"]
 
 Floats = NDArray[np.float64]
-Relabel = Callable[[Sequence[Trajectory]], list[Floats]]  # what the hooks of trainers call with each batch
 
 
 def relabel(
@@ -101,3 +110,189 @@ def _relabelled(member: Trajectory, values: Sequence[float | None], gamma: float
         phi[-1] = 0.0
     raw = np.array([turn.reward for turn in member.turns], np.float64)
     return np.asarray(raw + beta * (gamma * phi[1:] - phi[:-1]))
+
+
+@dataclass(slots=True)
+class _Open:
+    """An episode that is being played.
+
+    Attributes:
+        task_id: of its task.
+        keys: of its states so far: state key and text key.
+        rows: features of its observations, if the potential reads them.
+        turns: as far as they were seen.
+        complete: whether it was seen from its beginning, so that it can be learned from.
+        version: that shapes it; None until the first batch with it is shaped.
+        potentials: Φ of its states, as far as they were computed.
+        ended: whether Φ of its last state is 0.
+    """
+
+    task_id: str
+    keys: list[tuple[str, str]]
+    rows: list[Floats] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    complete: bool = True
+    version: Version | None = None
+    potentials: list[float] = field(default_factory=list)
+    ended: bool = False
+
+
+class RolloutShaping:
+    """The shaping of batches of steps of N environments, computed when a batch is complete.
+
+    An episode that goes on in the next batch keeps the version that its first batch had. Episodes that were seen from their first
+    step are learned from when they end.
+
+    Args:
+        envs: N.
+        scheme, gamma, beta, store, **parameters: as for ``relabel``; the store learns from batch to batch.
+        truncation: "bootstrap" (the trainer bootstraps from its value of the last state where the limit of turns ends an
+            episode: Φ is kept) or "end".
+
+    Raises:
+        ConfigError: a scheme without a potential, or parameters beside a store.
+    """
+
+    def __init__(
+        self,
+        envs: int,
+        scheme: str,
+        *,
+        gamma: float,
+        beta: float = 1.0,
+        truncation: Truncation = "bootstrap",
+        store: Store | Version | None = None,
+        **parameters: Any,
+    ) -> None:
+        check_gamma(gamma)
+        check_name("truncation", str(truncation), ["end", "bootstrap"])
+        if store is not None and parameters:
+            raise ConfigError(f"the store has its own parameters: {sorted(parameters)} would have no effect")
+        self.store = make_store(scheme, gamma=gamma, **parameters) if store is None else store
+        self.gamma, self.beta, self._ends = gamma, beta, truncation == "end"
+        self._by_text = False
+        self._features: list[ObservationFeatures] = []
+        if isinstance(self.store, FeatureStore | FeaturePotentials):
+            self._features = [ObservationFeatures(self.store.size) for _ in range(envs)]
+        elif isinstance(self.store, Potentials):
+            self._by_text = self.store.parameters.get("key") == "text"
+        else:
+            self._by_text = self.store.key == "text"
+        self._open: list[_Open | None] = [None] * envs
+        self._steps: list[list[tuple[_Open, int]]] = [[] for _ in range(envs)]  # of the batch: episode and turn
+
+    def begin(self, number: int, info: Mapping[str, Any], observation: Any = None, *, complete: bool = True) -> None:
+        """Begin an episode of environment ``number``.
+
+        Args:
+            number: of the environment.
+            info: of its first state: ``task_id``, ``state_key``, and ``text_key`` for a potential of texts.
+            observation: read by "features" only.
+            complete: False if its first steps were not seen.
+        """
+        episode = _Open(str(info["task_id"]), [self._keys(info)], complete=complete)
+        if self._features:
+            episode.rows.append(self._features[number].begin(observation))
+        self._open[number] = episode
+
+    def last_state(self, number: int) -> str:
+        """State key in which environment ``number`` is; "" before its first episode and after the end of one."""
+        episode = self._open[number]
+        return "" if episode is None else episode.keys[-1][0]
+
+    def step(
+        self,
+        number: int,
+        action: Any,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        info: Mapping[str, Any],
+        observation: Any = None,
+    ) -> None:
+        """Enter one step of environment ``number``.
+
+        Args:
+            number: of the environment.
+            action: what was done; equal actions have equal texts.
+            reward: the raw one.
+            terminated, truncated: whether the episode is over.
+            info: of the state after it, as for ``begin``, with ``success`` and ``score`` where the episode is over, and
+                ``action_valid`` and ``action_effective`` where they are known.
+            observation: after it.
+
+        Raises:
+            EpisodeError: no episode has begun.
+        """
+        episode = self._open[number]
+        if episode is None:
+            raise EpisodeError(f"environment {number} has no episode: call begin() with the info of its reset")
+        state, text = episode.keys[-1]
+        episode.keys.append(self._keys(info))
+        valid, effective = bool(info.get("action_valid", True)), bool(info.get("action_effective", True))
+        turn = Turn(
+            state, str(action), episode.keys[-1][0], float(reward), admissible=valid, effective=effective, text_key=text
+        )
+        self._steps[number].append((episode, len(episode.turns)))
+        episode.turns.append(turn)
+        if self._features:
+            episode.rows.append(self._features[number].row(observation))
+        if terminated or truncated:
+            episode.ended = terminated or self._ends
+            self._open[number] = None
+            if episode.complete:
+                self._learn(episode, info, terminated)
+
+    def shaping(self) -> Floats:
+        """β (γ Φ(s') − Φ(s)) of the steps since the last call, float64 (T, N), by a version that has seen them.
+
+        Raises:
+            ConfigError: the environments have not taken equally many steps.
+        """
+        if len({len(steps) for steps in self._steps}) > 1:
+            raise ConfigError("a batch has equally many steps of every environment")
+        if isinstance(self.store, Potentials | FeaturePotentials):
+            version: Version = self.store
+        else:
+            version = self.store.publish()
+        shaping = np.zeros((len(self._steps[0]), len(self._steps)))
+        for number, steps in enumerate(self._steps):
+            for row, (episode, turn) in enumerate(steps):
+                if episode.version is None:
+                    episode.version = version
+                self._extend(episode)
+                before, after = episode.potentials[turn : turn + 2]
+                if episode.ended and turn == len(episode.turns) - 1:
+                    after = 0.0
+                shaping[row, number] = self.beta * (self.gamma * after - before)
+        self._steps = [[] for _ in self._steps]
+        return shaping
+
+    def _keys(self, info: Mapping[str, Any]) -> tuple[str, str]:
+        if self._by_text and "text_key" not in info:
+            raise ConfigError("this potential is one of text keys, and the infos have none")
+        return str(info["state_key"]), str(info.get("text_key", ""))
+
+    def _learn(self, episode: _Open, info: Mapping[str, Any], terminated: bool) -> None:
+        if isinstance(self.store, FeatureStore):
+            self.store.observe(episode.rows[:-1], [turn.reward for turn in episode.turns])
+        elif not isinstance(self.store, Potentials | FeaturePotentials):
+            success = bool(info["success"])
+            score, task = float(info.get("score", success)), episode.task_id
+            ended = stop_reason({"success": success}, terminated)
+            keys = episode.keys[-1]
+            self.store.observe(Trajectory(task, task, task, tuple(episode.turns), success, score, ended, *keys))
+
+    def _extend(self, episode: _Open) -> None:
+        """Compute Φ of the states of an episode that have none yet; an unknown state carries the last known value."""
+        version = episode.version
+        for t in range(len(episode.potentials), len(episode.keys)):
+            if isinstance(version, FeaturePotentials):
+                value = version.of(episode.rows[t])
+            elif version is None:
+                value = None
+            else:
+                keys = [pair[self._by_text] for pair in episode.keys[max(0, t - version.depth) : t + 1]]
+                value = version.of(episode.task_id, *keys)
+            carried = episode.potentials[-1] if episode.potentials else 0.0
+            episode.potentials.append(carried if value is None else value)

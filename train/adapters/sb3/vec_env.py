@@ -22,7 +22,8 @@ class VectorEnvAdapter(VecEnv):
             observation after the end of an episode is the first of the next, and the last one stands in its info.
             Its observations must be the caller's own (``copy=True``, the default): Stable-Baselines3 stores an observation after the
             step that follows it.
-        info_keys: keys of Gymnasium's infos that are passed on, into the info of every environment.
+        info_keys: keys of Gymnasium's infos that are passed on, into the info of every environment. Where an episode ended, the
+            info is that of its last state, and ``reset_infos`` has that of the next one's first, as in Stable-Baselines3's own.
 
     Raises:
         ConfigError: another mode, or observations that the next step changes in place.
@@ -66,11 +67,12 @@ class VectorEnvAdapter(VecEnv):
         """Take one step; return observations, rewards (float32), ends, and one info per environment."""
         obs, rewards, terminations, truncations, infos = self.env.step(self._actions)
         dones = terminations | truncations
-        listed: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        for key in self._info_keys:
-            for info, value in zip(listed, infos[key], strict=True):
-                info[key] = value
+        listed: list[dict[str, Any]] = [
+            {key: infos[key][number] for key in self._info_keys} for number in range(self.num_envs)
+        ]
         for number in np.flatnonzero(dones).tolist():
+            self.reset_infos[number] = listed[number]
+            listed[number] = {key: infos["final_info"][key][number] for key in self._info_keys}
             listed[number]["terminal_observation"] = infos["final_obs"][number]
             listed[number]["TimeLimit.truncated"] = bool(truncations[number] and not terminations[number])
         return obs, rewards.astype(np.float32), dones, listed

@@ -146,10 +146,12 @@ def test_the_adapter_gives_stable_baselines_what_gymnasium_gave():
         assert np.array_equal(rewards, there[1].astype(np.float32))
         assert np.array_equal(dones, there[2] | there[3])
         for number, info in enumerate(infos):
-            assert info["elapsed_steps"] == there[4]["elapsed_steps"][number]
+            last = there[4]["final_info"] if dones[number] else there[4]
+            assert info["elapsed_steps"] == last["elapsed_steps"][number]
             assert ("terminal_observation" in info) == dones[number]
             if dones[number]:
                 ended += 1
+                assert adapter.reset_infos[number] == {"elapsed_steps": 0}
                 assert np.array_equal(info["terminal_observation"], there[4]["final_obs"][number])
                 assert info["TimeLimit.truncated"] == bool(there[3][number])
     assert ended > 20
