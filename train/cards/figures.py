@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -25,7 +25,7 @@ from creditflow.envs.reading.json_text import parse_json, read_json
 from creditflow.train.arguments.outputs import add_input, add_output
 from creditflow.train.arguments.programs import run_program
 from creditflow.train.bench.language_model.suite.summary import pooled_contrasts
-from creditflow.train.bench.methods import is_control, scheme_entry, settings_of
+from creditflow.train.bench.methods import is_control, present_names, scheme_entry, settings_of
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.summary import BASELINE, Summary
 from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, standard_studies
@@ -142,24 +142,6 @@ def collected(documents: Mapping[str, Mapping[str, Any]], cost: Mapping[str, Any
     sources.append(_source("cost", "", cost["provenance"]))
     settings = settings_of([name for name in measured if not is_control(name)])
     return Figures(sources, measured, settings, cost["milliseconds_per_1000_turns"])
-
-
-def present_names(names: Iterable[str], settings: Mapping[str, str]) -> dict[str, str]:
-    """By stored name the present one: ``grouptd`` with its first defaults is now ``grouptd_base``, ``grouptd_relative`` is ``grouptd``.
-
-    >>> present_names(["grouptd", "grpo"], {"grouptd_relative": "grouptd with divide_by_success=True"})
-    {'grouptd': 'grouptd_base', 'grpo': 'grpo'}
-    >>> present_names(["grouptd", "grouptd_relative"], {})
-    {'grouptd': 'grouptd', 'grouptd_relative': 'grouptd'}
-
-    Args:
-        names: names of methods in the results of one run.
-        settings: how the methods of the run differed from the defaults of then.
-    """
-    # only with the first defaults does a variant differ by dividing by the success rate
-    first = any("divide_by_success=True" in text for text in settings.values())
-    renamed = {"grouptd_relative": "grouptd"} | ({"grouptd": "grouptd_base"} if first else {})
-    return {name: renamed.get(name, name) for name in names}
 
 
 def figures_of(document: Mapping[str, Any]) -> dict[Regime, Found]:

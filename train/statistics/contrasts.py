@@ -51,9 +51,23 @@ class Contrast:
     detectable: float
 
     @property
+    def interval(self) -> Interval:
+        """The t interval at the level of Holm's step for this contrast: it excludes 0 if and only if ``p_adjusted`` is below ``ALPHA``.
+
+        Where Holm's method multiplies the p-value by m, this is the interval of confidence 1 − ``ALPHA`` / m. NaN for a single result.
+        """
+        error, p = self.difference.standard_error, self.difference.p_value
+        if not error > 0.0:
+            half = error
+        else:
+            multiple = max(self.p_adjusted / p, 1.0) if p > 0.0 else 1.0
+            half = t_quantile(self.difference.degrees_of_freedom, 1.0 - ALPHA / multiple / 2.0) * error
+        return Interval(self.difference.mean - half, self.difference.mean + half)
+
+    @property
     def separates(self) -> bool:
-        """Whether the difference is significant at ``ALPHA`` after Holm's adjustment."""
-        return self.p_adjusted < ALPHA
+        """Whether the difference is significant at ``ALPHA`` after Holm's adjustment: ``interval`` excludes 0."""
+        return self.interval.low > 0.0 or self.interval.high < 0.0
 
 
 def contrasts_of(differences: Mapping[str, ClusteredMean]) -> dict[str, Contrast]:

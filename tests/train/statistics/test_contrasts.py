@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from creditflow.envs.errors import ConfigError
 from creditflow.train.statistics import (
     ALPHA,
+    ClusteredMean,
     Components,
     contrasts_of,
     crossed_mean,
@@ -167,3 +168,26 @@ def test_the_stratified_bootstrap_is_as_wide_as_the_standard_error_of_the_mean_s
     values = np.random.default_rng(0).normal(size=(60, 1))
     found = stratified_bootstrap([values], lambda x: float(x[0].mean()), rng=np.random.default_rng(1))
     assert (found.high - found.low) == pytest.approx(2 * 1.96 * values.std() / math.sqrt(60), rel=0.15)
+
+
+@given(st.lists(st.tuples(st.floats(-1.0, 1.0), st.floats(0.01, 1.0), st.integers(1, 40)), min_size=1, max_size=8))
+def test_the_interval_of_a_contrast_excludes_zero_exactly_where_the_adjusted_p_value_is_small(drawn):
+    family = contrasts_of(
+        {str(i): ClusteredMean(mean, error, float(freedom)) for i, (mean, error, freedom) in enumerate(drawn)}
+    )
+    for contrast in family.values():
+        if abs(contrast.p_adjusted - ALPHA) > 1e-9:
+            assert contrast.separates == (contrast.p_adjusted < ALPHA)
+        plain = contrast.difference.interval
+        assert contrast.interval.low <= plain.low + 1e-12 and contrast.interval.high >= plain.high - 1e-12
+
+
+def test_a_contrast_without_an_error_is_separated_unless_it_is_zero():
+    family = contrasts_of(
+        {
+            "a": ClusteredMean(0.1, 0.0, 4.0),
+            "b": ClusteredMean(0.0, 0.0, 4.0),
+            "c": ClusteredMean(0.1, math.nan, math.nan),
+        }
+    )
+    assert [contrast.separates for contrast in family.values()] == [True, False, False]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -70,7 +69,7 @@ def _exact_conclusions(suite: Mapping[str, Any]) -> list[str]:
     sentences = [
         f"{suite['name']}: {best.name} gives the best single step, {best.mean.text(2)} of the exact gradient's gain"
         + (f" ({base}: {summary.gain(base).text(2)})" if base != best.name else "")
-        + _not_separated(best, f" (detectable: {best.detectable:.2f})")
+        + _not_separated(best, base)
         + "."
     ]
     if any(name in summary.learned for name in schemes):
@@ -83,9 +82,9 @@ def _learning_conclusions(suite: Mapping[str, Any], summary: Summary, schemes: S
     top = leader_of(schemes, measure)
     lead = measure(top.name, base) if top.name != base else None
     sentences = [
-        f"{suite['name']}: {top.name} learns fastest, with a mean success rate of {top.mean.text(2)} over the turn budget"
+        f"{suite['name']}: {top.name} learns fastest, with a mean success during training of {top.mean.text(2)}"
         + (f", {_points(lead)} percentage points compared with {base}" if lead else "")
-        + _not_separated(top, _detectable(top.detectable))
+        + _not_separated(top, base)
         + "."
     ]
     distinct = {metric: value["plain"] for metric, value in suite["correlations"].items() if value["plain"] is not None}
@@ -116,8 +115,8 @@ def _shared_conclusions(suite: Mapping[str, Any]) -> list[str]:
             f", {_points(measure(top.name, base))} percentage points compared with {base}" if top.name != base else ""
         )
         sentences.append(
-            f"{suite['name']}: with one policy for many tasks {top.name} learns fastest on {where}, with a mean success rate of "
-            f"{top.mean.text(2)}{lead}" + _not_separated(top, _detectable(top.detectable)) + "."
+            f"{suite['name']}: with one policy for many tasks {top.name} learns fastest on {where}, with a mean success during training of "
+            f"{top.mean.text(2)}{lead}" + _not_separated(top, base) + "."
         )
     correlation = correlation_estimate(every, "gain", suite["correlations"].get("gain"))
     if correlation is not None:
@@ -136,9 +135,7 @@ def _played_conclusions(suite: Mapping[str, Any]) -> list[str]:
     top, contrasts = leader_of(list(rows), measure), against(base, list(rows), measure)
     faster = [name for name, one in contrasts.items() if one.separates and one.difference.mean > 0.0]
     if not faster:
-        known = [c.detectable for c in contrasts.values() if not math.isnan(c.detectable)]
-        detectable = _detectable(max(known)) if known else ""
-        return [f"{suite['name']}: no scheme learns clearly faster than {base}{detectable} (no exact values)."]
+        return [f"{suite['name']}: no scheme learns clearly faster than {base} (no exact values)."]
     shown = top.name if top.name in faster else max(faster, key=lambda name: contrasts[name].difference.mean)
     first = (
         f"{top.name} learns fastest; its"
@@ -146,9 +143,9 @@ def _played_conclusions(suite: Mapping[str, Any]) -> list[str]:
         else f"{shown} learns clearly faster than {base}, {top.name} does not; the former's"
     )
     return [
-        f"{suite['name']}: {first} area under the learning curve exceeds that of {base} by "
+        f"{suite['name']}: {first} mean success during training exceeds that of {base} by "
         f"{Estimate.of(contrasts[shown].difference).text(sign='+')}"
-        + (_not_separated(top, _detectable(top.detectable)) if shown == top.name else "")
+        + (_not_separated(top, base) if shown == top.name else "")
         + " (no exact values)."
     ]
 
@@ -157,22 +154,14 @@ def _points(difference: ClusteredMean) -> str:
     return Estimate.of(difference).times(100).text(1, "+")
 
 
-def _detectable(difference: float) -> str:
-    """A detectable difference of success rates in brackets; none is detectable beyond their scale."""
-    if difference > 1.0:
-        return " (too few samples: no difference is detectable)"
-    return f" (detectable: {100 * difference:.1f} points)"
-
-
-def _not_separated(leader: Leader, detectable: str) -> str:
-    if not leader.tied:
+def _not_separated(leader: Leader, base: str) -> str:
+    """The schemes that may be as good as the leader; the baseline, with which the sentence compares it, is not one of them."""
+    tied = [name for name in leader.tied if name != base]
+    if not tied:
         return ""
-    names, more = ", ".join(leader.tied[:MAX_TIED_NAMES]), len(leader.tied) - MAX_TIED_NAMES
-    return (
-        f"; not separated from {names}"
-        + (f" and {more} more" if more > 0 else "")
-        + ("" if math.isnan(leader.detectable) else detectable)
-    )
+    more = len(tied) - MAX_TIED_NAMES
+    others = f" and {more} other" + ("s" if more > 1 else "") if more > 0 else ""
+    return f"; not distinguishable from {', '.join(tied[:MAX_TIED_NAMES])}{others}"
 
 
 def suite_description(suite: Mapping[str, Any]) -> str:

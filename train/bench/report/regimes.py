@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,22 +28,23 @@ from creditflow.train.bench.report.tables.table import Table
 from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import Contrast
 
-__all__ = ["Verdict", "regime_table", "verdicts"]
+__all__ = ["Standing", "Verdict", "regime_table", "standing", "verdicts"]
 
 LARGE_GROUP: Final = 16
 EXACT: Final = "oracle_adv"
 HELD_OUT_AREA: Final = "held-out area"
+Standing = Literal["clear", "shared", "unclear", "baseline"]
 
 
 class Verdict(NamedTuple):
     """The best scheme of one regime.
 
     Attributes:
-        regime, tasks, keys, batch, samples: cells of the table that describe the comparison.
+        regime, tasks, keys, batch, samples: cells of the table that describe the setting.
         leader: the best scheme, and those from which it is not separated.
         lead: the leader's planned contrast with the baseline; None if it is the baseline.
         headroom: the exact advantage minus the leader; None where it was not measured.
-        faster: the schemes above the baseline that are separated from it, among which the leader need not be.
+        faster: contrasts of the schemes above the baseline that are separated from it, the largest first; the leader need not be one.
         unstable: methods whose order with the leader depends on a factor of the suite's design, with these factors; the leader
             counts as not separated from them.
     """
@@ -56,12 +57,28 @@ class Verdict(NamedTuple):
     leader: Leader
     lead: Contrast | None
     headroom: Estimate | None
-    faster: tuple[str, ...] = ()
+    faster: Mapping[str, Contrast] = MappingProxyType({})
     unstable: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
+def standing(verdict: Verdict) -> Standing:
+    """How certain the lead of a setting's best scheme is; everything that the report says or draws about it follows from this.
+
+    Returns:
+        "clear": the adjusted interval of its lead over the baseline excludes 0, and it is separated from all other schemes;
+        "shared": the interval excludes 0, but other schemes may be as good;
+        "unclear": the interval contains 0, or there is none;
+        "baseline": the baseline itself has the best mean.
+    """
+    if verdict.lead is None:
+        return "baseline"
+    if not verdict.lead.separates:
+        return "unclear"
+    return "shared" if verdict.leader.tied else "clear"
+
+
 def verdicts(document: Mapping[str, Any]) -> list[Verdict]:
-    """A verdict for every regime that was run: learning curves of tables, of shared policies and of language models."""
+    """A verdict for every setting that was run: learning curves of tables, of shared policies and of language models."""
     found: list[Verdict] = []
     for suite in document["suites"]:
         if "cells" in suite:
@@ -169,12 +186,13 @@ def _verdict(
     if len(schemes) < 2:
         return None
     leader, leads = leader_of(schemes, measure), against(baseline(schemes), schemes, measure)
+    ahead = [name for name, lead in leads.items() if lead.separates and lead.difference.mean > 0.0]
     return Verdict(
         *where,
         leader,
         leads.get(leader.name),
         Estimate.of(measure(EXACT, leader.name)) if EXACT in methods else None,
-        tuple(name for name, lead in leads.items() if lead.separates and lead.difference.mean > 0.0),
+        {name: leads[name] for name in sorted(ahead, key=lambda name: -leads[name].difference.mean)},
     )
 
 

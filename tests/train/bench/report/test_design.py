@@ -87,11 +87,11 @@ def test_no_headline_counts_a_lead_whose_sign_depends_on_a_factor():
     lead = contrasts_of({"grouptd": ClusteredMean(0.1, 0.001, 9.0)})["grouptd"]
     leader = Leader("grouptd", Estimate(0.6, 0.59, 0.61), (), float("nan"))
     verdict = Verdict("shared policy", "pits", "distinct", "16 tasks × 8 rollouts", "5 seeds", leader, lead, None)
-    assert "by a margin that chance does not explain" in _sentence([verdict])
+    assert "The difference is statistically clear." in _sentence([verdict])
     stable = _stable(verdict, suite())
     assert stable.leader.tied == ("graphgpo",)
-    assert "chance does not explain" not in _sentence([stable])
-    assert "others may be as good" in _sentence([stable])
+    assert "The difference is statistically clear." not in _sentence([stable])
+    assert "but graphgpo may be as good" in _sentence([stable])
 
 
 def test_the_tables_name_the_factor_and_choose_each_methods_own_rate_on_other_seeds():

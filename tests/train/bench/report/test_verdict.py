@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS
 from creditflow.train.bench.report.conclusions import conclusions
 from creditflow.train.bench.report.contrasts import Leader
-from creditflow.train.bench.report.html.chart import chart_of
+from creditflow.train.bench.report.html.chart import Interval, chart_of
+from creditflow.train.bench.report.html.page import shown_document
 from creditflow.train.bench.report.html.terms import DEFINITIONS, Words, about_method
-from creditflow.train.bench.report.html.verdict import _sentence, headline
-from creditflow.train.bench.report.regimes import Verdict, _of_studies
+from creditflow.train.bench.report.html.verdict import _rows, _sentence, headline
+from creditflow.train.bench.report.regimes import Verdict, _of_studies, standing
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import suite_tables
 from creditflow.train.bench.shared.tasks import SHARED_KINDS
@@ -27,28 +30,84 @@ INTERVAL = re.compile(r"\[[-+−]?[\d.]+, [-+−]?[\d.]+\]|± [\d.]+")
 NUMBER = re.compile(r"[-+−]?\d*\.\d+")
 
 
-def verdict(name: str, tied: tuple[str, ...] = (), *, p: float = 0.001, faster: tuple[str, ...] = ()) -> Verdict:
-    lead = Contrast(ClusteredMean(0.1, 0.01, 5.0), p, p)
-    return Verdict("r", "t", "k", "b", "s", Leader(name, Estimate(0.5, 0.4, 0.6), tied, math.nan), lead, None, faster)
+def contrast(*, clear: bool) -> Contrast:
+    """A lead of ten points."""
+    error, p = (0.01, 1e-3) if clear else (0.2, 0.6)
+    return Contrast(ClusteredMean(0.1, error, 5.0), p, p)
+
+
+def verdict(name: str, tied: tuple[str, ...] = (), *, clear: bool = True, faster: tuple[str, ...] = ()) -> Verdict:
+    leader = Leader(name, Estimate(0.5, 0.4, 0.6), tied, math.nan)
+    found = {other: contrast(clear=True) for other in faster}
+    return Verdict("r", "t", "k", "b", "2 tasks in each of 3 kinds", leader, contrast(clear=clear), None, found)
+
+
+BASELINE = verdict("grpo")._replace(lead=None)
+SMALL = " This run is small: a larger --preset may tell."
 
 
 @pytest.mark.parametrize(
-    ("found", "sentence"),
+    ("of_run", "sentence"),
     [
         ([], "Nothing is compared: no learning curves of two schemes or more were run."),
-        ([verdict("a")], "a learns fastest in 1 of 1 comparison by a margin that chance does not explain."),
-        ([verdict("a")] * 2 + [verdict("b")], "a learns fastest in 2 of 3 comparisons, b in 1 by a margin that chance does not explain."),
-        ([verdict("a"), verdict("a", ("b",))], "a learns fastest in 1 of 2 comparisons by a margin that chance does not explain; it leads in 1 more, but others may be as good."),
-        ([verdict("a", ("b",))], "a leads in the one comparison, but others may be as good."),
-        ([verdict("a", p=0.5)], "No scheme learns clearly faster than the baseline."),
-        ([verdict("a"), verdict("b", p=0.5)], "a learns fastest in 1 of 2 comparisons by a margin that chance does not explain; in 1 of 2 comparisons no scheme learns clearly faster than the baseline."),
-        ([verdict("a", p=0.5)] * 2, "In 2 of 2 comparisons no scheme learns clearly faster than the baseline."),
-        ([verdict("a", ("b", "c"), p=0.5, faster=("b",))], "In the one comparison the lead of the best mean over the baseline may be chance, while b learns clearly faster than it."),
-        ([verdict("a"), verdict("b", p=0.5), verdict("c", p=0.5, faster=("a", "b"))], "a learns fastest in 1 of 3 comparisons by a margin that chance does not explain; in 1 of 3 comparisons the lead of the best mean over the baseline may be chance, while a and b learn clearly faster than it; in 1 of 3 comparisons no scheme learns clearly faster than the baseline."),
+        ([BASELINE], "No scheme learned faster than the baseline."),
+        ([BASELINE] * 2, "No scheme learned faster than the baseline in any setting."),
+        ([verdict("a")], "a learned fastest, by 10.0 percentage points over the baseline. The difference is statistically clear."),
+        ([verdict("a", ("b", "c"))], "a learned fastest, by 10.0 percentage points over the baseline. The difference from the baseline is statistically clear, but b and c may be as good."),
+        ([verdict("a", clear=False)], "a learned fastest, by 10.0 percentage points over the baseline. The difference from the baseline may be chance." + SMALL),
+        ([verdict("a", clear=False, faster=("b",))], "a learned fastest, by 10.0 percentage points over the baseline. The difference from the baseline may be chance. b learned clearly faster than the baseline." + SMALL),
+        ([verdict("a")] * 2 + [verdict("b")], "a learned fastest in 2 of 3 settings: its lead is statistically clear in both settings. b had the best clear lead in 1 setting."),
+        ([verdict("a"), verdict("a", ("b",))], "a learned fastest in both settings: its lead is statistically clear in 1 of 2 settings and others may be as good in 1 of 2 settings."),
+        ([verdict("a"), verdict("b", clear=False), BASELINE], "a learned fastest in 1 of 3 settings: its lead is statistically clear in that setting." + SMALL),
+        ([verdict("a", clear=False)] * 3, "a learned fastest in all 3 settings: the difference from the baseline may be chance in all 3 settings." + SMALL),
     ],
 )  # fmt: skip
-def test_the_verdict_is_a_sentence(found: list[Verdict], sentence: str) -> None:
-    assert _sentence(found) == sentence
+def test_the_verdict_is_a_sentence(of_run: list[Verdict], sentence: str) -> None:
+    assert _sentence(of_run) == sentence
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**32 - 1), st.integers(2, 6), st.sampled_from((0.0, 0.02, 0.05)), st.integers(2, 6)),
+        min_size=1,
+        max_size=4,
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_the_headline_never_contradicts_the_intervals_that_are_drawn(drawn: list[tuple[int, int, float, int]]) -> None:
+    """Over random results: it calls a lead clear, or chance, in exactly the settings whose drawn interval excludes, or contains, 0."""
+    of_run = []
+    for number, (seed, seeds, spread, schemes) in enumerate(drawn):
+        rng = np.random.default_rng(seed)
+        names = ["grpo", *(f"s{i}" for i in range(1, schemes))]
+        runs = {name: (rng.normal(0.0, spread) + rng.normal(0.0, 0.02, (seeds, 3))).tolist() for name in names}
+        study = Study("shared policy", f"kind {number}", "distinct", 4, 8, "", {"area": runs})
+        of_run += list(_of_studies([study], names))
+    sentence = _sentence(of_run)
+    counts = Counter[str]()
+    for one in of_run:
+        rows = list(_rows(one))
+        assert bool(rows) == (standing(one) != "baseline")
+        if not rows:
+            continue
+        lead, clear = rows[0], one.lead is not None and one.lead.separates
+        assert (lead.estimate.low > 0.0 or lead.estimate.high < 0.0) == clear
+        assert ("may be chance" in lead.note) == (not clear)
+        assert (lead.kind == "best") == (standing(one) == "clear")
+        assert all(row.estimate.low > 0.0 for row in rows[1:])
+        if sentence.startswith(f"{one.leader.name} "):
+            counts[standing(one)] += 1
+    if "any setting" in sentence or sentence.startswith("No scheme"):
+        assert not counts
+        return
+    if len(of_run) == 1:
+        assert ("The difference is statistically clear." in sentence) == bool(counts["clear"])
+        assert ("may be chance" in sentence) == bool(counts["unclear"])
+        return
+    for kind, words in (("clear", "statistically clear in"), ("shared", "as good in"), ("unclear", "may be chance in")):
+        said = re.search(rf"{words} (that|both|all \d+|\d+ of)", sentence)
+        text = said[1].removeprefix("all ").removesuffix(" of") if said else "0"
+        assert int({"that": "1", "both": "2"}.get(text, text)) == counts[kind]
 
 
 def test_a_scheme_behind_a_noisy_best_mean_can_be_the_one_that_is_separated_from_the_baseline() -> None:
@@ -64,8 +123,28 @@ def test_a_scheme_behind_a_noisy_best_mean_can_be_the_one_that_is_separated_from
     )
     [found] = _of_studies([study], list(runs))
     assert found.leader.name == "noisy" and found.lead is not None and not found.lead.separates
-    assert found.faster == ("steady",)
-    assert "while steady learns clearly faster" in _sentence([found])
+    assert list(found.faster) == ["steady"]
+    assert "steady learned clearly faster than the baseline" in _sentence([found])
+    assert [row.name for row in _rows(found)] == ["noisy", "steady"]
+
+
+def test_stored_names_are_shown_as_the_present_ones() -> None:
+    """``grouptd_relative`` is ``grouptd``; with the settings of the first defaults ``grouptd`` was ``grouptd_base``."""
+
+    def shown(**settings: str) -> dict[str, Any]:
+        suite: dict[str, Any] = {
+            "name": "grids",
+            "schemes": ["grouptd", "grouptd_relative_pooled"],
+            "settings": settings,
+        }
+        suite["rows"] = {"grouptd": 1, "shuffled(grouptd)": 2, "grouptd_relative": 3}
+        [one] = shown_document({"suites": [suite]})["suites"]
+        return dict(one)
+
+    first = shown(grouptd_relative="grouptd with divide_by_success=True")
+    assert first["rows"] == {"grouptd_base": 1, "shuffled(grouptd_base)": 2, "grouptd": 3}
+    assert first["schemes"] == ["grouptd_base", "grouptd_relative_pooled"]
+    assert shown()["rows"] == {"grouptd": 1, "shuffled(grouptd)": 2, "grouptd_relative": 3}, "both names took part"
 
 
 def test_the_headline_of_a_run_names_a_scheme_and_draws_every_comparison(document) -> None:
@@ -159,7 +238,7 @@ def test_a_kind_of_task_is_explained_in_the_title_of_a_panel() -> None:
     )
 )
 def test_a_chart_is_within_its_width_and_in_order(estimates: list[Estimate]) -> None:
-    chart = chart_of([("n", "", "", "scheme", one) for one in estimates], "unit")
+    chart = chart_of([Interval("n", "", "", "scheme", one) for one in estimates], "unit")
     assert chart is not None
     for row in chart.rows:
         assert 0 <= row.low <= row.mean <= row.high <= 100
@@ -169,7 +248,7 @@ def test_a_chart_is_within_its_width_and_in_order(estimates: list[Estimate]) -> 
 
 
 def test_an_estimate_without_an_interval_is_a_point() -> None:
-    chart = chart_of([("n", "", "", "scheme", Estimate(1.0, math.nan, math.nan))], "unit")
+    chart = chart_of([Interval("n", "", "", "scheme", Estimate(1.0, math.nan, math.nan))], "unit")
     assert chart is not None
     assert chart.rows[0].low == chart.rows[0].mean == chart.rows[0].high
     assert chart_of([], "unit") is None

@@ -8,30 +8,52 @@ from typing import NamedTuple
 
 from creditflow.train.bench.report.statistics import Estimate
 
-__all__ = ["Chart", "ChartRow", "chart_of", "round_ticks"]
+__all__ = ["Chart", "ChartRow", "Interval", "chart_of", "round_ticks"]
 
 PAD = 2.0  # per cent of the width at both ends
 MAX_TICKS = 6
 
 
-class ChartRow(NamedTuple):
-    """One interval.
+class Interval(NamedTuple):
+    """What a row shows.
 
     Attributes:
         name: name of the method, or of what is compared.
         note: more about it; "" for none.
         text: mean and interval in figures.
         kind: "best", "scheme" or "control", for the colour.
-        mean, low, high: positions, in per cent of the width.
+        estimate: the interval.
+        title: what the rows from here on are about; "" to go on with the one above.
+        mark: a value to compare with; None for none.
     """
 
     name: str
     note: str
     text: str
     kind: str
+    estimate: Estimate
+    title: str = ""
+    mark: float | None = None
+
+
+class ChartRow(NamedTuple):
+    """One interval as it is drawn.
+
+    Attributes:
+        name, note, text, kind, title: as in ``Interval``.
+        mean, low, high: positions, in per cent of the width.
+        mark: position of the value to compare with; None for none.
+    """
+
+    name: str
+    note: str
+    text: str
+    kind: str
+    title: str
     mean: float
     low: float
     high: float
+    mark: float | None
 
 
 class Chart(NamedTuple):
@@ -50,16 +72,16 @@ class Chart(NamedTuple):
     unit: str
 
 
-def chart_of(rows: Sequence[tuple[str, str, str, str, Estimate]], unit: str) -> Chart | None:
+def chart_of(rows: Sequence[Interval], unit: str) -> Chart | None:
     """The chart of some estimates; None if there is none.
 
     Args:
-        rows: name, note, text, kind and estimate of each row.
+        rows: the rows, from the top.
         unit: what the axis shows, with its unit.
     """
     if not rows:
         return None
-    ends = [end for *_, estimate in rows for end in _ends(estimate)]
+    ends = [end for row in rows for end in _ends(row.estimate)] + [row.mark for row in rows if row.mark is not None]
     lowest, highest = min(0.0, *ends), max(0.0, *ends)
     width = max(highest - lowest, 1e-9)
 
@@ -67,8 +89,18 @@ def chart_of(rows: Sequence[tuple[str, str, str, str, Estimate]], unit: str) -> 
         return round(PAD + (x - lowest) / width * (100 - 2 * PAD), 2)
 
     drawn = [
-        ChartRow(name, note, text, kind, at(estimate.mean), *(at(end) for end in _ends(estimate)))
-        for name, note, text, kind, estimate in rows
+        ChartRow(
+            name=row.name,
+            note=row.note,
+            text=row.text,
+            kind=row.kind,
+            title=row.title,
+            mean=at(row.estimate.mean),
+            low=at(_ends(row.estimate)[0]),
+            high=at(_ends(row.estimate)[1]),
+            mark=None if row.mark is None else at(row.mark),
+        )
+        for row in rows
     ]
     return Chart(drawn, [(f"{x:g}", at(x)) for x in round_ticks(lowest, highest)], at(0.0), unit)
 

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 from creditflow.envs.errors import require_modules
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.bench.language_model.suite.report import language_model_conclusions, language_model_tables
+from creditflow.train.bench.methods import present_names
 from creditflow.train.bench.report.conclusions import prediction_conclusion, suite_conclusions, suite_description
-from creditflow.train.bench.report.html.chart import Chart, chart_of
+from creditflow.train.bench.report.html.chart import Chart, Interval, chart_of
 from creditflow.train.bench.report.html.panels import MARKS, DrawnPlot, drawn_plot
 from creditflow.train.bench.report.html.terms import DEFINITIONS, Words
 from creditflow.train.bench.report.html.verdict import headline
@@ -87,6 +88,7 @@ def write_report(document: Mapping[str, Any], path: Path) -> None:
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
+    document = shown_document(document)
     folder = files("creditflow.assets") / "report"
     style = (folder / "bench.css").read_text(encoding="ascii")
     plots = document_plots(document)
@@ -109,6 +111,36 @@ def write_report(document: Mapping[str, Any], path: Path) -> None:
     )
     with atomic_writer(path) as stream:
         stream.write(page.encode("ascii", "xmlcharrefreplace").decode("ascii"))
+
+
+def shown_document(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The results under the present names of their methods, which need not be those of the release that stored them."""
+    shown = {**document, "suites": [_renamed(suite, suite) for suite in document["suites"]]}
+    if "language_models" in document:
+        shown["language_models"] = _renamed(document["language_models"], document["language_models"])
+    return shown
+
+
+def _renamed(content: Any, part: Mapping[str, Any]) -> Any:
+    settings = part.get("settings", {})
+    used = {*settings, *part.get("schemes", ()), "grouptd_relative"}
+    names = present_names(used, settings)
+    if len(set(names.values())) < len(names):  # the variant and the default that it became took part under both names
+        return content
+    changed = {old: new for old, new in names.items() if old != new}
+    name = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, changed))})(?!\w)")
+    return _with_names(content, lambda text: name.sub(lambda match: changed[match[0]], text))
+
+
+def _with_names(content: Any, rename: Callable[[str], str]) -> Any:
+    """The content with all its texts and keys renamed."""
+    if isinstance(content, str):
+        return rename(content)
+    if isinstance(content, list):
+        return [_with_names(one, rename) for one in content]
+    if isinstance(content, dict):
+        return {rename(key): _with_names(value, rename) for key, value in content.items()}
+    return content
 
 
 def _section(suite: Mapping[str, Any], plots: Sequence[Plot]) -> Section:
@@ -161,5 +193,5 @@ def _chart(table: Table) -> Chart | None:
         if control and ("(" in name or "[" in name):  # corrupted controls, and exact annotations
             continue
         kind = "control" if control else "best" if bar.mean == best else "scheme"
-        rows.append((name, "", bar.text(digits, "+" if "minus" in table.unit else ""), kind, bar))
+        rows.append(Interval(name, "", bar.text(digits, "+" if "minus" in table.unit else ""), kind, bar))
     return chart_of(rows, table.unit or table.rows[0][1])

@@ -59,7 +59,7 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "preregistered prediction": "written before the run, with the method, the endpoint and the margin",
     "held-out": "tasks on which the policy is evaluated but not trained",
     "warm-up": "supervised learning from a noisy expert's actions, from which all methods of a seed start",
-    "floor": "what is reached without reinforcement learning; a method that stays below it taught nothing that is not had more cheaply",
+    "floor": "what is reached without reinforcement learning; a method below it is no better than a cheaper alternative",
     "imitation": "supervised learning of an expert's actions",
     "greedy": "the most probable action in every state, instead of a sampled one",
     "temperature": "what the logits are divided by before an action is sampled: below 1 the policy is less random; with the entropy of X: the "
@@ -145,6 +145,12 @@ class Words:
 
     def __init__(self) -> None:
         self.used: dict[str, str] = {}
+        self._marked: set[str] = set()
+
+    def section(self) -> str:
+        """Begin a section, in which every term is marked once; "" for the page."""
+        self._marked.clear()
+        return ""
 
     def number(self, term: str) -> int:
         """Number of a term that is used, from 1."""
@@ -167,16 +173,16 @@ class Words:
         return [Segment(kind, kind), *([Segment(title[len(kind) :])] if title != kind else [])]
 
     def marked(self, text: str) -> list[Segment]:
-        """The parts of a text, each term explained where it first stands."""
+        """The parts of a text, each term explained where it first stands in the section."""
         return list(self._segments(text))
 
     def _segments(self, text: str) -> Iterator[Segment]:
-        seen, end = set(), 0
+        end = 0
         for match in _WORDS.finditer(text):
             term = _ALIASES[match[0]]
-            if term in seen or (match[0] == "p" and text != "p"):
+            if term in self._marked or (match[0] == "p" and text != "p"):
                 continue
-            seen.add(term)
+            self._marked.add(term)
             self.used.setdefault(term, DEFINITIONS[term])
             if match.start() > end:
                 yield Segment(text[end : match.start()])

@@ -94,7 +94,7 @@ def _bias_variance(suite: Mapping[str, Any], styles: Mapping[str, str], number: 
         Panel(
             title,
             "squared bias of the gradient direction, relative to the exact gradient's squared length",
-            "variance, in the same unit (logarithmic axis)",
+            "variance (log scale, same unit as bias)",
             [line for line in _lines(styles, {name: points(chosen, name) for name in styles}) if line.x],
         )
         for title, chosen in parts.items()

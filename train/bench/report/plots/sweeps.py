@@ -54,6 +54,4 @@ def _panel(swept: SweptScheme, text: str, measure: Measure) -> Panel:
 
 
 def _unit(endpoint: str) -> str:
-    return (
-        "fraction of the exact gradient's gain" if endpoint.startswith("gain") else "mean success rate while learning"
-    )
+    return "fraction of the exact gradient's gain" if endpoint.startswith("gain") else "mean success during training"

@@ -102,7 +102,7 @@ def _metric_table(summary: Summary, schemes: Sequence[str], controls: Sequence[s
     bases = [number_text(summary.over_cells(name)) for name in ("base_rate_failed", "base_rate_succeeded")]
     return Table(
         METRICS_TITLE,
-        "Means over cells, ± half the 95 % interval over tasks; older results hold the values of tasks for the cosine of one group alone. The "
+        "Means over cells, ± half the 95 % interval over tasks, where the results have one value per task. The "
         "variance is a median over cells, without an interval. Concordance and AUROC of 0.5 are chance. The AUROC is that of credit centered "
         "within states, among the turns of failed or successful rollouts; in brackets that of the credit itself. Of the turns "
         f"that are clearly good or bad, {bases[0]} are good in failed rollouts and {bases[1]} in successful ones (base rates). "
@@ -117,7 +117,7 @@ def _area_table(summary: Summary, schemes: Sequence[str], controls: Sequence[str
     against = baseline([*schemes, *controls])
     parts = _by_kind(summary)
     rows = [
-        ["method", f"area minus {against} [95 % CI]", "area [95 % CI]", "final success", *map(_kind, parts),
+        ["method", f"mean success minus {against} [95 % CI]", "mean success [95 % CI]", "final success", *map(_kind, parts),
          "ms per 1000 turns"]
     ]  # fmt: skip
     schemes = ordered(schemes, lambda name: summary.area(name).mean)
@@ -140,7 +140,7 @@ def _area_table(summary: Summary, schemes: Sequence[str], controls: Sequence[str
         len(schemes),
         tuple(bars),
         "Which scheme learns fastest?",
-        f"mean success rate while learning, minus {against} (0.01 is one percentage point)",
+        f"mean success during training, minus {against} (0.01 is one percentage point)",
     )
 
 
@@ -169,8 +169,8 @@ def _correlation_table(suite: Suite) -> Table:
         rows.append([METRICS[metric], *(number_text(values[side]) for side in sides)])
     return Table(
         "Which metric predicts learning",
-        "Spearman's rank correlation, over methods, of each metric with the area under the learning curve; mean over cells. "
-        "Cells with aliased text keys are separate. Without intervals: the cells are no sample.",
+        "Spearman's rank correlation, over methods, of each metric with mean success during training; mean over cells. "
+        "Cells with aliased text keys are separate. Without intervals: cells are not a random sample.",
         rows,
         len(rows) - 1,
         question="Which metric predicts learning?",

@@ -82,7 +82,7 @@ def _played_table(suite: Suite) -> Table:
     controls = [n for n in suite["controls"] if n in by_method]
     against = baseline([*schemes, *controls])
     rows = [
-        ["method", f"area minus {against} [95 % CI]", "area [95 % CI]", "success, first → last", "coverage",
+        ["method", f"mean success minus {against} [95 % CI]", "mean success [95 % CI]", "success, first → last", "coverage",
          "turn-level", "dead groups", "ms per 1000 turns"]
     ]  # fmt: skip
     bars: list[Estimate | None] = []
@@ -110,5 +110,5 @@ def _played_table(suite: Suite) -> Table:
         len(schemes),
         tuple(bars),
         "Which scheme learns fastest?",
-        f"mean success rate while learning, minus {against} (0.01 is one percentage point)",
+        f"mean success during training, minus {against} (0.01 is one percentage point)",
     )

@@ -105,8 +105,8 @@ def _learning_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table
     )
     family = against(base, schemes, area)
     rows = [
-        ["method", f"area minus {base} [95 % CI]", "p", "detectable", "area", "final success",
-         f"held-out area minus {base} [95 % CI]", "held-out final", *map(_label, studies), "ms per 1000 turns"]
+        ["method", f"mean success minus {base} [95 % CI]", "p", "detectable", "mean success", "final success",
+         f"held-out mean success minus {base} [95 % CI]", "held-out final", *map(_label, studies), "ms per 1000 turns"]
     ]  # fmt: skip
     bars: list[Estimate | None] = []
     schemes = ordered(schemes, lambda name: area(name, "").mean)
@@ -126,17 +126,17 @@ def _learning_table(suite: Mapping[str, Any], studies: Sequence[Study]) -> Table
     updates, tasks, first = suite["updates"], suite["tasks"], studies[0]
     return Table(
         SHARED_TITLE,
-        f"Area: mean exact success on the {tasks['train']} training tasks, measured every {updates['every']} of {updates['count']} "
+        f"Mean success during training: exact, on the {tasks['train']} training tasks, measured every {updates['every']} of {updates['count']} "
         f"updates; held-out: on {tasks['held_out']} other tasks of the kind. An update has {first.batch} tasks × {first.size} rollouts, "
         f"{_average(updates)}, and a KL divergence of {updates['kl']:g} nats per turn. Means over the kinds of "
-        f"task; area by kind on the right. Intervals, and ± half of them: 95 %, over {tasks['seeds']} layout seeds, each with tasks of its own. p is "
+        f"task; mean success by kind on the right. Intervals, and ± half of them: 95 %, over {tasks['seeds']} layout seeds, each with tasks of its own. p is "
         f"adjusted by Holm over {len(family)} schemes; detectable is the true difference that such a test finds with probability "
         ".8. The last column is the time to assign credit.",
         rows,
         len(schemes),
         tuple(bars),
         "Which scheme learns fastest when many tasks share one policy?",
-        f"mean success rate while learning, minus {base} (0.01 is one percentage point)",
+        f"mean success during training, minus {base} (0.01 is one percentage point)",
     )
 
 
@@ -194,7 +194,7 @@ def _varied_table(suite: Mapping[str, Any], studies: Sequence[Study], endpoint: 
         title,
         f"Kind of task: {_label(studies[0])}. The first column is the standard setting, tasks × rollouts of an update; the heading of every "
         "other column says how it differs. "
-        + ("Area under the learning curve." if endpoint == "area" else "Gain of one step at KL 0.01.")
+        + ("Mean success during training." if endpoint == "area" else "Gain of one step at KL 0.01.")
         + " Columns differ in tasks or amount of data, so compare methods within a column. ± is half the 95 % interval over layout seeds.",
         rows,
         len(schemes),
@@ -207,11 +207,11 @@ def _varied_table(suite: Mapping[str, Any], studies: Sequence[Study], endpoint: 
 def _correlation_table(suite: Mapping[str, Any]) -> Table:
     studies = [Study.from_json(row) for row in suite["studies"]]
     found = {metric: correlation_estimate(studies, metric, value) for metric, value in suite["correlations"].items()}
-    rows = [["metric", "rank correlation with the area [95 % CI]"]]
+    rows = [["metric", "rank correlation with mean success [95 % CI]"]]
     rows += [[PREDICTORS[name], "–" if one is None else one.text(2)] for name, one in found.items()]
     return Table(
         "Which metric predicts learning",
-        "Spearman's rank correlation, over methods, of each metric with the area under the learning curve; mean over studies. Intervals: "
+        "Spearman's rank correlation, over methods, of each metric with mean success during training; mean over studies. Intervals: "
         "95 %, over layout seeds, by the jackknife (each seed left out in turn), cut at 1.",
         rows,
         len(rows) - 1,

@@ -11,7 +11,7 @@ from creditflow.train.bench.report.statistics import Estimate
 
 __all__ = ["AREA_TITLE", "METRICS_TITLE", "Table", "number_text", "ordered"]
 
-AREA_TITLE: Final = "Learning (area under the learning curve)"
+AREA_TITLE: Final = "Mean success during training"
 METRICS_TITLE: Final = "Direction, bias and variance, concordance, AUROC (M1, M3, M4, M5)"
 
 
