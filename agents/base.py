@@ -115,8 +115,10 @@ def decisions_for(agent: Agent, views: Sequence[View]) -> list[Decision]:
     decisions: Any = agent.act(views)
     if not isinstance(decisions, list | tuple):
         got = type(decisions).__name__
-    elif others := sorted({type(one).__name__ for one in decisions if not isinstance(one, Decision)}):
-        got = f"a list with {', '.join(others)}"
+    elif wrong_types := sorted(
+        {type(decision).__name__ for decision in decisions if not isinstance(decision, Decision)}
+    ):
+        got = f"a list with {', '.join(wrong_types)}"
     elif len(decisions) != len(views):
         got = str(len(decisions))
     else:

@@ -315,8 +315,8 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._learner.observe(self._rows, [turn.reward for turn in self._turns])
         elif self._learner is not None:
             task, turns = str(info["task_id"]), tuple(self._turns)
-            ended, keys = stop_reason(info, terminated), (info["state_key"], info["text_key"])
-            self._learner.observe(Trajectory(task, task, task, turns, info["success"], info["score"], ended, *keys))
+            reason, keys = stop_reason(info, terminated), (info["state_key"], info["text_key"])
+            self._learner.observe(Trajectory(task, task, task, turns, info["success"], info["score"], reason, *keys))
         self._turns = None
 
     def _after(self, info: dict[str, Any], terminated: bool, truncated: bool) -> float:

@@ -37,12 +37,12 @@ def transcript_of(group: Group, index: int) -> Transcript:
             f"strings under 'answers' in the task's payload (search logs have them); got {short_repr(golden)}"
         )
     next_observations = [turn.observation for turn in turns[1:]] + [""]
-    parts = [
+    exchanges = [
         (turn.response or "\n".join(filter(None, (turn.thought, turn.action)))) + after
         for turn, after in zip(turns, next_observations, strict=True)
     ]
     first = turns[0].observation if turns else ""
-    return Transcript("".join(parts), tuple(golden), str(task.get("text", "")), f"{_EXAMPLE}\n{first}")
+    return Transcript("".join(exchanges), tuple(golden), str(task.get("text", "")), f"{_EXAMPLE}\n{first}")
 
 
 def with_reward_values(group: Group, rewards: Mapping[str, Reward]) -> Group:

@@ -91,12 +91,12 @@ def _grid(observation: Any) -> list[list[bytes]] | None:
     """The cells of planes, or of a text of symbols in equal rows; None for anything else."""
     if isinstance(observation, np.ndarray) and observation.ndim == 3:
         by_cell = np.ascontiguousarray(np.moveaxis(observation, 0, -1))
-        return [[cell.tobytes() for cell in line] for line in by_cell]
+        return [list(map(np.ndarray.tobytes, line)) for line in by_cell]
     if isinstance(observation, str):
         rows = [line.split() for line in observation.split("\n")]
         symbols = len(rows) > 1 and all(len(cell) == 1 for row in rows for cell in row)
         if symbols and rows[0] and all(len(row) == len(rows[0]) for row in rows):
-            return [[cell.encode() for cell in row] for row in rows]
+            return [list(map(str.encode, row)) for row in rows]
     return None
 
 
@@ -264,8 +264,8 @@ class FeatureStore:
         with self._lock:
             if not self._pending:
                 return self._current
-            kept = (1.0 - 1.0 / self.window) ** len(self._pending)
-            self._moments, self._targets = kept * self._moments, kept * self._targets
+            decay = (1.0 - 1.0 / self.window) ** len(self._pending)
+            self._moments, self._targets = decay * self._moments, decay * self._targets
             episodes = sorted(self._pending, key=lambda episode: episode[0])
             features = np.concatenate([rows for _, rows, _ in episodes])
             returns = np.concatenate([values for *_, values in episodes])

@@ -140,8 +140,8 @@ class GroupEnv:
         Returns:
             The (observation, info) of each member.
         """
-        given = {name: value for name, value in (("task_id", task_id), ("task", task)) if value is not None}
-        options: dict[str, Any] | None = given or None
+        selected = {name: value for name, value in (("task_id", task_id), ("task", task)) if value is not None}
+        options: dict[str, Any] | None = selected or None
         results: list[tuple[Any, dict[str, Any]]] = []
         self._started = False  # nothing runs if a member cannot start
         for i, member in enumerate(self.members):
@@ -150,8 +150,8 @@ class GroupEnv:
             names = {} if group_id is None else {"group_id": group_id, "trajectory_id": f"{group_id}/{i}"}
             member.set_next_episode(**names, replica=i, trial=trial, seed=0 if seed is None else seed)
             # a seed that samples the task must be passed unchanged; otherwise it is for the environment's randomness
-            own = seed if seed is None or options is None else member_seed(seed, group_id or task_id or "", i)
-            results.append(member.reset(seed=own, options=options))
+            reset_seed = seed if seed is None or options is None else member_seed(seed, group_id or task_id or "", i)
+            results.append(member.reset(seed=reset_seed, options=options))
         self._started = True
         return results
 

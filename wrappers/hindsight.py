@@ -90,7 +90,7 @@ def relabel(
 
 def _fitted(rows: Sequence[Sequence[Floats]], version: FeaturePotentials) -> list[list[float | None]]:
     """Φ of every state of each episode, from its features; the last one was not observed."""
-    return [[*(version.of(row) for row in episode), None] for episode in rows]
+    return [[*map(version.of, episode), None] for episode in rows]
 
 
 def _looked_up(member: Trajectory, version: Potentials, by_text: bool) -> list[float | None]:
@@ -279,9 +279,9 @@ class RolloutShaping:
         elif not isinstance(self.store, Potentials | FeaturePotentials):
             success = bool(info["success"])
             score, task = float(info.get("score", success)), episode.task_id
-            ended = stop_reason({"success": success}, terminated)
+            reason = stop_reason({"success": success}, terminated)
             keys = episode.keys[-1]
-            self.store.observe(Trajectory(task, task, task, tuple(episode.turns), success, score, ended, *keys))
+            self.store.observe(Trajectory(task, task, task, tuple(episode.turns), success, score, reason, *keys))
 
     def _extend(self, episode: _Open) -> None:
         """Compute Φ of the states of an episode that have none yet; an unknown state carries the last known value."""

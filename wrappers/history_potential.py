@@ -233,11 +233,15 @@ class _SuccessPotential:
     def set_state(self, state: Any) -> None:
         """Restore a snapshot."""
         try:
-            turns = [{str(name): str(text) for name, text in turn.items()} for turn in state["turns"]]
+            turns = list(map(_texts, state["turns"]))
             value = float(state["value"])
         except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"the snapshot has no history of turns: {short_repr(state, 80)}") from error
         self._turns, self.value = turns, value
+
+
+def _texts(turn: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(text) for name, text in turn.items()}
 
 
 def _started(reader: EntityReader | None) -> EntityReader:

@@ -97,10 +97,10 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         elif self.policy == "retry" and self._left > 0:
             self._left -= 1
             obs, unchanged = self._base.undo_step_count()
-            kept = {k: info[k] for k in ("action_parsed", "action_admissible", "action_valid", "invalid_reason")}
-            return obs, 0.0, False, False, self._with_policy_info({**unchanged, **kept}, 0.0, "")
+            validity = {k: info[k] for k in ("action_parsed", "action_admissible", "action_valid", "invalid_reason")}
+            return obs, 0.0, False, False, self._with_policy_info({**unchanged, **validity}, 0.0, "")
         return obs, reward, terminated, truncated, self._with_policy_info(info, raw, "")
 
     def _with_policy_info(self, info: dict[str, Any], raw: float, stop: str) -> dict[str, Any]:
-        ended = stop or info.get("stop_reason", "")  # environments may have their own stop reasons
-        return {**info, "raw_reward": raw, "retries_left": self._left, "stop_reason": ended}
+        reason = stop or info.get("stop_reason", "")  # environments may have their own stop reasons
+        return {**info, "raw_reward": raw, "retries_left": self._left, "stop_reason": reason}

@@ -74,7 +74,7 @@ def _moves(trajectory: Trajectory, task: Mapping[str, Any], env: Any) -> tuple[l
     _, info = env.reset(options={"task": dict(task)} if task else {"task_id": trajectory.task_id})
     if "move_state_keys" not in info:
         raise ConfigError("by_moves needs an environment that records moves, such as sokoban with moves_per_turn=3")
-    found: list[Turn] = []
+    turns: list[Turn] = []
     owners: list[int] = []
     for number, turn in enumerate(trajectory.turns):
         if info["state_key"] != turn.state_key or not info["admissible_actions"]:
@@ -83,20 +83,20 @@ def _moves(trajectory: Trajectory, task: Mapping[str, Any], env: Any) -> tuple[l
                 "make it with the arguments that the log was recorded with"
             )
         info = env.step(turn.action)[4]
-        parts = _split(turn, info)
-        if turn.valid and not math.isclose(sum(part.reward for part in parts), turn.reward, abs_tol=1e-9):
+        moves = _split(turn, info)
+        if turn.valid and not math.isclose(sum(move.reward for move in moves), turn.reward, abs_tol=1e-9):
             raise TrajectoryError(
                 f"trajectory {trajectory.trajectory_id!r}: turn {number} has reward {turn.reward:g}, but its moves have "
-                f"{sum(part.reward for part in parts):g} together; make the environment with the arguments that the log was recorded with"
+                f"{sum(move.reward for move in moves):g} together; make the environment with the arguments that the log was recorded with"
             )
-        found += parts
-        owners += [number] * len(parts)
-        if found[-1].next_state_key != turn.next_state_key:
+        turns += moves
+        owners += [number] * len(moves)
+        if turns[-1].next_state_key != turn.next_state_key:
             raise TrajectoryError(
                 f"trajectory {trajectory.trajectory_id!r}: turn {number} ends in another state than the environment replays; "
                 "make it with the arguments that the log was recorded with"
             )
-    return found, owners
+    return turns, owners
 
 
 def _split(turn: Turn, info: Mapping[str, Any]) -> list[Turn]:
@@ -104,10 +104,10 @@ def _split(turn: Turn, info: Mapping[str, Any]) -> list[Turn]:
         return [turn]
     same = turn.text_key == turn.state_key
     at = turn.state_key
-    parts: list[Turn] = []
+    moves: list[Turn] = []
     for action, reward, key in zip(info["moves"], info["move_rewards"], info["move_state_keys"], strict=True):
-        first = not parts
-        parts.append(
+        first = not moves
+        moves.append(
             replace(
                 turn,
                 state_key=at,
@@ -123,4 +123,4 @@ def _split(turn: Turn, info: Mapping[str, Any]) -> list[Turn]:
             )
         )
         at = key
-    return parts
+    return moves

@@ -114,10 +114,9 @@ class Potentials:
         """
         document = read_document(path, FORMAT)
         try:
-            values = {
-                str(task): MappingProxyType({str(key): float(value) for key, value in by_key.items()})
-                for task, by_key in document["values"].items()
-            }
+            values = {}
+            for task, by_key in document["values"].items():
+                values[str(task)] = MappingProxyType({str(key): float(value) for key, value in by_key.items()})
             return cls(
                 int(document["version"]),
                 MappingProxyType(values),
@@ -313,8 +312,12 @@ class PotentialStore:
 
 def _order(group: Group) -> tuple[str, str, str]:
     """Sort key of collected groups: their content, so that the order in which workers finish has no effect."""
-    moves = [[(t.state_key, t.action, t.next_state_key, t.reward) for t in m.turns] for m in group.trajectories]
+    moves = list(map(_moves, group.trajectories))
     return group.task_id, group.group_id, blake2b(repr(moves).encode(), digest_size=16).hexdigest()
+
+
+def _moves(member: Trajectory) -> list[tuple[str, str, str, float]]:
+    return [(turn.state_key, turn.action, turn.next_state_key, turn.reward) for turn in member.turns]
 
 
 def _last(groups: list[Group], window: int, added: int) -> list[Group]:

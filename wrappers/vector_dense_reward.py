@@ -107,7 +107,7 @@ class VectorDenseReward(AnyVectorWrapper):
         mode = self.env.metadata["autoreset_mode"]
         same_step = mode == AutoresetMode.SAME_STEP
         restarted = np.flatnonzero(over) if same_step else np.empty(0, dtype=np.int64)
-        begun = np.flatnonzero(self._ended) if mode == AutoresetMode.NEXT_STEP else np.empty(0, dtype=np.int64)
+        starting = np.flatnonzero(self._ended) if mode == AutoresetMode.NEXT_STEP else np.empty(0, dtype=np.int64)
         idle = set() if same_step else set(np.flatnonzero(self._ended).tolist())  # restarting, or waiting for a reset
         present = _Columns(infos)
         ends = _Columns(infos["final_info"]) if len(restarted) else present
@@ -131,7 +131,7 @@ class VectorDenseReward(AnyVectorWrapper):
         shaping = self.beta * (self.gamma * after - self._potentials)
         shaping[sorted(idle)] = 0.0
         self._potentials, self._ended = after, over
-        self._begin(np.concatenate([restarted, begun]), obs, present)
+        self._begin(np.concatenate([restarted, starting]), obs, present)
         infos["raw_reward"], infos["shaping"] = rewards, shaping
         return obs, rewards + shaping, terminations, truncations, infos
 
@@ -195,8 +195,8 @@ class VectorDenseReward(AnyVectorWrapper):
             learner.observe(self._rows[number][:-1], [turn.reward for turn in self._episodes[number]])
         elif learner is not None and not learner.frozen and self._episodes[number]:
             task, info, turns = columns.task_id[number], columns.end(number), tuple(self._episodes[number])
-            ended, keys = stop_reason(info, terminated), (columns.state_key[number], columns.text_key[number])
-            learner.observe(Trajectory(task, task, task, turns, info["success"], info["score"], ended, *keys))
+            reason, keys = stop_reason(info, terminated), (columns.state_key[number], columns.text_key[number])
+            learner.observe(Trajectory(task, task, task, turns, info["success"], info["score"], reason, *keys))
         self._episodes[number] = []
 
 

@@ -38,16 +38,16 @@ class Cohort:
     def continued_by(self, requests: Sequence[GenerationRequest]) -> list[int] | None:
         """The row of each request, if every request continues a row of its own; else None."""
         rows = {key: row for row, key in enumerate(self.keys)}
-        places = [rows.get(request.key, -1) for request in requests]
-        if -1 in places or len(set(places)) < len(places):
+        chosen = [rows.get(request.key, -1) for request in requests]
+        if -1 in chosen or len(set(chosen)) < len(chosen):
             return None
-        for place, request in zip(places, requests, strict=True):
-            seen = int(self.seen[place])
-            if seen >= len(request.ids) or not np.array_equal(self.held[place][:seen], request.ids[:seen]):
+        for row, request in zip(chosen, requests, strict=True):
+            seen = int(self.seen[row])
+            if seen >= len(request.ids) or not np.array_equal(self.held[row][:seen], request.ids[:seen]):
                 return None
-            if self.shown[place] != picture_names(request)[: len(self.shown[place])]:
+            if self.shown[row] != picture_names(request)[: len(self.shown[row])]:
                 return None
-        return places
+        return chosen
 
     def keep(self, places: Sequence[int], rows: Any) -> None:
         """Drop all rows but ``places``; ``rows`` are the same indices on the device."""

@@ -101,12 +101,12 @@ class Engine(Protocol):
 
 def deduplicate_prompts(requests: Sequence[GenerationRequest]) -> list[UniquePrompt]:
     """Merge requests with equal ids and pictures, in the order of their first occurrence."""
-    places: dict[tuple[Any, ...], list[int]] = {}
-    for place, request in enumerate(requests):
+    positions: dict[tuple[Any, ...], list[int]] = {}
+    for position, request in enumerate(requests):
         names = tuple(picture.name for picture in request.pictures)
-        places.setdefault((np.ascontiguousarray(request.ids, np.int32).tobytes(), names), []).append(place)
+        positions.setdefault((np.ascontiguousarray(request.ids, np.int32).tobytes(), names), []).append(position)
     return [
-        UniquePrompt(requests[equal[0]].ids, tuple(equal), requests[equal[0]].pictures) for equal in places.values()
+        UniquePrompt(requests[equal[0]].ids, tuple(equal), requests[equal[0]].pictures) for equal in positions.values()
     ]
 
 
@@ -127,7 +127,7 @@ def in_request_order(
         if len(generated) != len(prompt.places):
             raise GenerationError(f"expected {len(prompt.places)} completions of a prompt, got {len(generated)}")
         ordered.update(zip(prompt.places, generated, strict=True))
-    return [ordered[place] for place in range(len(requests))]
+    return [ordered[position] for position in range(len(requests))]
 
 
 def call_seed(requests: Sequence[GenerationRequest]) -> int:

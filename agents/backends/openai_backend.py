@@ -161,27 +161,28 @@ class OpenAIBackend:
         except ServiceError as error:
             raise GenerationError(f"model {self._model!r}: {error}") from error
         choices = response.get("choices") if isinstance(response, dict) else None
-        if not isinstance(choices, list) or not all(isinstance(one, dict) for one in choices):
+        if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
             raise GenerationError(f"expected a completion with a list of choices, got {short_repr(response, 120)}")
-        indices, expected = [one.get("index") for one in choices], body["n"] * len(body["prompt"])
+        indices, expected = [choice.get("index") for choice in choices], body["n"] * len(body["prompt"])
         if sorted(map(str, indices)) != sorted(map(str, range(expected))):
             raise GenerationError(
                 f"expected choices 0 to {expected - 1}, one for each completion; got indices {indices}"[:300]
             )
-        return sorted(choices, key=lambda one: int(one["index"]))
+        return sorted(choices, key=lambda choice: int(choice["index"]))
 
     def _complete(
         self, batch: Sequence[UniquePrompt], sampling: Sampling, end_ids: frozenset[int]
     ) -> list[list[Completion]]:
         """The completions of every prompt, by one HTTP request."""
         n = len(batch[0].places)
-        body = self._body([one.ids for one in batch], n, sampling.temperature, sampling.max_new_tokens)
+        body = self._body([prompt.ids for prompt in batch], n, sampling.temperature, sampling.max_new_tokens)
         choices = self._post(body | {"stop_token_ids": sorted(end_ids)})
         by_prompt = [choices[start : start + n] for start in range(0, len(choices), n)]
         for prompt_ids, of_prompt in zip(body["prompt"], by_prompt, strict=True):
             if any(choice.get("prompt_token_ids") not in (None, prompt_ids) for choice in of_prompt):
                 raise GenerationError("the server continued another prompt than it was given: it adds or drops tokens")
-        return [[self._completion(choice, sampling) for choice in of_prompt] for of_prompt in by_prompt]
+        completions = [self._completion(choice, sampling) for choice in choices]
+        return [completions[start : start + n] for start in range(0, len(choices), n)]
 
     def _completion(self, choice: dict[str, Any], sampling: Sampling) -> Completion:
         fields = _logprob_fields(choice)
@@ -282,6 +283,8 @@ def _ids_in(tokens: Any) -> list[int] | None:
     prefix = "token_id:"
     if not isinstance(tokens, list) or not tokens:
         return None
-    if not all(isinstance(one, str) and one.startswith(prefix) and one[len(prefix) :].isdecimal() for one in tokens):
+    if not all(
+        isinstance(name, str) and name.startswith(prefix) and name[len(prefix) :].isdecimal() for name in tokens
+    ):
         return None
-    return [int(one[len(prefix) :]) for one in tokens]
+    return [int(name[len(prefix) :]) for name in tokens]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -137,8 +138,8 @@ class TransformersBackend:
         running = torch.zeros(rows, dtype=torch.bool, device=self.device)
         running[torch.from_numpy(places).to(self.device)] = True
         lengths = torch.zeros(rows, dtype=torch.long, device=self.device)
-        for place, request in zip(places.tolist(), requests, strict=True):
-            cohort.seen[place], cohort.shown[place] = len(request.ids), picture_names(request)
+        for row, request in zip(places.tolist(), requests, strict=True):
+            cohort.seen[row], cohort.shown[row] = len(request.ids), picture_names(request)
         position = torch.from_numpy(cohort.seen).to(self.device)
         ahead = (
             positions.amax((0, 2)) + 1 - position if self._vision else 0
@@ -186,9 +187,7 @@ class TransformersBackend:
                 if places != list(range(len(cohort.seen))):
                     cohort.keep(places, torch.tensor(places, device=self.device))
                 return cohort, np.arange(len(requests))
-            width = max(
-                len(request.ids) - int(cohort.seen[place]) for place, request in zip(places, requests, strict=True)
-            )
+            width = max(len(request.ids) - int(cohort.seen[row]) for row, request in zip(places, requests, strict=True))
             if cohort.used + width + max_new_tokens <= cohort.mask.shape[1] and 2 * len(requests) > len(cohort.seen):
                 return cohort, np.array(places, np.int64)
         return self._new_cohort(requests, max_new_tokens), np.arange(len(requests))
@@ -214,23 +213,23 @@ class TransformersBackend:
 
     def _block(self, cohort: Cohort, requests: Sequence[GenerationRequest], places: Any) -> tuple[Any, Any, Any]:
         """The new tokens, left-padded: ids, whether they are real, and positions, each (R, W); with vision positions (3, R, W)."""
-        new_ids = [request.ids[int(cohort.seen[place]) :] for place, request in zip(places, requests, strict=True)]
+        new_ids = [request.ids[int(cohort.seen[row]) :] for row, request in zip(places, requests, strict=True)]
         width = max(map(len, new_ids))
         ids = np.zeros((len(cohort.seen), width), np.int64)
         real = np.zeros(ids.shape, np.bool_)
         positions = np.zeros((3, *ids.shape) if self._vision else ids.shape, np.int64)
-        for place, new, request in zip(places.tolist(), new_ids, requests, strict=True):
-            seen = int(cohort.seen[place])
-            ids[place, width - len(new) :] = new
-            real[place, width - len(new) :] = True
+        for row, new, request in zip(places.tolist(), new_ids, requests, strict=True):
+            seen = int(cohort.seen[row])
+            ids[row, width - len(new) :] = new
+            real[row, width - len(new) :] = True
             of_row = rope_positions(request.ids, request.pictures) if self._vision else np.arange(seen + len(new))
-            positions[..., place, width - len(new) :] = of_row[..., seen:]
+            positions[..., row, width - len(new) :] = of_row[..., seen:]
         return tuple(torch.from_numpy(a).to(self.device) for a in (ids, real, positions))
 
     def _pictures(self, cohort: Cohort, requests: Sequence[GenerationRequest], places: Any) -> dict[str, Any]:
         """The pictures whose tokens are new, in the order of the rows."""
-        order = sorted(zip(places.tolist(), requests, strict=True), key=lambda one: one[0])
-        new = [unseen_pictures(one.ids, one.pictures, int(cohort.seen[place])) for place, one in order]
+        order = sorted(zip(places.tolist(), requests, strict=True), key=itemgetter(0))
+        new = [unseen_pictures(request.ids, request.pictures, int(cohort.seen[row])) for row, request in order]
         return picture_tensors([picture for of_row in new for picture in of_row], self.device)
 
     def _forward_new(

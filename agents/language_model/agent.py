@@ -108,9 +108,9 @@ class Conversations:
         """
         slots = slots_of(self.prompt, view, self.window, self.reflections(view))
         if not view.turns or self.history == "window":
-            part = "windowed" if view.turns else "first"
-            new = self.chat.first_prompt_ids(self.prompt.fill("system", slots), self.prompt.fill(part, slots))
-            new, pictures = self._with_pictures(part, new, view)
+            template = "windowed" if view.turns else "first"
+            new = self.chat.first_prompt_ids(self.prompt.fill("system", slots), self.prompt.fill(template, slots))
+            new, pictures = self._with_pictures(template, new, view)
             return PendingCompletion(view, new, new, pictures, pictures)
         earlier = self._running.get(view.env)
         if earlier is None or earlier.turns != len(view.turns):
@@ -139,10 +139,10 @@ class Conversations:
         """Append a completion to its conversation; returns the turn's tokens."""
         ids = np.concatenate([pending.ids, completion.ids])
         earlier = self._running.get(pending.view.env) if pending.view.turns else None
-        ended = bool(len(completion.ids)) and int(completion.ids[-1]) in self.chat.end_ids
+        complete = bool(len(completion.ids)) and int(completion.ids[-1]) in self.chat.end_ids
         self._running[pending.view.env] = _Conversation(
             ids,
-            (*(earlier.ends if earlier else ()), (len(ids), ended)),
+            (*(earlier.ends if earlier else ()), (len(ids), complete)),
             (*(earlier.pictures if earlier else ()), pending.new_pictures),
         )
         windowed = self.history == "window"
@@ -167,8 +167,8 @@ class Conversations:
             self._running.pop(child, None)
             return
         if conversation is None or conversation.turns < turns:
-            known = conversation.turns if conversation else 0
-            raise ConfigError(f"cannot fork after turn {turns} of a conversation with {known} turns")
+            available = conversation.turns if conversation else 0
+            raise ConfigError(f"cannot fork after turn {turns} of a conversation with {available} turns")
         ends = conversation.ends[:turns]
         self._running[child] = _Conversation(conversation.ids[: ends[-1][0]], ends, conversation.pictures[:turns])
 
@@ -213,11 +213,11 @@ class LanguageModelAgent:
     def act(self, views: Sequence[View]) -> list[Decision]:
         """Choose one action per view."""
         pending = [self.conversations.build_prompt(view) for view in views]
-        requests = [self._request(one) for one in pending if self._fits(one)]
+        requests = [self._request(prompt) for prompt in pending if self._fits(prompt)]
         completions = iter(
             self.backend.generate(requests, self.sampling, self.conversations.chat.end_ids) if requests else ()
         )
-        return [self._decide(one, next(completions)) if self._fits(one) else FULL for one in pending]
+        return [self._decide(prompt, next(completions)) if self._fits(prompt) else FULL for prompt in pending]
 
     @contextmanager
     def questions(self) -> Iterator[Callable[[View], Question | Decision] | None]:
@@ -267,12 +267,12 @@ class LanguageModelAgent:
         reflections: Callable[[View], str] | None = None,
     ) -> LanguageModelAgent:
         """The same model with another prompt and dialect, by their names."""
-        other = self.with_sampling(self.sampling)
+        agent = self.with_sampling(self.sampling)
         mine = self.conversations
         conversations = Conversations(make_prompt(prompt), mine.chat, history, window, encoder=mine.encoder)
-        other.conversations = conversations if reflections is None else replace(conversations, reflections=reflections)
-        other.dialect, other.name = make_dialect(dialect), name
-        return other
+        agent.conversations = conversations if reflections is None else replace(conversations, reflections=reflections)
+        agent.dialect, agent.name = make_dialect(dialect), name
+        return agent
 
     def fork(self, parent: AgentEnv[Any, Any, Any], child: AgentEnv[Any, Any, Any], turns: int) -> None:
         """Give ``child`` the history of ``parent`` up to its first ``turns`` turns."""

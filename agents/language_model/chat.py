@@ -202,8 +202,8 @@ class PlainChat:
 
 def _decode(tokenizer: Any, ids: Sequence[int], end_ids: frozenset[int]) -> str:
     """The text of a completion without its end token."""
-    kept = ids[:-1] if len(ids) and int(ids[-1]) in end_ids else ids
-    return str(tokenizer.decode(list(map(int, kept)), skip_special_tokens=False))
+    text_ids = ids[:-1] if len(ids) and int(ids[-1]) in end_ids else ids
+    return str(tokenizer.decode(list(map(int, text_ids)), skip_special_tokens=False))
 
 
 def make_chat(kind: str, tokenizer: Any, options: Mapping[str, Any] | None = None, end_ids: Sequence[int] = ()) -> Chat:

@@ -10,7 +10,8 @@ from creditflow.agents.language_model.models.vision import check_picture_tokens
 from creditflow.agents.language_model.pictures import PictureEncoder
 from creditflow.envs.errors import DataError
 from creditflow.wrappers.records.picture_folder import PictureFolder
-from creditflow.wrappers.records.trajectory import Trajectory
+from creditflow.wrappers.records.pictures import EncodedPicture
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["with_pictures"]
 
@@ -30,12 +31,14 @@ def with_pictures(trajectory: Trajectory, folder: PictureFolder, encoder: Pictur
     tokens = trajectory.tokens
     if tokens is None or not any(turn.images for turn in trajectory.turns):
         return trajectory
-    pictures = tuple(
-        tuple(encoder.encode(folder.read(name).pixels) for name in turn.images) for turn in trajectory.turns
-    )
-    whole = np.concatenate(tokens.prompts) if tokens.prompts else tokens.ids
+
+    def encoded(turn: Turn) -> tuple[EncodedPicture, ...]:
+        return tuple(encoder.encode(folder.read(name).pixels) for name in turn.images)
+
+    pictures = tuple(map(encoded, trajectory.turns))
+    all_ids = np.concatenate(tokens.prompts) if tokens.prompts else tokens.ids
     try:
-        check_picture_tokens(whole, [picture for turn in pictures for picture in turn])
+        check_picture_tokens(all_ids, [picture for turn in pictures for picture in turn])
     except DataError as error:
         raise DataError(f"trajectory {trajectory.trajectory_id!r}: {error}") from error
     return replace(trajectory, tokens=replace(tokens, pictures=pictures))

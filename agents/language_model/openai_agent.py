@@ -85,7 +85,7 @@ def make_openai_agent(
         GenerationError: the server does not respond.
         MissingExtraError: transformers, which opens tokenizers, is not installed.
     """
-    url, model, given = parse_served(argument)
+    url, model, named_folder = parse_served(argument)
     if device != "auto":
         raise ConfigError(
             f"the device of a served model is chosen by its server: do not set it, got {short_repr(device)}"
@@ -97,7 +97,7 @@ def make_openai_agent(
             [url], timeout=TIMEOUT, max_attempts=5, max_bytes=MAX_RESPONSE, key=ApiKey.from_environment(KEY_VARIABLE)
         )
     served = _served(client, url, model)
-    folder = given or next((name for name in (model, str(served.get("root"))) if Path(name).is_dir()), "")
+    folder = named_folder or next((name for name in (model, str(served.get("root"))) if Path(name).is_dir()), "")
     if not folder:
         raise ConfigError(
             f"the tokenizer of {model!r} was not found: write openai:{url}#{model}@FOLDER with a folder that contains it"
@@ -127,11 +127,11 @@ def _served(client: Client, url: str, model: str) -> dict[str, Any]:
             f"{url}: expected an OpenAI-compatible server (its base URL ends in /v1): {error}"
         ) from error
     try:
-        known = {str(one["id"]): dict(one) for one in response["data"]}
+        models = {str(entry["id"]): dict(entry) for entry in response["data"]}
     except (KeyError, TypeError, ValueError) as error:
         raise GenerationError(
             f"{url}/models: expected a list of models under 'data', got {short_repr(response, 120)}"
         ) from error
-    if model not in known:
-        raise unknown_name_error(f"model at {url}", model, known)
-    return known[model]
+    if model not in models:
+        raise unknown_name_error(f"model at {url}", model, models)
+    return models[model]

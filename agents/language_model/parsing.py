@@ -106,11 +106,11 @@ class TaggedDialect:
 
     def parse(self, response: str) -> Parsed:
         """Take the stripped text between the tags."""
-        found = _TAGGED.fullmatch(response)
-        if found is None or "<action>" in found[2] or "</think>" in (found[1] or "") or "<think>" in (found[1] or ""):
+        match = _TAGGED.fullmatch(response)
+        if match is None or "<action>" in match[2] or "</think>" in (match[1] or "") or "<think>" in (match[1] or ""):
             return Parsed("", False, self._fault(response))
-        thought, action = (found[1] or "").strip(), found[2].strip()
-        if self.think and found[1] is None:
+        thought, action = (match[1] or "").strip(), match[2].strip()
+        if self.think and match[1] is None:
             return Parsed("", False, "there is no <think>…</think> before the action", thought)
         if not action:
             return Parsed("", False, "<action> is empty", thought)
@@ -156,10 +156,10 @@ class ReactDialect:
             if count != 1:
                 wrong = "no line that begins" if not count else f"more than one line ({count}) that begins"
                 return Parsed("", False, f"there is {wrong} with {label}")
-        found = _REACT.fullmatch(response)
-        if found is None:
+        match = _REACT.fullmatch(response)
+        if match is None:
             return Parsed("", False, "the answer must begin with Thought: and end with Action:")
-        thought, action = found[1].strip(), found[2].strip()
+        thought, action = match[1].strip(), match[2].strip()
         if not action or "\n" in action:
             fault = "followed by more than its one line" if action else "empty"
             return Parsed("", False, f"Action: is {fault}", thought)

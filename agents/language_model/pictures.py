@@ -52,13 +52,13 @@ class PictureEncoder:
     """
 
     def __init__(self, processor: Any, tokenizer: Any) -> None:
-        known = tokenizer.get_vocab()
-        if missing := [name for name in VISION_TOKENS if name not in known]:
+        vocabulary = tokenizer.get_vocab()
+        if missing := [name for name in VISION_TOKENS if name not in vocabulary]:
             raise ConfigError(
                 f"the tokenizer has no token {missing[0]}, which stands for pictures in the Qwen-VL families"
             )
         self.processor = processor
-        self.token = int(known["<|image_pad|>"])
+        self.token = int(vocabulary["<|image_pad|>"])
         self._cache: OrderedDict[str, EncodedPicture] = OrderedDict()
         self._bytes = 0
 
@@ -69,14 +69,14 @@ class PictureEncoder:
             DataError: not a picture, or larger than the limits of ``picture_of``.
         """
         picture = picture_of(pixels)
-        found = self._cache.pop(picture.name, None)
-        if found is None:
-            found = self._encode(picture)
-            self._bytes += _size(found)
-        self._cache[picture.name] = found
+        encoded = self._cache.pop(picture.name, None)
+        if encoded is None:
+            encoded = self._encode(picture)
+            self._bytes += _size(encoded)
+        self._cache[picture.name] = encoded
         while self._bytes > KEPT_BYTES and len(self._cache) > 1:
             self._bytes -= _size(self._cache.popitem(last=False)[1])
-        return found
+        return encoded
 
     def _encode(self, picture: Picture) -> EncodedPicture:
         with loading("the model's image processor cannot read a picture"):
@@ -110,16 +110,16 @@ class PictureEncoder:
         """
         config = model.config
         vision = config.vision_config
-        found = {
+        settings = {
             "image_token_id": (config.image_token_id, self.token),
             "patch_size": (vision.patch_size, self.processor.patch_size),
             "spatial_merge_size": (vision.spatial_merge_size, self.processor.merge_size),
             "temporal_patch_size": (vision.temporal_patch_size, self.processor.temporal_patch_size),
         }
-        for name, (wanted, got) in found.items():
-            if wanted != got:
+        for name, (expected, got) in settings.items():
+            if expected != got:
                 raise ConfigError(
-                    f"the model's {name} is {wanted}, that of its image processor or tokenizer {got}: get the model again"
+                    f"the model's {name} is {expected}, that of its image processor or tokenizer {got}: get the model again"
                 )
 
 
@@ -135,8 +135,8 @@ def attach_pictures(tokenizer: Any, encoder: PictureEncoder) -> Any:
 
 def pictures_of(tokenizer: Any) -> PictureEncoder | None:
     """The encoder of a tokenizer's model; None if the model reads text only."""
-    found: PictureEncoder | None = getattr(tokenizer, _ATTRIBUTE, None)
-    return found
+    encoder: PictureEncoder | None = getattr(tokenizer, _ATTRIBUTE, None)
+    return encoder
 
 
 def find_pictures(folder: str | Path, tokenizer: Any) -> PictureEncoder | None:

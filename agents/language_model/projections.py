@@ -68,9 +68,9 @@ def _search(response: str) -> tuple[str, str]:
     opened = sum(len(re.findall(f"<{tag}>", response, re.IGNORECASE)) for tag in ("search", "answer"))
     reason = "" if opened == 1 else f"there must be exactly one <search> or <answer> tag, but {opened} are opened"
     for tag in ("search", "answer"):
-        found = re.search(f"<{tag}>(.*?)</{tag}>", text, re.IGNORECASE | re.DOTALL)
-        if found:
-            return f"<{tag}>{found[1].strip()}</{tag}>", reason
+        match = re.search(f"<{tag}>(.*?)</{tag}>", text, re.IGNORECASE | re.DOTALL)
+        if match:
+            return f"<{tag}>{match[1].strip()}</{tag}>", reason
     return "", reason if opened > 1 else "there is no <search>…</search> and no <answer>…</answer>"
 
 

@@ -112,19 +112,19 @@ class ReflexionAgent(ReactAgent):
         """
         chat, sampling = self.model.conversations.chat, self.sampling
         requests = []
-        for one in failed:
-            text = _REFLECT.replace("{stop}", one.stop_reason).replace("{episode}", _transcript(one))
-            task = int.from_bytes(hashlib.blake2b(one.task_id.encode(), digest_size=8).digest(), "big")
-            rng = np.random.default_rng([seed, iteration, one.seed, task, one.replica, one.trial])
+        for episode in failed:
+            text = _REFLECT.replace("{stop}", episode.stop_reason).replace("{episode}", _transcript(episode))
+            task = int.from_bytes(hashlib.blake2b(episode.task_id.encode(), digest_size=8).digest(), "big")
+            rng = np.random.default_rng([seed, iteration, episode.seed, task, episode.replica, episode.trial])
             uniforms = rng.random(sampling.max_new_tokens)
             requests.append(
-                GenerationRequest(f"reflection on {one.trajectory_id}", chat.first_prompt_ids("", text), uniforms)
+                GenerationRequest(f"reflection on {episode.trajectory_id}", chat.first_prompt_ids("", text), uniforms)
             )
         completions = self.model.backend.generate(requests, sampling, chat.end_ids) if requests else []
-        reflections = [" ".join(chat.decode_completion(one.ids.tolist()).split()) for one in completions]
-        for one, reflection in zip(failed, reflections, strict=True):
+        reflections = [" ".join(chat.decode_completion(completion.ids.tolist()).split()) for completion in completions]
+        for episode, reflection in zip(failed, reflections, strict=True):
             if reflection:
-                self._reflections.setdefault(one.task_id, []).append(reflection)
+                self._reflections.setdefault(episode.task_id, []).append(reflection)
         return reflections
 
 

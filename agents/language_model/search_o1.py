@@ -138,11 +138,11 @@ class SearchO1Agent:
             "{query}": " | ".join(view.turns[-1].queries) or last.call,
             "{documents}": str(view.observation).strip()[:MAX_DOCUMENTS],
         }
-        parts = [_READ]
+        pieces = [_READ]
         for slot, text in texts.items():  # each slot once, and never inside a text that was filled in
-            head, _, tail = parts.pop().partition(slot)
-            parts += [head, text, tail]
-        return "".join(parts)
+            head, _, tail = pieces.pop().partition(slot)
+            pieces += [head, text, tail]
+        return "".join(pieces)
 
     def _decide(self, view: View, decision: Decision) -> Decision:
         """Parse the step that the model wrote, and add it to the chain."""

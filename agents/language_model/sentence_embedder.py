@@ -53,13 +53,13 @@ def model_folder(model: str) -> Path:
         return Path(snapshot_download(model, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError) as error:
         cache = Path(constants.HF_HUB_CACHE)
-        here = sorted(path.name.removeprefix("models--").replace("--", "/") for path in cache.glob("models--*"))
+        cached = sorted(path.name.removeprefix("models--").replace("--", "/") for path in cache.glob("models--*"))
         beside = sorted(str(path.parent) for path in folder.parent.glob("*/config.json"))
-        near = difflib.get_close_matches(model, [*here, *beside], n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        suggestions = difflib.get_close_matches(model, [*cached, *beside], n=1, cutoff=0.5)
+        hint = f"did you mean {suggestions[0]!r}? " if suggestions else ""
         raise ConfigError(
             f"no embedding model {model!r}: it is neither a folder nor in the cache {cache}; {hint}In the cache: "
-            f"{', '.join(here) or 'no model'}. Nothing is downloaded here; fetch a model with: hf download NAME"
+            f"{', '.join(cached) or 'no model'}. Nothing is downloaded here; fetch a model with: hf download NAME"
         ) from error
 
 

@@ -26,7 +26,7 @@ def join_tokens(turns: Sequence[TurnTokens], version: str = "", *, prefix: Seque
     windowed = bool(turns) and turns[0].windowed
     ids, mask, logprobs, offsets = [], [], [], [0]
     if prefix and not windowed:
-        ids = [part for turn in prefix for part in (turn.prompt, turn.completion)]
+        ids = [piece for turn in prefix for piece in (turn.prompt, turn.completion)]
         offsets = [sum(map(len, ids))]
         mask, logprobs = [np.zeros(offsets[0], np.bool_)], [np.zeros(offsets[0], np.float32)]
     for turn in turns:

@@ -35,18 +35,18 @@ def around(text: str) -> str:
         return text
     width, symbols = len(rows[0]), "".join(rows)
     at = next(i for i, symbol in enumerate(symbols) if symbol in PLAYERS)
-    top, left = divmod(at, width)
-    found = [(0, ON_TARGET[symbols[at]], 0, 0)] if symbols[at] in ON_TARGET else []
-    for down in range(-max(top, NEAR), max(len(rows) - top, NEAR + 1)):
-        for right in range(-max(left, NEAR), max(width - left, NEAR + 1)):
-            row, column, moves = top + down, left + right, abs(down) + abs(right)
+    player_row, player_column = divmod(at, width)
+    symbols_around = [(0, ON_TARGET[symbols[at]], 0, 0)] if symbols[at] in ON_TARGET else []
+    for down in range(-max(player_row, NEAR), max(len(rows) - player_row, NEAR + 1)):
+        for right in range(-max(player_column, NEAR), max(width - player_column, NEAR + 1)):
+            row, column, moves = player_row + down, player_column + right, abs(down) + abs(right)
             inside = 0 <= row < len(rows) and 0 <= column < width
             symbol = rows[row][column] if inside else WALL
             everywhere = symbol != WALL and symbols.count(symbol) < FREQUENT
             if moves and symbol not in FREE and (everywhere or moves <= NEAR):
-                found.append((moves, symbol, down, right))
-    found.sort(key=lambda one: (one[0], symbols.count(one[1]), one[1], one[2], one[3]))
-    return " ".join(symbol + _offset(down, "ud") + _offset(right, "lr") for _, symbol, down, right in found)
+                symbols_around.append((moves, symbol, down, right))
+    symbols_around.sort(key=lambda entry: (entry[0], symbols.count(entry[1]), *entry[1:]))
+    return " ".join(symbol + _offset(down, "ud") + _offset(right, "lr") for _, symbol, down, right in symbols_around)
 
 
 def _offset(cells: int, names: str) -> str:

@@ -43,8 +43,8 @@ def task_text(view: View) -> str:
     field = CONTENT_FIELDS.get(view.env.env_name)
     if field is not None:
         return str(view.env.task.content[field])
-    shown = view.observation
-    text = shown.get("text") if isinstance(shown, Mapping) else shown
-    seen = not isinstance(text, str) and picture_in(shown) is not None
+    observation = view.observation
+    text = observation.get("text") if isinstance(observation, Mapping) else observation
+    seen = not isinstance(text, str) and picture_in(observation) is not None
     texts = PICTURE_TEXTS if seen else TASK_TEXTS
     return texts.get(view.env.env_name, "").replace("{legend}", getattr(view.env, "legend", ""))

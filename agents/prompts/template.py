@@ -82,15 +82,15 @@ class Prompt:
     def __post_init__(self) -> None:
         without_picture = tuple(name for name in _NAMES if name != "image")  # only messages of the user carry pictures
         allowed = {"system": without_picture, "turn": ("step", "observation", "action"), "refused": ("reason",)}
-        for part in ("system", "first", "later", "windowed", "turn", "refused"):
-            for slot in _SLOT.findall(getattr(self, part)):
-                if slot not in allowed.get(part, _NAMES):
-                    raise unknown_name_error(f"slot of {self.name}.{part}", slot, allowed.get(part, _NAMES))
+        for field in ("system", "first", "later", "windowed", "turn", "refused"):
+            for slot in _SLOT.findall(getattr(self, field)):
+                if slot not in allowed.get(field, _NAMES):
+                    raise unknown_name_error(f"slot of {self.name}.{field}", slot, allowed.get(field, _NAMES))
 
     @property
     def lists_actions(self) -> bool:
         """Whether the prompt lists the admissible actions."""
-        return any("{actions}" in part for part in (self.system, self.first, self.later, self.windowed))
+        return any("{actions}" in text for text in (self.system, self.first, self.later, self.windowed))
 
     def pictures(self, part: str) -> int:
         """How often one part shows the latest observation's picture."""
@@ -104,7 +104,7 @@ class Prompt:
     @property
     def reads_text(self) -> bool:
         """Whether any part shows the observation's text."""
-        return any(slot in part for slot in _TEXTS for part in (self.first, self.later, self.windowed))
+        return any(slot in text for slot in _TEXTS for text in (self.first, self.later, self.windowed))
 
     def fill(self, part: str, slots: Slots) -> str:
         """Fill the slots of one part; braces inside a slot's text are left alone."""
@@ -165,14 +165,14 @@ def _text_of(prompt: Prompt, observation: Any) -> str:
     Raises:
         ConfigError: the template shows a text or a picture that the observation does not have.
     """
-    found = observation.get("text") if isinstance(observation, Mapping) else observation
-    text = found if isinstance(found, str) else ""
+    observed = observation.get("text") if isinstance(observation, Mapping) else observation
+    text = observed if isinstance(observed, str) else ""
     if prompt.shows_pictures and picture_in(observation) is None:
         raise ConfigError(
             f"the prompt {prompt.name!r} shows a picture, but this environment's observations are {type(observation).__name__} "
             "without one; make it with pictures (Sokoban: obs_mode: rgb), or choose a prompt without {image}"
         )
-    if prompt.reads_text and not isinstance(found, str):
+    if prompt.reads_text and not isinstance(observed, str):
         raise ConfigError(
             f"the prompt {prompt.name!r} shows a text, but this environment's observations are {type(observation).__name__}; "
             "make it with a text observation mode, or choose a prompt that shows pictures, such as 'look-v1', and a "

@@ -117,12 +117,12 @@ class _Prefixes:
         self.visited = 0
         self._threshold = threshold - ROUNDING
         self._offsets = vectors.offsets
-        _, known, count = np.unique(vectors.feature, return_inverse=True, return_counts=True)
+        _, column, count = np.unique(vectors.feature, return_inverse=True, return_counts=True)
         rank = np.empty(len(count), np.int64)
         rank[np.argsort(count, kind="stable")] = np.arange(len(count))
         row = np.repeat(np.arange(len(vectors)), np.diff(vectors.offsets))
         self._width = max(len(count), 1)
-        cell = row * self._width + rank[known]
+        cell = row * self._width + rank[column]
         order = np.argsort(cell, kind="stable")
         self._cell = cell[order]  # ascending: row by row, rare features first
         self._feature = self._cell - row * self._width
@@ -173,8 +173,8 @@ class _Prefixes:
         self._size += 1
 
     def _of(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        own = slice(self._offsets[i], self._offsets[i + 1])
-        return self._feature[own], self._weight[own]
+        entries = slice(self._offsets[i], self._offsets[i + 1])
+        return self._feature[entries], self._weight[entries]
 
 
 class _Projections:
@@ -192,14 +192,14 @@ class _Projections:
         self._sorted: list[tuple[float, int]] = []
 
     def candidates(self, i: int) -> NDArray[np.int64]:
-        here, reach = float(self._projected[i, 0]), self._reach**0.5
-        low = bisect_left(self._sorted, (here - reach, -1))
-        high = bisect_right(self._sorted, (here + reach, len(self._projected)))
+        coordinate, reach = float(self._projected[i, 0]), self._reach**0.5
+        low = bisect_left(self._sorted, (coordinate - reach, -1))
+        high = bisect_right(self._sorted, (coordinate + reach, len(self._projected)))
         self.visited += high - low
         window = np.array(sorted(leader for _, leader in self._sorted[low:high]), np.int64)
         difference = self._projected[window] - self._projected[i]
-        near: NDArray[np.int64] = window[np.einsum("ij,ij->i", difference, difference) <= self._reach]
-        return near
+        within_reach: NDArray[np.int64] = window[np.einsum("ij,ij->i", difference, difference) <= self._reach]
+        return within_reach
 
     def similarities(self, i: int, others: NDArray[np.int64]) -> NDArray[np.float64]:
         products: NDArray[np.float64] = self._vectors[others] @ self._vectors[i]

@@ -84,10 +84,10 @@ class HashingEmbedder:
 
     def embed(self, texts: Sequence[str]) -> SparseVectors:
         """Return one row per text."""
-        known: dict[str, int] = {}
+        word_hashes: dict[str, int] = {}
         features, weights, sizes = [], [], []
         for text in texts:
-            grams = self._grams(text, known)
+            grams = self._grams(text, word_hashes)
             feature, count = np.unique(grams, return_counts=True)
             features.append(feature)
             weights.append(np.sqrt(count / max(len(grams), 1)))
@@ -99,20 +99,22 @@ class HashingEmbedder:
             np.concatenate([empty.astype(np.uint64), *features]), np.concatenate([empty, *weights]), offsets
         )
 
-    def _grams(self, text: str, known: dict[str, int]) -> NDArray[np.uint64]:
-        """Hash all n-grams of a text, with repeats; ``known`` caches the hashes of words."""
+    def _grams(self, text: str, word_hashes: dict[str, int]) -> NDArray[np.uint64]:
+        """Hash all n-grams of a text, with repeats; ``word_hashes`` caches the hashes of words."""
         words = _TOKEN.findall(text.casefold())
-        parts = []
+        hashes = []
         if self.words:
             for word in words:
-                if word not in known:
+                if word not in word_hashes:
                     digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-                    known[word] = int.from_bytes(digest, "big")
-            parts += _rolled(np.array([known[word] for word in words], np.uint64), range(1, self.words + 1), salt=1)
+                    word_hashes[word] = int.from_bytes(digest, "big")
+            hashes += _rolled(
+                np.array([word_hashes[word] for word in words], np.uint64), range(1, self.words + 1), salt=1
+            )
         if self.characters:
             letters = np.frombuffer(" ".join(words).encode("utf-32-le", "surrogatepass"), np.dtype("<u4"))
-            parts += _rolled(letters.astype(np.uint64), (self.characters,), salt=2)
-        return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
+            hashes += _rolled(letters.astype(np.uint64), (self.characters,), salt=2)
+        return np.concatenate(hashes) if hashes else np.zeros(0, np.uint64)
 
 
 def _rolled(items: NDArray[np.uint64], sizes: Sequence[int], *, salt: int) -> list[NDArray[np.uint64]]:

@@ -61,8 +61,10 @@ def state_texts(group: Group, source: TextSource) -> list[str | None]:
         raise unknown_name_error("value of merge_text", str(source), ["key", "observation"])
     texts: list[str | None] = [None] * len(keys)
     for k, turn in zip(state.tolist(), group.turns, strict=True):
-        known = texts[k]
-        if turn.observation and (known is None or (len(turn.observation), turn.observation) < (len(known), known)):
+        shortest = texts[k]
+        if turn.observation and (
+            shortest is None or (len(turn.observation), turn.observation) < (len(shortest), shortest)
+        ):
             texts[k] = turn.observation
     if group.turns and not any(texts):
         raise TrajectoryError(
@@ -90,7 +92,7 @@ def similar_states(
     threshold: float,
     *,
     source: TextSource = "key",
-    ended: NDArray[np.bool_] | None = None,
+    end_states: NDArray[np.bool_] | None = None,
 ) -> Clusters:
     """Partition the group's K text keys; see ``clusters.py`` for the rule.
 
@@ -109,10 +111,10 @@ def similar_states(
         ConfigError: the threshold or ``source`` is invalid.
     """
     arrays, states = group.arrays, group.states("text")
-    if ended is None:
-        ended = arrays.last & (arrays.end != TRUNCATED)[arrays.trajectory]
+    if end_states is None:
+        end_states = arrays.last & (arrays.end != TRUNCATED)[arrays.trajectory]
     texts = state_texts(group, source)
-    compared = compared_keys(states, ended)
+    compared = compared_keys(states, end_states)
     chosen = sorted(
         (len(text), text, states.keys[k], k) for k, text in enumerate(texts) if text is not None and compared[k]
     )
@@ -143,14 +145,12 @@ def merged_group(group: Group, leader: NDArray[np.int32]) -> Group:
 def renamed_texts(group: Group, names: Sequence[str]) -> Group:
     """Replace the K text keys of the group by ``names``; keys of trajectories without turns stay."""
     new_keys = dict(zip(group.states("text").keys, names, strict=True))
+    members = []
+    for member in group.trajectories:
+        turns = tuple(replace(turn, text_key=new_keys[turn.text_key]) for turn in member.turns)
+        final = new_keys.get(member.final_text_key, member.final_text_key)
+        members.append(replace(member, turns=turns, final_text_key=final))
     return Group(
-        tuple(
-            replace(
-                member,
-                turns=tuple(replace(turn, text_key=new_keys[turn.text_key]) for turn in member.turns),
-                final_text_key=new_keys.get(member.final_text_key, member.final_text_key),
-            )
-            for member in group.trajectories
-        ),
+        tuple(members),
         group.task,
     )

@@ -75,10 +75,10 @@ def hop_distances(
     reachable = len(queue) + len(set(before).difference(queue))  # upper bound: the goals and all source nodes
     for node in queue:  # grows while it is iterated
         reached = distance[node] + step
-        for other in before[starts[node] : starts[node + 1]]:
-            if distance[other] == unseen:
-                distance[other] = reached
-                queue.append(other)
+        for predecessor in before[starts[node] : starts[node + 1]]:
+            if distance[predecessor] == unseen:
+                distance[predecessor] = reached
+                queue.append(predecessor)
         if len(queue) == reachable:
             break
     return np.array(distance, np.float64)

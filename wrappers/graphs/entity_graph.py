@@ -107,10 +107,9 @@ class EntityGraph:
 
         An entity without any other form is among the matcher's ``unmatchable``, like one without letters and digits.
         """
-        forms = (
-            [form for form in (name, *others) if phrase_tokens(form) not in _UNSPECIFIC]
-            for name, others in zip(self.names, self.aliases if aliases else ((),) * len(self), strict=True)
-        )
+        forms = []
+        for name, synonyms in zip(self.names, self.aliases if aliases else ((),) * len(self), strict=True):
+            forms.append([form for form in (name, *synonyms) if phrase_tokens(form) not in _UNSPECIFIC])
         return EntityMatcher(forms, rule)
 
     def distances(self, *, directed: bool = False) -> NDArray[np.float64]:
@@ -131,10 +130,10 @@ class EntityGraph:
             queue.append(self.answer)
         while queue:
             at = queue.popleft()
-            for other in neighbours[at]:
-                if np.isinf(distance[other]):
-                    distance[other] = distance[at] + 1.0
-                    queue.append(other)
+            for neighbour in neighbours[at]:
+                if np.isinf(distance[neighbour]):
+                    distance[neighbour] = distance[at] + 1.0
+                    queue.append(neighbour)
         return distance
 
     def contributions(

@@ -114,8 +114,10 @@ class EntityReader:
 
     def recorded(self, entities: Iterable[str]) -> tuple[int, ...]:
         """Return the indices of recorded entities, without those of other graphs and unmatchable ones."""
-        known = self.graph.number
-        return tuple(sorted({known[name] for name in entities if name in known}.difference(self.matcher.unmatchable)))
+        number_of = self.graph.number
+        return tuple(
+            sorted({number_of[name] for name in entities if name in number_of}.difference(self.matcher.unmatchable))
+        )
 
     @property
     def unmatchable(self) -> tuple[str, ...]:

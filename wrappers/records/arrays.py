@@ -116,8 +116,8 @@ def number_paths(keys: Sequence[str], lengths: NDArray[np.int64]) -> StateIndex:
         lengths: int64 (G,), number of turns of each trajectory.
     """
     distinct_keys, number = number_keys(keys)
-    ended = np.cumsum(lengths > 0) - 1  # ends of trajectories among the keys before the turns of each
-    before = np.arange(int(lengths.sum())) + np.repeat(ended, lengths)
+    earlier_ends = np.cumsum(lengths > 0) - 1  # ends of trajectories among the keys before the turns of each
+    before = np.arange(int(lengths.sum())) + np.repeat(earlier_ends, lengths)
     return StateIndex(distinct_keys, frozen(number[before]), frozen(number[before + 1]))
 
 

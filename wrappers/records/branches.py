@@ -33,20 +33,19 @@ class EpisodeIndex:
     own: NDArray[np.int64]
 
     @classmethod
-    def joined(cls, parts: Sequence[EpisodeIndex]) -> EpisodeIndex:
+    def joined(cls, indices: Sequence[EpisodeIndex]) -> EpisodeIndex:
         """The episodes of several groups, one group after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        turns, stored = (np.cumsum([0, *(len(getattr(part, name)) for part in parts)]) for name in ("stored", "own"))
-        offsets, own = (
-            [getattr(part, name) + first for part, first in zip(parts, turns.tolist(), strict=False)]
-            for name in ("offsets", "own")
-        )
-        return cls(
-            np.concatenate([*(one[:-1] for one in offsets), turns[-1:]]),
-            np.concatenate([part.stored + first for part, first in zip(parts, stored.tolist(), strict=False)]),
-            np.concatenate(own),
-        )
+        if len(indices) == 1:
+            return indices[0]
+        offsets, stored, positions, turns, stored_turns = [], [], [], 0, 0
+        for index in indices:
+            offsets.append(index.offsets[:-1] + turns)
+            stored.append(index.stored + stored_turns)
+            positions.append(index.own + turns)
+            turns += len(index.stored)
+            stored_turns += len(index.own)
+        offsets.append(np.array([turns]))
+        return cls(np.concatenate(offsets), np.concatenate(stored), np.concatenate(positions))
 
     @cached_property
     def episode(self) -> NDArray[np.int32]:
@@ -74,9 +73,9 @@ def episode_index(members: Sequence[Trajectory]) -> EpisodeIndex:
     if not before.any():
         stored = np.arange(first[-1])
         return EpisodeIndex(first, stored, stored)
-    own = np.arange(first[-1]) + np.repeat(offsets[1:] - first[1:], lengths)
+    positions = np.arange(first[-1]) + np.repeat(offsets[1:] - first[1:], lengths)
     stored = np.zeros(int(offsets[-1]), np.int64)
-    stored[own] = np.arange(first[-1])
+    stored[positions] = np.arange(first[-1])
     numbers = {member.trajectory_id: i for i, member in enumerate(members)}
     pending = [i for i in range(len(members)) if before[i]]
     done = before == 0
@@ -90,7 +89,7 @@ def episode_index(members: Sequence[Trajectory]) -> EpisodeIndex:
             done[i] = True
         else:
             pending.append(parent)
-    return EpisodeIndex(offsets, stored, own)
+    return EpisodeIndex(offsets, stored, positions)
 
 
 def prefix(branch: Trajectory, by_id: Mapping[str, Trajectory]) -> list[Turn]:

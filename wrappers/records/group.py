@@ -39,15 +39,15 @@ class Group:
         if not self.trajectories:
             raise TrajectoryError("a group needs at least one trajectory")
         first = self.trajectories[0]
-        for other in self.trajectories:
-            if (other.group_id, other.task_id) != (first.group_id, first.task_id):
+        for member in self.trajectories:
+            if (member.group_id, member.task_id) != (first.group_id, first.task_id):
                 raise TrajectoryError(
                     f"a group consists of rollouts of one task: {first.trajectory_id!r} has group {first.group_id!r}, task "
-                    f"{first.task_id!r}; {other.trajectory_id!r} has {other.group_id!r}, {other.task_id!r}"
+                    f"{first.task_id!r}; {member.trajectory_id!r} has {member.group_id!r}, {member.task_id!r}"
                 )
-            if other.trial != first.trial:
+            if member.trial != first.trial:
                 raise TrajectoryError(
-                    f"group {first.group_id!r} mixes trial {first.trial} and trial {other.trial}: attempts that learn "
+                    f"group {first.group_id!r} mixes trial {first.trial} and trial {member.trial}: attempts that learn "
                     "from earlier ones are not independent samples; make one group per trial"
                 )
         ids = {trajectory.trajectory_id for trajectory in self.trajectories}
@@ -55,8 +55,8 @@ class Group:
             raise TrajectoryError(f"group {first.group_id!r}: a trajectory_id occurs twice")
         if any(trajectory.parent for trajectory in self.trajectories):
             by_id = {trajectory.trajectory_id: trajectory for trajectory in self.trajectories}
-            for other in self.trajectories:
-                prefix(other, by_id)
+            for member in self.trajectories:
+                prefix(member, by_id)
 
     @property
     def group_id(self) -> str:
@@ -129,10 +129,11 @@ class Group:
         """G tuples: the turns of full episodes; a branch begins with the turns that its ancestors store."""
         index, turns = self.episode_index, self.turns
         spans = zip(index.offsets[:-1].tolist(), index.offsets[1:].tolist(), strict=True)
-        return tuple(
-            tuple(turns[i] for i in index.stored[a:b].tolist()) if member.parent else member.turns
-            for member, (a, b) in zip(self.trajectories, spans, strict=True)
-        )
+        episodes = []
+        for member, (first, end) in zip(self.trajectories, spans, strict=True):
+            full = tuple(turns[i] for i in index.stored[first:end].tolist()) if member.parent else member.turns
+            episodes.append(full)
+        return tuple(episodes)
 
     def annotation(self, name: str) -> NDArray[np.float64]:
         """float64 (N,): an annotation of every turn; nan where it is missing.

@@ -152,8 +152,10 @@ def read_records(records: Iterable[Record], by: Literal["group", "task"] = "grou
     groups = _grouped(trajectories, by, payloads, positions)
     numbers: dict[tuple[str, int], int] = {}
     order = [
-        numbers.setdefault((one.task_id if by == "task" else one.group_id, one.trial), len(numbers))
-        for one in trajectories
+        numbers.setdefault(
+            (trajectory.task_id if by == "task" else trajectory.group_id, trajectory.trial), len(numbers)
+        )
+        for trajectory in trajectories
     ]
     return Log(tuple(groups), tuple(order))
 

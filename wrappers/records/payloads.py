@@ -31,14 +31,16 @@ class Payloads:
         Raises:
             TrajectoryError: the group already has another payload.
         """
-        known = self._by_group.setdefault((trajectory.group_id, trajectory.trial), (payload, position))
-        if known[0] != payload:
+        first = self._by_group.setdefault((trajectory.group_id, trajectory.trial), (payload, position))
+        if first[0] != payload:
             raise TrajectoryError(
-                f"{position}: group {trajectory.group_id!r} already has another task payload ({known[1]}); one line of a "
+                f"{position}: group {trajectory.group_id!r} already has another task payload ({first[1]}); one line of a "
                 "group contains its task"
             )
         of_task = self._by_task.setdefault(trajectory.task_id, [])
-        if len(of_task) < 2 and all(payload != other for other, _ in of_task):  # two are enough to detect a conflict
+        if len(of_task) < 2 and all(
+            payload != earlier for earlier, _ in of_task
+        ):  # two are enough to detect a conflict
             of_task.append((payload, position))
 
     def of(self, members: Iterable[Trajectory]) -> Payload:
@@ -47,17 +49,17 @@ class Payloads:
         Raises:
             TrajectoryError: payloads contradict each other.
         """
-        found: dict[int, tuple[Payload, str]] = {}
+        by_id: dict[int, tuple[Payload, str]] = {}
         for member in members:
-            own = self._by_group.get((member.group_id, member.trial))
-            candidates = self._by_task.get(member.task_id, []) if own is None else [own]
+            of_group = self._by_group.get((member.group_id, member.trial))
+            candidates = self._by_task.get(member.task_id, []) if of_group is None else [of_group]
             if len(candidates) > 1:
                 raise TrajectoryError(
                     f"group {member.group_id!r} has no task payload, and its task {member.task_id!r} has different "
                     f"ones ({candidates[0][1]}; {candidates[1][1]}); write the payload into the group's first line"
                 )
-            found.update((id(payload), (payload, position)) for payload, position in candidates)
-        return _joined(list(found.values()))
+            by_id.update((id(payload), (payload, position)) for payload, position in candidates)
+        return _joined(list(by_id.values()))
 
 
 def _joined(parts: list[tuple[Payload, str]]) -> Payload:
@@ -66,13 +68,13 @@ def _joined(parts: list[tuple[Payload, str]]) -> Payload:
         return parts[0][0] if parts else {}
     (first, position), *rest = parts
     documents = dict(_documents(first, position))
-    for other, other_position in rest:
-        if {**first, DOCUMENTS: None} != {**other, DOCUMENTS: None}:
-            raise TrajectoryError(f"one task has different payloads ({position}; {other_position})")
-        for name, document in _documents(other, other_position).items():
+    for payload, its_position in rest:
+        if {**first, DOCUMENTS: None} != {**payload, DOCUMENTS: None}:
+            raise TrajectoryError(f"one task has different payloads ({position}; {its_position})")
+        for name, document in _documents(payload, its_position).items():
             if documents.setdefault(name, document) != document:
                 raise TrajectoryError(
-                    f"the document {short_repr(name, 80)} has different texts ({position}; {other_position})"
+                    f"the document {short_repr(name, 80)} has different texts ({position}; {its_position})"
                 )
     return {**first, DOCUMENTS: documents} if documents else first
 

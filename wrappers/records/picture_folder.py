@@ -50,12 +50,12 @@ class PictureFolder:
         Raises:
             DataError: the folder would have more than ``MAX_PICTURES`` files or ``MAX_BYTES``.
         """
-        known = self._stored()
-        if picture.name in known:
+        stored = self._stored()
+        if picture.name in stored:
             return
-        if len(known) >= MAX_PICTURES or self._bytes >= MAX_BYTES:
+        if len(stored) >= MAX_PICTURES or self._bytes >= MAX_BYTES:
             raise DataError(
-                f"{self.path}: holds {len(known):,} pictures of {self._bytes:,} bytes, at most {MAX_PICTURES:,} and "
+                f"{self.path}: holds {len(stored):,} pictures of {self._bytes:,} bytes, at most {MAX_PICTURES:,} and "
                 f"{MAX_BYTES:,} are stored beside a log: record fewer tasks in one log"
             )
         from PIL import Image
@@ -63,7 +63,7 @@ class PictureFolder:
         file = self._file(picture.name)
         with atomic_path(file) as temporary:
             Image.fromarray(picture.pixels).save(temporary, format="PNG")
-        known.add(picture.name)
+        stored.add(picture.name)
         self._bytes += file.stat().st_size
 
     def read(self, name: str) -> Picture:

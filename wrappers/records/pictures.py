@@ -90,6 +90,6 @@ def picture_of(pixels: Any) -> Picture:
 
 def picture_in(observation: Any) -> NDArray[np.uint8] | None:
     """The pixels in an observation: an array uint8 (H, W, 3), or the entry "rgb" of a mapping; None for any other."""
-    found = observation.get("rgb") if isinstance(observation, Mapping) else observation
-    picture = isinstance(found, np.ndarray) and found.dtype == np.uint8 and found.ndim == 3 and found.shape[2] == 3
-    return found if picture else None
+    pixels = observation.get("rgb") if isinstance(observation, Mapping) else observation
+    picture = isinstance(pixels, np.ndarray) and pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3
+    return pixels if picture else None

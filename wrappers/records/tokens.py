@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +68,7 @@ class Tokens:
     @property
     def picture_names(self) -> tuple[tuple[str, ...], ...]:
         """The names of the pictures of every turn."""
-        return tuple(tuple(picture.name for picture in turn) for turn in self.pictures)
+        return tuple(tuple(map(attrgetter("name"), turn)) for turn in self.pictures)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tokens):

@@ -27,6 +27,7 @@ from creditflow.agents.backends.vllm.parts import (
     CPU_BLOCK,
     completion_of,
     completion_parameters,
+    completions_of,
     engine_options,
     picture_options,
     picture_token,
@@ -119,13 +120,16 @@ class VllmAsyncEngine:
         async def all_of_them() -> list[Any]:
             calls = (
                 self._generate(
-                    one.ids, one.pictures, n=len(one.places), **completion_parameters(sampling, end_ids, self._picture)
+                    prompt.ids,
+                    prompt.pictures,
+                    n=len(prompt.places),
+                    **completion_parameters(sampling, end_ids, self._picture),
                 )
-                for one in prompts
+                for prompt in prompts
             )
             return list(await asyncio.gather(*calls))
 
-        return [[completion_of(one) for one in output.outputs] for output in self._wait(all_of_them())]
+        return [completions_of(output) for output in self._wait(all_of_them())]
 
     def probe(self, ids: NDArray[np.int32], tokens: int) -> ProbeResult:
         """Continue a fixed prompt on the same path as completions, cached blocks included."""
@@ -166,7 +170,7 @@ class VllmAsyncEngine:
         final = SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **parameters)
         prompt = vllm_prompt(ids, pictures)
         with self._failing("generate"):
-            [output] = [one async for one in self._llm.generate(prompt, final, str(next(self._ids)))]
+            [output] = [result async for result in self._llm.generate(prompt, final, str(next(self._ids)))]
         check_prompt(output, ids, pictures)
         return output
 

@@ -18,8 +18,8 @@ from creditflow.agents.backends.base import Completion, GenerationError, Samplin
 from creditflow.agents.backends.engine import ProbeResult, UniquePrompt
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.parts import (
-    completion_of,
     completion_parameters,
+    completions_of,
     engine_options,
     picture_options,
     picture_token,
@@ -85,13 +85,13 @@ class VllmEngine:
             GenerationError: the engine failed.
         """
         parameters = [
-            self._parameters(n=len(one.places), **completion_parameters(sampling, end_ids, self._picture))
-            for one in prompts
+            self._parameters(n=len(prompt.places), **completion_parameters(sampling, end_ids, self._picture))
+            for prompt in prompts
         ]
-        outputs = self._generate([vllm_prompt(one.ids, one.pictures) for one in prompts], parameters, seed)
-        for output, one in zip(outputs, prompts, strict=True):
-            check_prompt(output, one.ids, one.pictures)
-        return [[completion_of(output) for output in one.outputs] for one in outputs]
+        outputs = self._generate([vllm_prompt(prompt.ids, prompt.pictures) for prompt in prompts], parameters, seed)
+        for output, prompt in zip(outputs, prompts, strict=True):
+            check_prompt(output, prompt.ids, prompt.pictures)
+        return [completions_of(output) for output in outputs]
 
     def probe(self, ids: NDArray[np.int32], tokens: int) -> ProbeResult:
         """Continue a fixed prompt on the same path as completions, cached blocks included."""
@@ -149,6 +149,6 @@ def _keep_alive_together(engine: VllmEngine) -> None:
 
     When an engine is collected, it shuts down process groups that all engines of the process share.
     """
-    if others := list(_open):
-        _kept_alive.extend([*others, engine])
+    if running := list(_open):
+        _kept_alive.extend([*running, engine])
     _open.add(engine)

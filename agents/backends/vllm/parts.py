@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from creditflow.envs.reading.model_folders import model_settings
 __all__ = [
     "completion_of",
     "completion_parameters",
+    "completions_of",
     "engine_options",
     "picture_options",
     "picture_token",
@@ -84,8 +85,8 @@ def picture_options(options: dict[str, Any]) -> dict[str, Any]:
 
 def picture_token(folder: str) -> int | None:
     """The token for pictures of the vision-language model in a folder; None for a language model."""
-    found = model_settings(Path(folder) / "config.json").get("image_token_id")
-    return found if type(found) is int else None
+    token = model_settings(Path(folder) / "config.json").get("image_token_id")
+    return token if type(token) is int else None
 
 
 def completion_parameters(sampling: Sampling, end_ids: frozenset[int], picture: int | None = None) -> dict[str, Any]:
@@ -111,8 +112,16 @@ def probe_parameters(tokens: int) -> dict[str, Any]:
 def probe_result(output: Any) -> ProbeResult:
     """The probe's continuation in one of vLLM's outputs."""
     [continuation] = output.outputs
-    table = tuple({int(token): float(one.logprob) for token, one in row.items()} for row in continuation.logprobs)
-    return ProbeResult(np.asarray(continuation.token_ids, np.int32), table)
+    return ProbeResult(np.asarray(continuation.token_ids, np.int32), tuple(map(_by_token, continuation.logprobs)))
+
+
+def _by_token(row: Mapping[int, Any]) -> dict[int, float]:
+    return {int(token): float(entry.logprob) for token, entry in row.items()}
+
+
+def completions_of(output: Any) -> list[Completion]:
+    """The completions in vLLM's output for one prompt."""
+    return [completion_of(completion) for completion in output.outputs]
 
 
 def completion_of(output: Any) -> Completion:

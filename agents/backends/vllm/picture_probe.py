@@ -43,6 +43,6 @@ def picture_differences(model: Any, engine: Engine, encoder: PictureEncoder) -> 
             table = torch.log_softmax(completion_logits(model, logits.float()), -1).cpu().numpy()
     finally:
         model.train(training)
-    own = table[np.arange(len(completion.ids)), completion.ids]
-    differences: NDArray[np.float64] = np.abs(own.astype(np.float64) - completion.logprobs)
+    trainer_logprobs = table[np.arange(len(completion.ids)), completion.ids]
+    differences: NDArray[np.float64] = np.abs(trainer_logprobs.astype(np.float64) - completion.logprobs)
     return differences

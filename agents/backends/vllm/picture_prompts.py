@@ -28,10 +28,10 @@ def collapsed(ids: NDArray[np.int32], pictures: Sequence[EncodedPicture]) -> NDA
     check_picture_tokens(ids, pictures)
     if not pictures:
         return ids
-    kept = ids != pictures[0].token
+    chosen = ids != pictures[0].token
     lengths = np.array([picture.length for picture in pictures])
-    kept[np.flatnonzero(~kept)[np.cumsum(lengths) - lengths]] = True
-    short: NDArray[np.int32] = ids[kept]
+    chosen[np.flatnonzero(~chosen)[np.cumsum(lengths) - lengths]] = True
+    short: NDArray[np.int32] = ids[chosen]
     return short
 
 

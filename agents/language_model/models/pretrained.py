@@ -111,10 +111,10 @@ def generation_ends(model: Any) -> tuple[int, ...]:
     Raises:
         DataError: they are not token ids.
     """
-    found = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    ends = tuple(found) if isinstance(found, list | tuple) else () if found is None else (found,)
+    eos = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    ends = tuple(eos) if isinstance(eos, list | tuple) else () if eos is None else (eos,)
     if not all(type(end) is int for end in ends):
-        raise DataError(f"eos_token_id of the generation config must be token ids, got {short_repr(found)}")
+        raise DataError(f"eos_token_id of the generation config must be token ids, got {short_repr(eos)}")
     return ends
 
 

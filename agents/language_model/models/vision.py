@@ -68,10 +68,10 @@ def check_picture_tokens(ids: NDArray[np.int32], pictures: Sequence[EncodedPictu
     """
     if not pictures:
         return
-    found, wanted = int(np.count_nonzero(ids == pictures[0].token)), sum(picture.length for picture in pictures)
-    if found != wanted:
+    tokens, expected = int(np.count_nonzero(ids == pictures[0].token)), sum(picture.length for picture in pictures)
+    if tokens != expected:
         raise DataError(
-            f"a sequence has {found} image tokens, but the grids of its {len(pictures)} pictures stand for {wanted}"
+            f"a sequence has {tokens} image tokens, but the grids of its {len(pictures)} pictures stand for {expected}"
         )
 
 

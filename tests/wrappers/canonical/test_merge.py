@@ -100,7 +100,7 @@ def test_a_merged_graph_keeps_goals_failures_and_open_states_apart():
 
 def test_every_end_can_be_declared_open():
     g = group(texted(walk("s e", "failed"), [f"{HALL}: 1", f"{HALL}: 2"]))
-    assert similar_states(g, HASH, 0.7, ended=np.zeros(1, np.bool_)).leader.tolist() == [0, 0]
+    assert similar_states(g, HASH, 0.7, end_states=np.zeros(1, np.bool_)).leader.tolist() == [0, 0]
 
 
 # -- which text represents a state --------------------------------------------------------------------------------------

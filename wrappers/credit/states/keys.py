@@ -54,7 +54,9 @@ class StateScheme(OutcomeScheme):
         """
         if self.merge == "none":
             return None
-        clusters = similar_states(group, HashingEmbedder(), self.merge_threshold, source=self.merge_text, ended=ended)
+        clusters = similar_states(
+            group, HashingEmbedder(), self.merge_threshold, source=self.merge_text, end_states=ended
+        )
         return clusters.leader
 
     def states(self, group: Group, leaders: NDArray[np.int32] | None) -> StateIndex:
