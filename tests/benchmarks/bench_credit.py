@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from creditflow import credit
-from creditflow.train.cards.rollouts import complete_group, needed_annotations
+from creditflow.train.cards.cost import complete_group, needed_annotations
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.grouptd import VARIANTS
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn

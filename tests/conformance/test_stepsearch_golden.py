@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.shared_data import shared_files
 
-from creditflow.wrappers.credit.entities.information_gain import (
+from creditflow.wrappers.credit.entities.stepsearch import (
     GoldenPassages,
     information_gains,
     redundancies,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from creditflow.envs.sokoban import SokobanEnv
 from creditflow.envs.sums import sum_in_order
 from creditflow.envs.webshop.goals.goals import attribute_weight
-from creditflow.wrappers.credit.entities.information_gain import search_key_score
+from creditflow.wrappers.credit.entities.stepsearch import search_key_score
 
 TEN_TENTHS = 0.9999999999999999  # added one after another; compensated, as by sum() from Python 3.12 on: 1.0
 

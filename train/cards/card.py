@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from creditflow.envs.reading.plain_data import nan_as_none
 from creditflow.train.cards.cost import measured_costs
 from creditflow.train.cards.figures import Figures, shipped
-from creditflow.train.cards.reads import fields_read, with_fresh_keys
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.annotations.values import WRITERS
+from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.check import PROPERTIES, CheckReport
 from creditflow.wrappers.credit.properties import sample_group
+from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.tokens import Tokens
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["Card", "PropertyFound", "make_card"]
+__all__ = ["FIELDS", "Card", "PropertyFound", "fields_read", "make_card", "with_fresh_keys"]
 
 COUNTED_GROUPS = 30
 
@@ -114,7 +119,7 @@ def make_card(name: str, figures: Figures | None = None, *, measure_cost: bool =
         text=text,
         source=kind.source,
         verification=kind.verification,
-        presets={semantics: dict(given) for semantics, given in kind.presets.items()},
+        presets={semantics: dict(parameters) for semantics, parameters in kind.presets.items()},
         annotations={need: WRITERS.get(need, "") for need in kind.requires},
         token_annotations=kind.requires_tokens,
         task_fields=kind.task_fields,
@@ -136,13 +141,13 @@ def _documentation(kind: type[credit.Scheme]) -> tuple[str, str]:
 
 
 def _properties(report: CheckReport) -> tuple[PropertyFound, ...]:
-    found = []
+    results = []
     for name, check in PROPERTIES.items():
         rule = (check.__doc__ or "").splitlines()[0]
         counterexample = report.counterexamples.get(name, "")
         result: Literal["declared", "holds", "refuted"] = "refuted" if counterexample else "holds"
-        found.append(PropertyFound(name, rule, "declared" if name in report.declared else result, counterexample))
-    return tuple(found)
+        results.append(PropertyFound(name, rule, "declared" if name in report.declared else result, counterexample))
+    return tuple(results)
 
 
 # property -> what a counterexample to it means for training
@@ -160,26 +165,26 @@ REFUTED: Mapping[str, str] = {
 
 def _derived(scheme: credit.Scheme, report: CheckReport, reads: Sequence[str]) -> list[str]:
     """What follows from needs, properties and the fields that are read."""
-    found = []
+    sentences = []
     if scheme.needs or scheme.requires_tokens:
         names = ", ".join(dict.fromkeys([*scheme.needs, *scheme.requires_tokens]))
-        found.append(f"A log without {names} cannot be scored.")
+        sentences.append(f"A log without {names} cannot be scored.")
     if scheme.task_fields:
-        found.append(f"A task without {', '.join(scheme.task_fields)} cannot be scored.")
-    found += [text for name, text in REFUTED.items() if not report.holds(name)]
+        sentences.append(f"A task without {', '.join(scheme.task_fields)} cannot be scored.")
+    sentences += [text for name, text in REFUTED.items() if not report.holds(name)]
     if report.holds("all_fail_zero") and report.holds("stopping_time"):
-        found.append("A group with equal outcomes is dead.")
+        sentences.append("A group with equal outcomes is dead.")
     if "state keys" in reads:
         plain, fresh = (
             _fraction_with_step_advantage(scheme, fresh=False),
             _fraction_with_step_advantage(scheme, fresh=True),
         )
         if fresh < plain:
-            found.append(
+            sentences.append(
                 f"With fresh state keys {fresh:.0%} of the turns have a step advantage, otherwise {plain:.0%} "
                 f"(in {COUNTED_GROUPS} random groups)."
             )
-    return found
+    return sentences
 
 
 def _fraction_with_step_advantage(scheme: credit.Scheme, *, fresh: bool) -> float:
@@ -190,3 +195,115 @@ def _fraction_with_step_advantage(scheme: credit.Scheme, *, fresh: bool) -> floa
         step = scheme.assign(with_fresh_keys(group) if fresh else group).flat_step_advantages
         nonzero.append(np.abs(step) > 1e-12)
     return float(np.concatenate(nonzero).mean())
+
+
+DRAWS: Final = 24
+Change = Callable[[Trajectory, int, np.random.Generator], Trajectory]
+
+
+def _turns(change: Callable[[Turn, np.random.Generator], Turn]) -> Change:
+    """The change of every turn by itself."""
+
+    def apply(member: Trajectory, _: int, rng: np.random.Generator) -> Trajectory:
+        return replace(member, turns=tuple(change(turn, rng) for turn in member.turns))
+
+    return apply
+
+
+def _flipped(member: Trajectory, _: int, rng: np.random.Generator) -> Trajectory:
+    """Success for failure, with the rewards and the score that it had."""
+    if rng.random() < 0.5:
+        return member
+    return replace(member, success=not member.success, stop_reason="failed" if member.success else "success")
+
+
+def _ended(member: Trajectory, _: int, rng: np.random.Generator) -> Trajectory:
+    """Failure for truncation and the reverse."""
+    if member.success or rng.random() < 0.5:
+        return member
+    return replace(member, stop_reason="env_limit" if member.stop_reason == "failed" else "failed")
+
+
+def _fresh(member: Trajectory, index: int, _: np.random.Generator) -> Trajectory:
+    """A key of its own for every state but the first."""
+    keys = [member.turns[0].state_key, *(f"{index}.{t}" for t in range(1, len(member.turns) + 1))]
+    turns = tuple(replace(turn, state_key=keys[t], next_state_key=keys[t + 1]) for t, turn in enumerate(member.turns))
+    return replace(member, turns=turns, final_state_key=keys[-1])
+
+
+def _recounted(member: Trajectory, _: int, rng: np.random.Generator) -> Trajectory:
+    """Other numbers of tokens in each turn."""
+    counts = rng.integers(1, 6, len(member.turns))
+    total = int(counts.sum())
+    values = member.tokens.values if member.tokens else {}
+    tokens = Tokens(
+        ids=np.arange(total, dtype=np.int32),
+        mask=np.ones(total, np.bool_),
+        logprobs=np.zeros(total, np.float32),
+        turn_offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        values={name: np.resize(numbers, total + 1) for name, numbers in values.items()},
+    )
+    return replace(member, tokens=tokens)
+
+
+# what is read -> the change that shows it
+FIELDS: Final[Mapping[str, Change]] = MappingProxyType(
+    {
+        "rewards of turns": _turns(lambda turn, rng: replace(turn, reward=turn.reward + float(rng.normal()))),
+        "success flag": _flipped,
+        "graded score": lambda member, _, rng: replace(member, score=float(rng.random())),
+        "failed or truncated": _ended,
+        "state keys": _fresh,
+        "text keys": _turns(lambda turn, rng: replace(turn, text_key=f"text {rng.integers(3)}")),
+        "actions": _turns(lambda turn, rng: replace(turn, action=f"a{rng.integers(3)}")),
+        "parsed": _turns(lambda turn, rng: replace(turn, parsed=bool(rng.random() < 0.5))),
+        "admissible": _turns(lambda turn, rng: replace(turn, admissible=bool(rng.random() < 0.5))),
+        "effective": _turns(lambda turn, rng: replace(turn, effective=bool(rng.random() < 0.5))),
+        "costs of transitions": _turns(lambda turn, rng: replace(turn, cost=float(rng.integers(1, 4)))),
+        "thoughts": _turns(lambda turn, rng: replace(turn, thought=f"saw entity {rng.integers(4)}")),
+        "observations": _turns(lambda turn, rng: replace(turn, observation=f"saw entity {rng.integers(4)}")),
+        "queries": _turns(lambda turn, rng: replace(turn, queries=(f"word{rng.integers(12)}",))),
+        "passages": _turns(lambda turn, rng: replace(turn, doc_ids=(f"d{rng.integers(4)}",))),
+        "numbers of tokens": _recounted,
+    }
+)
+
+
+def fields_read(scheme: Scheme, *, draws: int = DRAWS, seed: int = 0) -> tuple[str, ...]:
+    """The names of ``FIELDS`` that the scheme reads with these parameters; annotations are in its ``needs``.
+
+    One field of random groups after another is changed, so the list is that of the code, also for a custom scheme. A field counts
+    as read when some change of it alone changes some credit.
+
+    Args:
+        scheme: the scheme.
+        draws: number of random groups that each field is changed in.
+        seed: random seed of the groups.
+    """
+    read = []
+    for name, change in FIELDS.items():
+        for draw in range(draws):
+            rng = np.random.default_rng([seed, draw])
+            group = _group(scheme, rng)
+            changed = Group(tuple(change(m, i, rng) for i, m in enumerate(group.trajectories)), group.task)
+            if not _equal(scheme, group, changed):
+                read.append(name)
+                break
+    return tuple(read)
+
+
+def with_fresh_keys(group: Group) -> Group:
+    """The group with a key of its own for every state but the first of each rollout."""
+    rng = np.random.default_rng(0)  # not drawn from
+    return Group(tuple(_fresh(m, i, rng) for i, m in enumerate(group.trajectories)), group.task)
+
+
+def _group(scheme: Scheme, rng: np.random.Generator) -> Group:
+    options: dict[str, Any] = {"dense": True, "unit_costs": False, "outcome": 0.5}
+    return random_group(rng, values=scheme.needs, token_values=scheme.requires_tokens, **options)
+
+
+def _equal(scheme: Scheme, a: Group, b: Group) -> bool:
+    before, after = scheme.assign(a), scheme.assign(b)
+    same = np.allclose(before.flat_advantages, after.flat_advantages, rtol=1e-9, atol=1e-12)
+    return bool(same) and np.array_equal(before.flat_loss_mask, after.flat_loss_mask)

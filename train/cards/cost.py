@@ -8,22 +8,27 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from creditflow.envs.files.atomic import write_json
 from creditflow.train.arguments.outputs import add_output
 from creditflow.train.arguments.programs import run_program
 from creditflow.train.bench.report.provenance import provenance
-from creditflow.train.cards.rollouts import complete_group, needed_annotations
 from creditflow.wrappers import credit
+from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.grouptd import VARIANTS
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.tokens import Tokens
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["add_arguments", "main", "measured_costs", "run"]
+__all__ = ["add_arguments", "complete_group", "main", "measured_costs", "needed_annotations", "run"]
+
 
 GROUPS, SIZE, TURNS, STATES = 16, 8, 50, 41
 ENTITIES: Final = 40
@@ -74,6 +79,85 @@ def _group(rng: np.random.Generator, name: str, annotations: int) -> Group:
         numbers.append(rng.uniform(0.1, 0.9, (annotations, TURNS + 1)))
         won.append(bool(rng.random() < 0.4))
     return complete_group(states, entities, np.array(numbers), won, known=ENTITIES, name=name)
+
+
+def needed_annotations() -> list[str]:
+    """The annotations of turns that some scheme needs, in alphabetical order."""
+    return sorted({name for scheme in credit.names() for name in lookup(scheme).requires})
+
+
+def complete_group(
+    states: Sequence[Sequence[str]],
+    entities: Sequence[Sequence[int]],
+    numbers: NDArray[np.float64],
+    won: Sequence[bool],
+    *,
+    known: int,
+    name: str = "g",
+) -> Group:
+    """A group of G rollouts through given states, with everything any scheme reads: annotations, texts, passages and tokens.
+
+    Args:
+        states: by rollout T + 1 state keys.
+        entities: by rollout T + 1 numbers of entities: turn t observes and retrieves number t, and its thought names number t + 1.
+        numbers: float64 (G, A, T + 1) in (0, 1), the values of the A ``needed_annotations`` before each turn and at the end;
+            log-probabilities are 1 less.
+        won: by rollout whether it succeeded.
+        known: number of entities of the task, which has a relation between each and the next, and a document of each.
+        name: id of the group.
+    """
+    members = []
+    for i, (keys, named, row, success) in enumerate(zip(states, entities, numbers, won, strict=True)):
+        length = len(keys) - 1
+        values = _values(row)
+        turns = tuple(
+            Turn(
+                keys[t], f"go {keys[t + 1]}", keys[t + 1], reward=float(success and t == length - 1), text_key=keys[t],
+                effective=keys[t] != keys[t + 1], observation=f"saw entity {named[t]}", thought=f"entity {named[t + 1]}",
+                queries=(f"word{t}",), doc_ids=(f"d{named[t]}",), values=values[t],
+            )
+            for t in range(length)
+        )  # fmt: skip
+        members.append(
+            Trajectory(
+                f"{i}", name, name, turns, success, float(success), "success" if success else "failed", keys[-1],
+                final_text_key=keys[-1], tokens=_tokens(length),
+            )
+        )  # fmt: skip
+    return Group(tuple(members), _task(known))
+
+
+def _values(numbers: NDArray[np.float64]) -> list[Mapping[str, float]]:
+    """By turn its annotations, each before and after it (``NAME.next``)."""
+    named = zip(needed_annotations(), numbers, strict=True)
+    of = {name: (row - float(name.startswith("logp."))).tolist() for name, row in named}
+    return [
+        {f"{name}{after}": row[t + bool(after)] for name, row in of.items() for after in ("", ".next")}
+        for t in range(numbers.shape[1] - 1)
+    ]
+
+
+def _tokens(turns: int) -> Tokens:
+    """Two tokens a turn: one observed, one of the model."""
+    return Tokens(
+        ids=np.zeros(2 * turns, np.int32),
+        mask=np.tile([False, True], turns),
+        logprobs=np.zeros(2 * turns, np.float32),
+        turn_offsets=np.arange(0, 2 * turns + 1, 2, dtype=np.int32),
+        values={"value.critic": np.zeros(2 * turns + 1, np.float32)},
+    )
+
+
+def _task(entities: int) -> dict[str, Any]:
+    names = [f"entity {n}" for n in range(entities)]
+    return {
+        "entities": names,
+        "edges": [[a, "to", b] for a, b in pairwise(names)],
+        "answer_node": names[0],
+        "search_keys": [["word1 word2"]],
+        "supporting": ["d0"],
+        "documents": {f"d{n}": {"title": f"{n}", "text": f"word{n} of many"} for n in range(entities)},
+    }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import write_json
@@ -44,7 +45,7 @@ REGIMES: Final[Mapping[Regime, str]] = {
 }
 VERSION: Final = 1
 ASSET: Final = "schemes/figures.json"
-Found = dict[str, dict[str, Estimate]]  # method -> endpoint -> estimate
+Estimates = dict[str, dict[str, Estimate]]  # method -> endpoint -> estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +66,15 @@ class Figures:
 
     def methods_of(self, scheme: str) -> tuple[str, ...]:
         """The measured methods of a scheme, in the order of the runs; that with the name of the scheme is first."""
-        found = [name for name in self.measured if not is_control(name) and scheme_entry(name).scheme == scheme]
-        return tuple(sorted(found, key=lambda name: name.partition("[")[0] != scheme))
+        methods = [name for name in self.measured if not is_control(name) and scheme_entry(name).scheme == scheme]
+        return tuple(sorted(methods, key=lambda name: name.partition("[")[0] != scheme))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        measured = {
-            method: {
-                regime: {name: [_rounded(x) for x in (e.mean, e.low, e.high)] for name, e in endpoints.items()}
-                for regime, endpoints in regimes.items()
-            }
-            for method, regimes in self.measured.items()
-        }
+        measured: dict[str, dict[str, Any]] = {method: {} for method in self.measured}
+        for method, regimes in self.measured.items():
+            for regime, endpoints in regimes.items():
+                measured[method][regime] = {name: _bounds(estimate) for name, estimate in endpoints.items()}
         return {
             "version": VERSION,
             "sources": [dict(source) for source in self.sources],
@@ -94,13 +92,10 @@ class Figures:
         """
         if data.get("version") != VERSION:
             raise DataError(f"expected figures of schemes of version {VERSION}, got version {data.get('version')!r}")
-        measured = {
-            method: {
-                regime: {name: Estimate(*map(_number, row)) for name, row in endpoints.items()}
-                for regime, endpoints in regimes.items()
-            }
-            for method, regimes in data["measured"].items()
-        }
+        measured: dict[str, dict[str, dict[str, Estimate]]] = {method: {} for method in data["measured"]}
+        for method, regimes in data["measured"].items():
+            for regime, endpoints in regimes.items():
+                measured[method][regime] = {name: Estimate(*map(_number, row)) for name, row in endpoints.items()}
         return cls(data["sources"], measured, data["settings"], data["cost"])
 
 
@@ -125,38 +120,38 @@ def collected(documents: Mapping[str, Mapping[str, Any]], cost: Mapping[str, Any
     measured: dict[str, dict[str, dict[str, Estimate]]] = {}
     families: dict[str, Any] = {}
     for name, document in documents.items():
-        regimes = {regime: (stored, found) for regime, stored, found in _regimes(document)}
+        regimes = {regime: (stored, estimates) for regime, stored, estimates in _regimes(document)}
         if "language_models" in document:
-            part = document["language_models"]
-            families |= {f"{name} {family}": of for family, of in part["families"].items()}
-            regimes["language models"] = part["settings"], _of_models(families)
+            models = document["language_models"]
+            families |= {f"{name} {family}": of for family, of in models["families"].items()}
+            regimes["language models"] = models["settings"], _of_models(families)
         if not regimes:
             raise ConfigError(
                 f"{name}: expected results of creditflow bench with the suite grids, the suite shared or the preset lm, got none of them"
             )
         sources.append(_source(", ".join(regimes), name, document["provenance"]))
-        for regime, (stored, found) in regimes.items():
-            present = present_names(found, stored)
-            for method, endpoints in found.items():
+        for regime, (stored, estimates) in regimes.items():
+            present = present_names(estimates, stored)
+            for method, endpoints in estimates.items():
                 measured.setdefault(present[method], {})[regime] = endpoints
     sources.append(_source("cost", "", cost["provenance"]))
     settings = settings_of([name for name in measured if not is_control(name)])
     return Figures(sources, measured, settings, cost["milliseconds_per_1000_turns"])
 
 
-def figures_of(document: Mapping[str, Any]) -> dict[Regime, Found]:
+def figures_of(document: Mapping[str, Any]) -> dict[Regime, Estimates]:
     """The figures of one run by regime, under the names that its methods have there."""
-    found = {regime: figures for regime, _, figures in _regimes(document)}
+    by_regime = {regime: figures for regime, _, figures in _regimes(document)}
     if "language_models" in document:
-        found["language models"] = _of_models(document["language_models"]["families"])
-    return found
+        by_regime["language models"] = _of_models(document["language_models"]["families"])
+    return by_regime
 
 
 def _source(regime: str, name: str, provenance: Mapping[str, str]) -> dict[str, str]:
     return {"regime": regime, "file": name, "command": provenance["command"], "commit": provenance["commit"]}
 
 
-def _regimes(document: Mapping[str, Any]) -> Iterator[tuple[Regime, Mapping[str, str], Found]]:
+def _regimes(document: Mapping[str, Any]) -> Iterator[tuple[Regime, Mapping[str, str], Estimates]]:
     """The regimes of a run, with the settings of its methods."""
     for suite in document["suites"]:
         if suite["name"] == "grids":
@@ -170,38 +165,44 @@ def _wanted(method: str) -> bool:
     return method in ("oracle_adv", "stateless") or not (is_control(method) or "(" in method or "[exact]" in method)
 
 
-def _of_tables(suite: Mapping[str, Any]) -> Found:
+def _of_tables(suite: Mapping[str, Any]) -> Estimates:
     summary = Summary(suite["cells"])
-    found: Found = {method: {"step": summary.gain(method)} for method in summary.methods if _wanted(method)}
-    for method in found:
+    estimates: Estimates = {method: {"step": summary.gain(method)} for method in summary.methods if _wanted(method)}
+    for method in estimates:
         if method != BASELINE and method in summary.learned:
-            found[method]["learning"] = summary.area(method, BASELINE)
-    return found
+            estimates[method]["learning"] = summary.area(method, BASELINE)
+    return estimates
 
 
-def _of_shared(suite: Mapping[str, Any]) -> Found:
+def _of_shared(suite: Mapping[str, Any]) -> Estimates:
     studies = standard_studies([Study.from_json(row) for row in suite["studies"]])
     gain, area = over_seeds(studies, "gain"), over_seeds(studies, "area")
-    found: Found = {m: {"step": Estimate.of(gain(m, ""))} for m in methods_in(studies, "gain") if _wanted(m)}
+    estimates: Estimates = {m: {"step": Estimate.of(gain(m, ""))} for m in methods_in(studies, "gain") if _wanted(m)}
     for method in methods_in(studies, "area"):
-        if method != BASELINE and method in found:
-            found[method]["learning"] = Estimate.of(area(method, BASELINE))
-    return found
+        if method != BASELINE and method in estimates:
+            estimates[method]["learning"] = Estimate.of(area(method, BASELINE))
+    return estimates
 
 
-def _of_models(families: Mapping[str, Any]) -> Found:
-    found: Found = {}
+def _of_models(families: Mapping[str, Any]) -> Estimates:
+    estimates: Estimates = {}
     for method in next(iter(families.values()))["one_step"][0]:
         if method != "gradient" and _wanted(method):
-            ratios = [
-                np.array([[one[method]["sgd"][0] / one["gradient"]["sgd"][0]] for one in family["one_step"]])
-                for family in families.values()
-            ]
-            found[method] = {"step": Estimate.of(stratified_mean([crossed_mean(x) for x in ratios]))}
+            ratios = [_relative_gains(family["one_step"], method) for family in families.values()]
+            estimates[method] = {"step": Estimate.of(stratified_mean([crossed_mean(x) for x in ratios]))}
     for method, contrast in pooled_contrasts(families, "held-out area", BASELINE).items():
         if _wanted(method):
-            found.setdefault(method, {})["learning"] = Estimate.of(contrast.difference)
-    return found
+            estimates.setdefault(method, {})["learning"] = Estimate.of(contrast.difference)
+    return estimates
+
+
+def _relative_gains(steps: Sequence[Mapping[str, Any]], method: str) -> NDArray[np.float64]:
+    """float64 (M, 1): the gain of each step in the direction of a method, relative to the exact gradient's."""
+    return np.array([[step[method]["sgd"][0] / step["gradient"]["sgd"][0]] for step in steps])
+
+
+def _bounds(estimate: Estimate) -> list[float | None]:
+    return [_rounded(x) for x in (estimate.mean, estimate.low, estimate.high)]
 
 
 def _rounded(x: float) -> float | None:
@@ -221,8 +222,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the file."""
-    made = collected({name: read_results(Path(name)) for name in args.results}, read_json(Path(args.cost)))
-    write_json(args.out, made.to_json())
+    figures = collected({name: read_results(Path(name)) for name in args.results}, read_json(Path(args.cost)))
+    write_json(args.out, figures.to_json())
     return 0
 
 

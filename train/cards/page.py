@@ -36,9 +36,9 @@ def overview(figures: Figures, names: Sequence[str] = ()) -> list[list[str]]:
             ["state keys"] if issubclass(kind, StateScheme) else ["outcomes"]
         )
         methods = figures.methods_of(name)
-        known = figures.cost.get(name, math.nan) / figures.cost.get("gigpo", math.nan)
+        cost_ratio = figures.cost.get(name, math.nan) / figures.cost.get("gigpo", math.nan)
         named = next((method for method in methods if method.partition("[")[0] == name), "")
-        rows.append([name, ", ".join(read), *_columns(figures, named), _times(known), kind.verification])
+        rows.append([name, ", ".join(read), *_columns(figures, named), _times(cost_ratio), kind.verification])
         variants = [method for method in methods if method != named]
         rows += [[f"· {method}", "", *_columns(figures, method), "", ""] for method in variants]
     rows += [[CONTROLS[name], "", *_columns(figures, name), "", ""] for name in FOOTER if name in figures.measured]
@@ -52,14 +52,14 @@ def _columns(figures: Figures, method: str) -> list[str]:
 
 
 def _cell(method: str, measured: Mapping[str, Mapping[str, Any]], regime: str, endpoint: str) -> str:
-    found: Estimate | None = measured.get(regime, {}).get(endpoint)
+    estimate: Estimate | None = measured.get(regime, {}).get(endpoint)
     if method == BASELINE and regime in measured and endpoint == "learning":
         return "0"
-    if found is None:
+    if estimate is None:
         return "–"
     if endpoint == "step":
-        return found.text(2)
-    return Estimate(100 * found.mean, 100 * found.low, 100 * found.high).text(1, "+")
+        return estimate.text(2)
+    return Estimate(100 * estimate.mean, 100 * estimate.low, 100 * estimate.high).text(1, "+")
 
 
 def _times(ratio: float) -> str:
@@ -102,31 +102,31 @@ def _cost_line(card: Card) -> str:
 
 def card_text(card: Card) -> str:
     """A card for the terminal."""
-    parts = [
+    sections = [
         f"{card.name}: {card.formula}",
         card.text,
         f"Source: {card.source}\nVerification: {card.verification or '–'}",
     ]
-    parts.append("Needs\n" + _listed(needs_lines(card)))
+    sections.append("Needs\n" + _listed(needs_lines(card)))
     properties = [["property", "", "rule"], *([p.name, p.result, p.rule] for p in card.properties)]
-    parts.append(f"Properties (check_credit)\n{_indented(text_table(properties))}")
+    sections.append(f"Properties (check_credit)\n{_indented(text_table(properties))}")
     examples = [f"{p.name}: {p.counterexample}" for p in card.properties if p.counterexample]
     if examples:
-        parts.append(
+        sections.append(
             "Counterexamples: each rollout as its states, then a turn's credit, and the credit that the property requires\n"
             + _listed(examples)
         )
-    parts.append(f"Cost\n  {_cost_line(card)}")
+    sections.append(f"Cost\n  {_cost_line(card)}")
     rows = figure_rows(card)
     settings = [f"{method}: {text}" for method, text in card.settings.items()]
-    parts.append(
+    sections.append(
         "Figures\n"
         + (_indented(text_table(rows)) if rows else "  not measured: its annotations need a model or a search task")
     )
     if settings:
-        parts.append("Settings\n" + _listed(settings))
-    parts.append("Limitations\n" + _listed(card.limitations))
-    return "\n\n".join(part for part in parts if part)
+        sections.append("Settings\n" + _listed(settings))
+    sections.append("Limitations\n" + _listed(card.limitations))
+    return "\n\n".join(section for section in sections if section)
 
 
 def _listed(lines: Sequence[str]) -> str:
@@ -198,5 +198,9 @@ def _meaning(regime: str) -> str:
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return [lines[0], "| " + " | ".join("---" for _ in rows[0]) + " |", *lines[1:]]
+    rule = "| " + " | ".join(["---"] * len(rows[0])) + " |"
+    return [_markdown_row(rows[0]), rule, *map(_markdown_row, rows[1:])]
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells).replace("|", "\\|") + " |"

@@ -40,9 +40,9 @@ def share_prefixes(group: Group, credit: Credit, combine: Literal["mean", "sum"]
         last = first[i] + len(member.turns)
         at, ancestor = i, member
         while True:  # the turns of each ancestor from its own first one to the fork
-            own = slice(int(offsets[at]), int(offsets[at] + max(last - first[at], 0)))
-            total[own] += outcome[i]
-            count[own] += 1.0
+            span = slice(int(offsets[at]), int(offsets[at] + max(last - first[at], 0)))
+            total[span] += outcome[i]
+            count[span] += 1.0
             if not ancestor.parent:
                 break
             last = min(last, first[at])
@@ -56,8 +56,8 @@ def share_prefixes(group: Group, credit: Credit, combine: Literal["mean", "sum"]
     if tokens is not None:
         spans = [slice(offsets[i], offsets[i + 1]) for i in range(len(members))]
         tokens = tuple(
-            (one + _per_token(members[i], change[spans[i]])) * _per_token(members[i], times[spans[i]])
-            for i, one in enumerate(tokens)
+            (advantages + _per_token(members[i], change[spans[i]])) * _per_token(members[i], times[spans[i]])
+            for i, advantages in enumerate(tokens)
         )
     terms = {
         **(credit.step_terms or {STEP: credit.flat_step_advantages}),

@@ -348,11 +348,11 @@ class TurnColumns:
                         f"{self._called('turn')}, the number of each row's turn in its episode"
                     )
             states.append(following[-1])
-        total, ended = float(rewards[rows].sum()), "success"
+        total, stop_reason = float(rewards[rows].sum()), "success"
         if self.ended is not None:
-            ended = _stop_reason(self.ended[rows[-1]])
+            stop_reason = _stop_reason(self.ended[rows[-1]])
         elif not total > 0.0:
-            ended = "env_limit"
+            stop_reason = "env_limit"
         score: float | None = None
         if self.score is not None:
             score = float(self._column("score")[rows[-1]])
@@ -365,7 +365,7 @@ class TurnColumns:
             rewards=rewards[rows].tolist(),
             actions=[] if self.action is None else [_text(self.action[i]) for i in rows],
             valid=[] if self.valid is None else (self._column("valid")[rows] != 0.0).tolist(),
-            ended=ended,
+            ended=stop_reason,
             score=score,
             values=[self._annotations(i) for i in rows] if self.values else (),
         )
@@ -424,14 +424,14 @@ def advantages(
     """
     chosen = make(scheme) if isinstance(scheme, str) else scheme
     grouped = turns.grouped()
-    whole = [len(group) >= (group_size or 2) or incomplete == "keep" for group in grouped.groups]
+    scorable = [len(group) >= (group_size or 2) or incomplete == "keep" for group in grouped.groups]
     if incomplete == "refuse":
-        for group, complete in zip(grouped.groups, whole, strict=True):
+        for group, complete in zip(grouped.groups, scorable, strict=True):
             if not complete:
                 raise _incomplete(group.group_id, len(group), group_size)
     if group_size and (large := next((group for group in grouped.groups if len(group) > group_size), None)):
         raise TrajectoryError(f"group {large.group_id!r} has {len(large)} episodes, expected {group_size}")
-    scored = [group for group, complete in zip(grouped.groups, whole, strict=True) if complete]
+    scored = [group for group, complete in zip(grouped.groups, scorable, strict=True) if complete]
     credits_ = assign_groups(scored, chosen)
     by_group = dict(zip([group.group_id for group in scored], credits_, strict=True))
     in_loss, per_turn = [], []

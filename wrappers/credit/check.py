@@ -106,14 +106,14 @@ def check_credit(scheme: Scheme, *, draws: int = 60, seed: int = 0) -> CheckRepo
         raise unknown_name_error("property", sorted(unknown)[0], PROPERTIES)
     for draw in range(draws):
         _check_contract(scheme, np.random.default_rng([seed, draw]))
-    found: dict[str, str] = {}
+    counterexamples: dict[str, str] = {}
     for name, check in PROPERTIES.items():
         for draw in range(draws):
             counterexample = check(scheme, np.random.default_rng([seed, draw]))
             if counterexample:
-                found[name] = counterexample
+                counterexamples[name] = counterexample
                 break
-    broken = sorted(scheme.checked_properties & set(found))
+    broken = sorted(scheme.checked_properties & set(counterexamples))
     if broken:
-        raise SchemeContractError(f"{scheme.name} declares {broken[0]!r} but: {found[broken[0]]}")
-    return CheckReport(scheme.name, scheme.checked_properties, found)
+        raise SchemeContractError(f"{scheme.name} declares {broken[0]!r} but: {counterexamples[broken[0]]}")
+    return CheckReport(scheme.name, scheme.checked_properties, counterexamples)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Final
 
 from creditflow.envs.errors import short_repr
@@ -23,7 +24,7 @@ def malformed_turns(group: Group, fields: Sequence[str]) -> str:
         group: group from any source.
         fields: names of the fields of ``Turn`` to check.
     """
-    if all(_well_formed([getattr(turn, name) for turn in group.turns], name in _TUPLES) for name in fields):
+    if all(_well_formed(list(map(attrgetter(name), group.turns)), name in _TUPLES) for name in fields):
         return ""
     for member in group.trajectories:
         for t, turn in enumerate(member.turns):

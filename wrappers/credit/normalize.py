@@ -68,11 +68,11 @@ def normalize(
         ConfigError: an option has an unknown value.
         CreditError: ``x`` is not finite, or a difference exceeds float64.
     """
-    for option, value, known in (
+    for option, value, choices in (
         ("scale", scale, Scale), ("std_kind", std_kind, StdKind), ("singleton", singleton, SingletonScore),
     ):  # fmt: skip
-        if value not in get_args(known):
-            raise unknown_name_error(f"value of {option}", str(value), get_args(known))
+        if value not in get_args(choices):
+            raise unknown_name_error(f"value of {option}", str(value), get_args(choices))
     if not np.isfinite(x).all():
         raise CreditError("scores of a group are not finite: are rewards or annotations huge?")
     with np.errstate(over="ignore", invalid="ignore"):  # rejected below, by name

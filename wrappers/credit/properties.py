@@ -30,25 +30,24 @@ def sample_group(scheme: Scheme, rng: np.random.Generator, **options: Any) -> Gr
 
 def _changed(group: Group, change: Callable[[Turn, bool], Turn]) -> Group:
     """Apply ``change(turn, is_last)`` to every turn."""
-    return Group(
-        tuple(
-            replace(m, turns=tuple(change(turn, t == len(m.turns) - 1) for t, turn in enumerate(m.turns)))
-            for m in group.trajectories
-        ),
-        group.task,
-    )
+    members = []
+    for member in group.trajectories:
+        last = len(member.turns) - 1
+        members.append(replace(member, turns=tuple(change(turn, t == last) for t, turn in enumerate(member.turns))))
+    return Group(tuple(members), group.task)
 
 
 def _describe(group: Group, got: NDArray[np.float64], expected: NDArray[np.float64] | float) -> str:
-    paths = "; ".join(
-        " ".join([*(t.state_key for t in m.turns), m.final_state_key]) + f" ({m.stop_reason})"
-        for m in group.trajectories[:3]
-    )
+    paths = "; ".join(map(_path, group.trajectories[:3]))
     worst = int(np.argmax(np.abs(got - expected))) if got.size else 0
     correct = expected if isinstance(expected, float) else float(expected.flat[worst])
     return (
         f"{len(group)} trajectories [{paths}{' …' if len(group) > 3 else ''}]: {got.flat[worst]:.4g}, not {correct:.4g}"
     )
+
+
+def _path(member: Trajectory) -> str:
+    return " ".join([*(turn.state_key for turn in member.turns), member.final_state_key]) + f" ({member.stop_reason})"
 
 
 def _compare(group: Group, got: NDArray[np.float64], expected: NDArray[np.float64] | float) -> str:
@@ -146,19 +145,19 @@ def monotone(scheme: Scheme, rng: np.random.Generator) -> str:
     distance = graph.distances()
     if not len(graph.goals):
         return ""
-    far = distance[np.isfinite(distance)].max() + 1.0
-    length = np.where(np.isfinite(distance), distance, far)[graph.target] + graph.cost
+    unreachable = distance[np.isfinite(distance)].max() + 1.0
+    length = np.where(np.isfinite(distance), distance, unreachable)[graph.target] + graph.cost
     got = scheme.assign(group).flat_step_advantages
     for state in np.unique(graph.source):
         at = np.flatnonzero((graph.source == state) & group.arrays.parsed)
         order = at[np.argsort(length[at], kind="stable")]
         # rounding may make the credit of two transitions equal, but must not reverse them, nor make all of them equal
-        near = np.concatenate([order[:-1], order[:1]])
+        nearer = np.concatenate([order[:-1], order[:1]])
         farther = np.concatenate([order[1:], order[-1:]])
         slack = np.append(np.full(len(order) - 1, 1e-9), 0.0) if len(order) else np.zeros(0)
-        wrong = (length[farther] > length[near] + 1e-9) & ~(got[near] + slack > got[farther])
+        wrong = (length[farther] > length[nearer] + 1e-9) & ~(got[nearer] + slack > got[farther])
         if wrong.any():
-            return _describe(group, got[farther[wrong]], got[near[wrong]])
+            return _describe(group, got[farther[wrong]], got[nearer[wrong]])
     return ""
 
 

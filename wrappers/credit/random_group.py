@@ -85,16 +85,14 @@ def _annotated(
     of = {name: dict(zip(keys, (_sign(name) * rng.random(len(keys))).tolist(), strict=True)) for name in values}
     out = []
     for m in members:
-        turns = tuple(
-            replace(
-                turn,
-                values={name: table[turn.state_key] for name, table in of.items()}
-                | {f"{name}.next": table[turn.next_state_key] for name, table in of.items()},
-            )
-            for turn in m.turns
-        )
+        turns = tuple(replace(turn, values=_values(of, turn)) for turn in m.turns)
         out.append(replace(m, turns=turns, tokens=_tokens(len(turns), token_values, rng) if token_values else None))
     return out
+
+
+def _values(tables: Mapping[str, Mapping[str, float]], turn: Turn) -> dict[str, float]:
+    values = {name: table[turn.state_key] for name, table in tables.items()}
+    return values | {f"{name}.next": table[turn.next_state_key] for name, table in tables.items()}
 
 
 def _sign(name: str) -> float:
@@ -139,8 +137,8 @@ def _retrieval(rng: np.random.Generator, task: Mapping[str, Any]) -> dict[str, A
     """A query with the passages retrieved; every third turn has neither."""
     if rng.random() < 0.33:
         return {}
-    found = rng.permutation(sorted(task["documents"]))[: int(rng.integers(0, 3))]
-    return {"queries": (_text(rng, task),), "doc_ids": tuple(map(str, found))}
+    passages = rng.permutation(sorted(task["documents"]))[: int(rng.integers(0, 3))]
+    return {"queries": (_text(rng, task),), "doc_ids": tuple(map(str, passages))}
 
 
 def _text(rng: np.random.Generator, task: Mapping[str, Any]) -> str:
@@ -158,21 +156,21 @@ def random_fork(rng: np.random.Generator, group: Group) -> tuple[Group, Group]:
     Returns:
         Both groups; the new trajectory is the last of each.
     """
-    parent, other = (group.trajectories[i] for i in rng.integers(len(group), size=2).tolist())
+    parent, donor = (group.trajectories[i] for i in rng.integers(len(group), size=2).tolist())
     meetings = [
         (fork, start)
         for fork, ours in enumerate(parent.turns)
-        for start, theirs in enumerate(other.turns)
+        for start, theirs in enumerate(donor.turns)
         if (ours.state_key, ours.text_key) == (theirs.state_key, theirs.text_key)
     ]  # at least the first turns: all begin in the same state
     fork, start = meetings[int(rng.integers(len(meetings)))]
     full_tokens = branch_tokens = None
-    if parent.tokens is not None and other.tokens is not None:
-        full_tokens = _joined(parent.tokens, fork, other.tokens, start)
+    if parent.tokens is not None and donor.tokens is not None:
+        full_tokens = _joined(parent.tokens, fork, donor.tokens, start)
         # the branch's own tokens alone are in its loss
-        own = full_tokens.mask & (np.arange(len(full_tokens.ids)) >= full_tokens.turn_offsets[fork])
-        branch_tokens = replace(full_tokens, mask=own, turn_offsets=full_tokens.turn_offsets[fork:])
-    suffix = replace(other, trajectory_id="fork", turns=other.turns[start:], tokens=branch_tokens)
+        of_branch = full_tokens.mask & (np.arange(len(full_tokens.ids)) >= full_tokens.turn_offsets[fork])
+        branch_tokens = replace(full_tokens, mask=of_branch, turn_offsets=full_tokens.turn_offsets[fork:])
+    suffix = replace(donor, trajectory_id="fork", turns=donor.turns[start:], tokens=branch_tokens)
     full = replace(suffix, turns=parent.turns[:fork] + suffix.turns, tokens=full_tokens)
     branch = replace(suffix, parent=parent.trajectory_id, fork_turn=fork)
     return Group((*group.trajectories, branch), group.task), Group((*group.trajectories, full), group.task)

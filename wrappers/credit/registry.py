@@ -160,12 +160,11 @@ def describe(name: str) -> str:
         else:
             kind = hint.__name__ if isinstance(hint, type) else str(hint)
         rows.append([f.name, *(str(preset[f.name]) for preset in presets.values()), kind])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    table = "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [map(str.ljust, row, widths) for row in rows]
+    table = "\n".join("  ".join(line).rstrip() for line in lines)
     inherited = [base for base in scheme.__mro__[1:] if issubclass(base, Scheme) and base is not Scheme]
-    parts = [
+    sections = [
         f"{scheme.name}: {inspect.cleandoc(scheme.__doc__ or '')}",
         *(inspect.cleandoc(base.__doc__ or "") for base in inherited),
         f"Source: {scheme.source}",
@@ -174,4 +173,4 @@ def describe(name: str) -> str:
         f"Fields of the task needed: {', '.join(scheme.task_fields) or 'none'}",
         table,
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(sections)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from creditflow import credit
-from creditflow.train.cards.reads import FIELDS, fields_read, with_fresh_keys
+from creditflow.train.cards.card import FIELDS, fields_read, with_fresh_keys
 from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.records.group import Group
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from creditflow import credit
-from creditflow.train.cards.rollouts import complete_group, needed_annotations
+from creditflow.train.cards.cost import complete_group, needed_annotations
 from creditflow.wrappers.credit.annotations.gae import gae_ragged
-from creditflow.wrappers.credit.entities import information_gain
-from creditflow.wrappers.credit.entities.information_gain import redundancies
+from creditflow.wrappers.credit.entities import stepsearch
+from creditflow.wrappers.credit.entities.stepsearch import redundancies
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.trajectory import Group
 
@@ -90,7 +90,7 @@ def test_retrieved_passages_are_not_copied_at_every_turn(monkeypatch):
             super().__init__(items)
             copied += len(self)
 
-    monkeypatch.setattr(information_gain, "set", Counted, raising=False)
+    monkeypatch.setattr(stepsearch, "set", Counted, raising=False)
     for repeats in ("earlier", "anywhere"):
         redundancies([[f"d{t}"] for t in range(300)], repeats=repeats)
     assert copied <= 2 * 300

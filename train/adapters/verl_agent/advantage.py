@@ -48,7 +48,7 @@ from creditflow.wrappers.credit.outcomes.rloo import RLOO
 from creditflow.wrappers.credit.states.gigpo import GiGPO
 from creditflow.wrappers.credit.states.graphgpo import GraphGPO
 from creditflow.wrappers.credit.states.keys import StateScheme
-from creditflow.wrappers.credit.states.rewardflow.scheme import RewardFlow
+from creditflow.wrappers.credit.states.rewardflow import RewardFlow
 from creditflow.wrappers.records.group import Group
 
 __all__ = [

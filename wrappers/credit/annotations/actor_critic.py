@@ -38,7 +38,7 @@ class Estimate(NamedTuple):
         sizes: int (M,), number of model tokens of each step.
         offsets: int64 (G+1,); trajectory i has steps ``offsets[i]:offsets[i+1]``.
         turn: int (M,), the turn (of N) that each step belongs to.
-        kept: bool (M,), steps of the model; other steps only propagate values.
+        from_model: bool (M,), steps of the model; other steps only propagate values.
     """
 
     advantages: NDArray[np.float64]
@@ -47,7 +47,7 @@ class Estimate(NamedTuple):
     sizes: NDArray[np.int64]
     offsets: NDArray[np.int64]
     turn: NDArray[np.int64]
-    kept: NDArray[np.bool_]
+    from_model: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +88,9 @@ class ActorCritic(Scheme):
     def estimate(self, group: Group) -> Estimate:
         """Estimate the advantages and value targets of one group, before whitening."""
 
-    def whitening_weights(self, one: Estimate) -> NDArray[np.int64]:
+    def whitening_weights(self, estimate: Estimate) -> NDArray[np.int64]:
         """int (M,): how often each step counts in the mean and variance of the batch; by its tokens unless overridden."""
-        return one.sizes
+        return estimate.sizes
 
     def shaping(self, group: Group) -> NDArray[np.float64]:
         """float64 (N,): shaping added to the reward of each turn; zero unless overridden."""
@@ -114,29 +114,34 @@ class ActorCritic(Scheme):
         estimates = [self.estimate(group) for group in groups]
         mean, std = 0.0, 1.0
         if self.whitening and estimates:
-            samples = [np.repeat(one.advantages[one.kept], self.whitening_weights(one)[one.kept]) for one in estimates]
+            samples = [
+                np.repeat(
+                    estimate.advantages[estimate.from_model], self.whitening_weights(estimate)[estimate.from_model]
+                )
+                for estimate in estimates
+            ]
             mean, std = mean_and_std(np.concatenate(samples), self.std_eps)
-        return [self._credit(group, one, mean, std) for group, one in zip(groups, estimates, strict=True)]
+        return [self._credit(group, estimate, mean, std) for group, estimate in zip(groups, estimates, strict=True)]
 
-    def _credit(self, group: Group, one: Estimate, mean: float, std: float) -> Credit:
-        advantages = (one.advantages - mean) / std if std > 0.0 else np.zeros_like(one.advantages)
-        weights = np.where(one.kept, 1.0, 0.0)
+    def _credit(self, group: Group, estimate: Estimate, mean: float, std: float) -> Credit:
+        advantages = (estimate.advantages - mean) / std if std > 0.0 else np.zeros_like(estimate.advantages)
+        weights = np.where(estimate.from_model, 1.0, 0.0)
         n = len(group.arrays.trajectory)
-        counts = np.bincount(one.turn, weights, minlength=n)
-        step = np.bincount(one.turn, advantages * weights, minlength=n) / np.maximum(counts, 1.0)
+        counts = np.bincount(estimate.turn, weights, minlength=n)
+        step = np.bincount(estimate.turn, advantages * weights, minlength=n) / np.maximum(counts, 1.0)
         extra: dict[str, Any] = {}
-        if one.targets.level == "token":
-            spans = zip(one.offsets[:-1].tolist(), one.offsets[1:].tolist(), strict=True)
-            extra["token_advantages"] = tuple(advantages[a:b][one.kept[a:b]] for a, b in spans)
+        if estimate.targets.level == "token":
+            spans = zip(estimate.offsets[:-1].tolist(), estimate.offsets[1:].tolist(), strict=True)
+            extra["token_advantages"] = tuple(advantages[a:b][estimate.from_model[a:b]] for a, b in spans)
         return Credit.of(
             group,
             outcome=np.zeros(len(group)),
             step={
                 "generalised advantage, whitened over the batch" if self.whitening else "generalised advantage": step,
             },
-            rewards=one.shaping,
+            rewards=estimate.shaping,
             aggregation=self.aggregation,
-            value_targets=one.targets,
+            value_targets=estimate.targets,
             **extra,
         )
 
@@ -210,7 +215,7 @@ class PPOGAE(ActorCritic):
         arrays = group.arrays
         shaping = self.shaping(group)
         rewards = arrays.split(self.rewards(group, shaping))
-        positions, turns, kept, step_rewards, step_values, ends = [], [], [], [], [], np.zeros(len(group))
+        positions, turns, from_model, step_rewards, step_values, ends = [], [], [], [], [], np.zeros(len(group))
         for i, values in enumerate(token_values(group, CRITIC, scheme=self.name)):
             tokens = group.trajectories[i].tokens
             at, owner = _step_positions(tokens, self.steps)
@@ -218,11 +223,11 @@ class PPOGAE(ActorCritic):
                 ends[i] = values[-1]
             positions.append(at)
             turns.append(owner + arrays.offsets[i])
-            kept.append(tokens.mask[at] if tokens is not None else np.zeros(0, np.bool_))
+            from_model.append(tokens.mask[at] if tokens is not None else np.zeros(0, np.bool_))
             step_rewards.append(_on_last_token(rewards[i], at, owner, tokens))
             step_values.append(values[at])
         offsets = np.concatenate([[0], np.cumsum([len(at) for at in positions])]).astype(np.int64)
-        values, model_steps = np.concatenate(step_values), np.concatenate(kept)
+        values, model_steps = np.concatenate(step_values), np.concatenate(from_model)
         advantages = gae_ragged(
             np.concatenate(step_rewards),
             values,
@@ -237,8 +242,8 @@ class PPOGAE(ActorCritic):
             ValueTargets(
                 CRITIC,
                 "token",
-                tuple(one[model] for one, model in zip(returns, kept, strict=True)),
-                tuple(one[model] for one, model in zip(step_values, kept, strict=True)),
+                tuple(values[model] for values, model in zip(returns, from_model, strict=True)),
+                tuple(values[model] for values, model in zip(step_values, from_model, strict=True)),
             ),
             shaping,
             np.ones(len(advantages), np.int64),

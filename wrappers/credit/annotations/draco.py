@@ -82,7 +82,7 @@ class DRACO(OutcomeScheme):
         spread = (citations[owner] > 0.0) & (total > 0.0) & (tokens > 0.0)
         factor = np.divide(all_tokens * weight, tokens * total, out=np.ones(len(weight)), where=spread)
         step = (outcome[owner] * (factor - 1.0))[episodes.own]
-        whole = outcome[group.arrays.trajectory] + step
+        advantages = outcome[group.arrays.trajectory] + step
         return Credit.of(
             group,
             outcome=outcome,
@@ -92,7 +92,7 @@ class DRACO(OutcomeScheme):
                 "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=quality[episodes.own],
-            diagnostics={"step_advantage": step, "largest": float(np.abs(whole).max(initial=0.0))},
+            diagnostics={"step_advantage": step, "largest": float(np.abs(advantages).max(initial=0.0))},
         )
 
     def _scores(self, group: Group) -> NDArray[np.float64] | None:

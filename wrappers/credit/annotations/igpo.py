@@ -79,9 +79,9 @@ class IGPO(Scheme):
         step = np.zeros(len(gains))
         step[~arrays.last] = normalized_gains
         terms = {"information gains to go": backward_sums(step, arrays.offsets, self.discount)}
-        left = arrays.offsets[1:][arrays.trajectory] - 1.0 - np.arange(len(step))  # turns until the last
+        turns_left = arrays.offsets[1:][arrays.trajectory] - 1.0 - np.arange(len(step))
         if self.outcome_discounted and self.discount < 1.0:
-            terms["outcome, discounted"] = normalized_outcomes[arrays.trajectory] * (self.discount**left - 1.0)
+            terms["outcome, discounted"] = normalized_outcomes[arrays.trajectory] * (self.discount**turns_left - 1.0)
         return Credit.of(group, outcome=normalized_outcomes, step=terms, rewards=gains)
 
     def _normalized(

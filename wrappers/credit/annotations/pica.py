@@ -174,8 +174,8 @@ class PiCA(Scheme):
         floor = np.exp(self.log_floor)
         before, after = (np.log(np.maximum(numbers, floor))[index.stored] for numbers in (start, success))
         if self.final != "model":
-            ended = arrays.success[index.episode[index.last]]
-            after[index.last] = 0.0 if self.final == "neutral" else np.where(ended, 0.0, self.log_floor)
+            succeeded = arrays.success[index.episode[index.last]]
+            after[index.last] = 0.0 if self.final == "neutral" else np.where(succeeded, 0.0, self.log_floor)
         return before, after
 
     def _rewarded(self, group: Group) -> NDArray[np.bool_]:
@@ -218,6 +218,6 @@ class PiCA(Scheme):
         )
         if self.baseline == "group" and size > 1:
             returns = np.bincount(index.episode, rewards, minlength=size)
-            others = (returns.sum() - returns) / (size - 1)
-            total, outcome = total - others[index.episode], outcome - others
+            mean_of_rest = (returns.sum() - returns) / (size - 1)
+            total, outcome = total - mean_of_rest[index.episode], outcome - mean_of_rest
         return total, outcome, delta

@@ -76,18 +76,18 @@ class TRACE(OutcomeScheme):
                 f"{float(self.margin - np.minimum(before, after).min()):g}"
             )
         answer = arrays.last & answered(group)[arrays.trajectory]
-        left = arrays.offsets[1:][arrays.trajectory] - answered(group)[arrays.trajectory] - np.arange(len(before))
+        turns_left = arrays.offsets[1:][arrays.trajectory] - answered(group)[arrays.trajectory] - np.arange(len(before))
         with np.errstate(over="ignore", divide="ignore"):  # rejected below, by name
             delta = np.where(answer, 0.0, np.log(before / after))
         total, weights, n = np.zeros(len(delta)), np.zeros(len(delta)), len(delta)
-        for j in range(min(self.window, int(left.max(initial=0)))):
-            inside = left > j
+        for j in range(min(self.window, int(turns_left.max(initial=0)))):
+            inside = turns_left > j
             total[inside] += self.discount**j * delta[np.minimum(np.arange(n) + j, n - 1)[inside]]
             weights[inside] += self.discount**j
         local = np.divide(total, weights, out=np.zeros(n), where=weights > 0.0)
         outcome, turn_part = self.outcome_part(group)
-        bonus = self.outcome_bonus * self.discount ** np.maximum(left, 0) * outcome[arrays.trajectory]
-        local += np.where(~answer & (left <= self.window), bonus, 0.0)
+        bonus = self.outcome_bonus * self.discount ** np.maximum(turns_left, 0) * outcome[arrays.trajectory]
+        local += np.where(~answer & (turns_left <= self.window), bonus, 0.0)
         return Credit.of(
             group,
             outcome=outcome,

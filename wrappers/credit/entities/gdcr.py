@@ -156,35 +156,39 @@ class GDCR(EntityScheme):
     def _turn_entities(self, group: Group, reader: EntityReader) -> list[TurnEntities]:
         """The rewards of all turns of the group's full episodes."""
         contributions = self.contributions(reader.graph)
-        found: list[TurnEntities] = []
+        entities: list[TurnEntities] = []
         for turns in group.episodes:
             reward = EntityReward(self, contributions)
-            for turn, shown in zip(turns, reader.shown(turns), strict=True):
+            for turn, observed in zip(turns, reader.shown(turns), strict=True):
                 thought = reader.thought(turn)
-                found.append(reward.step(reader.found(thought), shown, thought))
-        return found
+                entities.append(reward.step(reader.found(thought), observed, thought))
+        return entities
 
-    def _diagnostics(self, group: Group, graph: EntityGraph, found: Sequence[TurnEntities]) -> Mapping[str, Any]:
+    def _diagnostics(self, group: Group, graph: EntityGraph, entities: Sequence[TurnEntities]) -> Mapping[str, Any]:
         """The paper's d_t and d_best (eqs. 16, 17; inf without entities), and the parts of the reward."""
         distance = graph.distances(directed=self.directed)
         hops, index = distance.tolist(), group.episode_index
-        nearest = np.array(
-            [min((hops[v] for v in turn.cited + turn.retrieved), default=np.inf) for turn in found], np.float64
-        )
+        nearest = np.full(len(entities), np.inf)
+        for i, turn in enumerate(entities):
+            nearest[i] = min([np.inf, *(hops[v] for v in turn.cited + turn.retrieved)])
         best = np.array(nearest)
         for a, b in pairwise(index.offsets.tolist()):
             np.minimum.accumulate(best[a:b], out=best[a:b])
-        own = [found[i] for i in index.own.tolist()]
+        stored = [entities[i] for i in index.own.tolist()]
         return {
-            "cite_reward": np.array([turn.cite for turn in own], np.float64),
-            "retrieve_reward": np.array([turn.retrieve for turn in own], np.float64),
-            "cited": [tuple(graph.names[v] for v in turn.cited) for turn in own],
-            "retrieved": [tuple(graph.names[v] for v in turn.retrieved) for turn in own],
+            "cite_reward": np.array([turn.cite for turn in stored], np.float64),
+            "retrieve_reward": np.array([turn.retrieve for turn in stored], np.float64),
+            "cited": [_names(graph, turn.cited) for turn in stored],
+            "retrieved": [_names(graph, turn.retrieved) for turn in stored],
             "distance": nearest[index.own],
             "best_distance": best[index.own],
             "entity_distance": distance,
             "graph": graph,
         }
+
+
+def _names(graph: EntityGraph, entities: Sequence[int]) -> tuple[str, ...]:
+    return tuple(graph.names[v] for v in entities)
 
 
 class EntityReward:

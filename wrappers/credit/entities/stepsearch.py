@@ -7,22 +7,20 @@ of the group's trajectories at the same turn number.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import short_repr
+from creditflow.envs.sums import sum_in_order
+from creditflow.envs.wikisearch.grading.scoring import normalize_answer, token_f1
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError, require_range
-from creditflow.wrappers.credit.entities.information_gain import (
-    GoldenPassages,
-    information_gains,
-    redundancies,
-    search_key_score,
-)
 from creditflow.wrappers.credit.malformed import malformed_turns
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import OutcomeScheme, answered, outcome_scores
@@ -31,14 +29,15 @@ from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.task_documents import search_payload_problem
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["StepSearch"]
+__all__ = ["GoldenPassages", "StepSearch", "information_gains", "redundancies", "rounded_f1", "search_key_score"]
 
+_WORD: Final = re.compile(r"\b\w\w+\b")
 _REFERENCE: Final = re.compile(r"#(\d+)")
 _HELP: Final = "WikiSearch groups contain both if questions name golden passages and the corpus is available"
 
 
-class _Parts(NamedTuple):
-    """Parts of an episode's reward: gain and redundancy of all its turns (T,), and its search-key score."""
+class _Retrieval(NamedTuple):
+    """What an episode retrieved: gain and redundancy of all its turns (T,), and its search-key score."""
 
     gain: NDArray[np.float64]
     redundancy: NDArray[np.float64]
@@ -127,9 +126,11 @@ class StepSearch(OutcomeScheme):
             )
         return ""
 
-    def _scores(self, group: Group, parts: list[_Parts]) -> NDArray[np.float64]:
+    def _scores(self, group: Group, episodes: list[_Retrieval]) -> NDArray[np.float64]:
         """float64 (G,): outcomes with the search-key score."""
-        scores = outcome_scores(group, self.outcome) + self.key_weight * np.array([part.keys for part in parts])
+        scores = outcome_scores(group, self.outcome) + self.key_weight * np.array(
+            [episode.keys for episode in episodes]
+        )
         return np.where(self._unanswered(group), -1.0, scores)
 
     def _unanswered(self, group: Group) -> NDArray[np.bool_]:
@@ -145,13 +146,13 @@ class StepSearch(OutcomeScheme):
         if reason := self.undefined_on(group):
             raise CreditError(f"stepsearch is not defined on group {group.group_id!r}: {reason}")
         arrays = group.arrays
-        parts = self._parts(group)
-        own = group.episode_index.own
-        gain = np.concatenate([part.gain for part in parts])[own]
-        redundancy = np.concatenate([part.redundancy for part in parts])[own]
+        episodes = self._episodes(group)
+        stored = group.episode_index.own
+        gain = np.concatenate([episode.gain for episode in episodes])[stored]
+        redundancy = np.concatenate([episode.redundancy for episode in episodes])[stored]
         rewards = self.information_gain * gain - self.redundancy * redundancy
         rewards = np.where(self._unanswered(group)[arrays.trajectory], 0.0, rewards)
-        outcome, turn_part = self.outcome_part(group, scores=self._scores(group, parts))
+        outcome, turn_part = self.outcome_part(group, scores=self._scores(group, episodes))
         to_go = self.step_return == "to_go"
         returns = backward_sums(rewards, arrays.offsets, self.discount) if to_go else rewards
         number = np.arange(len(returns)) - (arrays.offsets[:-1] - group.first_turns)[arrays.trajectory]
@@ -173,29 +174,33 @@ class StepSearch(OutcomeScheme):
                 "step_advantage": compared,
                 "information_gain": gain,
                 "redundancy": redundancy,
-                "search_key_score": np.array([part.keys for part in parts]),
+                "search_key_score": np.array([episode.keys for episode in episodes]),
             },
         )
 
-    def _parts(self, group: Group) -> list[_Parts]:
+    def _episodes(self, group: Group) -> list[_Retrieval]:
         golden, keys = GoldenPassages(_golden(group.task)), _search_keys(group.task)
-        return [self._part(turns, group.task["documents"], golden, keys) for turns in group.episodes]
+        return [self._episode(turns, group.task["documents"], golden, keys) for turns in group.episodes]
 
-    def _part(
+    def _episode(
         self,
         turns: Sequence[Turn],
         documents: Mapping[str, Mapping[str, str]],
         golden: GoldenPassages,
         keys: list[list[str]],
-    ) -> _Parts:
+    ) -> _Retrieval:
         names = [turn.doc_ids for turn in turns]
-        gain = information_gains([[documents[name]["text"] for name in ids] for ids in names], golden)
+        gain = information_gains([_texts(documents, ids) for ids in names], golden)
         redundancy = redundancies(names, repeats=self.repeats)
         if self.redundancy_cap > 0.0:
             redundancy = np.diff(np.minimum(np.cumsum(redundancy), self.redundancy_cap), prepend=0.0)
         queries = [query for turn in turns for query in turn.queries]
         score = search_key_score(queries, keys, pairing=self.pairing) if self.key_weight > 0.0 else 0.0
-        return _Parts(gain, redundancy, score)
+        return _Retrieval(gain, redundancy, score)
+
+
+def _texts(documents: Mapping[str, Mapping[str, str]], names: Sequence[str]) -> list[str]:
+    return [documents[name]["text"] for name in names]
 
 
 def _golden(task: Mapping[str, Any]) -> list[str]:
@@ -232,3 +237,132 @@ def _search_keys(task: Mapping[str, Any]) -> list[list[str]]:
         return answers[number - 1] if 1 <= number <= len(answers) else match.group(0)
 
     return [[_REFERENCE.sub(answer, step["question"])] for step in steps]
+
+
+class GoldenPassages:
+    """The C golden passages of a question, prepared for comparison with retrieved ones.
+
+    Args:
+        texts: texts of the golden passages.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        counts = [_words(text) for text in texts]
+        self._column = {word: i for i, word in enumerate(dict.fromkeys(chain.from_iterable(counts)))}
+        self._count = np.zeros((len(texts), len(self._column)))
+        for row, count in zip(self._count, counts, strict=True):
+            row[[self._column[word] for word in count]] = list(count.values())
+        self._seen_in = np.count_nonzero(self._count, axis=0)
+        self._cache: dict[str, NDArray[np.float64]] = {}
+
+    def __len__(self) -> int:
+        return len(self._count)
+
+    def match(self, text: str) -> NDArray[np.float64]:
+        """float64 (C,), each in [0, 1]: the cosine of a retrieved passage with every golden one."""
+        cosines = self._cache.get(text)
+        if cosines is None:
+            cosines = self._cache[text] = self._cosines(_words(text))
+        return cosines
+
+    def _cosines(self, words: Counter[str]) -> NDArray[np.float64]:
+        counts = np.zeros(len(self._column))
+        unknown = 0  # sum of squared counts of words that occur in no golden passage
+        for word, count in words.items():
+            column = self._column.get(word)
+            if column is None:
+                unknown += count * count
+            else:
+                counts[column] = count
+        documents = 1.0 + len(self)
+        idf = np.log((1.0 + documents) / (1.0 + self._seen_in + (counts > 0.0))) + 1.0
+        rare = np.log((1.0 + documents) / 2.0) + 1.0
+        golden, query = self._count * idf, counts * idf
+        size = np.sqrt((golden**2).sum(axis=1) * (query @ query + unknown * rare**2))
+        cosines: NDArray[np.float64] = np.divide(golden @ query, size, out=np.zeros(len(self)), where=size > 0.0)
+        return cosines
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter(_WORD.findall(normalize_answer(text)))
+
+
+def information_gains(steps: Sequence[Sequence[str]], golden: GoldenPassages) -> NDArray[np.float64]:
+    """G_t = 1/C Σ_c max(m_c^t − M_c^(t−1), 0), with m_c^t the best match of step t and M the best so far.
+
+    Args:
+        steps: texts that each of T steps retrieved.
+        golden: C golden passages; without any, all gains are 0.
+
+    Returns:
+        float64 (T,), each in [0, 1]; they sum to the mean best match, at most 1.
+    """
+    if not len(golden):
+        return np.zeros(len(steps))
+    best = np.zeros(len(golden))
+    gains = np.zeros(len(steps))
+    for t, texts in enumerate(steps):
+        improved = best
+        for text in texts:
+            improved = np.maximum(improved, golden.match(text))
+        gains[t] = float((improved - best).mean())
+        best = improved
+    return gains
+
+
+def redundancies(
+    steps: Sequence[Sequence[str]], *, repeats: Literal["earlier", "anywhere"] = "earlier"
+) -> NDArray[np.float64]:
+    """P_t: the fraction of a step's passages that were retrieved before.
+
+    Args:
+        steps: ids of the passages of each of T steps.
+        repeats: "earlier": in an earlier step; "anywhere": the second copy within one step counts too (released code).
+
+    Returns:
+        float64 (T,), each in [0, 1]; 0 for a step without passages.
+    """
+    seen: set[str] = set()
+    fractions = np.zeros(len(steps))
+    for t, names in enumerate(steps):
+        repeated = sum(name in seen for name in names)
+        if repeats == "anywhere":
+            new = [name for name in names if name not in seen]
+            repeated += len(new) - len(set(new))
+        seen.update(names)
+        fractions[t] = repeated / len(names) if names else 0.0
+    return fractions
+
+
+def _best_f1(queries: Sequence[str], key: Sequence[str]) -> float:
+    return max((token_f1(query, key) for query in queries), default=0.0)
+
+
+def rounded_f1(text: str, golden: Sequence[str]) -> float:
+    """Best token F1, rounded to four decimals as in the released code."""
+    return round(token_f1(text, golden), 4)
+
+
+def search_key_score(
+    queries: Sequence[str], keys: Sequence[Sequence[str]], *, pairing: Literal["best", "last"] = "best"
+) -> float:
+    """Return the mean over golden sub-questions of the token F1 of a query, in [0, 1]; 0 without sub-questions.
+
+    Args:
+        queries: queries of an episode, in order.
+        keys: alternative search keys of each sub-question.
+        pairing: "best": each sub-question counts its best query; "last" (released code): a query counts for the
+            sub-question it matches best (the first of equals) and replaces an earlier query there, even with a lower
+            F1, and F1 is rounded.
+    """
+    if not keys:
+        return 0.0
+    if pairing == "best":
+        return sum_in_order(_best_f1(queries, key) for key in keys) / len(keys)
+    scores = [0.0] * len(keys)
+    for query in queries:
+        matches = [rounded_f1(query, key) for key in keys]
+        top = max(matches)
+        if top > 0.0:
+            scores[matches.index(top)] = top
+    return sum_in_order(scores) / len(keys)

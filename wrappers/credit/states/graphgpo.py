@@ -145,8 +145,8 @@ class GraphGPO(StateScheme):
         """r of each turn (N,)."""
         finite = np.isfinite(distance)
         any_success = bool(finite.any())
-        known = np.where(finite, distance, (distance[finite].max() if any_success else 0.0) + 1.0)
-        after, before = known[graph.target], known[graph.source]
+        bounded = np.where(finite, distance, (distance[finite].max() if any_success else 0.0) + 1.0)
+        after, before = bounded[graph.target], bounded[graph.source]
         length = after + (graph.cost if any_success else 1.0)  # without a success all transitions are equal
         if self.exponent == "log":
             return -length

@@ -23,21 +23,24 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, CreditError, require_range
+from creditflow.wrappers.credit.normalize import TIE_TOLERANCE
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.credit.states.mean_backup import Backup, values_of
-from creditflow.wrappers.credit.states.merge_test import entry_statistic, preceding_turns
-from creditflow.wrappers.credit.states.pooled_prior import by_distance, pooled_levels, visits_by_distance
 from creditflow.wrappers.credit.states.reward_process import RewardProcess, mean_by_state, together
+from creditflow.wrappers.records.arrays import distinct, run_lengths, run_starts
 from creditflow.wrappers.records.branches import EpisodeIndex
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["VARIANTS", "GroupTD"]
+__all__ = ["VARIANTS", "GroupTD", "entry_statistic", "halves", "pooled_levels", "preceding_turns", "visits_by_distance"]
 
 Floats = NDArray[np.float64]
 Statistics = dict[str, NDArray[Any]]
-Part = tuple[Sequence[Group], RewardProcess]
+Visits = tuple[NDArray[np.int64], Floats]
+Block = tuple[Sequence[Group], RewardProcess]
+_ROUNDING: Final = 1.0 - 1e-9  # so that F does not exceed a round threshold by rounding alone
 
 BASE: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -102,8 +105,8 @@ class GroupTD(StateScheme):
             soon as one trajectory is truncated, and too short when all end early.
         prior_weight: κ ≥ 0, weight of the prior in turns.
         prior: Φ: "distance" (above); "pooled" (min(1, ρ f(d)), f(d) = [w γ^d + Σ R_i/ρ] / [w + n_d] over n_d visits at
-            distance d in the groups of a batch, with the distances from the other half of the visitor's group; see
-            ``pooled_prior.py``); "none" (κ = 0). A group scored alone is a batch of one. "pooled" equals "distance"
+            distance d in the groups of a batch, with the distances from the other half of the visitor's group, see
+            ``visits_by_distance``); "none" (κ = 0). A group scored alone is a batch of one. "pooled" equals "distance"
             where no rollout visits a state from which the other half of its group reached success.
         pooled_weight: w > 0, weight of γ^d in f, in visits.
         discount: γ, of the prior and of progress.
@@ -114,7 +117,7 @@ class GroupTD(StateScheme):
             only, not the values, where it would favour rarely visited states. A success has γ^d = 1, a failure 0.
         progress_count: ω > 0: w(k) = ω / (ω + n(k)).
         merge_test: F* ≥ 0: λ is 1 for turns that lead to a key in which the next δ depends on how the key was entered,
-            F > F* (``merge_test.py``), because the key probably merges states; 0 for no test. Works in stochastic
+            F > F* (``entry_statistic``), because the key probably merges states; 0 for no test. Works in stochastic
             environments too.
         form: "horizon" (above), or "stationary": one value per state; truncated trajectories end with their outcome.
     """
@@ -182,9 +185,9 @@ class GroupTD(StateScheme):
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
         """Score many groups; the pooled prior is fitted to all of them."""
         processes = together(list(map(self._process, groups)), alone=self.form == "stationary")
-        parts = [(groups[members], process) for members, process in processes]
-        levels = self._levels(parts)
-        return [credit for part in parts for credit in self._assign(*part, levels)]
+        blocks = [(groups[members], process) for members, process in processes]
+        levels = self._levels(blocks)
+        return [credit for block in blocks for credit in self._assign(*block, levels)]
 
     def _assign(self, groups: Sequence[Group], process: RewardProcess, levels: Floats | None) -> Iterator[Credit]:
         hops = self._hops(process)
@@ -258,11 +261,12 @@ class GroupTD(StateScheme):
 
     def _around(self, backup: Backup, process: RewardProcess) -> tuple[Floats, Floats, Floats]:
         """Values after and before all turns (N,), and of all states at the horizon (K,)."""
-        left = process.left
+        turns_left = process.turns_left
         state = np.concatenate([process.following, process.state, np.arange(process.size)])
-        turns_left = np.concatenate([left - 1, left, process.by_state(process.horizons)])
-        values = values_of(backup, state, turns_left, stationary=self.form == "stationary")
-        return values[: len(left)], values[len(left) : 2 * len(left)], values[2 * len(left) :]
+        horizons = np.concatenate([turns_left - 1, turns_left, process.by_state(process.horizons)])
+        values = values_of(backup, state, horizons, stationary=self.form == "stationary")
+        n = len(turns_left)
+        return values[:n], values[n : 2 * n], values[2 * n :]
 
     def backup(self, group: Group) -> Backup:
         """Return the mean backup of the group."""
@@ -274,11 +278,11 @@ class GroupTD(StateScheme):
         needed = self.progress_weight or self.prior != "none"
         return process.hops() if needed else np.full(process.size, np.inf)
 
-    def _levels(self, parts: Sequence[Part]) -> Floats | None:
+    def _levels(self, blocks: Sequence[Block]) -> Floats | None:
         """f(d) of the pooled prior; None without it."""
         if not self.couples_groups:
             return None
-        visits = [visits_by_distance(process, groups) for groups, process in parts]
+        visits = [visits_by_distance(process, groups) for groups, process in blocks]
         return pooled_levels(visits, self.discount, self.pooled_weight)
 
     def _backup(self, process: RewardProcess, hops: Floats, levels: Floats | None) -> Backup:
@@ -302,3 +306,143 @@ class GroupTD(StateScheme):
             return np.zeros(process.size)
         prior = process.by_state(process.success_rate) * by_distance(hops, self.discount, levels)
         return prior if levels is None else np.minimum(prior, 1.0)
+
+
+def preceding_turns(episodes: EpisodeIndex, trajectory: NDArray[np.int32]) -> NDArray[np.int64]:
+    """int64 (N,): the stored turn before each turn (of an ancestor for a branch's first one); −1 at the start of an episode.
+
+    Args:
+        episodes: the full episodes of the group.
+        trajectory: int32 (N,), the trajectory that stores each turn.
+    """
+    inner = episodes.own > episodes.offsets[trajectory]
+    return np.where(inner, episodes.stored[episodes.own - inner], -1)
+
+
+def entry_statistic(
+    state: NDArray[np.int32],
+    pair: NDArray[np.int64],
+    preceding: NDArray[np.int64],
+    difference: Floats,
+    size: int,
+    *,
+    unit: Floats,
+) -> Floats:
+    """F statistic of a one-way analysis of variance by key: its entries, grouped by the preceding (key, action) pair.
+
+    Let x be the temporal difference of the turn after an entry, n the number of entries of a key, m the number of preceding
+    pairs, n_e the entries from pair e, and x̄ and x̄_e the means:
+
+        F = [Σ_e n_e (x̄_e − x̄)² / (m − 1)] / [Σ (x − x̄_e)² / (n − m)]
+
+    In a Markov key x does not depend on the pair, and F is near 1, whether or not the environment is deterministic. The
+    first turns of episodes do not count as entries.
+
+    Args:
+        state: int32 (N,), the key before each turn.
+        pair: int64 (N,), number of each turn's (key, action) pair.
+        preceding: int64 (N,), the turn before each turn; −1 if there is none.
+        difference: float64 (N,), δ of each turn.
+        size: K.
+        unit: the largest absolute value; deviations below 1e-9 of it are rounding errors.
+
+    Returns:
+        float64 (K,): F; 0 where all x are equal, or where it is undefined (m < 2 or n = m); inf where they differ between
+        pairs only.
+    """
+    entered = (preceding >= 0).nonzero()[0]
+    by = pair[preceding[entered]]
+    code = state[entered].astype(np.int64) * (int(pair.max(initial=0)) + 1) + by
+    order = np.argsort(code, kind="stable")
+    code, key, x = code[order], state[entered][order], difference[entered][order]
+    if not len(x):
+        return np.zeros(size)
+    first = run_starts(code)
+    count = run_lengths(first, len(x))
+    mean = np.add.reduceat(x, first) / count
+    keys = key[first]
+    n, m = np.bincount(key, minlength=size), np.bincount(keys, minlength=size)
+    centre = np.bincount(key, x, minlength=size) / np.maximum(n, 1)
+    between = np.bincount(keys, count * (mean - centre[keys]) ** 2, minlength=size) / np.maximum(m - 1, 1)
+    within = np.bincount(key, (x - np.repeat(mean, count)) ** 2, minlength=size) / np.maximum(n - m, 1)
+    differs = (m >= 2) & (n > m) & (between > (TIE_TOLERANCE * unit) ** 2)
+    constant = within <= (TIE_TOLERANCE * unit) ** 2
+    ratio = _ROUNDING * between / np.where(constant, 1.0, within)
+    return np.where(differs, np.where(constant, np.inf, ratio), 0.0)
+
+
+def halves(members: Sequence[Trajectory]) -> NDArray[np.bool_]:
+    """bool (G,): a split of a group's rollouts into two halves that does not depend on their order.
+
+    Independent rollouts, sorted by ``trajectory_id``, alternate between the halves. A branch is in the half of the trajectory
+    with which it shares turns, because they are not independent.
+
+    >>> from creditflow.wrappers.trajectory import Turn
+    >>> a, b, c = (Trajectory(i, "g", "t", (Turn("s", "go", "s"),), False, 0.0, "failed", "s") for i in "abc")
+    >>> halves([c, a, b]).tolist()
+    [False, False, True]
+    """
+    by_id = {member.trajectory_id: member for member in members}
+    roots: dict[str, str] = {}
+    for member in members:
+        line = [member]
+        while line[-1].trajectory_id not in roots and line[-1].parent and line[-1].fork_turn > 0:
+            line.append(by_id[line[-1].parent])
+        root = roots.get(line[-1].trajectory_id, line[-1].trajectory_id)
+        roots.update((ancestor.trajectory_id, root) for ancestor in line)
+    rank = {root: i for i, root in enumerate(sorted(set(roots.values())))}
+    return np.array([rank[roots[member.trajectory_id]] % 2 == 1 for member in members], np.bool_)
+
+
+def visits_by_distance(process: RewardProcess, groups: Sequence[Group]) -> Visits:
+    """Visits to states from which the other half of a group reached success; each rollout and state once.
+
+    Distances come from one half of a group's rollouts and outcomes from the other half (cross-fitting): a successful rollout
+    shortens the distances of its own states, so with its own outcome the fit would be biased.
+
+    Args:
+        process: the process of the groups.
+        groups: some groups.
+
+    Returns:
+        int64 (M,), hops to success on the edges of the other half, and float64 (M,), R_i / ρ of the visiting rollout.
+    """
+    episodes = EpisodeIndex.joined([group.episode_index for group in groups])
+    second = np.concatenate([halves(group.trajectories) for group in groups])
+    code, _ = distinct(episodes.episode.astype(np.int64) * process.size + process.state[episodes.stored])
+    rollout, state = np.divmod(code, max(process.size, 1))
+    half = second[process.trajectory]
+    hops = np.where(second[rollout], process.hops(~half)[state], process.hops(half)[state])
+    reachable = np.isfinite(hops)
+    rate = np.repeat(process.success_rate, np.diff(process.members))
+    return hops[reachable].astype(np.int64), (process.outcome / rate)[rollout[reachable]]
+
+
+def pooled_levels(visits: Sequence[Visits], discount: float, weight: float) -> Floats:
+    """f(d) = [w γ^d + Σ R_i/ρ] / [w + n_d] over the n_d visits of a batch at distance d, up to the largest d of any.
+
+    Args:
+        visits: the values of ``visits_by_distance`` for each group.
+        discount: γ.
+        weight: w > 0.
+    """
+    distance = np.concatenate([np.zeros(0, np.int64), *(hops for hops, _ in visits)])
+    ratio = np.concatenate([np.zeros(0), *(ratios for _, ratios in visits)])
+    count = np.bincount(distance)
+    levels: Floats = (weight * discount ** np.arange(len(count)) + np.bincount(distance, ratio)) / (weight + count)
+    return levels
+
+
+def by_distance(hops: Floats, discount: float, levels: Floats | None = None) -> Floats:
+    """γ^d, or f(d) where ``levels`` has it; 0 where no success can be reached.
+
+    >>> by_distance(np.array([0.0, 1.0, 2.0, np.inf]), 0.5, np.array([1.0, 0.7]))
+    array([1.  , 0.7 , 0.25, 0.  ])
+    """
+    reachable = np.isfinite(hops)
+    finite = np.where(reachable, hops, 0.0)
+    value = discount**finite
+    if levels is not None and len(levels):
+        at = finite.astype(np.int64)
+        value = np.where(at < len(levels), levels[np.minimum(at, len(levels) - 1)], value)
+    return np.where(reachable, value, 0.0)

@@ -198,14 +198,14 @@ def stationary_values(backup: Backup) -> Floats:
     weight = backup.weight
     unseen = weight == 0.0
     divisor = np.where(unseen, 1.0, weight)
-    known = np.where(unseen, backup.prior, (backup.prior_weight * backup.prior + backup.outcome) / divisor)
+    constant = np.where(unseen, backup.prior, (backup.prior_weight * backup.prior + backup.outcome) / divisor)
     probability = backup.transitions / divisor[backup.source]
     if backup.size <= _MAX_DENSE:
         matrix = np.zeros((backup.size, backup.size))
         matrix[backup.source, backup.target] = probability
-        return np.linalg.solve(np.eye(backup.size) - matrix, known).astype(np.float64)
+        return np.linalg.solve(np.eye(backup.size) - matrix, constant).astype(np.float64)
     leaving = np.where(unseen, 1.0, (backup.prior_weight + backup.ends) / divisor)
-    return _eliminated(backup.source, backup.target, probability, leaving, known)
+    return _eliminated(backup.source, backup.target, probability, leaving, constant)
 
 
 def _eliminated(
@@ -245,17 +245,17 @@ def _eliminated(
                 before[j].add(i)
         for j in dict.fromkeys(touched):
             heapq.heappush(queue, (len(before[j]) * len(onward[j]), j))
-    kept = [k for k in range(n) if not eliminated[k]]
-    position = {k: i for i, k in enumerate(kept)}
-    core = np.zeros((len(kept), len(kept)))
-    for k in kept:
+    core_states = [k for k in range(n) if not eliminated[k]]
+    position = {k: i for i, k in enumerate(core_states)}
+    core = np.zeros((len(core_states), len(core_states)))
+    for k in core_states:
         core[position[k], [position[j] for j in onward[k]]] = [-p for p in onward[k].values()]
-    for i, k in enumerate(kept):
-        others = sum_in_order(p for j, p in onward[k].items() if j != k)
-        core[i, i] = out[k] + others  # 1 − p_kk, without the subtraction
+    for i, k in enumerate(core_states):
+        leaving_k = sum_in_order(p for j, p in onward[k].items() if j != k)
+        core[i, i] = out[k] + leaving_k  # 1 − p_kk, without the subtraction
     solved = np.zeros(n)
-    solved[kept] = np.linalg.solve(core, np.array([constant[k] for k in kept]))
+    solved[core_states] = np.linalg.solve(core, np.array([constant[k] for k in core_states]))
     x = solved.tolist()
-    for k, own, transitions in reversed(removed):
-        x[k] = own + sum_in_order(p * x[j] for j, p in transitions.items())
+    for k, constant_k, transitions in reversed(removed):
+        x[k] = constant_k + sum_in_order(p * x[j] for j, p in transitions.items())
     return np.array(x, np.float64)

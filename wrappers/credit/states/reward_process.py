@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ class RewardProcess(NamedTuple):
         size: K.
         state, following: int (N,), states before and after each turn.
         trajectory: int (N,), the trajectory of each turn.
-        left: int (N,), number of turns left before each turn, including it: H for the first.
+        turns_left: int (N,), number of turns left before each turn, including it: H for the first.
         outcome: float64 (G,), R_i.
         goal: bool (N,), turns that ended in success.
         terminal: bool (N,), turns after which nothing follows: their value is their trajectory's outcome at every
@@ -42,7 +43,7 @@ class RewardProcess(NamedTuple):
     state: NDArray[np.int32]
     following: NDArray[np.int32]
     trajectory: NDArray[np.int32]
-    left: NDArray[np.int64]
+    turns_left: NDArray[np.int64]
     outcome: Floats
     goal: NDArray[np.bool_]
     terminal: NDArray[np.bool_]
@@ -74,7 +75,7 @@ class RewardProcess(NamedTuple):
             state=states.state,
             following=states.next_state,
             trajectory=arrays.trajectory,
-            left=horizon - position,
+            turns_left=horizon - position,
             outcome=outcome,
             goal=arrays.last & (end == GOAL),
             terminal=arrays.last if stationary else arrays.last & ~truncated,
@@ -88,14 +89,13 @@ class RewardProcess(NamedTuple):
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[RewardProcess]) -> RewardProcess:
+    def joined(cls, processes: Sequence[RewardProcess]) -> RewardProcess:
         """One process of the groups of several."""
-        if len(parts) == 1:
-            return parts[0]
-        states, turns, members = (
-            np.cumsum([0, *(int(getattr(part, name)[-1]) for part in parts)]) for name in ("states", "turns", "members")
-        )
-        columns = {name: [getattr(part, name) for part in parts] for name in cls._fields if name != "size"}
+        if len(processes) == 1:
+            return processes[0]
+        columns: dict[str, list[Any]] = {name: list(map(attrgetter(name), processes)) for name in cls._fields}
+        del columns["size"]
+        states, turns, members = (_starts(columns[name]) for name in ("states", "turns", "members"))
         for name, first in (("state", states), ("following", states), ("trajectory", members)):
             columns[name] = [x + shift for x, shift in zip(columns[name], first.astype(np.int32), strict=False)]
         for name, first in (("states", states), ("turns", turns), ("members", members)):
@@ -184,6 +184,11 @@ def together(processes: Sequence[RewardProcess], *, alone: bool = False) -> Iter
         if alone or turns >= _MAX_TURNS or end == len(processes):
             yield slice(begin, end), RewardProcess.joined(processes[begin:end])
             begin, turns = end, 0
+
+
+def _starts(bounds: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Where each process begins in the joined one, and where the last ends: the sums of the last bounds."""
+    return np.cumsum([0, *(int(bound[-1]) for bound in bounds)])
 
 
 def _success_rate(outcome: Floats) -> Floats:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.wrappers.credit import CreditError
-from creditflow.wrappers.credit.entities.information_gain import (
+from creditflow.wrappers.credit.entities.stepsearch import (
     GoldenPassages,
     information_gains,
     redundancies,

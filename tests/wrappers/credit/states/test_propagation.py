@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.credit.states.rewardflow.propagation import success_potential
+from creditflow.wrappers.credit.states.rewardflow import success_potential
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.trajectory import FAILED, GOAL
 

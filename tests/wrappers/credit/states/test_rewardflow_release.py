@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.credit.states.rewardflow.release import _propagated
+from creditflow.wrappers.credit.states.rewardflow import _propagated
 from creditflow.wrappers.trajectory import Group
 
 

@@ -1,1 +1,0 @@
-"""RewardFlow: a potential that is propagated back from success."""
