@@ -18,11 +18,8 @@ import torch
 
 from creditflow.agents.language_model.models.pretrained import generation_ends
 from creditflow.train.annotate import Annotator, annotate
-from creditflow.train.distributed.groups import SharedEngine, assign_credit, trajectory_numbers
-from creditflow.train.distributed.rows import renumbered
-from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.checkpoint import Progress, load_checkpoint, save_checkpoint
-from creditflow.train.policy.critic import Critic, explained_variance, whole_modules
+from creditflow.train.policy.critic import Critic, explained_variance
 from creditflow.train.policy.kl_reward import subtract_kl
 from creditflow.train.policy.network.adapter import stop_dropout
 from creditflow.train.policy.old_logprobs import OldLogprobs, compute_old_logprobs, sampler_mismatch, select_loss_tokens
@@ -39,7 +36,7 @@ from creditflow.train.run.annotators import run_annotators
 from creditflow.train.run.failures import DivergedError, memory_errors, sampling_memory_errors
 from creditflow.train.run.folder import (
     export_run,
-    init_shared_folder,
+    init_run_folder,
     load_or_save_reference,
     load_run_tokenizer,
     save_diverged_state,
@@ -71,30 +68,25 @@ class Trainer:
         settings: all settings of the run.
         resume: continue from the latest checkpoint in ``settings.out``.
         stream: where log lines are printed; default standard output.
-        world: the ranks that train together (``distributed.joining``); every one makes a trainer with the same settings.
 
     Raises:
-        ConfigError: the folder contains a run already and ``resume`` is False, or the ranks do not share it.
+        ConfigError: the folder contains a run already and ``resume`` is False.
         DataError: the run to resume is damaged.
     """
 
-    def __init__(
-        self, settings: TrainConfig, *, resume: bool = False, stream: TextIO | None = None, world: World = ALONE
-    ) -> None:
-        self.settings, self.world = settings, world
+    def __init__(self, settings: TrainConfig, *, resume: bool = False, stream: TextIO | None = None) -> None:
+        self.settings = settings
         self.folder = Path(settings.out)
         self.checkpoints = self.folder / "checkpoints"
         if settings.threads:
             torch.set_num_threads(settings.threads)
-        checkpoint = unfinished_run(self.folder, resume=resume, world=world)
+        checkpoint = unfinished_run(self.folder, resume=resume)
         self.scheme = make_scheme(settings)
         self.tasks = training_tasks(settings.env, settings.tasks, settings.seed)
         tokenizer = load_run_tokenizer(self.folder) if checkpoint else None
         self.model, self.tokenizer = assemble.make_policy(settings, tokenizer, self.tasks)
         self.ends = generation_ends(self.model)
-        if world.shard:
-            assemble.shard_policy(self.model)
-        self.backend = assemble.make_backend(self.model, settings, world, tokenizer=self.tokenizer)
+        self.backend = assemble.make_backend(self.model, settings, tokenizer=self.tokenizer)
         self.eval_engine = assemble.make_eval_engine(settings)
         self.progress = Progress("sft", 0)
         self.optimizer = make_optimizer(self.model, settings.sft.optimizer)
@@ -104,12 +96,10 @@ class Trainer:
         if checkpoint is not None:
             self._load(checkpoint)
         else:
-            self.tokenizer = init_shared_folder(self.folder, settings, self.tokenizer, world)
-        self.rollouts = Rollouts(
-            settings, self.scheme, self.model, self.tokenizer, self.tasks, self.backend, self.world
-        )
+            self.tokenizer = init_run_folder(self.folder, settings, self.tokenizer)
+        self.rollouts = Rollouts(settings, self.scheme, self.model, self.tokenizer, self.tasks, self.backend)
         self._resumed = checkpoint
-        self.logger = open_logger(self.folder, settings.log, self.progress, checkpoint, stream, world)
+        self.logger = open_logger(self.folder, settings.log, self.progress, checkpoint, stream)
 
     def run(self) -> dict[str, Any]:
         """Train (SFT, then RL), evaluate and save. Returns the last evaluations by name.
@@ -118,8 +108,7 @@ class Trainer:
             DivergedError: a loss or gradient is not finite; the state before it was saved.
         """
         log = self.logger.print
-        ranks = "" if self.world.alone else f" in each of {self.world.size} ranks"
-        log(f"{assemble.describe_model(self.model)} on {self.backend.device}{ranks}; {len(self.tasks)} tasks; "
+        log(f"{assemble.describe_model(self.model)} on {self.backend.device}; {len(self.tasks)} tasks; "
             f"scheme {self.scheme.name}; from {self.progress.folder}")  # fmt: skip
         results: dict[str, Any] = {}
         try:
@@ -140,11 +129,9 @@ class Trainer:
             if total:
                 results["after_rl"] = self.evaluate_panel(self.settings.evaluation.panel, "valid", total)
             results["final"] = self.evaluate_panel(self.settings.evaluation.final_panel, "final", total)
-            model, critic = whole_modules(self.model, self.critic, self.world)
-            self.world.run_on_first(partial(export_run, self.folder, model, self.tokenizer, self.settings, critic))
+            export_run(self.folder, self.model, self.tokenizer, self.settings, self.critic)
         except DivergedError as error:
-            modules = self._trained_modules()
-            path = save_diverged_state(self.folder, self.progress, modules, self.optimizer, error, self.world)
+            path = save_diverged_state(self.folder, self.progress, self._trained_modules(), self.optimizer, error)
             log(f"stopped after {self.progress.folder}: {error}; the state before it was saved to {path}")
             raise
         finally:
@@ -166,7 +153,7 @@ class Trainer:
         printed = {max(1, sft.steps * k // 10) for k in range(1, 11)}
         last = began = time.perf_counter()
         done = self.progress.done
-        for step, metrics in run_sft(self.model, self.optimizer, rows, plan, done, self.settings, self.world):
+        for step, metrics in run_sft(self.model, self.optimizer, rows, plan, done, self.settings):
             now = time.perf_counter()
             self.logger.write("sft", step, "step", metrics | {"seconds": now - last})
             last = now
@@ -187,14 +174,14 @@ class Trainer:
             self.progress = Progress("rl", 0)
             self._save()
         if self.settings.update.loss.kl_weight and self.reference is None:
-            self.reference = load_or_save_reference(self.folder, self.model, self.optimizer, self.world)
-        self.annotators = run_annotators(self.settings, self.critic, self.world)
+            self.reference = load_or_save_reference(self.folder, self.model, self.optimizer)
+        self.annotators = run_annotators(self.settings, self.critic)
         self.backend.sync(self.progress.folder)
 
     def _init_rl_modules(self) -> None:
         """The critic and the optimiser of the policy update, untrained."""
         stop_dropout(self.model)
-        self.critic = assemble.make_critic(self.model, self.settings, self.world)
+        self.critic = assemble.make_critic(self.model, self.settings)
         settings = self.settings
         self.optimizer = make_optimizer(self.model, settings.update.optimizer, self.critic, settings.critic.lr)
 
@@ -204,7 +191,7 @@ class Trainer:
 
     def _train_iteration(self, iteration: int) -> None:
         """Rollout → annotate → log-probabilities → credit → rows → minibatch updates → weight push → log."""
-        update, world = self.settings.update, self.world
+        update = self.settings.update
         seconds: dict[str, float] = {}
         timed = stopwatch(seconds, self.backend.device)
         with timed("rollout"), sampling_memory_errors(self.settings.generation, "rollout.concurrent_groups"):
@@ -218,21 +205,20 @@ class Trainer:
             all_rows, logprobs = compute_old_logprobs(
                 groups, self.model, self.reference, update,
                 temperature=self.settings.rollout.temperature, precision=self.settings.model.autocast,
-                truncation=self.settings.truncation, world=world,
+                truncation=self.settings.truncation,
             )  # fmt: skip
             if self.reference is not None and update.loss.kl_in == "reward":
                 groups = subtract_kl(groups, all_rows, logprobs, update.loss.kl_weight, update.loss.kl_kind)
         with timed("graph"):
             graph = graph_sums(groups)
         with timed("credit"):
-            groups, overlong = subtract_overlong(groups, self.settings.credit.overlong, world)
-            credits_ = assign_credit(self.scheme, groups, sampled.places, world)
+            groups, overlong = subtract_overlong(groups, self.settings.credit.overlong)
+            credits_ = self.scheme.assign_batch(groups)
             if (combine := self.settings.rollout.branching.shared_prefix_advantage) != "own":
                 credits_ = [share_prefixes(group, one, combine) for group, one in zip(groups, credits_, strict=True)]
         with timed("update"), memory_errors(update.batch_tokens):
             rows = make_rows(groups, credits_, row_layout=update.row_layout)
             logprobs = select_loss_tokens(logprobs, all_rows, rows)
-            rows = renumbered(rows, trajectory_numbers(groups, sampled.places, world))
             losses = self._update(rows, logprobs, credits_, iteration)
             losses |= overlong | self.rollouts.numbers | self.rollouts.update(iteration + 1)
         sums = (
@@ -241,31 +227,30 @@ class Trainer:
             | row_sums(rows, self.model, self.settings)
         )
         log_iteration(
-            self.logger, iteration + 1, update.iterations, sums, losses, seconds, report.errors, world,
+            self.logger, iteration + 1, update.iterations, sums, losses, seconds, report.errors,
             peak_flops(self.backend.device),
         )  # fmt: skip
 
     def _update(
         self, rows: Sequence[Row], logprobs: OldLogprobs, credits_: Sequence[Credit], iteration: int
     ) -> dict[str, float]:
-        """The optimiser steps of an iteration; returns their metrics. Without rows in any rank nothing is trained."""
-        settings, update, world = self.settings, self.settings.update, self.world
+        """The optimiser steps of an iteration; returns their metrics. Without rows nothing is trained."""
+        settings, update = self.settings, self.settings.update
         lr = learning_rate(update.optimizer, iteration, max(update.iterations, 1))
         metrics: dict[str, float] = {}
-        if world.count(len(rows)):
+        if rows:
             aggregation = update.loss.aggregation
-            credited = [one for one in world.gather([one.aggregation for one in credits_[:1]]) if one]
             metrics = update_policy(
                 self.model, self.optimizer, rows, logprobs, update,
-                aggregation=credited[0][0] if aggregation == "auto" else aggregation,
+                aggregation=credits_[0].aggregation if aggregation == "auto" else aggregation,
                 temperature=settings.rollout.temperature, precision=settings.model.autocast,
-                truncation=settings.truncation, critic=self.critic, world=world,
+                truncation=settings.truncation, critic=self.critic,
                 lr=lr, rng=np.random.default_rng([settings.seed, 3, iteration]),
             )  # fmt: skip
             if logprobs.old is not None and update.old_logprobs == "trainer":
-                metrics |= sampler_mismatch(rows, logprobs.old, world)
+                metrics |= sampler_mismatch(rows, logprobs.old)
         if self.critic is not None:
-            metrics["explained_variance"] = explained_variance(rows, world)
+            metrics["explained_variance"] = explained_variance(rows)
         return metrics | {"lr": lr}
 
     def evaluate_panel(self, spec: str, name: str, iteration: int) -> Evaluation | None:
@@ -284,9 +269,10 @@ class Trainer:
         tasks = panel_tasks(self.settings.evaluation_env, spec, config.limit if name == "valid" else 0)
         agent = partial(assemble.make_policy_agent, self.settings, self.backend, self.tokenizer)
         sampled = agent(temperature=config.temperature, top_p=config.top_p) if config.samples else None
-        engine = SharedEngine(self.eval_engine, self.world)
         with sampling_memory_errors(self.settings.generation, "evaluation.limit or evaluation.samples"):
-            result = evaluate(engine, agent(temperature=0.0), sampled, tasks, samples=config.samples, seed=1_000_003)
+            result = evaluate(
+                self.eval_engine, agent(temperature=0.0), sampled, tasks, samples=config.samples, seed=1_000_003
+            )
         seconds = time.perf_counter() - start
         self.logger.write("rl", iteration, f"eval_{name}", result.summary() | {"panel": spec, "seconds": seconds})
         self.logger.print(f"evaluation {spec} at iteration {iteration}: {result.line()} ({seconds:.1f} s)")
@@ -301,7 +287,6 @@ class Trainer:
         save_checkpoint(
             self.checkpoints, self.progress, self._trained_modules(), self.optimizer,
             keep=self.settings.checkpoint.keep, extra={"records": self.logger.records}, write=self.rollouts.save,
-            world=self.world,
         )  # fmt: skip
 
     def _trained_modules(self) -> Any:

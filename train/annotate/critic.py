@@ -12,7 +12,6 @@ from creditflow.agents.language_model.models.pretrained import require_torch
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
 from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.train.distributed.world import ALONE, World
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.pictures import EncodedPicture
 from creditflow.wrappers.records.tokens import Tokens
@@ -32,7 +31,6 @@ class CriticAnnotator:
         critic: a ``Critic``.
         provenance: provenance of its values.
         batch_tokens, packing, precision: settings of forward passes.
-        world: the ranks, each of which annotates its own groups.
     """
 
     turn_names = (NAME, f"{NAME}.next")
@@ -47,10 +45,9 @@ class CriticAnnotator:
         batch_tokens: int = 16384,
         packing: Any = "padded",
         precision: str = "none",
-        world: World = ALONE,
     ) -> None:
         self.provenance = provenance
-        self._critic, self._world = critic, world
+        self._critic = critic
         self._budget, self._packing, self._precision = batch_tokens, packing, precision
 
     def annotate(self, groups: Sequence[Group]) -> list[Annotations]:
@@ -69,7 +66,6 @@ class CriticAnnotator:
         """Index of a trajectory, positions in its token values, and the values."""
         import torch
 
-        from creditflow.train.distributed.sharding import equal_passes
         from creditflow.train.policy.batching import batches_of, split_by_row
         from creditflow.train.policy.network.precision import autocast
         from creditflow.train.policy.samples import Row
@@ -91,10 +87,9 @@ class CriticAnnotator:
         decoder = self._critic.decoder
         was_training = decoder.training
         decoder.train()  # the code path of the update
-        same = equal_passes(self._critic.whole, rows, self._budget, self._packing, self._world)
-        with torch.no_grad(), autocast(self._precision, device), same:
+        with torch.no_grad(), autocast(self._precision, device):
             for batch in batches_of(rows, self._budget, device, self._packing):
-                for i, values in split_by_row(self._critic.values(batch), batch, rows):
+                for i, values in split_by_row(self._critic(batch), batch, rows):
                     yield rows[i].trajectory, positions[i], values
         decoder.train(was_training)
 

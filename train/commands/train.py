@@ -5,7 +5,6 @@
   creditflow train --resume runs/graphgpo
   creditflow train CONFIG --set generation.backend=vllm    # episodes sampled by vLLM, weights pushed after every update
   creditflow train CONFIG --engine verl                    # by verl, on all GPUs of a node: what is trained at 1.5B to 7B
-  torchrun --nproc-per-node 4 -m creditflow.train train CONFIG    # on 4 GPUs (or 4 processes of a CPU)
 
 --resume continues a run only with the settings, versions and files it was started with; differences are listed.
 
@@ -20,14 +19,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.registration import env_id
 from creditflow.train.arguments.outputs import Output, Target, add_input, claimed, named
-from creditflow.train.distributed.world import World
 from creditflow.train.run.identity import RUN_FILE
 from creditflow.train.run.named_paths import paths_named
 
@@ -96,22 +93,13 @@ def run(args: argparse.Namespace) -> int:
     env_id(settings.env.name)
     if _engine(args) == "verl":
         return _run_verl(settings, args)
-    if find_spec("torch") is None:
+    if args.dry_run:
         describe(settings)
         return 0
-    from creditflow.train.distributed.joining import joined, leave
-    from creditflow.train.run.folder import require_same_settings
     from creditflow.train.trainer import Trainer
 
-    with joined(settings.distributed) as world:
-        require_same_settings(settings, world)
-        if args.dry_run:
-            world.run_on_first(lambda: describe(settings))
-        else:
-            with _claimed_once(settings, args, world):
-                Trainer(settings, resume=args.resume is not None, world=world).run()
-    if not world.alone:
-        leave()
+    with _claimed(settings, args):
+        Trainer(settings, resume=args.resume is not None).run()
     return 0
 
 
@@ -137,15 +125,6 @@ def _run_verl(settings: Any, args: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _claimed_once(settings: Any, args: argparse.Namespace, world: World) -> Iterator[None]:
-    """Claim the run's folder in the first rank; the others begin when it has, and it holds the claim until all are done."""
-    with _claimed(settings, args) if world.first else contextlib.nullcontext():
-        world.wait()
-        yield
-        world.wait()
-
-
-@contextlib.contextmanager
 def _claimed(settings: Any, args: argparse.Namespace) -> Iterator[None]:
     """Claim the run's folder as an output; a resumed run must have the settings it was started with."""
     from creditflow.train.run.folder import require_same_run
@@ -167,12 +146,9 @@ def _success_model(source: Path, overrides: list[str], args: argparse.Namespace)
     from creditflow.envs.errors import unknown_name_error
     from creditflow.train.annotate.success.settings import KIND, SuccessTrainConfig
     from creditflow.train.annotate.success.training import SuccessTrainer
-    from creditflow.train.distributed.joining import started_by_torchrun
     from creditflow.train.settings.overrides import apply_overrides
     from creditflow.train.settings.reading import load_mapping, read_dataclass, to_plain_data
 
-    if started_by_torchrun():
-        raise ConfigError("a success model trains in one process: start it without torchrun")
     data = apply_overrides(load_mapping(source), overrides)
     if data["kind"] != KIND:
         raise unknown_name_error("kind of training run", str(data["kind"]), ("policy", KIND))

@@ -21,8 +21,6 @@ from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.files.atomic import new_folder
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
-from creditflow.train.distributed.sharding import divided_like, full
-from creditflow.train.distributed.world import ALONE, World
 
 __all__ = [
     "CHECKPOINT_VERSION",
@@ -70,24 +68,19 @@ def save_checkpoint(
     keep: int = 0,
     extra: Mapping[str, Any] | None = None,
     write: Callable[[Path], None] | None = None,
-    world: World = ALONE,
 ) -> Path:
     """Write ``folder/<phase>-<number>`` completely or not at all, then delete all but the latest ``keep``.
 
-    The first rank writes it; all ranks take part where weights and moments are divided over them. ``write`` adds files of
-    its own to the folder.
+    ``write`` adds further files to the folder.
 
     Raises:
         DataError: it could not be written (a full disk); earlier checkpoints are untouched.
     """
     final = folder / progress.folder
-    weights, moments = _gathered(_weights(model), world), _gathered(_moments(optimizer), world)
-    if not world.first:
-        return final
     try:
         with new_folder(final, replace=True) as temporary:
-            save_file(weights, temporary / "weights.safetensors")
-            save_file(moments, temporary / "optimiser.safetensors")
+            save_file(_contiguous(_weights(model)), temporary / "weights.safetensors")
+            save_file(_contiguous(_moments(optimizer)), temporary / "optimiser.safetensors")
             state = {"format_version": CHECKPOINT_VERSION, **asdict(progress), **(extra or {})}
             (temporary / "state.json").write_text(json.dumps(state, indent=1), encoding="ascii")
             if write is not None:
@@ -155,14 +148,8 @@ def _weights(model: Any) -> Iterator[tuple[str, Any]]:
     return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
 
 
-def _gathered(tensors: Iterable[tuple[str, Any]], world: World) -> dict[str, Any]:
-    """Whole tensors by name in the first rank, in the memory of the CPU where they are divided over ranks."""
-    kept: dict[str, Any] = {}
-    for name, tensor in tensors:
-        whole = full(tensor.detach())
-        if world.first:
-            kept[name] = (whole.cpu() if world.shard else whole).contiguous()
-    return kept
+def _contiguous(tensors: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: tensor.detach().contiguous() for name, tensor in tensors}
 
 
 def _load_weights(path: Path, model: Any, weights: Mapping[str, Any]) -> None:
@@ -170,7 +157,7 @@ def _load_weights(path: Path, model: Any, weights: Mapping[str, Any]) -> None:
     if set(parameters) != set(weights) or any(p.shape != weights[name].shape for name, p in parameters.items()):
         raise DataError(f"{path}: its weights are not those of this model; was the model's configuration changed?")
     for name, parameter in parameters.items():
-        parameter.detach().copy_(divided_like(weights[name], parameter))
+        parameter.detach().copy_(weights[name])
 
 
 def _moments(optimizer: Any) -> Iterator[tuple[str, Any]]:
@@ -189,9 +176,6 @@ def _load_moments(path: Path, optimizer: Any, moments: Mapping[str, Any]) -> Non
     # a parameter that had no gradient yet has no moments
     if any(i >= len(parameters) or one["exp_avg"].shape != parameters[i].shape for i, one in state.items()):
         raise DataError(f"{path}: its optimiser state belongs to another model")
-    for i, one in state.items():
-        for name in one.keys() - {"step"}:
-            one[name] = divided_like(one[name], parameters[i])
     try:
         optimizer.load_state_dict({"state": state, "param_groups": groups})
     except ValueError as error:

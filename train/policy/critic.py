@@ -14,26 +14,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from creditflow.agents.language_model.models.lora import has_adapter, merged_weights
-from creditflow.agents.language_model.models.vision import decoder_of, text_config
+from creditflow.agents.language_model.models.vision import text_config
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
 from creditflow.envs.reading.model_folders import check_model_files
-from creditflow.envs.sums import sum_in_order
-from creditflow.train.distributed.sharding import plain_copy, run_whole
-from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.batching import MicroBatch
 from creditflow.train.policy.logprobs import hidden_before
 from creditflow.train.policy.losses import value_losses
 from creditflow.train.policy.samples import Row
 from creditflow.train.settings.schema import CriticConfig
 
-__all__ = ["Critic", "count_value_targets", "explained_variance", "open_critic", "save_critic", "whole_modules"]
+__all__ = ["Critic", "count_value_targets", "explained_variance", "open_critic", "save_critic"]
 
 HEAD_FILE, DESCRIPTION_FILE, VERSION = "value_head.safetensors", "creditflow_critic.json", 1
 
@@ -44,20 +40,18 @@ class Critic(torch.nn.Module):
     Args:
         config: settings of the critic.
         decoder: a model of ``transformers`` without output layer; a separate critic trains a copy of it.
-        policy: the model that the decoder is a part of, if its weights are divided over ranks.
 
     Attributes:
         shared: whether the decoder is the policy's own, whose weights are not among this module's.
     """
 
-    def __init__(self, config: CriticConfig, decoder: Any, policy: Any = None) -> None:
+    def __init__(self, config: CriticConfig, decoder: Any) -> None:
         super().__init__()
         first = next(decoder.parameters())
         self.config = config
         self.shared = config.kind == "shared"
         self.trunk = None if self.shared else copy.deepcopy(decoder)
-        # in a list: not a part of this module
-        self._policy = [decoder, decoder if policy is None else policy] if self.shared else []
+        self._shared_decoder = [decoder] if self.shared else []  # in a list: not a submodule
         self.head = torch.nn.Linear(text_config(decoder).hidden_size, 1, device=first.device, dtype=torch.float32)
         torch.nn.init.zeros_(self.head.weight)  # every value is 0 at first, whatever the seed
         torch.nn.init.zeros_(self.head.bias)
@@ -65,16 +59,7 @@ class Critic(torch.nn.Module):
     @property
     def decoder(self) -> Any:
         """The decoder that computes the hidden states."""
-        return self._policy[0] if self.trunk is None else self.trunk
-
-    @property
-    def whole(self) -> Any:
-        """The module whose pass computes the values: the policy if shared, else this one."""
-        return self._policy[1] if self.shared else self
-
-    def values(self, batch: MicroBatch) -> Any:
-        """The output of this module, as a pass of its own."""
-        return run_whole(self.whole, lambda: self(batch))
+        return self._shared_decoder[0] if self.trunk is None else self.trunk
 
     def forward(self, batch: MicroBatch, before: Any | None = None) -> Any:
         """float32 (N,): the value of the history before every target token.
@@ -85,7 +70,7 @@ class Critic(torch.nn.Module):
         """
         states = hidden_before(self.decoder, batch) if before is None else before
         read = states.detach() if self.shared and self.config.detach else states
-        return batch.by_target(self.head(read.float())[:, 0].clone())  # FSDP wants no view
+        return batch.by_target(self.head(read.float())[:, 0])
 
     def loss(self, batch: MicroBatch, rows: Sequence[Row], count: int, before: Any | None = None) -> dict[str, Any]:
         """The summed value loss of one micro-batch, divided by ``count``, the number of value targets of the minibatch.
@@ -106,34 +91,16 @@ def count_value_targets(rows: Sequence[Row]) -> int:
     return sum(int(np.isfinite(row.value_target).sum()) for row in rows if row.value_target is not None)
 
 
-def explained_variance(rows: Sequence[Row], world: World = ALONE) -> float:
-    """1 − var(R − V) / var(R) over the value targets of all ranks; 0 for a constant critic, nan if all targets are equal."""
+def explained_variance(rows: Sequence[Row]) -> float:
+    """1 − var(R − V) / var(R) over the value targets; 0 for a constant critic, nan if all targets are equal."""
     target = np.concatenate([row.value_target for row in rows if row.value_target is not None] or [np.zeros(0)])
     old = np.concatenate([row.value_old for row in rows if row.value_old is not None] or [np.zeros(0)])
     has_target = np.isfinite(target)
-    variance = _variance(target[has_target], world)
-    unexplained = _variance(target[has_target] - old[has_target], world)
+    if not has_target.any():
+        return float("nan")
+    variance = float(target[has_target].var())
+    unexplained = float((target[has_target] - old[has_target]).var())
     return 1.0 - unexplained / variance if variance > 0.0 else float("nan")
-
-
-def _variance(values: NDArray[np.float64], world: World) -> float:
-    """The population variance of the numbers of all ranks; 0 without any."""
-    total, count = sum_in_order(world.gather(float(values.sum()))), world.count(len(values))
-    if not count:
-        return 0.0
-    return float(sum_in_order(world.gather(float(((values - total / count) ** 2).sum())))) / count
-
-
-def whole_modules(policy: Any, critic: Critic | None, world: World) -> tuple[Any, Critic | None]:
-    """A policy and its critic with all their weights in this rank: copies, if they are divided over the ranks."""
-    if not world.shard:
-        return policy, critic
-    whole = plain_copy(policy)
-    if critic is None or not critic.shared:
-        return whole, None if critic is None else plain_copy(critic)
-    copied = Critic(critic.config, decoder_of(whole))
-    copied.head.load_state_dict(critic.head.state_dict())
-    return whole, copied
 
 
 def save_critic(critic: Critic, folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +11,6 @@ import torch
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.train.distributed.sharding import equal_passes, run_whole
-from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.batching import batches_of, split_by_row
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.network.precision import autocast
@@ -51,7 +48,6 @@ def compute_old_logprobs(
     temperature: float,
     precision: str = "none",
     truncation: Sampling | None = None,
-    world: World = ALONE,
 ) -> tuple[list[Row], OldLogprobs]:
     """Rows over all model tokens of the rollouts, and their log-probabilities before the update.
 
@@ -66,7 +62,6 @@ def compute_old_logprobs(
         temperature: sampling temperature of the rollout.
         precision: of forward passes.
         truncation: top_p and top_k of the rollout, if its sampler truncates.
-        world: the ranks; each computes those of its own groups.
     """
     kl_in_reward = reference is not None and config.loss.kl_in == "reward"
     by_sampler = config.old_logprobs == "sampler"
@@ -77,7 +72,7 @@ def compute_old_logprobs(
     rows = make_rows(groups, no_credit, row_layout=config.row_layout)
 
     def logprobs(policy: Any, nuclei: list[Nuclei] | None = None) -> _Pass:
-        return _forward(policy, rows, config, temperature, precision, truncation, nuclei, world)
+        return _forward(policy, rows, config, temperature, precision, truncation, nuclei)
 
     old, nuclei = None, None
     needs_nuclei = truncation is not None and (not config.one_step or reference is not None)
@@ -103,10 +98,9 @@ def compute_logprobs(
     *,
     temperature: float,
     precision: str = "none",
-    world: World = ALONE,
 ) -> list[NDArray[np.float32]]:
     """Log-probabilities of all target tokens under a model, without gradient, in the micro-batches of an update."""
-    return _forward(model, rows, config, temperature, precision, None, None, world).logprobs
+    return _forward(model, rows, config, temperature, precision, None, None).logprobs
 
 
 def _forward(
@@ -117,7 +111,6 @@ def _forward(
     precision: str,
     truncation: Sampling | None,
     nuclei: list[Nuclei] | None,
-    world: World,
 ) -> _Pass:
     device = next(model.parameters()).device
     out: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(rows)
@@ -125,21 +118,20 @@ def _forward(
     was_training = model.training
     model.train()  # the code path of the update, so that the first importance ratio is exactly 1
     budget, packing = config.batch_tokens, config.packing
-    with torch.no_grad(), autocast(precision, device), equal_passes(model, rows, budget, packing, world):
+    with torch.no_grad(), autocast(precision, device):
         for batch in batches_of(rows, budget, device, packing):
-            forward = partial(
-                token_logprobs, model, batch,
+            policy = token_logprobs(
+                model, batch,
                 temperature=temperature, logits_chunk=config.logits_chunk, truncation=truncation, compiled=config.compile,
                 nuclei=None if nuclei is None else Nuclei.concatenate([nuclei[i] for i in batch.rows]),
             )  # fmt: skip
-            policy = run_whole(model, forward)
             for i, logprobs in split_by_row(policy.logprob, batch, rows):
                 out[i] = logprobs
             if policy.nuclei is not None:
                 parts = policy.nuclei.split([len(rows[i].target) for i in batch.rows])
                 computed |= dict(zip(batch.rows, parts, strict=True))
     model.train(was_training)
-    has_nuclei = truncation is not None and nuclei is None  # also of a rank without rows
+    has_nuclei = truncation is not None and nuclei is None
     return _Pass(out, [computed[i] for i in range(len(rows))] if has_nuclei else None)
 
 
@@ -167,25 +159,15 @@ def select_loss_tokens(logprobs: OldLogprobs, all_rows: Sequence[Row], rows: Seq
     return OldLogprobs(select(logprobs.old), select(logprobs.reference), nuclei)
 
 
-def sampler_mismatch(
-    rows: Sequence[Row], trainer: Sequence[NDArray[np.float32]], world: World = ALONE
-) -> dict[str, float]:
+def sampler_mismatch(rows: Sequence[Row], trainer: Sequence[NDArray[np.float32]]) -> dict[str, float]:
     """With d = trainer − sampler log-probability: max |d|, mean |d| and KL(sampler ‖ trainer) by k3, in nats.
 
-    Over the rows of all ranks, which have at least one together.
+    Over the target tokens of the rows, of which there is at least one.
     """
-    none = np.zeros(0, np.float32)
-    sampler_logprob = np.concatenate([row.sampler_logprob for row in rows] or [none]).astype(np.float64)
-    difference = np.concatenate([*trainer] or [none]).astype(np.float64) - sampler_logprob
-    sums = world.total(
-        {
-            "tokens": len(difference),
-            "absolute": float(np.abs(difference).sum()),
-            "k3": float((np.exp(difference) - difference - 1.0).sum()),
-        }
-    )
+    sampler_logprob = np.concatenate([row.sampler_logprob for row in rows]).astype(np.float64)
+    difference = np.concatenate([*trainer]).astype(np.float64) - sampler_logprob
     return {
-        "sampler_mismatch_max": max(world.gather(float(np.abs(difference).max(initial=0.0)))),
-        "sampler_mismatch_mean": sums["absolute"] / sums["tokens"],
-        "sampler_mismatch_kl": sums["k3"] / sums["tokens"],
+        "sampler_mismatch_max": float(np.abs(difference).max()),
+        "sampler_mismatch_mean": float(np.abs(difference).mean()),
+        "sampler_mismatch_kl": float((np.exp(difference) - difference - 1.0).mean()),
     }

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from creditflow.train.distributed.sharding import full
 from creditflow.train.run.failures import DivergedError
 from creditflow.train.settings.update import OptimizerConfig
 
@@ -60,7 +59,7 @@ def clip_gradient(model: Any, max_norm: float) -> float:
         DivergedError: the norm is not finite.
     """
     total = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm if max_norm else float("inf"))
-    norm = float(full(total))
+    norm = float(total)
     if not np.isfinite(norm):
         raise DivergedError("the gradient is not finite", [])
     return norm

@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.settings.credit import OverlongConfig
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
@@ -34,13 +33,11 @@ def overlong_penalty(tokens: NDArray[np.int64], max_tokens: int, margin: int) ->
     return np.clip((tokens - (max_tokens - margin)) / margin, 0.0, 1.0)
 
 
-def subtract_overlong(
-    groups: Sequence[Group], config: OverlongConfig, world: World = ALONE
-) -> tuple[list[Group], dict[str, float]]:
+def subtract_overlong(groups: Sequence[Group], config: OverlongConfig) -> tuple[list[Group], dict[str, float]]:
     """Subtract the penalty from rewards; also returns the metric "overlong_fraction", of turns (or trajectories) with a penalty.
 
     A turn's penalty is subtracted from its own reward, a trajectory's from the reward of its last turn. Trajectories
-    without tokens have no length and are unchanged. The metric is that of all ranks.
+    without tokens have no length and are unchanged.
     """
     if not config.max_tokens:
         return list(groups), {}
@@ -57,7 +54,7 @@ def subtract_overlong(
             )
             trajectories.append(replace(one, turns=turns))
         changed.append(Group(tuple(trajectories), group.task))
-    return changed, {"overlong_fraction": world.count(penalised) / max(world.count(count), 1)}
+    return changed, {"overlong_fraction": penalised / max(count, 1)}
 
 
 def _lengths(trajectory: Trajectory, unit: str) -> NDArray[np.int64]:

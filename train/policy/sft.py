@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,7 @@ import torch
 from creditflow.agents.language_model.demonstrator import DemonstratingExpert
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.sums import sum_in_order
 from creditflow.envs.tasks import Task
-from creditflow.train.distributed.gradients import sum_gradients
-from creditflow.train.distributed.sharding import equal_passes, run_whole
-from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.batching import Packing, batches_of
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.network.adapter import seeded_dropout
@@ -138,9 +133,8 @@ def sft_step(
     config: OptimizerConfig,
     lr: float,
     precision: str = "none",
-    world: World = ALONE,
 ) -> dict[str, float]:
-    """Take one optimiser step on the weighted cross-entropy of rows that all ranks have; each computes its part.
+    """Take one optimiser step on the weighted cross-entropy of rows.
 
     Returns:
         ``loss`` (nats per token), ``grad_norm`` (before clipping), ``lr``, ``tokens``.
@@ -150,23 +144,19 @@ def sft_step(
     """
     device = next(model.parameters()).device
     total = float(sum(row.advantage.sum() for row in rows))
-    logprobs = partial(token_logprobs, logits_chunk=logits_chunk, compiled=compiled)
-    own, own_loss = world.own_part(rows), 0.0
+    loss_sum = 0.0
     model.train()
     set_learning_rate(optimizer, lr)
     optimizer.zero_grad(set_to_none=True)
-    with equal_passes(model, own, micro_tokens, packing, world):
-        for batch in batches_of(own, micro_tokens, device, packing):
-            weight = np.concatenate([own[i].advantage for i in batch.rows]) / total
-            with autocast(precision, device):
-                policy = run_whole(model, partial(logprobs, model, batch))
-            loss = -(policy.logprob * torch.from_numpy(weight).to(device, torch.float32)).sum()
-            loss.backward()
-            own_loss += float(loss.detach())
-    loss_sum = sum_in_order(world.gather(own_loss))
+    for batch in batches_of(rows, micro_tokens, device, packing):
+        weight = np.concatenate([rows[i].advantage for i in batch.rows]) / total
+        with autocast(precision, device):
+            policy = token_logprobs(model, batch, logits_chunk=logits_chunk, compiled=compiled)
+        loss = -(policy.logprob * torch.from_numpy(weight).to(device, torch.float32)).sum()
+        loss.backward()
+        loss_sum += float(loss.detach())
     if not np.isfinite(loss_sum):
         raise DivergedError("the SFT loss is not finite", [row.trajectory for row in rows])
-    sum_gradients(optimizer, world)
     norm = clip_gradient(model, config.grad_clip)
     optimizer.step()
     return {"loss": loss_sum, "grad_norm": norm, "lr": lr, "tokens": float(sum(map(len, rows)))}
@@ -179,7 +169,6 @@ def run_sft(
     plan: Sequence[Sequence[int]],
     start: int,
     settings: TrainConfig,
-    world: World = ALONE,
 ) -> Iterator[tuple[int, dict[str, float]]]:
     """Take the optimiser steps of a plan, from step ``start`` on; yields steps done and metrics after each.
 
@@ -189,12 +178,10 @@ def run_sft(
         plan: indices of the rows of every step, see ``sft_plan``.
         start: number of steps that were taken already.
         settings: settings of the run.
-        world: the ranks; all have the same rows.
     """
     config = settings.sft.optimizer
     for step in range(start, len(plan)):
-        own_masks = (world.rank,) if world.rank else ()  # ranks have other rows, which need other masks
-        with seeded_dropout(model, (settings.seed, 5, step, *own_masks)), memory_errors(settings.update.batch_tokens):
+        with seeded_dropout(model, (settings.seed, 5, step)), memory_errors(settings.update.batch_tokens):
             metrics = sft_step(
                 model,
                 optimizer,
@@ -206,6 +193,5 @@ def run_sft(
                 config=config,
                 lr=learning_rate(config, step, len(plan)),
                 precision=settings.model.autocast,
-                world=world,
             )
         yield step + 1, metrics

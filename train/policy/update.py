@@ -16,13 +16,9 @@ from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.models.vision import decoder_of
-from creditflow.train.distributed.gradients import sum_gradients
-from creditflow.train.distributed.rows import gather_rows, own_rows
-from creditflow.train.distributed.sharding import equal_passes, run_whole
-from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.batching import MicroBatch, batches_of
 from creditflow.train.policy.critic import Critic, count_value_targets
-from creditflow.train.policy.logprobs import TokenLogprobs, hidden_before, token_logprobs
+from creditflow.train.policy.logprobs import hidden_before, token_logprobs
 from creditflow.train.policy.losses import kl_estimate, token_losses
 from creditflow.train.policy.minibatches import Minibatch, make_minibatches
 from creditflow.train.policy.network.precision import autocast
@@ -51,19 +47,17 @@ def update_policy(
     precision: str = "none",
     truncation: Sampling | None = None,
     critic: Critic | None = None,
-    world: World = ALONE,
 ) -> dict[str, float]:
     """Take all optimiser steps of one iteration.
 
     Args:
         model, optimizer: changed in place.
-        rows, logprobs: this rank's part of the batch; log-probabilities of its target tokens before the update.
+        rows, logprobs: the batch; log-probabilities of its target tokens before the update.
         config, aggregation: settings of the update; how token losses are averaged over each minibatch.
         temperature, precision: sampling temperature of the rollout; autocast of forward passes ("none", "bfloat16").
         truncation: top_p and top_k of the rollout, if its sampler truncates.
         lr, rng: learning rate of the policy; generator that shuffles rows into minibatches.
         critic: trained on the rows' value targets in the same steps; changed in place.
-        world: the ranks that take these steps together; minibatches, weights and metrics are those of all their rows.
 
     Returns:
         Means over optimiser steps (nan without one): loss, clip_fraction, approx_kl (k3 of KL(old ‖ new), nats), entropy (nats),
@@ -76,8 +70,7 @@ def update_policy(
     Raises:
         DivergedError: a loss or gradient is not finite; the weights are those before that step.
     """
-    rows, logprobs = gather_rows(rows, logprobs, world)
-    learner = _Learner(model, config, temperature, precision, truncation, critic, world)
+    learner = _Learner(model, config, temperature, precision, truncation, critic)
     summary = UpdateSummary(config, has_reference=logprobs.reference is not None, has_critic=critic is not None)
     model.train()
     set_learning_rate(optimizer, lr)
@@ -109,7 +102,6 @@ class _Learner:
     precision: str
     truncation: Sampling | None
     critic: Critic | None
-    world: World
 
     @property
     def shared(self) -> bool:
@@ -133,21 +125,16 @@ class _Learner:
     def gradient(
         self, optimizer: Any, trained: Minibatch, minibatch: Minibatch, num_value_targets: int, step: int
     ) -> dict[str, float]:
-        """Forward and backward of policy and critic over the rows of all ranks; returns their metrics.
+        """Forward and backward of policy and critic; returns their metrics.
 
         Raises:
-            DivergedError: a loss is not finite in some rank.
+            DivergedError: a loss is not finite.
         """
-        world = self.world
         optimizer.zero_grad(set_to_none=True)
-        metrics = world.diverge_together(lambda: self._policy_gradient(own_rows(trained), num_value_targets, step))
-        maxima: dict[str, float] = {name: metrics.pop(name) for name in FIRST_STEP_MAXIMA if name in metrics}
+        metrics = self._policy_gradient(trained, num_value_targets, step)
         metrics |= self._critic_gradient(minibatch, num_value_targets)
-        sum_gradients(optimizer, world)
-        totals = world.total(metrics)
         computed = sum(float(weights.sum()) for weights in trained.weights)  # of the weight of all rows, 1
-        totals |= {name: totals[name] / computed for name in TOKEN_MEANS if name in totals}
-        return totals | world.largest(maxima)
+        return metrics | {name: metrics[name] / computed for name in TOKEN_MEANS if name in metrics}
 
     def _policy_gradient(self, minibatch: Minibatch, num_value_targets: int, step: int) -> dict[str, float]:
         """Forward and backward over a minibatch, micro-batch by micro-batch.
@@ -157,20 +144,16 @@ class _Learner:
         """
         config = self.config
         sums: dict[str, float] = {}
-        error: DivergedError | None = None
-        with equal_passes(self.model, minibatch.rows, config.batch_tokens, config.packing, self.world):
-            for batch in batches_of(minibatch.rows, config.batch_tokens, self.device, config.packing):
-                metrics = self._micro_batch(batch, minibatch, num_value_targets)
-                if not np.isfinite(metrics["loss"]) and error is None:
-                    error = DivergedError(
-                        f"the loss is {metrics['loss']} in optimiser step {step} of this iteration",
-                        [minibatch.rows[i].trajectory for i in batch.rows],
-                    )
-                for name, value in metrics.items():
-                    sofar = sums.get(name, 0.0)
-                    sums[name] = max(sofar, value) if name in FIRST_STEP_MAXIMA else sofar + value
-        if error is not None:
-            raise error
+        for batch in batches_of(minibatch.rows, config.batch_tokens, self.device, config.packing):
+            metrics = self._micro_batch(batch, minibatch, num_value_targets)
+            if not np.isfinite(metrics["loss"]):
+                raise DivergedError(
+                    f"the loss is {metrics['loss']} in optimiser step {step} of this iteration",
+                    [minibatch.rows[i].trajectory for i in batch.rows],
+                )
+            for name, value in metrics.items():
+                sofar = sums.get(name, 0.0)
+                sums[name] = max(sofar, value) if name in FIRST_STEP_MAXIMA else sofar + value
         return sums
 
     def _micro_batch(self, batch: MicroBatch, minibatch: Minibatch, num_value_targets: int) -> dict[str, float]:
@@ -181,19 +164,18 @@ class _Learner:
             """One tensor over the target tokens of the micro-batch, from one array per row of the minibatch."""
             return torch.from_numpy(np.concatenate([arrays[i] for i in batch.rows]).astype(np.float32)).to(self.device)
 
-        def forward() -> tuple[TokenLogprobs, dict[str, Any] | None]:
+        nuclei = None
+        if minibatch.nuclei is not None:
+            nuclei = Nuclei.concatenate([minibatch.nuclei[i] for i in batch.rows])
+        value: dict[str, Any] | None = None
+        with autocast(self.precision, self.device):
             hidden = hidden_before(decoder_of(self.model), batch)
             policy = token_logprobs(
                 self.model, batch, temperature=self.temperature, logits_chunk=config.logits_chunk, before=hidden,
-                truncation=self.truncation, compiled=config.compile,
-                nuclei=None if minibatch.nuclei is None else Nuclei.concatenate([minibatch.nuclei[i] for i in batch.rows]),
+                truncation=self.truncation, compiled=config.compile, nuclei=nuclei,
             )  # fmt: skip
-            if critic is None or not num_value_targets:
-                return policy, None
-            return policy, critic.loss(batch, minibatch.rows, num_value_targets, hidden)
-
-        with autocast(self.precision, self.device):
-            policy, value = run_whole(self.model, forward)
+            if critic is not None and num_value_targets:
+                value = critic.loss(batch, minibatch.rows, num_value_targets, hidden)
         weight = flat(minibatch.weights)
         old = policy.logprob.detach() if minibatch.old is None else flat(minibatch.old)
         sampler = flat([row.sampler_logprob for row in minibatch.rows])
@@ -231,28 +213,23 @@ class _Learner:
         return metrics
 
     def _critic_gradient(self, minibatch: Minibatch, num_value_targets: int) -> dict[str, float]:
-        """Forward and backward of a separate critic over this rank's rows; nothing without one, or without value targets.
+        """Forward and backward of a separate critic over the rows; nothing without one, or without value targets.
 
         Raises:
-            DivergedError: the value loss is not finite in some rank.
+            DivergedError: the value loss is not finite.
         """
         critic = self.critic
         if critic is None or critic.shared or not num_value_targets:
             return {}
-        rows = own_rows(minibatch).rows
         critic.train()
-        return self.world.diverge_together(lambda: self._value_gradient(critic, rows, num_value_targets))
-
-    def _value_gradient(self, critic: Critic, rows: Sequence[Row], num_value_targets: int) -> dict[str, float]:
-        config = self.config
+        config, rows = self.config, minibatch.rows
         metrics = {"value_loss": 0.0, "value_clip_fraction": 0.0}
-        with equal_passes(critic, rows, config.batch_tokens, config.packing, self.world):
-            for batch in batches_of(rows, config.batch_tokens, self.device, config.packing):
-                with autocast(self.precision, self.device):
-                    value = critic.loss(batch, rows, num_value_targets)
-                value["loss"].backward()
-                metrics["value_loss"] += float(value["loss"].detach())
-                metrics["value_clip_fraction"] += value["clip_fraction"]
+        for batch in batches_of(rows, config.batch_tokens, self.device, config.packing):
+            with autocast(self.precision, self.device):
+                value = critic.loss(batch, rows, num_value_targets)
+            value["loss"].backward()
+            metrics["value_loss"] += float(value["loss"].detach())
+            metrics["value_clip_fraction"] += value["clip_fraction"]
         if not np.isfinite(metrics["value_loss"]):
             raise DivergedError(f"the critic's loss is {metrics['value_loss']}", [row.trajectory for row in rows])
         return metrics
@@ -265,6 +242,5 @@ class _Learner:
         for _ in range(critic.config.epochs - 1):
             optimizer.zero_grad(set_to_none=True)
             self._critic_gradient(minibatch, num_value_targets)
-            sum_gradients(optimizer, self.world)
             clip_gradient(critic, critic.config.grad_clip)
             optimizer.step()

@@ -10,7 +10,6 @@ import numpy as np
 
 from creditflow.agents.base import Agent
 from creditflow.envs.tasks import Task
-from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.rollout.engine import NoGroupError, RolloutEngine, RolloutReport
 from creditflow.train.settings.schema import RolloutConfig
 from creditflow.wrappers import credit
@@ -21,17 +20,15 @@ __all__ = ["SampledGroups", "sample_groups"]
 
 @dataclass(slots=True)
 class SampledGroups:
-    """The groups of an iteration that this rank played.
+    """The groups of an iteration.
 
     Attributes:
         groups: the groups that are trained on.
-        places: (attempt, index of the task in it) of each group, distinct over all ranks.
         report: counts and errors.
         discarded: number of groups that dynamic sampling dropped.
     """
 
     groups: list[Group] = field(default_factory=list)
-    places: list[tuple[int, int]] = field(default_factory=list)
     report: RolloutReport = field(default_factory=RolloutReport)
     discarded: int = 0
 
@@ -45,58 +42,51 @@ def sample_groups(
     seed: int,
     iteration: int,
     progress: float = 0.0,
-    world: World = ALONE,
     on_turn: Callable[[int, int], None] | None = None,
 ) -> SampledGroups:
     """Play the groups of an iteration; with dynamic sampling, drop dead groups and sample others instead.
 
-    There are at most ``rollout.attempts`` attempts; the last one keeps dead groups too. All ranks draw the same tasks, and
-    each plays its part of them. ``progress`` and ``on_turn`` are those of ``RolloutEngine.play``.
+    There are at most ``rollout.attempts`` attempts; the last one keeps dead groups too. ``progress`` and ``on_turn``
+    are those of ``RolloutEngine.play``.
 
     Raises:
-        NoGroupError: no group of an attempt could start in any rank.
+        NoGroupError: no group of an attempt could start.
     """
-    sampled, total = SampledGroups(), 0
+    sampled = SampledGroups()
     attempts = rollout.attempts if rollout.dynamic_sampling else 1
     for attempt in range(attempts):
         number = iteration * attempts + attempt
         rng = np.random.default_rng([seed, 4, number])
-        wanted = rollout.tasks - total
+        wanted = rollout.tasks - len(sampled.groups)
         chosen: list[Task] = []
         while len(chosen) < wanted:
             order = rng.permutation(len(tasks))[: wanted - len(chosen)]
             chosen += [tasks[i] for i in order.tolist()]
         distinct = _distinct(chosen)
         played = _play(
-            engine, agent, distinct, rollout.concurrent_groups, world,
+            engine, agent, distinct, rollout.concurrent_groups,
             seed=seed, iteration=number, progress=progress, report=sampled.report, on_turn=on_turn,
         )  # fmt: skip
         kept = credit.filter_groups(played, keep_all=attempt == attempts - 1)
-        index_of = {task.task_id: i for i, task in enumerate(distinct)}
         sampled.discarded += len(played) - len(kept)
         sampled.groups += kept
-        sampled.places += [(attempt, index_of[group.task_id]) for group in kept]
-        total += world.count(len(kept))
-        if total >= rollout.tasks:
+        if len(sampled.groups) >= rollout.tasks:
             break
     return sampled
 
 
-def _play(
-    engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], concurrent: int, world: World, **options: Any
-) -> list[Group]:
-    """Play this rank's part of the tasks, some at a time (0: all); one group that starts suffices, in any rank."""
-    own = world.own_part(tasks)
+def _play(engine: RolloutEngine, agent: Agent, tasks: Sequence[Task], concurrent: int, **options: Any) -> list[Group]:
+    """Play the tasks, some at a time (0: all); one group that starts suffices."""
     error: NoGroupError | None = None
     played: list[Group] = []
     size = concurrent or len(tasks)
-    for start in range(0, len(own), size):
+    for start in range(0, len(tasks), size):
         try:
-            played += engine.play(agent, own[start : start + size], **options)
+            played += engine.play(agent, tasks[start : start + size], **options)
         except NoGroupError as none_started:
             error = error or none_started
-    if not world.count(len(played)):
-        raise error or NoGroupError("no group could start in any rank")
+    if not played and error is not None:
+        raise error
     return played
 
 

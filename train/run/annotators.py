@@ -5,14 +5,13 @@ from __future__ import annotations
 from creditflow.envs.registration import maker
 from creditflow.train.annotate import Annotator, Context, Provenance, make_annotator
 from creditflow.train.annotate.critic import CriticAnnotator
-from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.critic import Critic
 from creditflow.train.settings.schema import TrainConfig
 
 __all__ = ["run_annotators"]
 
 
-def run_annotators(settings: TrainConfig, critic: Critic | None, world: World = ALONE) -> list[Annotator]:
+def run_annotators(settings: TrainConfig, critic: Critic | None) -> list[Annotator]:
     """The annotators of every iteration's rollouts, in order.
 
     Raises:
@@ -27,7 +26,6 @@ def run_annotators(settings: TrainConfig, critic: Critic | None, world: World = 
                 batch_tokens=settings.update.batch_tokens,
                 packing=settings.update.packing,
                 precision=settings.model.autocast,
-                world=world,
             )
         )
     context = Context(make_env=maker(settings.env.name, settings.env.options), device=settings.device)

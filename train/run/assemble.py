@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -11,13 +12,11 @@ from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.agent import LanguageModelAgent
 from creditflow.agents.language_model.models.lora import has_adapter
 from creditflow.agents.language_model.models.pretrained import open_pretrained
-from creditflow.agents.language_model.models.vision import decoder_of, has_vision
+from creditflow.agents.language_model.models.vision import decoder_of
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.scripted import RandomAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
-from creditflow.train.distributed.sharding import layers_of, plain_copy, shard
-from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.critic import Critic
 from creditflow.train.policy.logprobs import check_compiler, check_model
 from creditflow.train.policy.network.adapter import add_adapter
@@ -35,7 +34,7 @@ from creditflow.wrappers.credit.base import Scheme
 __all__ = [
     "describe_model", "make_backend", "make_critic", "make_eval_engine", "make_lagging_samplers",
     "make_policy", "make_policy_agent", "make_rollout_engine",
-    "pick_device", "scratch_tokenizer", "shard_policy",
+    "pick_device", "scratch_tokenizer",
 ]  # fmt: skip
 
 TOKENIZER_EPISODES = 512
@@ -115,40 +114,18 @@ def describe_model(model: Any) -> str:
     return f"{type(model).__name__}, {count:,} parameters" + (f" ({trained:,} trained)" if trained < count else "")
 
 
-def shard_policy(model: Any) -> None:
-    """Divide a policy over the ranks, in place.
+def make_critic(model: Any, settings: TrainConfig) -> Critic | None:
+    """A new critic of a policy; None if the settings have none."""
+    return None if settings.critic.kind == "none" else Critic(settings.critic, decoder_of(model))
+
+
+def make_backend(model: Any, settings: TrainConfig, *, tokenizer: Any = None) -> TrainedBackend:
+    """The sampler of a run. vLLM needs the tokenizer of a vision-language model.
 
     Raises:
-        ConfigError: it has a LoRA adapter, whose few trained weights need no division, or a vision tower.
-    """
-    if has_vision(model):  # a rank without pictures would leave out the tower's gradient
-        raise ConfigError("distributed.shard does not divide vision-language models: use shard=false")
-    if has_adapter(model):
-        raise ConfigError("distributed.shard divides models that are trained whole; with model.lora use shard=false")
-    shard(model, layers_of(model))
-
-
-def make_critic(model: Any, settings: TrainConfig, world: World = ALONE) -> Critic | None:
-    """A new critic of a policy, divided over the ranks if the policy is; None if the settings have none."""
-    if (config := settings.critic).kind == "none":
-        return None
-    if config.kind == "shared" or not world.shard:
-        return Critic(config, decoder_of(model), model)
-    critic = Critic(config, decoder_of(plain_copy(model)))
-    shard(critic, layers_of(critic))
-    return critic
-
-
-def make_backend(model: Any, settings: TrainConfig, world: World = ALONE, *, tokenizer: Any = None) -> TrainedBackend:
-    """The sampler of a run: every rank has its own. vLLM needs the tokenizer of a vision-language model.
-
-    Raises:
-        MissingExtraError, ConfigError: vLLM is requested but not installed, its release is not supported, or there are
-            several ranks.
+        MissingExtraError, ConfigError: vLLM is requested but not installed, or its release is not supported.
     """
     rollout, generation = settings.rollout, settings.generation
-    if generation.backend == "vllm" and not world.alone:
-        raise ConfigError("generation.backend: vllm runs in one process; under torchrun use transformers")
     if generation.backend == "vllm":
         from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
 
@@ -157,26 +134,15 @@ def make_backend(model: Any, settings: TrainConfig, world: World = ALONE, *, tok
             model, dtype=name, config=generation.vllm, seed=settings.seed, asynchronous=rollout.asynchronous,
             tokenizer=tokenizer,
         )  # fmt: skip
-    sampler = plain_copy(model).requires_grad_(False) if world.shard else None
-    return _transformers_sampler(model, rollout, sampler)
+    return _transformers_sampler(model, rollout, None)
 
 
-def make_lagging_samplers(
-    model: Any, settings: TrainConfig, backend: TrainedBackend, world: World = ALONE
-) -> list[TrainedBackend]:
-    """The samplers of training rollouts: ``backend``, or, if they are sampled ahead, k with weights of their own.
-
-    Raises:
-        ConfigError: rollouts ahead of the update in several ranks.
-    """
+def make_lagging_samplers(model: Any, settings: TrainConfig, backend: TrainedBackend) -> list[TrainedBackend]:
+    """The samplers of training rollouts: ``backend``, or, if they are sampled ahead, k with separate weights."""
     rollout = settings.rollout
-    if rollout.max_staleness and not world.alone:
-        raise ConfigError(
-            "rollout.max_staleness samples ahead of the update in one process; under torchrun set rollout.max_staleness=0"
-        )
     if not rollout.max_staleness or settings.generation.backend == "vllm":
         return [backend]  # vLLM's engine has weights of its own
-    copies = (plain_copy(model).requires_grad_(False) for _ in range(rollout.max_staleness))
+    copies = (copy.deepcopy(model).requires_grad_(False) for _ in range(rollout.max_staleness))
     return [_transformers_sampler(model, rollout, copied) for copied in copies]
 
 

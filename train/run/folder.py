@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,8 +15,6 @@ from creditflow.agents.language_model.models.pretrained import AGENT_FILE, open_
 from creditflow.agents.language_model.pictures import save_tokenizer
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer, new_folder
-from creditflow.train.distributed.sharding import layers_of, plain_copy, shard
-from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.checkpoint import (
     CHECKPOINT_VERSION,
     Progress,
@@ -30,7 +29,6 @@ from creditflow.train.run.identity import (
     RUN_FILE,
     Identity,
     contents,
-    differences,
     read_run_file,
     require_same,
     versions,
@@ -43,11 +41,9 @@ __all__ = [
     "export_model",
     "export_run",
     "init_run_folder",
-    "init_shared_folder",
     "load_or_save_reference",
     "load_run_tokenizer",
     "require_same_run",
-    "require_same_settings",
     "run_identity",
     "save_diverged_state",
     "save_policy",
@@ -55,38 +51,16 @@ __all__ = [
 ]
 
 
-def unfinished_run(folder: Path, *, resume: bool, world: World = ALONE) -> Path | None:
-    """The latest checkpoint of a run folder; None for a new run. Returns when all ranks have read the folder.
+def unfinished_run(folder: Path, *, resume: bool) -> Path | None:
+    """The latest checkpoint of a run folder; None for a new run.
 
     Raises:
-        ConfigError: the folder has checkpoints and ``resume`` is False, or the ranks do not share it.
+        ConfigError: the folder has checkpoints and ``resume`` is False.
     """
     checkpoint = latest_checkpoint(folder / "checkpoints")
-    _require_shared(folder, "" if checkpoint is None else checkpoint.name, world)
     if checkpoint is not None and not resume:
         raise ConfigError(f"{folder} holds a run already: continue it with --resume {folder}, or choose another out")
     return checkpoint
-
-
-def _require_shared(folder: Path, seen: str, world: World) -> None:
-    """Raise ConfigError in every rank unless all see the same file in the folder ("": none)."""
-    found = world.gather(seen)
-    if len(set(found)) > 1:
-        shown = ", ".join(f"rank {rank}: {name or 'nothing'}" for rank, name in enumerate(found))
-        raise ConfigError(
-            f"{folder} must be a folder that all ranks share, but they see different files in it ({shown})"
-        )
-
-
-def init_shared_folder(folder: Path, settings: Any, tokenizer: Any, world: World) -> Any:
-    """``init_run_folder`` by the first rank; every rank opens the tokenizer.
-
-    Raises:
-        ConfigError: the ranks do not share the folder.
-    """
-    world.run_on_first(partial(init_run_folder, folder, settings, tokenizer))
-    _require_shared(folder, RUN_FILE if (folder / RUN_FILE).is_file() else "", world)
-    return load_run_tokenizer(folder)
 
 
 def init_run_folder(folder: Path, settings: Any, tokenizer: Any) -> Any:
@@ -107,23 +81,10 @@ def init_run_folder(folder: Path, settings: Any, tokenizer: Any) -> Any:
 def run_identity(settings: Mapping[str, Any]) -> Identity:
     """What determines a run: resolved settings, versions, and the contents of files and models.
 
-    Neither the run folder nor the machines: a run may be resumed by another number of processes.
+    The run folder is left out, and the settings of the machines that verl trains on.
     """
-    own = {name: value for name, value in settings.items() if name not in ("out", "distributed", "verl")}
+    own = {name: value for name, value in settings.items() if name not in ("out", "verl")}
     return {"versions": versions() | {"checkpoint": CHECKPOINT_VERSION}, "files": contents(own), "settings": own}
-
-
-def require_same_settings(settings: Any, world: World) -> None:
-    """Compare the settings and versions of all ranks; each reads its own files.
-
-    Raises:
-        ConfigError: in every rank, if they differ; lists every field. The folder may have another path on another machine.
-    """
-    own = {name: value for name, value in to_plain_data(settings).items() if name != "out"}
-    first, *others = world.gather({"versions": versions(), **own})
-    for rank, other in enumerate(others, 1):
-        if lines := differences(first, other, "rank 0", f"rank {rank}"):
-            raise ConfigError("all ranks must have the same settings and versions:\n" + "\n".join(lines))
 
 
 def require_same_run(folder: Path, settings: Any) -> None:
@@ -182,37 +143,28 @@ def load_run_tokenizer(folder: Path) -> Any:
     return open_tokenizer(place)
 
 
-def load_or_save_reference(folder: Path, model: Any, optimizer: Any, world: World = ALONE) -> Any:
+def load_or_save_reference(folder: Path, model: Any, optimizer: Any) -> Any:
     """The reference policy of the KL term: the policy at the start of RL, with LoRA its base.
 
     Args:
         folder: the run folder.
         model, optimizer: in their current state, which is saved as the reference if the folder has none yet.
-        world: the ranks, over which the reference is divided if the policy is.
     """
     if has_adapter(model):
         return BasePolicy(model)
     place = folder / "reference"
-    reference = plain_copy(model)
-    kept = latest_checkpoint(place)
-    world.wait()  # all ranks have read the folder before the first writes
-    if kept is not None:
-        load_checkpoint(kept, reference)
+    reference = copy.deepcopy(model)
+    saved = latest_checkpoint(place)
+    if saved is not None:
+        load_checkpoint(saved, reference)
     else:
-        save_checkpoint(place, Progress("rl", 0), model, optimizer, world=world)
-    reference.eval().requires_grad_(False)
-    if world.shard:
-        shard(reference, layers_of(reference))
-    return reference
+        save_checkpoint(place, Progress("rl", 0), model, optimizer)
+    return reference.eval().requires_grad_(False)
 
 
-def save_diverged_state(
-    folder: Path, progress: Progress, learner: Any, optimizer: Any, error: DivergedError, world: World = ALONE
-) -> Path:
+def save_diverged_state(folder: Path, progress: Progress, learner: Any, optimizer: Any, error: DivergedError) -> Path:
     """Save the state before a loss or gradient that was not finite, with a report; returns the folder."""
-    place = save_checkpoint(folder / "diverged", progress, learner, optimizer, world=world)
-    if not world.first:
-        return place
+    place = save_checkpoint(folder / "diverged", progress, learner, optimizer)
     report = {
         "error": str(error), "phase": progress.phase, "done": progress.done, "trajectories": error.trajectories,
     }  # fmt: skip

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from creditflow.train.distributed.world import World
 from creditflow.train.policy.samples import Row
 from creditflow.train.progress import duration_text
 from creditflow.train.rollout.engine import RolloutReport
@@ -77,7 +76,7 @@ def row_sums(rows: Sequence[Row], model: Any, settings: TrainConfig) -> dict[str
     """Tokens of the training rows, and the FLOP of all passes over them (recomputation, pictures left out).
 
     Args:
-        rows: of this rank.
+        rows: the training rows.
         model: the policy; 0 FLOP if its family has no known sizes.
         settings: of the run.
     """
@@ -91,9 +90,9 @@ def speeds(sums: Mapping[str, float], seconds: Mapping[str, float], peak: float 
     """What an iteration did per second, and the share of its time that each part took.
 
     Args:
-        sums: ``rollout_sums`` and ``row_sums`` together, over all ranks.
+        sums: ``rollout_sums`` and ``row_sums`` together.
         seconds: of the parts of the iteration.
-        peak: FLOP/s that all GPUs could do; 0 if it is not known.
+        peak: FLOP/s that the GPU could do; 0 if it is not known.
 
     Returns:
         ``speed_sampled_tokens`` and ``speed_trained_tokens`` (tokens/s of the rollout and of the passes over training rows),
@@ -119,7 +118,7 @@ def iteration_metrics(sums: Mapping[str, float]) -> dict[str, float]:
     """Metrics of the rollout, its credit and its state graphs (their mean size, as the papers report it).
 
     Args:
-        sums: ``rollout_sums`` and ``graph_sums`` together, over all ranks.
+        sums: ``rollout_sums`` and ``graph_sums`` together.
     """
     episodes, turns, graphs = sums["episodes"], sums["turns"], sums["graphs"]
     copied = ("groups_discarded", "groups_failed_to_start", "env_errors")
@@ -168,29 +167,25 @@ def log_iteration(
     losses: Mapping[str, float],
     seconds: Mapping[str, float],
     errors: Sequence[str],
-    world: World,
     peak: float = 0.0,
 ) -> None:
-    """Log one iteration of all ranks: sums over ranks, the seconds of the slowest, all environment errors.
+    """Log one iteration: its metrics, one line of text, and its environment errors.
 
     Args:
         logger: of the run.
         number, total: iterations finished, and all of the run.
-        sums: ``rollout_sums``, ``row_sums`` and ``graph_sums`` of this rank.
-        losses: metrics of the update, equal in all ranks.
-        seconds: of the parts of the iteration, in this rank.
-        errors: messages of environment errors in this rank.
-        world: the ranks.
-        peak: FLOP/s that a rank's GPU could do; 0 if it is not known.
+        sums: ``rollout_sums``, ``row_sums`` and ``graph_sums``.
+        losses: metrics of the update.
+        seconds: of the parts of the iteration.
+        errors: messages of environment errors.
+        peak: FLOP/s that the GPU could do; 0 if it is not known.
     """
-    seconds, sums = world.largest(seconds), world.total(sums)
-    metrics = iteration_metrics(sums) | dict(losses) | speeds(sums, seconds, peak * world.size)
+    metrics = iteration_metrics(sums) | dict(losses) | speeds(sums, seconds, peak)
     metrics |= {f"seconds_{name}": value for name, value in seconds.items()} | {"seconds": sum(seconds.values())}
     logger.write("rl", number, "iteration", metrics)
     logger.print(format_iteration(number, total, metrics, seconds))
-    found = [error for part in world.gather(list(errors)) for error in part]
-    if found:
-        logger.print(f"  {len(found)} environment errors, the first: {found[0]}")
+    if errors:
+        logger.print(f"  {len(errors)} environment errors, the first: {errors[0]}")
 
 
 def stopwatch(seconds: dict[str, float], device: Any) -> Callable[[str], AbstractContextManager[None]]:

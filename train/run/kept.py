@@ -33,7 +33,7 @@ def write_ahead(checkpoint: Path, groups: Mapping[int, AheadGroups]) -> None:
     for iteration, one in groups.items():
         write_jsonl(folder / f"{iteration}.jsonl", one.sampled.groups)
         state[str(iteration)] = {
-            "version": one.version, "seconds": one.seconds, "places": one.sampled.places,
+            "version": one.version, "seconds": one.seconds, "groups": len(one.sampled.groups),
             "discarded": one.sampled.discarded, "report": asdict(one.sampled.report),
         }  # fmt: skip
     (folder / "ahead.json").write_text(json.dumps(state, indent=1), encoding="ascii")
@@ -63,8 +63,7 @@ def read_ahead(checkpoint: Path, done: int, ahead: int) -> dict[int, AheadGroups
 
 def _read(folder: Path, name: str, state: Mapping[str, Any]) -> AheadGroups:
     groups = list(read_groups(folder / f"{name}.jsonl"))
-    places = [(int(attempt), int(index)) for attempt, index in state["places"]]
-    if len(groups) != len(places):
-        raise DataError(f"{folder}: iteration {name} has {len(groups)} groups and {len(places)} places")
-    sampled = SampledGroups(groups, places, RolloutReport(**state["report"]), int(state["discarded"]))
+    if len(groups) != state["groups"]:
+        raise DataError(f"{folder}: iteration {name} has {len(groups)} groups, expected {state['groups']}")
+    sampled = SampledGroups(groups, RolloutReport(**state["report"]), int(state["discarded"]))
     return AheadGroups(sampled, int(state["version"]), float(state["seconds"]))

@@ -20,11 +20,10 @@ from creditflow.envs.reading.failures import naming
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reading.limits import MAX_ROWS_FILE
 from creditflow.envs.reading.streams import read_text
-from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.checkpoint import PHASES, Progress, records_at
 from creditflow.train.settings.schema import LogConfig
 
-__all__ = ["MetricsLogger", "SilentLogger", "open_logger", "read_metrics"]
+__all__ = ["MetricsLogger", "open_logger", "read_metrics"]
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -117,33 +116,14 @@ class MetricsLogger:
             self._wandb.finish()
 
 
-class SilentLogger(MetricsLogger):
-    """The logger of a rank that is not the first: it writes nothing."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path, self.records = folder / "metrics.jsonl", 0
-
-    def write(self, phase: str, step: int, kind: str, values: Mapping[str, Any]) -> None:
-        """Drop a record."""
-
-    def print(self, text: str) -> None:
-        """Drop a line."""
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
 def open_logger(
     folder: Path,
     config: LogConfig,
     progress: Progress,
     checkpoint: Path | None,
     stream: TextIO | None,
-    world: World = ALONE,
 ) -> MetricsLogger:
-    """The logger of a new run, or of one resumed from a checkpoint; only the first rank writes."""
-    if not world.first:
-        return SilentLogger(folder)
+    """The logger of a new run, or of one resumed from a checkpoint."""
     return MetricsLogger(
         folder,
         after=progress if checkpoint else None,

@@ -8,7 +8,6 @@ from typing import Any
 
 from creditflow.agents.backends.base import TrainedBackend
 from creditflow.envs.tasks import Task
-from creditflow.train.distributed.world import ALONE, World
 from creditflow.train.policy.checkpoint import Progress
 from creditflow.train.rollout.ahead import OnTurn, RolloutsAhead
 from creditflow.train.rollout.task_sampling import SampledGroups, sample_groups
@@ -30,15 +29,11 @@ class Rollouts:
         tokenizer: the policy's.
         tasks: tasks to sample from.
         backend: the run's sampler, which evaluations use too.
-        world: the ranks.
 
     Attributes:
         numbers: metrics of the last ``take``; with rollouts ahead ``staleness``, the number of iterations by which the
             sampling weights were behind (equal for all its episodes), ``sampling_seconds``, and those of the weight push
             with which a later iteration's sampling began.
-
-    Raises:
-        ConfigError: rollouts ahead of the update in several ranks.
     """
 
     def __init__(
@@ -49,11 +44,10 @@ class Rollouts:
         tokenizer: Any,
         tasks: Sequence[Task],
         backend: TrainedBackend,
-        world: World = ALONE,
     ) -> None:
-        self._settings, self._tokenizer, self._tasks, self._world = settings, tokenizer, tasks, world
+        self._settings, self._tokenizer, self._tasks = settings, tokenizer, tasks
         self._backend, self._engine = backend, assemble.make_rollout_engine(settings, scheme)
-        self._samplers = assemble.make_lagging_samplers(model, settings, backend, world)
+        self._samplers = assemble.make_lagging_samplers(model, settings, backend)
         self._ahead: RolloutsAhead | None = None
         self._done = 0
         self.numbers: dict[str, float] = {}
@@ -78,7 +72,7 @@ class Rollouts:
         self._ahead.begin(done, kept)
 
     def take(self, iteration: int) -> SampledGroups:
-        """The groups of an iteration: those of this rank."""
+        """The groups of an iteration."""
         if self._ahead is None:
             sampled = self._sample(0, iteration, None)
             self._backend.sleep()
@@ -125,6 +119,5 @@ class Rollouts:
         )  # fmt: skip
         return sample_groups(
             self._engine, agent, self._tasks, rollout,
-            seed=self._settings.seed, iteration=iteration, progress=iteration / max(total, 1), world=self._world,
-            on_turn=on_turn,
+            seed=self._settings.seed, iteration=iteration, progress=iteration / max(total, 1), on_turn=on_turn,
         )  # fmt: skip

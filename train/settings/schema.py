@@ -11,7 +11,6 @@ from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError
 from creditflow.train.settings.bounds import require_at_least, require_seed
 from creditflow.train.settings.credit import CreditConfig, OverlongConfig
-from creditflow.train.settings.distributed import DistributedConfig
 from creditflow.train.settings.model import ModelConfig
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.train.settings.reading import load_mapping, read_dataclass
@@ -23,7 +22,6 @@ __all__ = [
     "CheckpointConfig",
     "CreditConfig",
     "CriticConfig",
-    "DistributedConfig",
     "EnvConfig",
     "EvaluationConfig",
     "GenerationConfig",
@@ -148,7 +146,6 @@ class TrainConfig:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     log: LogConfig = field(default_factory=LogConfig)
-    distributed: DistributedConfig = field(default_factory=DistributedConfig)
     verl: VerlConfig = field(default_factory=VerlConfig)
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from creditflow.train.cli import COMMANDS, EXIT_CODES, command_parser
 
 __all__ = ["pages"]
 
-EXAMPLE = re.compile(r"^ *(creditflow|python -m|torchrun) ")
+EXAMPLE = re.compile(r"^ *(creditflow|python -m) ")
 
 
 def pages() -> dict[str, tuple[str, str]]:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from helpers.episodes.token_groups import GROUPS
-from helpers.threaded_ranks import in_threads
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,14 +71,6 @@ def test_trajectories_without_tokens_have_no_length() -> None:
     assert [turn.reward for turn in alone.turns] == [turn.reward - 1.0 for turn in long.turns]  # it has one turn
     assert metrics == {"overlong_fraction": 1.0}
     assert subtract_overlong([bare], config) == ([bare], {"overlong_fraction": 0.0})
-
-
-def test_the_fraction_is_that_of_all_ranks() -> None:
-    groups = list(GROUPS.values())
-    config = OverlongConfig(max_tokens=4, margin=3)
-    expected = subtract_overlong(groups, config)[1]
-    own = [groups[:1], groups[1:], []]
-    assert in_threads(3, lambda world: subtract_overlong(own[world.rank], config, world)[1]) == [expected] * 3
 
 
 def test_without_a_longest_response_nothing_changes() -> None:

@@ -63,7 +63,7 @@ def kept_groups() -> dict[int, AheadGroups]:
     for iteration in (3, 4):
         report = RolloutReport()
         groups = RolloutEngine(make).play(WanderingAgent(), tasks(2), seed=iteration, report=report)
-        sampled = SampledGroups(groups, [(iteration, 1), (2 * iteration, 0)], report, discarded=10 + iteration)
+        sampled = SampledGroups(groups, report, discarded=10 + iteration)
         found[iteration] = AheadGroups(sampled, 20 + iteration, 0.5 * iteration)
     return found
 
@@ -77,8 +77,8 @@ def test_what_was_sampled_ahead_is_read_as_it_was_written(tmp_path: Path) -> Non
         read = found[iteration]
         assert (read.version, read.seconds) == (one.version, one.seconds)
         assert read.sampled.groups == one.sampled.groups
-        assert (read.sampled.places, read.sampled.report, read.sampled.discarded) == (
-            one.sampled.places, one.sampled.report, one.sampled.discarded,
+        assert (read.sampled.report, read.sampled.discarded) == (
+            one.sampled.report, one.sampled.discarded,
         )  # fmt: skip
 
 
@@ -91,9 +91,9 @@ def test_a_checkpoint_whose_rollouts_are_others_is_an_error(tmp_path: Path) -> N
             read_ahead(tmp_path, done, ahead)
     path = tmp_path / "ahead" / "ahead.json"
     state = json.loads(path.read_text(encoding="ascii"))
-    state["3"]["places"].pop()
+    state["3"]["groups"] -= 1
     path.write_text(json.dumps(state), encoding="ascii")
-    with pytest.raises(DataError, match="iteration 3 has 2 groups and 1 places"):
+    with pytest.raises(DataError, match="iteration 3 has 2 groups, expected 1"):
         read_ahead(tmp_path, 3, 2)
     for text in ("[]", "{", '{"3": 1}', '{"x": {}}'):
         path.write_text(text, encoding="ascii")

@@ -20,7 +20,7 @@ from creditflow.train.run.memory.activations import (
     update_bytes,
 )
 from creditflow.train.run.memory.sizes import KNOWN, ModelSizes
-from creditflow.train.run.memory.table import Layout, Memory, _smallest_gpu, memory_of, memory_table
+from creditflow.train.run.memory.table import Memory, _smallest_gpu, memory_of, memory_table
 from creditflow.train.settings.schema import TrainConfig, load_settings
 
 RECIPE = Path(__file__).parents[3] / "train" / "configs" / "gigpo_alfworld.yaml"
@@ -34,8 +34,8 @@ def settings_of(*overrides: str) -> TrainConfig:
     return load_settings(RECIPE, overrides)
 
 
-def memory(*overrides: str, layout: Layout | None = None) -> Memory:
-    return memory_of(SIZES, settings_of(*overrides), layout or Layout())
+def memory(*overrides: str, gpu_gb: int = 0) -> Memory:
+    return memory_of(SIZES, settings_of(*overrides), gpu_gb)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,7 @@ def test_micro_batches_hold_at_least_one_row_and_chunks_of_logits_at_most_a_micr
 
 
 def test_the_sampler_has_weights_of_its_own_unless_the_policys_can_be_read() -> None:
-    shared, whole = memory("rollout.dtype=same"), memory("rollout.dtype=same", layout=Layout(8))
-    assert shared.sampler == whole.sampler == 0
-    assert memory("rollout.dtype=same", layout=Layout(8, sharded=True)).sampler == 4 * SIZES.parameters
+    assert memory("rollout.dtype=same").sampler == 0
     assert memory().sampler == 2 * SIZES.parameters
     assert memory("generation.backend=vllm", "rollout.dtype=same").sampler == 4 * SIZES.parameters
 
@@ -90,16 +88,14 @@ def test_a_rollout_holds_the_rows_of_a_gpu_and_the_tokens_that_are_new() -> None
     # slots for the context and a quarter more, keys and values, layers, heads, size, bytes
     per_row = 3200 * 2 * 24 * 2 * 64 * 2
     types, appended = NumberBytes(2, 2, 2, 0), ("prompting.history=append", "update.row_layout=trajectory")
-    for overrides, gpus, rows, new in (
-        ((), 1, 128, 2048),
-        ((), 3, 48, 2048),  # six groups of eight: a GPU plays whole ones
-        (("rollout.concurrent_groups=5",), 1, 40, 2048),
-        (("rollout.concurrent_groups=5",), 8, 16, 2048),
-        (("rollout.branching.max_trajectories=9", "rollout.branching.threshold=0.5"), 1, 144, 2048),
-        (appended, 1, 128, 41),  # ⌈2048 / 50⌉ in each turn
-        ((*appended, "rollout.max_turns=7"), 1, 128, 293),
+    for overrides, rows, new in (
+        ((), 128, 2048),
+        (("rollout.concurrent_groups=5",), 40, 2048),
+        (("rollout.branching.max_trajectories=9", "rollout.branching.threshold=0.5"), 144, 2048),
+        (appended, 128, 41),  # ⌈2048 / 50⌉ in each turn
+        ((*appended, "rollout.max_turns=7"), 128, 293),
     ):
-        found = memory(*overrides, layout=Layout(gpus))
+        found = memory(*overrides)
         assert found.cache == rows * per_row, overrides
         expected = prefill_bytes(SIZES, types, rows * new) + sampling_bytes(SIZES, types, rows)
         expected += mask_bytes(rows, new, 2560)
@@ -155,29 +151,24 @@ def test_rollouts_ahead_of_the_update_are_held_beside_it_with_weights_of_their_o
     assert peak.endswith("always + update + rollout")
 
 
-def test_a_run_that_needs_one_process_has_a_table_for_one_gpu() -> None:
-    head = memory_table(SIZES, settings_of("rollout.max_staleness=1")).splitlines()[0]
-    assert head.split() == ["GB", "per", "GPU", "1", "GPU"]
-
-
 def test_the_mask_of_a_prompt_is_a_byte_for_each_pair_of_tokens() -> None:
     # WebShop's windows of 5120 tokens in 128 rows: 3.4 GB
     assert mask_bytes(128, 5120, 5120) == 128 * 5120**2
 
 
 def test_vllm_takes_its_fraction_of_the_gpu_and_the_trainer_comes_on_top() -> None:
-    plain, on_80 = memory(), memory("generation.backend=vllm", layout=Layout(nominal=80))
+    plain, on_80 = memory(), memory("generation.backend=vllm", gpu_gb=80)
     assert on_80.sampler + on_80.cache == int(0.4 * 80e9)
     trained = plain.permanent - plain.sampler
     assert on_80.peak == trained + int(0.4 * 80e9) + plain.update
-    larger = memory("generation.backend=vllm", "generation.vllm.memory=0.5", layout=Layout(nominal=80))
+    larger = memory("generation.backend=vllm", "generation.vllm.memory=0.5", gpu_gb=80)
     assert larger.peak - on_80.peak == int(0.1 * 80e9)
-    sized = memory("generation.backend=vllm", "generation.vllm.kv_gib=3", layout=Layout(nominal=80))
+    sized = memory("generation.backend=vllm", "generation.vllm.kv_gib=3", gpu_gb=80)
     assert sized.cache == 3 * 2**30
 
 
 def test_vllm_asleep_has_no_memory_during_updates() -> None:
-    asleep = memory("generation.backend=vllm", "generation.vllm.sleep=true", layout=Layout(nominal=80))
+    asleep = memory("generation.backend=vllm", "generation.vllm.sleep=true", gpu_gb=80)
     trained = asleep.weights + asleep.gradients + asleep.moments + asleep.reference
     assert asleep.permanent == trained
     assert asleep.rollout == int(0.4 * 80e9)
@@ -190,8 +181,8 @@ def test_the_table_of_a_run_with_vllm_has_a_column_for_each_size_of_gpu() -> Non
         for line in memory_table(SIZES, settings_of("generation.backend=vllm")).splitlines()
     ]
     rows = {line[0]: line[1:] for line in lines}
-    assert lines[0] == ["GB on one GPU", "of 24", "of 48", "of 80", "of 141"]
-    found = [memory("generation.backend=vllm", layout=Layout(nominal=gb)) for gb in (24, 48, 80, 141)]
+    assert lines[0] == ["GB on the GPU", "of 24", "of 48", "of 80", "of 141"]
+    found = [memory("generation.backend=vllm", gpu_gb=gb) for gb in (24, 48, 80, 141)]
     assert rows["vLLM's cache, 40% with the weights"] == [*(f"{one.cache / 1e9:.2f}" for one in found), "always"]
     assert rows["peak"][:4] == [f"{one.peak / 1e9:.2f}" for one in found]
     fits = ["yes" if one.peak <= 0.9e9 * gb else "no" for one, gb in zip(found, (24, 48, 80, 141), strict=True)]
@@ -201,10 +192,10 @@ def test_the_table_of_a_run_with_vllm_has_a_column_for_each_size_of_gpu() -> Non
 
 def test_the_table_shows_each_term_its_phase_and_the_smallest_gpu() -> None:
     settings = settings_of()
-    found = [memory_of(SIZES, settings, layout) for layout in (Layout(), Layout(8), Layout(8, sharded=True))]
+    memory = memory_of(SIZES, settings)
     lines = [re.split(r"  +", line.strip()) for line in memory_table(SIZES, settings).splitlines()]
     rows = {line[0]: line[1:] for line in lines}
-    assert lines[0][1:4] == ["1 GPU", "8 GPUs, replicated", "8 GPUs, sharded"]
+    assert lines[0] == ["GB on the GPU"]
     for title, name, note in (
         ("weights", "weights", "always"),
         ("optimiser states", "moments", "always"),
@@ -214,13 +205,10 @@ def test_the_table_shows_each_term_its_phase_and_the_smallest_gpu() -> None:
         ("KV cache", "cache", "rollout"),
         ("peak", "peak", "always + the larger of update and rollout"),
     ):
-        assert rows[title] == [*(f"{getattr(one, name) / 1e9:.2f}" for one in found), note]
+        assert rows[title] == [f"{getattr(memory, name) / 1e9:.2f}", note]
     assert "critic" not in rows  # there is none
-    smallest = [min(gpu for gpu in (16, 24, 40, 48, 80, 141) if one.peak <= 0.9e9 * gpu) for one in found]
-    assert rows["fits a GPU of"][:3] == [f"{gpu} GB" for gpu in smallest]
-    adapted = memory_table(SIZES, settings_of(LORA))
-    assert "replicated" in adapted
-    assert "sharded" not in adapted  # the base of an adapter is whole on every GPU
+    smallest = min(gpu for gpu in (16, 24, 40, 48, 80, 141) if memory.peak <= 0.9e9 * gpu)
+    assert rows["fits a GPU of"] == [f"{smallest} GB"]
 
 
 def test_a_gpu_fits_with_a_tenth_of_it_to_spare() -> None:

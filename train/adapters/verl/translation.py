@@ -47,7 +47,6 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "credit.overlong": "there is no penalty: credit.overlong.max_tokens is 0",
     "critic": "there is no critic",
     "evaluation.final_panel": "the command printed at the end evaluates it",
-    "distributed": "verl divides the model over all GPUs",
     "update.row_layout": "a row of verl is an episode, with prompting.history: window a turn; the loss is the same",
     "update.minibatch_unit": "update.minibatch_size is 0",
     "update.loss.kl_kind": "update.loss.kl_weight is 0",

@@ -1,4 +1,4 @@
-"""The memory table of a dry run: what a GPU holds in a training run, on one GPU and on eight.
+"""The memory table of a dry run: what the GPU of a training run holds.
 
 Weights, gradients, moments and the key-value cache (with its room to grow, or what vLLM takes) are exact, from the sizes of the model.
 Activations and logits are upper estimates. The peak is what is always held plus the larger of what an update and what a rollout add, or, with
@@ -27,7 +27,7 @@ from creditflow.train.run.memory.sizes import ModelSizes
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.train.text_table import text_table
 
-__all__ = ["Layout", "Memory", "memory_of", "memory_table"]
+__all__ = ["Memory", "memory_of", "memory_table"]
 
 GB: Final = 1e9
 BYTES: Final = {"float32": 4, "bfloat16": 2}
@@ -38,28 +38,8 @@ VLLM_GPUS: Final = (24, 48, 80, 141)  # those of a table with vLLM, which takes 
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How a run is placed.
-
-    Attributes:
-        gpus: number of GPUs.
-        sharded: whether weights, gradients and moments are divided over them.
-        nominal: GB of a GPU, of which vLLM takes a fraction; 0 where nothing depends on it.
-    """
-
-    gpus: int = 1
-    sharded: bool = False
-    nominal: int = 0
-
-    def __str__(self) -> str:
-        if self.nominal:
-            return f"of {self.nominal}"
-        return "1 GPU" if self.gpus == 1 else f"{self.gpus} GPUs, {'sharded' if self.sharded else 'replicated'}"
-
-
-@dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes on each GPU.
+    """Bytes on the GPU.
 
     Attributes:
         weights, gradients, moments: of the policy, with its adapter.
@@ -114,10 +94,9 @@ class Memory:
         return self.permanent + (sum if self.overlapping else max)((self.update, self.rollout))
 
 
-def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memory:
-    """Bytes on each GPU of a layout; with vLLM it names the GPU's size."""
+def memory_of(sizes: ModelSizes, settings: TrainConfig, gpu_gb: int = 0) -> Memory:
+    """Bytes on the GPU; ``gpu_gb`` is its size in GB, of which vLLM takes a fraction."""
     model, rollout, lora = settings.model, settings.rollout, settings.model.lora
-    parts = layout.gpus if layout.sharded else 1
     check_targets(sizes, settings)
     base = BYTES[lora.base_dtype] if lora.rank else BYTES["float32"]
     adapter = sizes.adapter(lora.rank, lora.target_modules)
@@ -129,14 +108,13 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
     weights = sizes.parameters * base + (adapter * BYTES["float32"] if lora.rank else 0)
     sampled = base if rollout.dtype == "same" else BYTES[rollout.dtype]
     vllm = settings.generation.backend == "vllm"
-    copies = int(sampled != base or layout.sharded or vllm) + (0 if vllm else rollout.max_staleness)
+    copies = int(sampled != base or vllm) + (0 if vllm else rollout.max_staleness)
     critic = 0
     if settings.critic.kind == "separate":
         of_critic = sizes.adapter(lora.rank, lora.target_modules) if lora.rank else sizes.decoder
         critic = sizes.decoder * base + (of_critic * 4 if lora.rank else 0) + of_critic * 12
     context = settings.prompting.max_context or sizes.positions
-    groups = -(-rollout.tasks // layout.gpus)
-    groups = min(groups, rollout.concurrent_groups or groups)
+    groups = min(rollout.tasks, rollout.concurrent_groups or rollout.tasks)
     rows = groups * max(rollout.group_size, rollout.branching.max_trajectories)
     per_token = 2 * sizes.layers * sizes.kv_heads * sizes.head_dim * sampled
     truncated = settings.truncation is not None
@@ -147,11 +125,11 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
     new = _new_tokens(settings, context)
     pictured = tokens * (context - min(rollout.max_new_tokens, context)) // context
     return Memory(
-        weights=weights // parts,
-        gradients=trained * 4 // parts,
-        moments=trained * 8 // parts,
-        reference=weights // parts if settings.update.loss.kl_weight and not lora.rank else 0,
-        critic=critic // parts,
+        weights=weights,
+        gradients=trained * 4,
+        moments=trained * 8,
+        reference=weights if settings.update.loss.kl_weight and not lora.rank else 0,
+        critic=critic,
         sampler=of_sampler,
         casts=2 * sizes.parameters if cast and base > BYTES["bfloat16"] else 0,
         checkpointed=update_bytes(sizes, types, tokens, checkpointing=True, gathered=gathered)
@@ -159,7 +137,7 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, layout: Layout) -> Memor
         stored=update_bytes(sizes, types, tokens, checkpointing=False, gathered=gathered)
         + tower_bytes(sizes, types, pictured, checkpointing=False),
         logits=logits_bytes(sizes, types, min(settings.update.logits_chunk, tokens), truncated=truncated),
-        cache=_vllm_bytes(settings.generation.vllm, layout, of_sampler) if vllm
+        cache=_vllm_bytes(settings.generation.vllm, gpu_gb, of_sampler) if vllm
         else rows * int(context * CACHE_ROOM) * per_token,
         prefill=0 if vllm
         else prefill_bytes(sizes, sampler_bytes, rows * new) + mask_bytes(rows, new, context)
@@ -176,11 +154,11 @@ def _engine(settings: TrainConfig) -> Literal["none", "awake", "asleep"]:
     return "asleep" if settings.generation.vllm.sleep else "awake"
 
 
-def _vllm_bytes(vllm: VllmConfig, layout: Layout, weights: int) -> int:
+def _vllm_bytes(vllm: VllmConfig, gpu_gb: int, weights: int) -> int:
     """What vLLM takes beside its weights: a cache of the given size, or what they leave of its fraction of the GPU."""
     if vllm.kv_gib:
         return int(vllm.kv_gib * 2**30)
-    return max(0, int(vllm.memory * layout.nominal * GB) - weights)
+    return max(0, int(vllm.memory * gpu_gb * GB) - weights)
 
 
 def check_targets(sizes: ModelSizes, settings: TrainConfig) -> None:
@@ -199,15 +177,9 @@ def _new_tokens(settings: TrainConfig, context: int) -> int:
 
 
 def memory_table(sizes: ModelSizes, settings: TrainConfig) -> str:
-    """The table, in GB of 10⁹ bytes per GPU."""
-    layouts = [Layout(), Layout(8), Layout(8, sharded=True)]
-    if settings.generation.backend == "vllm":
-        layouts = [Layout(nominal=gb) for gb in VLLM_GPUS]
-    elif settings.rollout.max_staleness:
-        layouts = layouts[:1]  # which needs one process
-    elif settings.model.lora.rank or sizes.vision is not None:
-        layouts = layouts[:2]  # neither the base of an adapter nor a vision-language model is divided
-    found = [memory_of(sizes, settings, layout) for layout in layouts]
+    """The table, in GB of 10⁹ bytes."""
+    gpus = VLLM_GPUS if settings.generation.backend == "vllm" else (0,)
+    found = [memory_of(sizes, settings, gb) for gb in gpus]
     kept = {True: "activations, checkpointed", False: "activations, all stored"}
     names = {
         "weights": "weights", "gradients": "gradients", "moments": "optimiser states", "reference": "reference policy",
@@ -223,7 +195,7 @@ def memory_table(sizes: ModelSizes, settings: TrainConfig) -> str:
         size = f"{vllm.kv_gib} GiB" if vllm.kv_gib else f"{vllm.memory:.0%} with the weights"
         names["cache"] = f"vLLM's cache, {size}"
         phases |= {"cache": "always"} if found[0].engine == "awake" else {"sampler": "rollout"}
-    rows = [["GB on one GPU" if layouts[0].nominal else "GB per GPU", *map(str, layouts), ""]]
+    rows = [["GB on the GPU", *(f"of {gb}" if gb else "" for gb in gpus), ""]]
     for name, title in names.items():
         values = [getattr(one, name) for one in found]
         if any(values):
@@ -232,8 +204,8 @@ def memory_table(sizes: ModelSizes, settings: TrainConfig) -> str:
     rule = len(rows) - 1
     added = "update + rollout" if found[0].overlapping else "the larger of update and rollout"
     rows.append(["peak", *(f"{one.peak / GB:.2f}" for one in found), f"always + {added}"])
-    if layouts[0].nominal:
-        fits = [one.peak <= USABLE * layout.nominal * GB for one, layout in zip(found, layouts, strict=True)]
+    if gpus[0]:
+        fits = [one.peak <= USABLE * gb * GB for one, gb in zip(found, gpus, strict=True)]
         rows.append(["fits", *("yes" if fit else "no" for fit in fits), ""])
     else:
         rows.append(["fits a GPU of", *map(_smallest_gpu, found), ""])

@@ -19,7 +19,7 @@ from creditflow.train.policy.packing.attention import PackedForest, packed_hidde
 from creditflow.train.policy.packing.forest import Forest
 from creditflow.train.run.memory.activations import NumberBytes, update_bytes
 from creditflow.train.run.memory.sizes import ModelSizes
-from creditflow.train.run.memory.table import Layout, memory_of
+from creditflow.train.run.memory.table import memory_of
 
 TOKENS = 192
 
@@ -49,7 +49,7 @@ def test_weights_gradients_and_moments_are_exact(
     run.run()
     sizes = ModelSizes.of(run.model.config)
     assert sizes is not None
-    found = memory_of(sizes, run.settings, Layout())
+    found = memory_of(sizes, run.settings)
     assert found.weights == size(run.model.parameters())
     policy = [p for p in run.model.parameters() if p.requires_grad]
     assert found.gradients == size(policy)
@@ -82,7 +82,7 @@ def test_the_cache_with_its_room_is_exact(trainer_of: Make, config: dict[str, An
     run = trainer_of(config, "sft.episodes=0", "prompting.max_context=40")
     sizes = ModelSizes.of(run.model.config)
     assert sizes is not None
-    found = memory_of(sizes, run.settings, Layout())
+    found = memory_of(sizes, run.settings)
     cache = growing_cache(run.model.config)
     ids = torch.zeros((2 * 4, 40), dtype=torch.long)
     with torch.no_grad():
