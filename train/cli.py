@@ -58,8 +58,8 @@ ABOUT = ("envs", "schemes", "doctor")  # in the folder about/
 
 def command_module(name: str) -> ModuleType:
     """The module of a command, imported now."""
-    place = f"about.{name}" if name in ABOUT else name.replace("-", ".")
-    return import_module(f"creditflow.train.commands.{place}")
+    module = f"about.{name}" if name in ABOUT else name.replace("-", ".")
+    return import_module(f"creditflow.train.commands.{module}")
 
 
 def command_parser(name: str) -> CommandParser:

@@ -38,9 +38,9 @@ def progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:
         worked, before = worked + (now - before > AT_ONCE), now
         if now - last_line >= QUIET_SECONDS and done < total:
             last_line = now
-            taken = now - began
-            left = duration_text(taken / (worked or done) * (total - done))
-            note(f"{what}: {done}/{total} after {duration_text(taken)}, about {left} left")
+            elapsed = now - began
+            remaining = duration_text(elapsed / (worked or done) * (total - done))
+            note(f"{what}: {done}/{total} after {duration_text(elapsed)}, about {remaining} left")
 
 
 def duration_text(seconds: float) -> str:

@@ -14,8 +14,8 @@ def text_table(rows: Sequence[Sequence[str]], rule_before: int | None = None) ->
         rows: header first.
         rule_before: index of the row, not counting the header, above which a line is drawn.
     """
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     line = "  ".join("-" * width for width in widths)
     body = lines[1:]
     if rule_before is not None and 0 < rule_before < len(body):

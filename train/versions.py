@@ -13,5 +13,5 @@ def version_numbers(version: str) -> tuple[int, ...]:
     >>> version_numbers("2.13.0+cpu"), version_numbers("main")
     ((2, 13, 0), ())
     """
-    found = re.match(r"\d{1,9}(?:\.\d{1,9})*", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    match = re.match(r"\d{1,9}(?:\.\d{1,9})*", version)
+    return tuple(map(int, match[0].split("."))) if match else ()

@@ -211,7 +211,7 @@ def _previous(group: Group, state: NDArray[np.integer[Any]]) -> NDArray[np.int64
 
 def key_statistics(groups: Sequence[Group], kind: Literal["state", "text"]) -> Keys:
     """Statistics of the state or text keys of groups with turns."""
-    states, parts = 0, list[NDArray[np.bool_]]()
+    states, by_turn = 0, list[NDArray[np.bool_]]()
     contexts = repeated = 0
     for group in groups:
         arrays, index = group.arrays, group.states(kind)
@@ -226,21 +226,23 @@ def key_statistics(groups: Sequence[Group], kind: Literal["state", "text"]) -> K
         end = np.where(arrays.last, arrays.end[arrays.trajectory], OPEN)
         end = np.where(end == TRUNCATED, OPEN, end)
         result = index.next_state.astype(np.int64) * 4 + end
-        taken = state.astype(np.int64) * (int(arrays.action.max(initial=0)) + 1) + arrays.action
-        differing = _differs(taken, result)
+        edge = state.astype(np.int64) * (int(arrays.action.max(initial=0)) + 1) + arrays.action
+        differing = _differs(edge, result)
         conflicted = np.zeros(n, np.bool_)
         conflicted[state[differing]] = True
         # contexts (previous key, key, action) of conflicting actions: does one context still have several results?
-        in_conflict = np.isin(taken, np.unique(taken[differing]))
-        context = (taken * (n + 1) + _previous(group, state) + 1)[in_conflict]
+        in_conflict = np.isin(edge, np.unique(edge[differing]))
+        context = (edge * (n + 1) + _previous(group, state) + 1)[in_conflict]
         distinct, inverse, count = np.unique(context, return_inverse=True, return_counts=True)
         ambiguous = np.zeros(len(distinct), np.bool_)
         ambiguous[inverse[_differs(context, result[in_conflict])]] = True
         repeated += int((count > 1).sum())
         contexts += int((~ambiguous & (count > 1)).sum())
         graph = StateGraph.from_group(group, key=kind)
-        parts.append(np.stack([visits[state] == 1, several[state], conflicted[state], graph.reachable()[graph.source]]))
-    single, comparable, conflicted, connected = np.concatenate(parts, axis=1).mean(axis=1).tolist()
+        by_turn.append(
+            np.stack([visits[state] == 1, several[state], conflicted[state], graph.reachable()[graph.source]])
+        )
+    single, comparable, conflicted, connected = np.concatenate(by_turn, axis=1).mean(axis=1).tolist()
     explained = contexts / repeated if repeated else float("nan")
     return Keys(states, single, comparable, conflicted, explained, connected)
 

@@ -60,14 +60,14 @@ def audit_text(a: Audit) -> str:
         "Schemes",
     ]
     rows = [["", "turns with credit", "with step credit", "dead groups"]]
-    for name, one in a.coverage.items():
-        if not one.note:
-            rows.append([name, *(percent(x) for x in (one.coverage, one.step_coverage, one.dead_groups))])
+    for name, row in a.coverage.items():
+        if not row.note:
+            rows.append([name, *(percent(x) for x in (row.coverage, row.step_coverage, row.dead_groups))])
     lines.append(indent(text_table(rows), "  "))
     undefined = defaultdict(list)
-    for name, one in a.coverage.items():
-        if one.note:
-            undefined[one.note.rpartition(": ")[2]].append(name)  # the reason, after the name of the group
+    for name, row in a.coverage.items():
+        if row.note:
+            undefined[row.note.rpartition(": ")[2]].append(name)  # the reason, after the name of the group
     if undefined:
         lines.append("  not defined on this log:")
         lines += [f"    {', '.join(names)}: {reason}" for reason, names in sorted(undefined.items())]

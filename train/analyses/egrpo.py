@@ -99,11 +99,11 @@ def analyse(groups: Sequence[Group], *, match: Any = "exact_substring", **_: Any
     thinks = False
     for group, graph in chosen:
         reader = EntityReader(graph, rule=match, aliases=match == "normalized")
-        found = episodes(group)
-        thinks = thinks or any(reader.thought(turn).strip() for turns, _, _ in found for turn in turns)
-        for scope, values in _rates(reader, found).items():
+        played = episodes(group)
+        thinks = thinks or any(reader.thought(turn).strip() for turns, _, _ in played for turn in turns)
+        for scope, values in _rates(reader, played).items():
             rates[scope].append(values)
-        correct.append(np.array([episode.correct for episode in found], np.bool_))
+        correct.append(np.array([episode.correct for episode in played], np.bool_))
     if not any(values.any() for values in rates["trajectory"]):
         raise NotDefined("no text of the log names an entity of its question: were texts kept in the log?")
     scopes = [scope for scope in SCOPES if scope == "trajectory" or thinks]

@@ -28,16 +28,16 @@ def with_entities(groups: Sequence[Group], *, answer: bool) -> list[tuple[Group,
     Raises:
         NotDefined: there are no such groups.
     """
-    found, without_entities = [], 0
+    chosen, without_entities = [], 0
     for group in groups:
         graph = EntityGraph.from_task(group.task)
         without_entities += not len(graph)
         if len(graph) and (graph.answer >= 0 or not answer):
-            found.append((group, graph))
-    if not found:
-        wanted = "an entity graph with an answer node" if answer else "the question's entities"
+            chosen.append((group, graph))
+    if not chosen:
+        requirement = "an entity graph with an answer node" if answer else "the question's entities"
         raise NotDefined(
-            f"needs {wanted} in the task's payload ('entities', 'edges', 'answer_node'); {without_entities} of "
+            f"needs {requirement} in the task's payload ('entities', 'edges', 'answer_node'); {without_entities} of "
             f"{len(groups)} groups have no entities at all"
             + (
                 ", the others no answer node: open the question file with answers=virtual"
@@ -45,7 +45,7 @@ def with_entities(groups: Sequence[Group], *, answer: bool) -> list[tuple[Group,
                 else ""
             )
         )
-    return found
+    return chosen
 
 
 def episodes(group: Group) -> list[Episode]:

@@ -47,10 +47,10 @@ class Finding:
     notes: Sequence[str] = ()
 
     def __str__(self) -> str:
-        parts = [f"{self.name}: {self.source}", *map(str, self.tables)]
+        paragraphs = [f"{self.name}: {self.source}", *map(str, self.tables)]
         if self.notes:
-            parts.append("\n".join(f"- {note}" for note in self.notes))
-        return "\n\n".join(parts)
+            paragraphs.append("\n".join(f"- {note}" for note in self.notes))
+        return "\n\n".join(paragraphs)
 
 
 def json_values(x: Any) -> Any:

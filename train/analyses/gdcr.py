@@ -62,8 +62,8 @@ def read_group(group: Group, graph: EntityGraph, match: Any = "normalized") -> l
         progress = EntityProgress()
         steps = turns[:-1] if answered else turns
         nearest, rewards = [], []
-        for turn, shown in zip(steps, reader.shown(turns), strict=False):
-            cited, seen = progress.step(reader.found(reader.thought(turn)), shown)
+        for turn, retrieved in zip(steps, reader.shown(turns), strict=False):
+            cited, seen = progress.step(reader.found(reader.thought(turn)), retrieved)
             new = [*cited, *seen]
             nearest.append(float(distance[new].min(initial=np.inf)))
             rewards.append(float(contribution[new].sum()))
@@ -92,14 +92,14 @@ def clustered_correlation(
         seed: seed of the bootstrap.
     """
     every_x, every_y = np.concatenate(x), np.concatenate(y)
-    whole = pearson(every_x, every_y)
-    if len(x) < 2 or np.isnan(whole):
-        return whole, float("nan"), float("nan")
-    clusters = np.split(np.arange(len(every_x)), np.cumsum([len(part) for part in x])[:-1])
+    r = pearson(every_x, every_y)
+    if len(x) < 2 or np.isnan(r):
+        return r, float("nan"), float("nan")
+    clusters = np.split(np.arange(len(every_x)), np.cumsum([len(cluster) for cluster in x])[:-1])
     low, high = cluster_bootstrap(
         clusters, lambda at: pearson(every_x[at], every_y[at]), n_resamples=n_resamples, rng=np.random.default_rng(seed)
     )
-    return whole, low, high
+    return r, low, high
 
 
 def _by_step(rollouts: Sequence[_Rollout]) -> list[dict[str, Any]]:
@@ -107,12 +107,12 @@ def _by_step(rollouts: Sequence[_Rollout]) -> list[dict[str, Any]]:
     for t in range(max((len(r.best) for r in rollouts), default=0)):
         row: dict[str, Any] = {"step": t + 1}
         for name, correct in (("correct", True), ("incorrect", False)):
-            here = [r for r in rollouts if r.correct is correct and len(r.best) > t]
+            active = [r for r in rollouts if r.correct is correct and len(r.best) > t]
             row[name] = {
-                "rollouts": len(here),
-                "best": _mean([r.best[t] for r in here]),
-                "distance": _mean([r.distance[t] for r in here]),
-                "nothing_yet": int(sum(np.isnan(r.best[t]) for r in here)),
+                "rollouts": len(active),
+                "best": _mean([r.best[t] for r in active]),
+                "distance": _mean([r.distance[t] for r in active]),
+                "nothing_yet": int(sum(np.isnan(r.best[t]) for r in active)),
             }
         row["difference"] = row["correct"]["best"] - row["incorrect"]["best"]
         rows.append(row)
@@ -120,8 +120,8 @@ def _by_step(rollouts: Sequence[_Rollout]) -> list[dict[str, Any]]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    known = [value for value in values if not np.isnan(value)]
-    return float(np.mean(known)) if known else float("nan")
+    defined = [value for value in values if not np.isnan(value)]
+    return float(np.mean(defined)) if defined else float("nan")
 
 
 def analyse(groups: Sequence[Group], *, match: Any = "normalized", **_: Any) -> Finding:
@@ -143,16 +143,16 @@ def analyse(groups: Sequence[Group], *, match: Any = "normalized", **_: Any) -> 
             f"no turn of {len(rollouts)} rollouts retrieves or cites an entity of its question: were texts and entities "
             "recorded in the log?"
         )
-    clusters = [[r for r in group if len(r.reward)] for group in by_group]
-    clusters = [group for group in clusters if group]
-    by_turn = clustered_correlation(
-        [np.concatenate([r.reward for r in group]) for group in clusters],
-        [np.concatenate([np.full(len(r.reward), float(r.correct)) for r in group]) for group in clusters],
-    )
-    by_rollout = clustered_correlation(
-        [np.array([r.reward.sum() for r in group]) for group in clusters],
-        [np.array([float(r.correct) for r in group]) for group in clusters],
-    )
+    clusters = [group for rollouts_of in by_group if (group := [r for r in rollouts_of if len(r.reward)])]
+    rewards, of_turns, sums, of_rollouts = [], [], [], []
+    for group in clusters:
+        correct = np.array([r.correct for r in group], np.float64)
+        rewards.append(np.concatenate([r.reward for r in group]))
+        of_turns.append(np.repeat(correct, [len(r.reward) for r in group]))
+        sums.append(np.array([r.reward.sum() for r in group]))
+        of_rollouts.append(correct)
+    by_turn = clustered_correlation(rewards, of_turns)
+    by_rollout = clustered_correlation(sums, of_rollouts)
     rows = _by_step(rollouts)
     named = ("r", "low", "high")
     numbers = {

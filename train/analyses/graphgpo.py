@@ -156,11 +156,11 @@ def draw(finding: Finding, folder: Path) -> Path:
     bars = [
         (f"{outcome}, {side}", finding.numbers[side][outcome]) for side in sides for outcome in ("successful", "failed")
     ]
-    left = np.zeros(len(bars))
+    start = np.zeros(len(bars))
     for i, kind in enumerate(CLASSES):
         widths = np.nan_to_num([row[kind] for _, row in bars])
-        axes.barh(range(len(bars)), widths, left=left, color=COLOURS[i], label=kind)
-        left += widths
+        axes.barh(range(len(bars)), widths, left=start, color=COLOURS[i], label=kind)
+        start += widths
     axes.set(yticks=range(len(bars)), yticklabels=[name for name, _ in bars], xlim=(0, 1), xlabel="fraction of turns")
     axes.invert_yaxis()
     tidy(axes)

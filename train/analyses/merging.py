@@ -7,7 +7,7 @@ true ones or in true ones that stay split, how much step credit there is, and ho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -122,8 +122,8 @@ class Merge:
             return cls(text, text)
         by, at, number = text.rpartition("@")
         if not at:
-            known = ["none", "state", "released@0.95", "difflib@0.95", "hash@0.9", "hf:MODEL@0.9"]
-            raise unknown_name_error("merge", text, known)
+            forms = ["none", "state", "released@0.95", "difflib@0.95", "hash@0.9", "hf:MODEL@0.9"]
+            raise unknown_name_error("merge", text, forms)
         try:
             threshold = float(number)
         except ValueError:
@@ -139,8 +139,8 @@ class Merge:
         if self.kind in ("none", "state"):
             return group, 0
         if self.embedder is not None:
-            found = similar_states(group, self.embedder, self.threshold, source=source)
-            return merged_group(group, found.leader), found.comparisons
+            merged = similar_states(group, self.embedder, self.threshold, source=source)
+            return merged_group(group, merged.leader), merged.comparisons
         leader, comparisons = _greedy(group, self.threshold, source)
         return merged_group(group, leader), comparisons
 
@@ -160,9 +160,9 @@ def _greedy(group: Group, threshold: float, source: TextSource) -> tuple[NDArray
     founders: dict[int, int] = {}
     comparisons = 0
     for k in order:
-        own = int(leader[k])
-        comparisons += founders[own] + 1 if own in founders else len(founders)
-        founders.setdefault(own, len(founders))
+        founder = int(leader[k])
+        comparisons += founders[founder] + 1 if founder in founders else len(founders)
+        founders.setdefault(founder, len(founders))
     return leader, comparisons
 
 
@@ -190,8 +190,8 @@ def merging(
     ways = [Merge.parse(text) for text in merges]
     for name in schemes:
         if not isinstance(credit.make(name), StateScheme):
-            known = [n for n in credit.names() if isinstance(credit.make(n), StateScheme)]
-            raise unknown_name_error("scheme with states", name, known)
+            eligible = [n for n in credit.names() if isinstance(credit.make(n), StateScheme)]
+            raise unknown_name_error("scheme with states", name, eligible)
     truth = {name: _step_credit(credit.make(name), groups) for name in schemes}
     rows = []
     for way in ways:
@@ -241,8 +241,8 @@ def _partition(groups: Sequence[Group], changed: Sequence[Group], true: bool, co
         pair = label * (int(true_label.max(initial=0)) + 1) + true_label
         _, first, count = np.unique(pair, return_index=True, return_counts=True)
         for value, out in ((label, aliased), (true_label, fragmented)):
-            parts = np.bincount(value[first], minlength=int(value.max(initial=0)) + 1)
-            out.append(parts[value] > 1)
+            n_counterparts = np.bincount(value[first], minlength=int(value.max(initial=0)) + 1)
+            out.append(n_counterparts[value] > 1)
         states += len(np.unique(label))
         shared_pairs += _pairs(count)
         merged_pairs += _pairs(np.bincount(label))
@@ -280,13 +280,12 @@ def merging_text(rows: Sequence[MergeRow]) -> str:
 
 def merging_json(rows: Sequence[MergeRow]) -> list[dict[str, Any]]:
     """The rows as plain JSON values."""
-    return [
-        {
-            "merge": row.merge,
-            **row.partition._asdict(),
-            "schemes": {
-                name: {k: None if np.isnan(v) else v for k, v in a._asdict().items()} for name, a in row.schemes.items()
-            },
-        }
-        for row in rows
-    ]
+    documents = []
+    for row in rows:
+        schemes = {name: _finite(agreement._asdict()) for name, agreement in row.schemes.items()}
+        documents.append({"merge": row.merge, **row.partition._asdict(), "schemes": schemes})
+    return documents
+
+
+def _finite(numbers: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: None if np.isnan(number) else number for name, number in numbers.items()}

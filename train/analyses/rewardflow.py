@@ -43,8 +43,8 @@ _COLUMNS: Final = {
 def graph_row(group: Group, key: Literal["state", "text"]) -> dict[str, float]:
     """The statistics of one group's graph; nan where undefined."""
     full = StateGraph.from_group(group, key=key)
-    kept = group.arrays.valid & (full.source != full.target)
-    graph = StateGraph.from_group(group, key=key, kept=kept)
+    retained = group.arrays.valid & (full.source != full.target)
+    graph = StateGraph.from_group(group, key=key, kept=retained)
     edges = graph.edges
     begins = (np.diff(group.arrays.offsets) > 0) & (group.first_turns == 0)  # a branch does not begin at the start
     starts = np.unique(graph.source[group.arrays.offsets[:-1][begins]])
@@ -59,7 +59,7 @@ def graph_row(group: Group, key: Literal["state", "text"]) -> dict[str, float]:
     return {
         "nodes": float(len(nodes)),
         "edges": float(len(edges.source)),
-        "pruned": float((~kept).mean()),
+        "pruned": float((~retained).mean()),
         "degree": float(out_degree.mean()) if len(out_degree) else float("nan"),
         "junctions": float((out_degree > 1).mean()) if len(out_degree) else float("nan"),
         "pieces": float(nx.number_weakly_connected_components(digraph)),
@@ -80,14 +80,12 @@ def expected_unique(visits: NDArray[np.int64], size: int) -> NDArray[np.float64]
         float64 (G,).
     """
     items = np.bincount(visits, minlength=size + 1)
-    return np.array(
-        [
-            sum_in_order(
-                int(count) * (1.0 - comb(size - m, g) / comb(size, g)) for m, count in enumerate(items) if m and count
-            )
-            for g in range(1, size + 1)
-        ]
-    )
+    seen = [(m, int(count)) for m, count in enumerate(items) if m and count]
+
+    def expected_states(g: int) -> float:
+        return sum_in_order(count * (1.0 - comb(size - m, g) / comb(size, g)) for m, count in seen)
+
+    return np.array([expected_states(g) for g in range(1, size + 1)])
 
 
 def _num_owners(labels: NDArray[np.int64], owner: NDArray[np.integer[Any]]) -> NDArray[np.int64]:

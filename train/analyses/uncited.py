@@ -64,15 +64,15 @@ def read_group(group: Group, graph: EntityGraph, match: Any = "normalized") -> t
     rows, thinks = [], False
     for turns, answered, correct in episodes(group):
         progress = EntityProgress()
-        for turn, shown in zip(turns, reader.shown(turns), strict=True):
+        for turn, retrieved in zip(turns, reader.shown(turns), strict=True):
             thought = reader.thought(turn)
             thinks = thinks or bool(thought.strip())
-            progress.step(reader.found(thought), shown)
+            progress.step(reader.found(thought), retrieved)
         named = set(reader.found(turns[-1].action)) if answered else set()
         for entity in sorted(progress.seen):
-            far = int(min(distance[entity], 3.0)) if np.isfinite(distance[entity]) else 4
+            edges = int(min(distance[entity], 3.0)) if np.isfinite(distance[entity]) else 4
             cited = entity in progress.cited
-            rows.append((far, cited, cited or entity in named, correct))
+            rows.append((edges, cited, cited or entity in named, correct))
     columns = np.array(rows, np.int64).reshape(-1, 4).T
     return Retrieved(columns[0], *(column.astype(np.bool_) for column in columns[1:])), thinks
 
@@ -84,22 +84,21 @@ def _shares(parts: Sequence[Retrieved], columns: Mapping[str, Column]) -> dict[s
         parts: one per question; each is drawn with all its entries.
         columns: by name, from a question's entries to what is marked and what is counted, bool.
     """
-    sums = np.array(
-        [
-            [((marked & counted).sum(), counted.sum()) for marked, counted in (c(part) for c in columns.values())]
-            for part in parts
-        ],
-        np.float64,
-    )  # questions, columns, (marked, counted)
+    counts = []
+    for question in parts:
+        for column in columns.values():
+            marked, counted = column(question)
+            counts.append(((marked & counted).sum(), counted.sum()))
+    sums = np.array(counts, np.float64).reshape(len(parts), len(columns), 2)  # the last axis: marked, counted
     rng, n, drawn = np.random.default_rng(0), len(parts), list[Floats]()
     for _ in range(N_RESAMPLES if n > 1 else 0):
         drawn.append(_ratio(np.tensordot(np.bincount(rng.integers(n, size=n), minlength=n), sums, 1)))
-    whole, resampled = _ratio(sums.sum(axis=0)), np.array(drawn).reshape(-1, len(columns))
+    overall, resampled = _ratio(sums.sum(axis=0)), np.array(drawn).reshape(-1, len(columns))
     out = {}
     for i, name in enumerate(columns):
-        known = (sums[:, i, 1] > 0).sum() > 1
-        low, high = percentile_interval(resampled[:, i]) if known else (float("nan"), float("nan"))
-        out[name] = {"share": float(whole[i]), "low": low, "high": high}
+        repeated = (sums[:, i, 1] > 0).sum() > 1
+        low, high = percentile_interval(resampled[:, i]) if repeated else (float("nan"), float("nan"))
+        out[name] = {"share": float(overall[i]), "low": low, "high": high}
     return out
 
 
@@ -125,13 +124,13 @@ def _column(kind: Literal["uncited", "unused"], correct: bool | None, far: int |
 def _difference(parts: Sequence[Retrieved], kind: Literal["uncited", "unused"]) -> dict[str, float]:
     """Mean over questions with retrieved entities on both sides: the share in incorrect rollouts minus that in correct ones."""
     gaps = []
-    for part in parts:
-        unused = ~(part.cited if kind == "uncited" else part.used)
-        if part.correct.any() and not part.correct.all():
-            gaps.append(float(unused[~part.correct].mean() - unused[part.correct].mean()))
-    found = crossed_mean(np.array([gaps])) if gaps else None
-    low, high = found.interval if found else (float("nan"), float("nan"))
-    return {"mean": found.mean if found else float("nan"), "low": low, "high": high, "questions": len(gaps)}
+    for question in parts:
+        unused = ~(question.cited if kind == "uncited" else question.used)
+        if question.correct.any() and not question.correct.all():
+            gaps.append(float(unused[~question.correct].mean() - unused[question.correct].mean()))
+    difference = crossed_mean(np.array([gaps])) if gaps else None
+    low, high = difference.interval if difference else (float("nan"), float("nan"))
+    return {"mean": difference.mean if difference else float("nan"), "low": low, "high": high, "questions": len(gaps)}
 
 
 def analyse(groups: Sequence[Group], *, match: Any = "normalized", **_: Any) -> Finding:
@@ -148,37 +147,36 @@ def analyse(groups: Sequence[Group], *, match: Any = "normalized", **_: Any) -> 
     read = [read_group(group, graph, match) for group, graph in chosen]
     if not any(thinks for _, thinks in read):
         raise NotDefined("needs thoughts: without any, every retrieved entity is uncited")
-    parts = [part for part, _ in read if len(part.cited)]
-    if not parts:
+    questions = [entities for entities, _ in read if len(entities.cited)]
+    if not questions:
         raise NotDefined("no observation shows an entity of its question: were texts and entities recorded in the log?")
     kinds: tuple[Literal["uncited", "unused"], ...] = ("uncited", "unused")
     columns = {f"{kind} {name}": _column(kind, value) for kind in kinds for name, value in OUTCOMES.items()}
     columns |= {
-        f"{far} {name}": _column("uncited", v, far) for far in range(len(DISTANCES)) for name, v in OUTCOMES.items()
+        f"{edges} {name}": _column("uncited", v, edges)
+        for edges in range(len(DISTANCES))
+        for name, v in OUTCOMES.items()
     }
-    shares = _shares(parts, columns)
-    distance, correct = (np.concatenate([getattr(part, name) for part in parts]) for name in ("distance", "correct"))
+    shares = _shares(questions, columns)
+    distance = np.concatenate([question.distance for question in questions])
+    correct = np.concatenate([question.correct for question in questions])
     retrieved = {"all": len(correct), "correct": int(correct.sum()), "incorrect": int((~correct).sum())}
-    by_outcome = {
-        name: {"retrieved": retrieved[name], **{kind: shares[f"{kind} {name}"] for kind in kinds}} for name in OUTCOMES
-    }
-    by_distance = [
-        {
-            "distance": text,
-            "retrieved": int((distance == far).sum()),
-            **{name: shares[f"{far} {name}"] for name in OUTCOMES},
-        }
-        for far, text in enumerate(DISTANCES)
-    ]
-    differences = {kind: _difference(parts, kind) for kind in kinds}
+    by_outcome: dict[str, dict[str, Any]] = {}
+    for name in OUTCOMES:
+        by_outcome[name] = {"retrieved": retrieved[name]} | {kind: shares[f"{kind} {name}"] for kind in kinds}
+    by_distance: list[dict[str, Any]] = []
+    for edges, text in enumerate(DISTANCES):
+        row = {"distance": text, "retrieved": int((distance == edges).sum())}
+        by_distance.append(row | {name: shares[f"{edges} {name}"] for name in OUTCOMES})
+    differences = {kind: _difference(questions, kind) for kind in kinds}
     by_group = [
         {
             "group": group.group_id,
-            "retrieved": len(part.cited),
-            "uncited": int((~part.cited).sum()),
-            "unused": int((~part.used).sum()),
+            "retrieved": len(entities.cited),
+            "uncited": int((~entities.cited).sum()),
+            "unused": int((~entities.used).sum()),
         }
-        for (group, _), (part, _) in zip(chosen, read, strict=True)
+        for (group, _), (entities, _) in zip(chosen, read, strict=True)
     ]
     numbers = {
         "groups": len(chosen), "groups_left_out": len(groups) - len(chosen), "match": match, "by_outcome": by_outcome,
@@ -186,7 +184,7 @@ def analyse(groups: Sequence[Group], *, match: Any = "normalized", **_: Any) -> 
     }  # fmt: skip
     notes = [
         "uncited: no thought after the retrieval names the entity; unused: nor does the answer; shares are of retrieved entities, "
-        f"with 95 % intervals over {len(parts)} questions, resampled with all their rollouts",
+        f"with 95 % intervals over {len(questions)} questions, resampled with all their rollouts",
         f"incorrect minus correct, mean over the {differences['uncited']['questions']} questions that have both, t interval: uncited "
         f"{_signed(differences['uncited'])}, unused {_signed(differences['unused'])}",
     ]
@@ -212,7 +210,9 @@ def _outcome_table(by_outcome: Mapping[str, Mapping[str, Any]]) -> Table:
 
 def _distance_table(by_distance: Sequence[Mapping[str, Any]]) -> Table:
     rows = [["edges to the answer", "retrieved", *(f"uncited, {name}" for name in OUTCOMES)]]
-    rows += [[row["distance"], str(row["retrieved"]), *(_text(row[name]) for name in OUTCOMES)] for row in by_distance]
+    for row in by_distance:
+        shares = (_text(row[name]) for name in OUTCOMES)
+        rows.append([row["distance"], str(row["retrieved"]), *shares])
     return Table("Uncited among retrieved entities, by distance", rows)
 
 
@@ -222,10 +222,10 @@ def draw(finding: Finding, folder: Path) -> Path:
     axes = figure.subplots()
     rows = finding.numbers["by_distance"]
     for i, name in enumerate(("correct", "incorrect")):
-        known = [(at, row[name]) for at, row in enumerate(rows) if not np.isnan(row[name]["share"])]
+        defined = [(at, row[name]) for at, row in enumerate(rows) if not np.isnan(row[name]["share"])]
         axes.errorbar(
-            [at + 0.12 * (i - 0.5) for at, _ in known], [one["share"] for _, one in known],
-            yerr=np.nan_to_num([[one["share"] - one["low"], one["high"] - one["share"]] for _, one in known]).reshape(-1, 2).T,
+            [at + 0.12 * (i - 0.5) for at, _ in defined], [share["share"] for _, share in defined],
+            yerr=np.nan_to_num([[share["share"] - share["low"], share["high"] - share["share"]] for _, share in defined]).reshape(-1, 2).T,
             fmt="o", capsize=3, color=COLOURS[i], label=name,
         )  # fmt: skip
     axes.set(

@@ -41,10 +41,10 @@ def annotate(groups: Sequence[Group], annotator: Annotator, *, overwrite: bool =
 
 
 def _members(group: Group, annotations: Iterator[Annotations], annotator: Annotator) -> Iterator[Trajectory]:
-    for trajectory, one in zip(group.trajectories, annotations, strict=False):
+    for trajectory, entry in zip(group.trajectories, annotations, strict=False):
         where = f"group {group.group_id!r}, trajectory {trajectory.trajectory_id!r}"
-        _check(trajectory, one, annotator, f"{annotator.provenance.annotator}: {where}")
-        yield _written(trajectory, one, annotator.provenance.text())
+        _check(trajectory, entry, annotator, f"{annotator.provenance.annotator}: {where}")
+        yield _written(trajectory, entry, annotator.provenance.text())
 
 
 def _require_absent(groups: Sequence[Group], names: Sequence[str]) -> None:
@@ -69,31 +69,31 @@ def _has(trajectory: Trajectory, name: str) -> bool:
 def _check(trajectory: Trajectory, annotations: Annotations, annotator: Annotator, where: str) -> None:
     """Raise AnnotationError unless the values have the names that the annotator declares, and fit the trajectory."""
     tokens = len(trajectory.tokens.ids) + 1 if trajectory.tokens is not None else 0
-    parts: tuple[tuple[str, Any, tuple[str, ...], int], ...] = (
+    levels: tuple[tuple[str, Any, tuple[str, ...], int], ...] = (
         ("turns", annotations.turns, annotator.turn_names, len(trajectory.turns)),
         ("tokens", annotations.tokens, annotator.token_names if tokens else (), tokens),
         ("trajectory", annotations.trajectory, annotator.trajectory_names, 0),
     )
-    for part, given, declared, count in parts:
-        if set(given) != set(declared):
-            raise AnnotationError(f"{where}: expected for its {part} {sorted(declared)}, got {sorted(given)}")
-        for name, numbers in given.items():
+    for level, values, declared, count in levels:
+        if set(values) != set(declared):
+            raise AnnotationError(f"{where}: expected for its {level} {sorted(declared)}, got {sorted(values)}")
+        for name, numbers in values.items():
             array = np.asarray(numbers, np.float64)
-            if part != "trajectory" and array.shape != (count,):
+            if level != "trajectory" and array.shape != (count,):
                 raise AnnotationError(f"{where}: expected {count} values {name!r}, got an array of shape {array.shape}")
             wrong = np.flatnonzero(~np.isfinite(np.atleast_1d(array)))
             if len(wrong):
                 raise AnnotationError(
-                    f"{where}: {name!r} is {np.atleast_1d(array)[wrong[0]]} at {part} {wrong[0]}; values must be finite"
+                    f"{where}: {name!r} is {np.atleast_1d(array)[wrong[0]]} at {level} {wrong[0]}; values must be finite"
                 )
 
 
 def _written(trajectory: Trajectory, annotations: Annotations, provenance: str) -> Trajectory:
     columns = {name: np.asarray(numbers, np.float64).tolist() for name, numbers in annotations.turns.items()}
-    turns = tuple(
-        replace(turn, values={**turn.values, **{name: column[t] for name, column in columns.items()}})
-        for t, turn in enumerate(trajectory.turns)
-    )
+    turns = []
+    for t, turn in enumerate(trajectory.turns):
+        of_turn = {name: column[t] for name, column in columns.items()}
+        turns.append(replace(turn, values={**turn.values, **of_turn}))
     tokens = trajectory.tokens
     if tokens is not None and annotations.tokens:
         fresh = {name: np.asarray(numbers, np.float32) for name, numbers in annotations.tokens.items()}

@@ -60,7 +60,7 @@ class CriticAnnotator:
         values = [np.zeros(0 if t.tokens is None else len(t.tokens.ids) + 1, np.float32) for t in trajectories]
         for number, positions, got in self._values(trajectories):
             values[number][positions] = got
-        return [_annotations(t, one) for t, one in zip(trajectories, values, strict=True)]
+        return [_annotations(t, of_boundaries) for t, of_boundaries in zip(trajectories, values, strict=True)]
 
     def _values(self, trajectories: Sequence[Trajectory]) -> Iterator[tuple[int, NDArray[np.int64], Any]]:
         """Index of a trajectory, positions in its token values, and the values."""

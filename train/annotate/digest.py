@@ -34,8 +34,8 @@ def content_digest(folder: str | Path) -> str:
     for file in sorted(f for f in Path(folder).glob("*") if f.suffix in SUFFIXES):
         digest.update(f"{file.name}\0{file.stat().st_size}\0".encode())
         with loading(f"{file}: cannot be read"), file.open("rb") as stream:
-            while part := stream.read(CHUNK):
-                digest.update(part)
+            while chunk := stream.read(CHUNK):
+                digest.update(chunk)
     return f"blake2b:{digest.hexdigest()}"
 
 
@@ -47,6 +47,6 @@ def file_digest(path: str | Path) -> str:
         if size > FULL_DIGEST_BYTES:
             digest.update(stream.read(CHUNK))
             stream.seek(-CHUNK, 2)
-        while part := stream.read(CHUNK):
-            digest.update(part)
+        while chunk := stream.read(CHUNK):
+            digest.update(chunk)
     return f"blake2b:{digest.hexdigest()}"

@@ -66,22 +66,22 @@ class ForksAnnotator(EpisodeAnnotator):
         Raises:
             AnnotationError: an episode of another environment.
         """
-        own = group.trajectories[index]
+        member = group.trajectories[index]
         turns = full_episode(group, index)
-        first = len(turns) - len(own.turns)
-        if not own.turns:
+        first = len(turns) - len(member.turns)
+        if not member.turns:
             return Annotations(boundaries("fork.value", np.zeros(1)) | {"fork.q": np.zeros(0)})
-        name = f"{group.group_id}\0{own.trial}\0{own.trajectory_id}".encode()
+        name = f"{group.group_id}\0{member.trial}\0{member.trajectory_id}".encode()
         rng = np.random.default_rng([self._seed, int.from_bytes(blake2b(name, digest_size=8).digest(), "big")])
         try:
             forks = fork_values(
                 self._make,
                 self._agent,
-                replace(own, turns=turns, parent="", fork_turn=-1, tokens=None),
+                replace(member, turns=turns, parent="", fork_turn=-1, tokens=None),
                 rng,
                 continuations=self._k,
                 turns=range(first, len(turns)),
-                seed=env_seed(own),
+                seed=env_seed(member),
                 task=group.task,
             )
         except DataError as error:

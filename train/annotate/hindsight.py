@@ -81,13 +81,13 @@ class HindsightAnnotator(TurnAnnotator):
         """
         jobs = [job for group in groups for member in group.trajectories for job in self._jobs(group, member)]
         means = iter([float(logprobs.mean()) for logprobs in scored_logprobs(self._model, jobs, self._budget)])
-        found = []
+        annotations = []
         for group in groups:
             for member in group.trajectories:
-                numbers = np.array([[next(means) for _ in self.turn_names] for _ in member.turns], np.float64)
-                columns = numbers.reshape(len(member.turns), len(self.turn_names)).T
-                found.append(Annotations(dict(zip(self.turn_names, columns, strict=True))))
-        return found
+                shape = len(member.turns), len(self.turn_names)
+                columns = np.array([next(means) for _ in range(shape[0] * shape[1])], np.float64).reshape(shape).T
+                annotations.append(Annotations(dict(zip(self.turn_names, columns, strict=True))))
+        return annotations
 
     def _jobs(self, group: Group, member: Trajectory) -> Iterator[Scored]:
         """For every turn, the action given the final state and, with ``compare``, the action without it."""
@@ -111,8 +111,8 @@ class HindsightAnnotator(TurnAnnotator):
         last: Turn = member.turns[-1]
         texts = {"text": member.final_text_key, "key": member.final_state_key, "observation": last.observation}
         if not texts[self._final]:
-            others = ", ".join(f"--set final={name}" for name, text in texts.items() if text)
-            raise AnnotationError(f"trajectory {member.trajectory_id!r} has no final {self._final}; use {others}")
+            alternatives = ", ".join(f"--set final={name}" for name, text in texts.items() if text)
+            raise AnnotationError(f"trajectory {member.trajectory_id!r} has no final {self._final}; use {alternatives}")
         return texts[self._final]
 
     def _encode(self, text: str) -> NDArray[np.int32]:

@@ -35,14 +35,14 @@ def text_histories(group: Group, index: int, encode: Encode) -> Iterator[NDArray
             "use --set history=tokens with the model that made the log"
         )
     question = group.task.get("question")
-    parts = [encode(question + "\n")] if isinstance(question, str) else []
+    history = [encode(question + "\n")] if isinstance(question, str) else []
     first = len(turns) - len(group.trajectories[index].turns)
     for t, turn in enumerate(turns):
-        parts.append(encode(turn.observation + "\n"))
+        history.append(encode(turn.observation + "\n"))
         if t >= first:
-            yield np.concatenate(parts)
-        parts.append(encode(completion_text(turn) + "\n"))
-    yield np.concatenate(parts) if parts else np.zeros(0, np.int32)
+            yield np.concatenate(history)
+        history.append(encode(completion_text(turn) + "\n"))
+    yield np.concatenate(history) if history else np.zeros(0, np.int32)
 
 
 def token_histories(trajectory: Trajectory) -> Iterator[NDArray[np.int32]]:

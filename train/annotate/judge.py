@@ -131,7 +131,9 @@ class JudgeAnnotator(TurnAnnotator):
         with ThreadPoolExecutor(self._workers) as pool:
             scores = np.array(list(pool.map(self._chat.ask, cases)), np.float64)
         return (
-            [Annotations({"judge.score": part}) for part in np.split(scores, np.cumsum(counts)[:-1])] if counts else []
+            [Annotations({"judge.score": of_member}) for of_member in np.split(scores, np.cumsum(counts)[:-1])]
+            if counts
+            else []
         )
 
     def _case(self, group: Group, turns: Sequence[Turn], t: int) -> dict[str, Any]:
@@ -147,8 +149,8 @@ class JudgeAnnotator(TurnAnnotator):
 
 def shown_turn(turn: Turn, max_chars: int) -> dict[str, str]:
     """What a judge sees of a turn: the texts that are not empty."""
-    shown = {"saw": turn.observation, "thought": turn.thought, "did": turn.action, "refused": turn.invalid_reason}
-    return {name: truncated(text, max_chars) for name, text in shown.items() if text}
+    texts = {"saw": turn.observation, "thought": turn.thought, "did": turn.action, "refused": turn.invalid_reason}
+    return {name: truncated(text, max_chars) for name, text in texts.items() if text}
 
 
 def truncated(text: str, max_chars: int) -> str:

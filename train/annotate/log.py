@@ -52,13 +52,13 @@ def annotate_log(
         AnnotationError: see ``annotate``; or the unfinished file was not written by this command.
     """
 
-    def remaining(found: int) -> Iterator[list[Group]]:
-        starts = range(found, len(groups), batch)
+    def remaining(finished: int) -> Iterator[list[Group]]:
+        starts = range(finished, len(groups), batch)
         for start in progress(starts, f"annotate with {annotator.provenance.annotator}", len(starts)):
             yield annotate(groups[start : start + batch], annotator, overwrite=overwrite)
 
-    _, found = write_log(out, remaining, finished=lambda left: _finished(left, groups, annotator), resume=resume)
-    return found
+    _, finished = write_log(out, remaining, finished=lambda left: _finished(left, groups, annotator), resume=resume)
+    return finished
 
 
 def _finished(partial: Path, groups: Sequence[Group], annotator: Annotator) -> list[Group]:
@@ -66,21 +66,21 @@ def _finished(partial: Path, groups: Sequence[Group], annotator: Annotator) -> l
     lines = log_lines(partial)
     done, used = list[Group](), 0
     for group in groups:
-        own = lines[used : used + len(group)]
+        rows = lines[used : used + len(group)]
         try:
-            found = list(read_jsonl(io.StringIO("".join(own))))
+            members = list(read_jsonl(io.StringIO("".join(rows))))
         except TrajectoryError as error:
             raise TrajectoryError(f"{partial}: after line {used}: {error}; delete the file to start over") from error
-        used += len(own)
-        if not _same(found, group, annotator):
-            _require_same_annotator(found, annotator, partial)
+        used += len(rows)
+        if not _same(members, group, annotator):
+            _require_same_annotator(members, annotator, partial)
             raise AnnotationError(
                 f"{partial}: the entry for group {group.group_id!r} was not written by this command: its input or "
                 "its values differ; delete the file to start over"
             )
-        if len(own) < len(group):
+        if len(rows) < len(group):
             break
-        done.append(replace(group, trajectories=tuple(found)))
+        done.append(replace(group, trajectories=tuple(members)))
     if used < len(lines):
         raise AnnotationError(f"{partial}: contains more groups than the input; delete the file to start over")
     return done
@@ -94,7 +94,7 @@ def _require_same_annotator(found: Sequence[Trajectory], annotator: Annotator, p
     """
     current = json.loads(annotator.provenance.text())
     written = {*annotator.turn_names, *annotator.trajectory_names}
-    for text in sorted({one.provenance[name] for one in found for name in written & one.provenance.keys()}):
+    for text in sorted({member.provenance[name] for member in found for name in written & member.provenance.keys()}):
         try:
             require_same(parse_json(text, where=str(partial)), current, str(partial))
         except ValueError as error:
@@ -105,11 +105,12 @@ def _same(found: Sequence[Trajectory], group: Group, annotator: Annotator) -> bo
     """Whether the trajectories are the first ones of ``group`` with this annotator's values."""
     written = {*annotator.turn_names, *annotator.trajectory_names}
     provenance = annotator.provenance.text()
-    return all(
-        all(one.provenance.get(name) == provenance for name in written)
-        and _bare(one, annotator) == _bare(other, annotator)
-        for one, other in zip(found, group.trajectories, strict=False)
-    )
+    for annotated, member in zip(found, group.trajectories, strict=False):
+        if any(annotated.provenance.get(name) != provenance for name in written):
+            return False
+        if _bare(annotated, annotator) != _bare(member, annotator):
+            return False
+    return True
 
 
 def _bare(trajectory: Trajectory, annotator: Annotator) -> Trajectory:

@@ -52,11 +52,11 @@ class OracleAnnotator(EpisodeAnnotator):
             )
         except DataError as error:
             raise AnnotationError(f"trajectory {trajectory.trajectory_id!r}: {error}") from error
-        own = states[len(states) - 1 - len(trajectory.turns) :]
+        of_turns = states[len(states) - 1 - len(trajectory.turns) :]
         oracle = self._env.oracle
-        distances = [oracle.distance(state) for state in own]
+        distances = [oracle.distance(state) for state in of_turns]
         return Annotations(
-            boundaries("value.oracle", np.array([oracle.value(state) for state in own]))
+            boundaries("value.oracle", np.array([oracle.value(state) for state in of_turns]))
             | boundaries("distance.oracle", np.array([-1.0 if math.isinf(d) else d for d in distances]))
         )
 

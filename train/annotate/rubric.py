@@ -70,14 +70,17 @@ def _rows(text: str) -> list[dict[str, Any]]:
 
 
 def _is_value(value: Any) -> bool:
-    return isinstance(value, list) and all(
+    return isinstance(value, list) and all(map(_is_row, value))
+
+
+def _is_row(row: Any) -> bool:
+    return (
         isinstance(row, dict)
         and row.keys() == {"criterion", "passed", "turns"}
         and type(row["criterion"]) is int
         and type(row["passed"]) is bool
         and isinstance(row["turns"], list)
         and all(type(turn) is int for turn in row["turns"])
-        for row in value
     )
 
 
@@ -144,18 +147,22 @@ class RubricAnnotator(TurnAnnotator):
         ]
         with ThreadPoolExecutor(self._workers) as pool:
             replies = iter(list(pool.map(self._chat.ask, cases)))
-        found: list[Annotations] = []
+        annotations: list[Annotations] = []
         for group, criteria in zip(groups, rubrics, strict=True):
             lengths = [len(full_episode(group, i)) for i in range(len(group))]
             verdicts = [_checked(next(replies), len(criteria), length) for length in lengths]
-            kept = {verdict.criterion for of_member in verdicts for verdict in of_member if not verdict.passed}
+            discriminating = {
+                verdict.criterion for of_member in verdicts for verdict in of_member if not verdict.passed
+            }
             for member, length, of_member in zip(group.trajectories, lengths, verdicts, strict=True):
-                found.append(_counted([v for v in of_member if v.criterion in kept], length, len(member.turns)))
-        return found
+                annotations.append(
+                    _counted([v for v in of_member if v.criterion in discriminating], length, len(member.turns))
+                )
+        return annotations
 
     def _criteria(self, group: Group) -> list[str]:
-        given = group.task.get(self._field)
-        texts = list(given) if isinstance(given, list | tuple) else []
+        criteria = group.task.get(self._field)
+        texts = list(criteria) if isinstance(criteria, list | tuple) else []
         if not texts or not all(isinstance(text, str) and text.strip() for text in texts) or len(texts) > MAX_CRITERIA:
             raise AnnotationError(
                 f"group {group.group_id!r}: the field {self._field!r} of its task must be a list of 1 to {MAX_CRITERIA} "
@@ -187,9 +194,11 @@ def _checked(rows: Sequence[dict[str, Any]], criteria: int, turns: int) -> list[
     for row in rows:
         if not set(row["turns"]) <= set(range(1, turns + 1)):
             raise AnnotationError(f"the judge must cite turns from 1 to {turns}, got {row['turns'][:8]}")
-    return [
-        Verdict(row["criterion"] - 1, row["passed"], tuple(t - 1 for t in dict.fromkeys(row["turns"]))) for row in rows
-    ]
+    verdicts = []
+    for row in rows:
+        turns_from_zero = tuple(number - 1 for number in dict.fromkeys(row["turns"]))
+        verdicts.append(Verdict(row["criterion"] - 1, row["passed"], turns_from_zero))
+    return verdicts
 
 
 def _counted(verdicts: Sequence[Verdict], length: int, own: int) -> Annotations:

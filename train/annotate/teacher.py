@@ -75,7 +75,9 @@ class TeacherAnnotator(TurnAnnotator):
                 counts.append(len(member.turns))
         sums = [float(logprobs.sum()) for logprobs in scored_logprobs(self._model, jobs, self._budget)]
         gaps = np.array(sums[::2]) - np.array(sums[1::2])
-        return [Annotations({NAME: part}) for part in np.split(gaps, np.cumsum(counts)[:-1])] if counts else []
+        return (
+            [Annotations({NAME: of_member}) for of_member in np.split(gaps, np.cumsum(counts)[:-1])] if counts else []
+        )
 
     def _skill_of(self, group: Group) -> Ids:
         text = self._skill or group.task.get(self._field)

@@ -50,10 +50,10 @@ def completion_script(shell: str, parsers: Mapping[str, argparse.ArgumentParser]
     words: dict[str, list[str]] = {"": [*parsers, "--help", "--version", "--traceback", "--completion"]}
     values: dict[str, list[str]] = {" --completion": list(SHELLS)}
     for name, parser in parsers.items():
-        for place, one in _with_actions(name, parser):
-            words[place], values_here = _words(one)
-            values |= {f"{place} {option}": found for option, found in values_here.items()}
-    places = "|".join(shlex.quote(place) for place in words if place)
+        for command, command_parser in _with_actions(name, parser):
+            words[command], values_here = _words(command_parser)
+            values |= {f"{command} {option}": choices for option, choices in values_here.items()}
+    places = "|".join(shlex.quote(command) for command in words if command)
     script = _SCRIPT.replace("@places@", f"            {places}")
     script = script.replace("@values@", _cases(values, 8)).replace("@words@", _cases(words, 12))
     return script if shell == "bash" else f"autoload -U bashcompinit && bashcompinit\n{script}"
@@ -61,7 +61,8 @@ def completion_script(shell: str, parsers: Mapping[str, argparse.ArgumentParser]
 
 def _cases(words: Mapping[str, Sequence[str]], indent: int) -> str:
     return "\n".join(
-        f"{'':{indent}}{shlex.quote(at)}) words={shlex.quote(' '.join(given))} ;;" for at, given in words.items()
+        f"{'':{indent}}{shlex.quote(at)}) words={shlex.quote(' '.join(completions))} ;;"
+        for at, completions in words.items()
     )
 
 
@@ -80,8 +81,8 @@ def _words(parser: argparse.ArgumentParser) -> tuple[list[str], dict[str, list[s
     words: list[str] = []
     values: dict[str, list[str]] = {}
     for action in parser._actions:
-        known = names[kinds[action.dest]] if action.dest in kinds else []
-        choices = list(map(str, action.choices)) if action.choices is not None else known
+        registered = names[kinds[action.dest]] if action.dest in kinds else []
+        choices = list(map(str, action.choices)) if action.choices is not None else registered
         if not action.option_strings:
             words += choices
         for option in action.option_strings:

@@ -42,7 +42,7 @@ class Output:
         cleared: ``--force`` empties the folder first; otherwise the command replaces the folder.
         first: name of the file that is written first into the folder. ``--resume`` is rejected for a folder with other
             entries and without it, because they are not the command's.
-        kept: it is read and appended to, so it may exist.
+        appended: it is read and appended to, so it may exist.
         only_with: name of the flag without which nothing is written there.
     """
 
@@ -52,7 +52,7 @@ class Output:
     owned: Callable[[Path], bool] | None = None
     cleared: bool = False
     first: str = ""
-    kept: bool = False
+    appended: bool = False
     only_with: str = ""
 
 
@@ -102,9 +102,9 @@ def claimed_by(args: argparse.Namespace) -> Iterator[None]:
         if not output.only_with or getattr(args, output.only_with)
     ]
     read = getattr(args, "input_names", ())
-    others = vars(args).keys() - {*read, *(dest for dest, _, _ in declared), *_NO_PATHS}
+    undeclared = vars(args).keys() - {*read, *(dest for dest, _, _ in declared), *_NO_PATHS}
     inputs = paths_named([getattr(args, name) for name in read])
-    inputs += paths_named([getattr(args, name) for name in sorted(others)], alone=False)
+    inputs += paths_named([getattr(args, name) for name in sorted(undeclared)], alone=False)
     with claimed(
         targets, inputs,
         force=getattr(args, "force", False), resume=getattr(args, "resume", False), resumes=hasattr(args, "resume"),
@@ -133,18 +133,18 @@ def claimed(
         ConfigError: an output is an input, contains one, exists, or is being written by another command.
         DataError: ``resume``, and a folder holds no run of the command.
     """
-    found = [path for path in inputs if path.exists()]
+    existing = [path for path in inputs if path.exists()]
     written = [
         *targets,
         *(Target(t.output.also(t.path), Output(), f"the file beside {t.name},") for t in targets if t.output.also),
     ]
     for number, target in enumerate(written):
         for path in [target.path, *([partial_of(target.path)] if target.output.grows else [])]:
-            _refuse_inputs(Target(path, target.output, target.name), found)
-        for other in written[:number]:
-            if _same(target.path, other.path):
+            _refuse_inputs(Target(path, target.output, target.name), existing)
+        for earlier in written[:number]:
+            if _same(target.path, earlier.path):
                 raise ConfigError(
-                    f"{target.name} {target.path} and {other.name} {other.path} are the same: name two outputs"
+                    f"{target.name} {target.path} and {earlier.name} {earlier.path} are the same: name two outputs"
                 )
     for target in written:
         _refuse_existing(target, force=force, resume=resume, resumes=resumes)
@@ -185,7 +185,7 @@ def _refuse_existing(target: Target, *, force: bool, resume: bool, resumes: bool
         raise ConfigError(f"{target.name} {path} is {what}; it should name a file")
     if output.kind == "folder" and not path.is_dir():
         raise ConfigError(f"{target.name} {path} is a file; it should name a folder")
-    if output.kept or (path.is_dir() and all(map(is_leftover, path.iterdir()))):
+    if output.appended or (path.is_dir() and all(map(is_leftover, path.iterdir()))):
         return
     if not force and not resume:
         ways = "--force replaces it" + (", --resume continues it" if resumes else "")

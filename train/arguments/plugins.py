@@ -68,7 +68,7 @@ def load_named(args: argparse.Namespace) -> None:
         args.set = [_setting(text) for text in args.set]
     from creditflow.envs.plugins.registry import loaded
 
-    setattr(args, FILES, [str(one.code.file) for one in loaded() if one.code.file is not None])
+    setattr(args, FILES, [str(plugin.code.file) for plugin in loaded() if plugin.code.file is not None])
     args.input_names = (*getattr(args, "input_names", ()), FILES)
 
 

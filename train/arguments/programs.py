@@ -61,9 +61,9 @@ def run_module(module: ModuleType, args: argparse.Namespace) -> int:
         except SystemExit as error:  # of a plug-in: the command would end without a word, perhaps with success
             from creditflow.train.run.plugins import failed_in  # imported late, as above
 
-            place = failed_in(error) or "the code that this command runs"
+            culprit = failed_in(error) or "the code that this command runs"
             raise CreditflowError(
-                f"{place} ended the program, by sys.exit({error.code!r}); raise an error instead"
+                f"{culprit} ended the program, by sys.exit({error.code!r}); raise an error instead"
             ) from error
 
 
@@ -94,8 +94,8 @@ def reported(work: Callable[[], int], *, show_traceback: bool, again: str) -> in
             traceback.print_exc()
         from creditflow.train.run.plugins import failed_in  # imported late: only a defect needs it
 
-        if place := failed_in(error):
-            print(f"creditflow: {place} failed: {type(error).__name__}: {error}", file=sys.stderr)
+        if culprit := failed_in(error):
+            print(f"creditflow: {culprit} failed: {type(error).__name__}: {error}", file=sys.stderr)
             return 1
         print(
             f"creditflow: a defect in creditflow: {type(error).__name__}: {error}\n"
@@ -109,7 +109,7 @@ def _place(error: Exception) -> str:
     """The foreign environment that raised an error of the system."""
     from creditflow.envs.foreign.failures import failed_environment  # imported late, as above
 
-    return f"{place} failed: " if isinstance(error, OSError) and (place := failed_environment(error)) else ""
+    return f"{culprit} failed: " if isinstance(error, OSError) and (culprit := failed_environment(error)) else ""
 
 
 def _message(error: Exception) -> str:

@@ -67,13 +67,13 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"an analysis is named twice: {args.only}")
     groups = read_log(args)
     options: dict[str, Any] = {"key": args.key} | ({} if args.match == "paper" else {"match": args.match})
-    found, reasons = _findings(names, groups, options)
+    findings, reasons = _findings(names, groups, options)
     if args.plot:
-        for name, (module, finding) in found.items():
+        for name, (module, finding) in findings.items():
             print(f"{name}: {module.draw(finding, Path(args.plot))}", file=sys.stderr)
-    text = _json(found, reasons, groups) if args.json else _text(found, reasons, groups)
+    text = _json(findings, reasons, groups) if args.json else _text(findings, reasons, groups)
     print_text(text, args.out)
-    if not found:
+    if not findings:
         raise DataError(f"{args.input}: none of {', '.join(names)} is defined on this log")
     return 0
 
@@ -81,22 +81,22 @@ def run(args: argparse.Namespace) -> int:
 def _findings(
     names: Sequence[str], groups: Sequence[Group], options: Mapping[str, Any]
 ) -> tuple[Found, dict[str, str]]:
-    found, reasons = {}, {}
+    findings, reasons = {}, {}
     for name in names:
         module = import_module(f"creditflow.train.analyses.{name}")
         try:
-            found[name] = module, module.analyse(groups, **options)
+            findings[name] = module, module.analyse(groups, **options)
         except NotDefined as reason:
             reasons[name] = str(reason)
-    return found, reasons
+    return findings, reasons
 
 
 def _text(found: Found, reasons: Mapping[str, str], groups: Sequence[Group]) -> str:
     size = LogSize.of(groups)
-    parts = [f"{size.groups} groups, {size.trajectories} rollouts, {size.turns} turns, success {size.success:.3f}"]
-    parts += [str(finding) for _, finding in found.values()]
-    parts += [f"{name}: not defined on this log: {reason}" for name, reason in reasons.items()]
-    return "\n\n".join(parts)
+    paragraphs = [f"{size.groups} groups, {size.trajectories} rollouts, {size.turns} turns, success {size.success:.3f}"]
+    paragraphs += [str(finding) for _, finding in found.values()]
+    paragraphs += [f"{name}: not defined on this log: {reason}" for name, reason in reasons.items()]
+    return "\n\n".join(paragraphs)
 
 
 def _json(found: Found, reasons: Mapping[str, str], groups: Sequence[Group]) -> str:

@@ -79,13 +79,13 @@ def run(args: argparse.Namespace) -> int:
     context = Context(apply_overrides({}, args.set), make_env, args.device, _relevant(options))
     annotator = make_annotator(args.annotator, context)
     groups = read_log(args)
-    found = annotate_log(
+    finished = annotate_log(
         groups, annotator, Path(args.out), batch=args.batch, resume=args.resume, overwrite=args.overwrite
     )
     names = ", ".join((*annotator.turn_names, *annotator.trajectory_names, *annotator.token_names))
     print(
         f"{args.annotator}: {names} for {sum(map(len, groups))} trajectories in {len(groups)} groups"
-        + (f", {found} of them already annotated" if found else ""),
+        + (f", {finished} of them already annotated" if finished else ""),
         file=sys.stderr,
     )
     return 0

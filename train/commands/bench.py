@@ -134,10 +134,10 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(
             "--latex prints tables of suites; leave it out, or leave out --json, --estimator and --predictions"
         )
-    other = next((name for name in ("estimator", "predictions", "credit_set", "show") if getattr(args, name)), "")
-    if args.sweep and other:
+    conflicting = next((name for name in ("estimator", "predictions", "credit_set", "show") if getattr(args, name)), "")
+    if args.sweep and conflicting:
         raise ConfigError(
-            f"--sweep varies schemes that are measured now, so it has no effect with --{other.replace('_', '-')}; leave it out"
+            f"--sweep varies schemes that are measured now, so it has no effect with --{conflicting.replace('_', '-')}; leave it out"
         )
     if args.estimator:
         return score_named(args)

@@ -38,9 +38,9 @@ def score_named(args: argparse.Namespace) -> int:
     from creditflow.train.bench.estimators.loading import load_estimator
     from creditflow.train.bench.estimators.score import score_estimators, scores_text, unscored
 
-    for option, given in (("--envs", args.envs is not None), ("--schemes", args.schemes), ("--resume", args.resume),
+    for option, is_set in (("--envs", args.envs is not None), ("--schemes", args.schemes), ("--resume", args.resume),
                           ("--show", args.show), ("--predictions", args.predictions)):  # fmt: skip
-        if given:
+        if is_set:
             raise ConfigError(f"{option} has no effect with --estimator; leave it out")
     if args.preset not in PRESETS:
         raise ConfigError(f"--estimator has the presets {', '.join(PRESETS)}, got {short_repr(args.preset)}")

@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(
         labelling,
         "--cache",
-        Output(kept=True),
+        Output(appended=True),
         metavar="FILE",
         help="cache of the judge's scores, read and appended to",
     )
@@ -95,10 +95,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _list(as_json: bool) -> None:
     """Print the embedded panels with their sizes, and the argument for files of one's own."""
-    rows: list[dict[str, Any]] = [
-        {"name": name, "files": entry.files, "panels": {p: len(load_panel(name, p).rows) for p in panel_names(name)}}
-        for name, entry in ENVIRONMENTS.items()
-    ]
+    rows: list[dict[str, Any]] = []
+    for name, entry in ENVIRONMENTS.items():
+        panels = {panel: len(load_panel(name, panel).rows) for panel in panel_names(name)}
+        rows.append({"name": name, "files": entry.files, "panels": panels})
     if as_json:
         print(json.dumps(rows, indent=1))
         return
@@ -166,7 +166,7 @@ def _label(args: argparse.Namespace) -> int:
     groups = read_groups(args.log)
     result = label_log(groups, labeller)
     write_labels(args.out, result.labels)
-    turn_labels = "".join(label for one in result.labels for label in one.turn_labels)
+    turn_labels = "".join(label for entry in result.labels for label in entry.turn_labels)
     print(
         f"{args.out}: {len(result.labels)} trajectories, {turn_labels.count('+')} turns '+', {turn_labels.count('-')} '-', "
         f"success {result.success:.3f}"

@@ -26,9 +26,9 @@ __all__ = ["add_check_arguments", "run_check"]
 
 @dataclass(frozen=True, slots=True)
 class _DataSet:
-    """Data that can be checked: the names of its parts, and what compares a path with its manifest."""
+    """Data that can be checked: the names of its components, and what compares a path with its manifest."""
 
-    parts: tuple[str, ...]
+    components: tuple[str, ...]
     check: Callable[[str, tuple[str, ...]], DataReport]
 
 
@@ -42,7 +42,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
         "path",
         help="folder of the released data; alfworld: or an archive (.tar, .tar.gz, .tar.xz); question sets: a file",
     )
-    names = "; ".join(f"{name}: {', '.join(data.parts)}" for name, data in _DATA_SETS.items())
+    names = "; ".join(f"{name}: {', '.join(data.components)}" for name, data in _DATA_SETS.items())
     parser.add_argument(
         "--only",
         type=_names,
@@ -56,9 +56,9 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
 def run_check(args: argparse.Namespace) -> int:
     """Print what is as published and what is not; return 0 if all that the manifest lists is as published, else 1."""
     data = _DATA_SETS[args.name]
-    for part in args.only or ():
-        check_name(f"part of {args.name}", part, data.parts)
-    report = data.check(args.path, args.only or data.parts)
+    for component in args.only or ():
+        check_name(f"part of {args.name}", component, data.components)
+    report = data.check(args.path, args.only or data.components)
     print_text(json.dumps(report.to_json(), indent=1) if args.json else report.to_text(), args.out)
     return 0 if report.complete else 1
 

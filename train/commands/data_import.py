@@ -85,13 +85,13 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
 def run_import(args: argparse.Namespace) -> int:
     """Import files; print what was read and what was left out."""
     check_name("importable data", args.name, IMPORTABLE)
-    given = {name for name in CHOICES if getattr(args, name) is not None}
+    set_options = {name for name in CHOICES if getattr(args, name) is not None}
     if args.name not in LOGS or args.name == "searchr1":
-        _without_effect(args.name, given)
+        _without_effect(args.name, set_options)
     if args.name not in ("trl", "verl"):
-        _without_effect(args.name, given & {"turns"})
+        _without_effect(args.name, set_options & {"turns"})
     if args.name != "messages":
-        _without_effect(args.name, given & {"done", "messages"})
+        _without_effect(args.name, set_options & {"done", "messages"})
     if args.name != "webshop":
         _without_effect(args.name, {"seed"} if args.seed is not None else set())
     if args.name in EXPORTED:

@@ -103,10 +103,10 @@ def run_synthesize(args: argparse.Namespace) -> int:
     writer = None if served is None else ModelWriter(
         retriever, *served, key_variable=KEY_VARIABLE, timeout=args.timeout
     )  # fmt: skip
-    found, graph = synthesize(
+    outcome, graph = synthesize(
         retriever, settings, Path(args.out), writer=writer, workers=args.workers, resume=args.resume
     )
-    document = summary_of(found, retriever)
+    document = summary_of(outcome, retriever)
     if graph is not None:
         document["graph"] = {
             "passages": len(graph.mention_starts) - 1, "names": len(graph.nodes), "statements": len(graph.statements)
@@ -125,17 +125,17 @@ def _served(writer: str) -> tuple[str, str] | None:
     return None
 
 
-def summary_of(found: Yield, retriever: LocalRetriever) -> dict[str, Any]:
+def summary_of(outcome: Yield, retriever: LocalRetriever) -> dict[str, Any]:
     """The yield as JSON values: questions by kind, rejected candidates by recipe and reason, difficulty."""
-    reasons: dict[str, dict[str, int]] = {recipe: {} for recipe in found.settings.recipes}
-    for (recipe, reason), count in sorted(found.reasons.items()):
+    reasons: dict[str, dict[str, int]] = {recipe: {} for recipe in outcome.settings.recipes}
+    for (recipe, reason), count in sorted(outcome.reasons.items()):
         reasons[recipe][reason] = count
     return {
-        "questions": len(found.kept), "wanted": found.settings.limit, "candidates": found.candidates,
-        "kinds": dict(sorted(Counter(question.kind for question in found.kept).items())),
-        "relations": dict(sorted(Counter(question.edges[-1][1] for question in found.kept).items())),
+        "questions": len(outcome.questions), "wanted": outcome.settings.limit, "candidates": outcome.candidates,
+        "kinds": dict(sorted(Counter(question.kind for question in outcome.questions).items())),
+        "relations": dict(sorted(Counter(question.edges[-1][1] for question in outcome.questions).items())),
         "rejected": reasons,
-        "difficulty": difficulty_of(retriever, found.kept, found.settings.top_k),
+        "difficulty": difficulty_of(retriever, outcome.questions, outcome.settings.top_k),
     }  # fmt: skip
 
 

@@ -228,7 +228,7 @@ def _run_exactly(args: argparse.Namespace, agent: Any, env: EnvConfig, tasks: Se
     kind, _, path = args.agent.partition(":")
     if kind != "hf":
         raise ConfigError(f"--exact needs the model itself, --agent hf:PATH; got {short_repr(args.agent)}")
-    for name, given in (
+    for name, is_set in (
         ("--reward", bool(args.reward)),
         ("--metric", bool(args.metric)),
         ("--trials", args.trials > 1),
@@ -236,7 +236,7 @@ def _run_exactly(args: argparse.Namespace, agent: Any, env: EnvConfig, tasks: Se
         ("--seed", args.seed != 0),
         ("--latex", args.latex),
     ):
-        if given:
+        if is_set:
             raise ConfigError(f"--exact plays no episodes, so {name} has no effect; leave it out, or leave out --exact")
     result = evaluate_exactly(
         _at(agent, args.temperature, args.max_new_tokens),
@@ -275,4 +275,4 @@ def _at(agent: Any, temperature: float, max_new_tokens: int) -> Any:
 
 def _played_by(group: Group, name: str) -> Group:
     """The group with the agent's full name as its policy."""
-    return Group(tuple(replace(one, policy=name) for one in group.trajectories), group.task)
+    return Group(tuple(replace(member, policy=name) for member in group.trajectories), group.task)

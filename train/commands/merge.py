@@ -20,6 +20,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
+
+import numpy as np
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.analyses.merging import MERGES, SCHEMES, Merge, merging, merging_json, merging_text
@@ -27,6 +30,7 @@ from creditflow.train.arguments.logs import add_log_argument, open_output, read_
 from creditflow.train.arguments.outputs import add_output
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.progress import progress
+from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
 
 __all__ = ["add_arguments", "run"]
@@ -56,6 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser, "--out", default="-", metavar="FILE", help="file for the tables; - (default) is standard output")
 
 
+def _text_states(groups: Sequence[Group]) -> int:
+    return sum(len(np.unique(group.states("text").state)) for group in groups)
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     groups = read_log(args)
@@ -69,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             )
         changed = [way.apply(group, args.text)[0] for group in progress(groups, "merge", len(groups))]
         write_jsonl(args.write, changed)
-        before, after = (sum(len(set(g.states("text").state.tolist())) for g in log) for log in (groups, changed))
+        before, after = _text_states(groups), _text_states(changed)
         print(f"{len(groups)} groups: {before} text states with turns, {after} after merging", file=sys.stderr)
         return 0
     rows = merging(groups, args.by or MERGES, [n for n in args.schemes.split(",") if n], source=args.text)

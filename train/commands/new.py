@@ -79,8 +79,8 @@ def _write(folder: Path, kind: str, name: str) -> None:
     values = _values(kind, name)
     folder.mkdir(parents=True, exist_ok=True)
     project = folder / "pyproject.toml"
-    parts = {f"{name}.py": kind, f"test_{name}.py": f"{kind}_test", "pyproject.toml": "pyproject"}
-    for file, template in parts.items():
+    templates = {f"{name}.py": kind, f"test_{name}.py": f"{kind}_test", "pyproject.toml": "pyproject"}
+    for file, template in templates.items():
         text = _filled(template, values)
         if file == project.name and project.exists():
             print(f"{project} exists: to make {name} known by its name, add\n\n" + _entry(values), file=sys.stderr)
@@ -101,11 +101,15 @@ def _entry(values: dict[str, str]) -> str:
 def _check_name(kind: str, name: str) -> None:
     """Raise ConfigError unless a module, a test and a plug-in can have this name."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or len(name) > MAX_NAME or keyword.iskeyword(name):
-        near = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).strip("_").lower()
-        ok = re.fullmatch(r"[a-z][a-z0-9_]*", near) and not keyword.iskeyword(near) and len(near) <= MAX_NAME
+        suggestion = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).strip("_").lower()
+        ok = (
+            re.fullmatch(r"[a-z][a-z0-9_]*", suggestion)
+            and not keyword.iskeyword(suggestion)
+            and len(suggestion) <= MAX_NAME
+        )
         raise ConfigError(
             f"a name begins with a small letter and has at most {MAX_NAME} small letters, digits and _, got {short_repr(name)}"
-            + (f"; did you mean {near!r}?" if ok else "")
+            + (f"; did you mean {suggestion!r}?" if ok else "")
         )
     if name in _TOOLS or name.startswith("test_"):
         raise ConfigError(f"pytest or setuptools would take {name}.py for a file of theirs; choose another name")
@@ -123,7 +127,7 @@ def _check_name(kind: str, name: str) -> None:
 def _imported(kind: str) -> set[str]:
     """Names that the module and its tests import, beside their own."""
     values = _values(kind, "placeholder")
-    nodes = [node for part in (kind, f"{kind}_test") for node in ast.walk(ast.parse(_filled(part, values)))]
+    nodes = [node for template in (kind, f"{kind}_test") for node in ast.walk(ast.parse(_filled(template, values)))]
     names = {alias.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
     return names - {values["Class"]}
 

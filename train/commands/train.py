@@ -80,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
     if (args.config is None) == (args.resume is None):
         raise ConfigError("give either a CONFIG to start a run, or --resume DIR to continue one")
     source = Path(args.resume) / "config.yaml" if args.resume else Path(args.config)
-    begun = any(source.with_name(name).exists() for name in (RUN_FILE, "checkpoints"))
-    if args.resume and not (begun and source.is_file()):  # a config.yaml alone may be the user's own
+    started = any(source.with_name(name).exists() for name in (RUN_FILE, "checkpoints"))
+    if args.resume and not (started and source.is_file()):  # a config.yaml alone may be the user's own
         raise DataError(f"{args.resume}: there is no run here: no config.yaml, or neither {RUN_FILE} nor checkpoints")
     overrides = [*args.set, *([f"out={args.resume}"] if args.resume else [])]
     if load_mapping(source).get("kind", "policy") != "policy":

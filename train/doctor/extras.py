@@ -59,7 +59,7 @@ class Extra:
 
     name: str
     use: str
-    found: dict[str, str]
+    versions: dict[str, str]
     missing: tuple[Requirement, ...]
     outside: tuple[Requirement, ...]
 
@@ -67,7 +67,7 @@ class Extra:
     def state(self) -> str:
         """One of "ready", "other version", "in part" and "missing"."""
         if self.missing:
-            return "in part" if self.found else "missing"
+            return "in part" if self.versions else "missing"
         return "other version" if self.outside else "ready"
 
     @property
@@ -92,11 +92,15 @@ def extra_of(lines: Sequence[str], name: str, version: Callable[[str], str] = in
         version: the installed version of a distribution, "" for none; replaced in tests.
     """
     needed = list(dict.fromkeys(requirements(lines, name)))
-    versions = {one.name: version(one.name) for one in needed}
+    versions = {requirement.name: version(requirement.name) for requirement in needed}
     return Extra(
         name,
         USES.get(name, ""),
-        {name: found for name, found in versions.items() if found},
-        tuple(one for one in needed if not versions[one.name]),
-        tuple(one for one in needed if versions[one.name] and not one.allows(versions[one.name])),
+        {name: number for name, number in versions.items() if number},
+        tuple(requirement for requirement in needed if not versions[requirement.name]),
+        tuple(
+            requirement
+            for requirement in needed
+            if versions[requirement.name] and not requirement.allows(versions[requirement.name])
+        ),
     )

@@ -39,7 +39,7 @@ class Found:
 
 def machine() -> list[Found]:
     """Everything that is looked for; what a broken installation raises is the remedy's text, not the end of the report."""
-    return [_looked(name, part) for name, part in PARTS.items()]
+    return [_looked(name, look) for name, look in PARTS.items()]
 
 
 def _looked(name: str, part: Callable[[str], Found]) -> Found:
@@ -55,15 +55,15 @@ def _python(name: str) -> Found:
 
 
 def _package(name: str) -> Found:
-    here = Path(creditflow.__file__).parent
-    root = here.parent.parent
+    folder = Path(creditflow.__file__).parent
+    root = folder.parent.parent
     if not (root / "pyproject.toml").is_file():
-        return Found(name, str(here))
-    plain = [link for link in LINKS if not (here / link).is_dir()]
+        return Found(name, str(folder))
+    plain = [link for link in LINKS if not (folder / link).is_dir()]
     return Found(
         name,
         f"checkout {root}",
-        f"{', '.join(plain)} in {here} should be symbolic links and are plain files, as in a zip download or on Windows. The package runs from this "
+        f"{', '.join(plain)} in {folder} should be symbolic links and are plain files, as in a zip download or on Windows. The package runs from this "
         "checkout, but no wheel can be built from it. To mend it: git config core.symlinks true, then git checkout -- src/creditflow (Windows: "
         "with developer mode switched on)" if plain else "",
     )  # fmt: skip
@@ -121,11 +121,11 @@ def _subfolders(folder: Path) -> Iterator[str]:
 def _models(name: str) -> Found:
     home = os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME", "~/.cache/huggingface")) / "hub"
     folder = Path(home).expanduser()
-    names = sorted(one.removeprefix("models--").replace("--", "/") for one in _models_in(folder))
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    names = sorted(folder_name.removeprefix("models--").replace("--", "/") for folder_name in _models_in(folder))
+    listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return Found(
         name,
-        f"{shown} in {folder}" if names else "",
+        f"{listed} in {folder}" if names else "",
         "" if names else f"none in {folder}; recipes name theirs, models from scratch need none",
     )
 

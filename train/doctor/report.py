@@ -16,46 +16,49 @@ SIZES: Final = "adds: disk space beside the core's 115 MB, with torch's build fo
 
 def report_text(version: str, core: Extra, extras: Sequence[Extra], machine: Sequence[Found]) -> str:
     """The whole report."""
-    parts = [f"creditflow {version}", _machine(machine), _core(core)]
-    ready = [one for one in extras if one.state == "ready"]
+    paragraphs = [f"creditflow {version}", _machine(machine), _core(core)]
+    ready = [extra for extra in extras if extra.state == "ready"]
     if ready:
-        rows = [("extra", "version", "use"), *((one.name, _versions(one), one.use) for one in ready)]
-        parts.append(text_table(rows))
-    others = [one for one in extras if one.state != "ready"]
-    if others:
+        rows = [("extra", "version", "use"), *((extra.name, _versions(extra), extra.use) for extra in ready)]
+        paragraphs.append(text_table(rows))
+    not_ready = [extra for extra in extras if extra.state != "ready"]
+    if not_ready:
         table = [
             ("extra", "state", "adds", "use", "install"),
-            *((one.name, _state(one), one.size or "?", one.use, one.remedy) for one in others),
+            *((extra.name, _state(extra), extra.size or "?", extra.use, extra.remedy) for extra in not_ready),
         ]
-        parts.append(f"{text_table(table)}\n\n{SIZES}")
-    return "\n\n".join(parts)
+        paragraphs.append(f"{text_table(table)}\n\n{SIZES}")
+    return "\n\n".join(paragraphs)
 
 
 def _machine(found: Sequence[Found]) -> str:
-    width = max(len(one.name) for one in found)
+    width = max(len(finding.name) for finding in found)
     return "\n".join(
-        f"{one.name:{width}}  {one.value or '-'}{f'  ({one.remedy})' if one.remedy else ''}" for one in found
+        f"{finding.name:{width}}  {finding.value or '-'}{f'  ({finding.remedy})' if finding.remedy else ''}"
+        for finding in found
     )
 
 
 def _core(core: Extra) -> str:
-    there = ", ".join(f"{name} {version}" for name, version in core.found.items())
+    there = ", ".join(f"{name} {version}" for name, version in core.versions.items())
     lines = [f"needed packages: {there or 'none'}"]
     if core.state != "ready":
-        wanted = ", ".join(map(str, (*core.missing, *core.outside)))
-        lines.append(f"not as needed: {wanted}; {core.remedy}")
+        unmet = ", ".join(map(str, (*core.missing, *core.outside)))
+        lines.append(f"not as needed: {unmet}; {core.remedy}")
     return "\n".join(lines)
 
 
 def _versions(extra: Extra) -> str:
-    shown = [f"{name} {version}" for name, version in extra.found.items()][:3]
-    return ", ".join(shown) + (" …" if len(extra.found) > len(shown) else "")
+    versions = [f"{name} {version}" for name, version in extra.versions.items()][:3]
+    return ", ".join(versions) + (" …" if len(extra.versions) > len(versions) else "")
 
 
 def _state(extra: Extra) -> str:
     if extra.missing:
-        names = [one.name for one in extra.missing]
-        return f"{extra.state}: no {', '.join(names[:3])}{' …' if len(names) > 3 else ''}" if extra.found else "missing"
+        names = [requirement.name for requirement in extra.missing]
+        return (
+            f"{extra.state}: no {', '.join(names[:3])}{' …' if len(names) > 3 else ''}" if extra.versions else "missing"
+        )
     return f"needs {', '.join(map(str, extra.outside))}; there is " + ", ".join(
-        extra.found[one.name] for one in extra.outside
+        extra.versions[requirement.name] for requirement in extra.outside
     )

@@ -51,11 +51,11 @@ class Requirement:
         >>> parse_requirement("numpy>=1.26,<3").allows("2.0.1"), parse_requirement("numpy>=1.26").allows("1.9")
         (True, False)
         """
-        found = version_numbers(version)
+        installed = version_numbers(version)
         for operator, bound in self.bounds:
-            wanted = version_numbers(bound)
-            size = max(len(found), len(wanted))
-            padded = [numbers + (0,) * (size - len(numbers)) for numbers in (found, wanted)]
+            required = version_numbers(bound)
+            size = max(len(installed), len(required))
+            padded = [numbers + (0,) * (size - len(numbers)) for numbers in (installed, required)]
             if not _COMPARE[operator](*padded):
                 return False
         return True
@@ -71,11 +71,11 @@ def parse_requirement(text: str) -> Requirement:
         DataError: another form.
     """
     match = _REQUIREMENT.fullmatch(text.strip())
-    parts = [part for part in (match["range"] if match else "").split(",") if part.strip()]
-    bounds = [_BOUND.fullmatch(part) for part in parts]
+    ranges = [text_range for text_range in (match["range"] if match else "").split(",") if text_range.strip()]
+    bounds = [_BOUND.fullmatch(text_range) for text_range in ranges]
     if match is None or not all(bounds):
         raise DataError(f"not a requirement of a form that is known here: {text[:80]!r}")
-    extras = tuple(part.strip() for part in (match["extras"] or "").split(",") if part.strip())
+    extras = tuple(extra.strip() for extra in (match["extras"] or "").split(",") if extra.strip())
     return Requirement(
         match["name"],
         tuple((bound[1], bound[2]) for bound in bounds if bound),
@@ -92,15 +92,15 @@ def requirements(lines: Sequence[str], extra: str = "") -> Iterator[Requirement]
         extra: name of the extra.
     """
     seen, waiting = {extra}, [extra]
-    known = [parse_requirement(line) for line in lines]
+    declared = [parse_requirement(line) for line in lines]
     while waiting:
         now = waiting.pop(0)
-        for one in known:
-            if one.extra == now and one.of:
-                waiting += [name for name in one.of if name not in seen]
-                seen.update(one.of)
-            elif one.extra == now:
-                yield one
+        for requirement in declared:
+            if requirement.extra == now and requirement.of:
+                waiting += [name for name in requirement.of if name not in seen]
+                seen.update(requirement.of)
+            elif requirement.extra == now:
+                yield requirement
 
 
 def installed_version(name: str, version: Callable[[str], str] = metadata.version) -> str:

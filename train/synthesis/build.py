@@ -91,7 +91,7 @@ def synthesize(
         ServiceError: the model's server cannot be reached.
     """
     partial, provenance = partial_of(out), provenance_of(out)
-    identity, found = settings.identity(retriever.digest), Yield(settings)
+    identity, outcome = settings.identity(retriever.digest), Yield(settings)
     if partial.exists() and not resume:
         raise ConfigError(f"{partial} is left from an interrupted synthesis: continue it with --resume, or use --force")
     if resume and not partial.exists() and (out.exists() or provenance.exists()):
@@ -99,43 +99,43 @@ def synthesize(
             raise DataError(
                 f"{out} and {provenance}: one is missing, so this is no finished synthesis; start over with --force"
             )
-        _read(read_json_lines(provenance), provenance, identity, found)
-        found.finish()
-        return found, None
+        _read(read_json_lines(provenance), provenance, identity, outcome)
+        outcome.finish()
+        return outcome, None
     out.parent.mkdir(parents=True, exist_ok=True)
     with partial.open("a", encoding="ascii") as stream:
-        if not _read(read_appended(partial, BEGINNING, "an interrupted synthesis"), partial, identity, found):
+        if not _read(read_appended(partial, BEGINNING, "an interrupted synthesis"), partial, identity, outcome):
             stream.write(_line({"format": FORMAT, "settings": identity}))
             stream.flush()
         graph = graph_of(retriever, settings)
         note(f"graph: {len(graph.nodes)} names, {len(graph.statements)} statements")
-        with closing(_results(graph, retriever, found, writer, workers)) as results:
-            for _ in progress(_new(graph, results, found, stream), "questions", settings.limit):
+        with closing(_results(graph, retriever, outcome, writer, workers)) as results:
+            for _ in progress(_new(graph, results, outcome, stream), "questions", settings.limit):
                 pass
-    found.finish()
-    if not found.kept:
-        raise DataError(_nothing(found, graph))
+    outcome.finish()
+    if not outcome.questions:
+        raise DataError(_nothing(outcome, graph))
     with atomic_writer(provenance) as finished:
         finished.write(_line({"format": FORMAT, "settings": identity}))
-        finished.writelines(_line(line) for line in found.lines)
+        finished.writelines(_line(line) for line in outcome.lines)
     with atomic_writer(out) as finished:
-        finished.writelines(_line(question.to_json()) for question in found.kept)
+        finished.writelines(_line(question.to_json()) for question in outcome.questions)
     partial.unlink()
-    return found, graph
+    return outcome, graph
 
 
-def _nothing(found: Yield, graph: CorpusGraph) -> str:
+def _nothing(outcome: Yield, graph: CorpusGraph) -> str:
     reasons = Counter[str]()
-    for (_, reason), count in found.reasons.items():
+    for (_, reason), count in outcome.reasons.items():
         reasons[reason] += count
-    told = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
+    rejections = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
     return (
-        f"none of {found.candidates} candidates became a question ({told}); the corpus has {len(graph.statements)} statements that "
+        f"none of {outcome.candidates} candidates became a question ({rejections}); the corpus has {len(graph.statements)} statements that "
         "are understood: more passages, more --attempts or --recipe walk may help"
     )
 
 
-def _read(lines: Iterator[tuple[str, Any]], path: Path, identity: dict[str, Any], found: Yield) -> bool:
+def _read(lines: Iterator[tuple[str, Any]], path: Path, identity: dict[str, Any], outcome: Yield) -> bool:
     """Count the candidates of an interrupted or finished synthesis; returns whether its first line was written."""
     where, first = next(lines, ("", None))
     if first is None:
@@ -145,83 +145,83 @@ def _read(lines: Iterator[tuple[str, Any]], path: Path, identity: dict[str, Any]
     require_same(first["settings"], json.loads(json.dumps(identity)), str(path))
     for where, line in lines:
         try:
-            found.add(line)
+            outcome.add(line)
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{where}: not a candidate of a synthesis ({error}); start over with --force") from error
     return True
 
 
 def _new(
-    graph: CorpusGraph, results: Iterator[tuple[Candidate, Made | ServiceError]], found: Yield, stream: IO[str]
+    graph: CorpusGraph, results: Iterator[tuple[Candidate, Made | ServiceError]], outcome: Yield, stream: IO[str]
 ) -> Iterator[Question]:
     """Count the results of the candidates that are left, write each as one line, and yield the questions."""
-    if found.is_complete():
+    if outcome.is_complete():
         return
     failed: list[ServiceError] = []
     waiting: list[dict[str, Any]] = []  # since a failure: written once a later reply shows that the server is up
-    for chosen, made in results:
-        if isinstance(made, ServiceError):
-            failed.append(made)
+    for chosen, attempt in results:
+        if isinstance(attempt, ServiceError):
+            failed.append(attempt)
             if len(failed) == MAX_FAILURES:
-                raise made
+                raise attempt
             waiting.append(_record(graph, chosen, Made(None, "no reply", {})))
             continue
-        if failed and not made.asked:
-            waiting.append(_record(graph, chosen, made))
+        if failed and not attempt.asked:
+            waiting.append(_record(graph, chosen, attempt))
             continue
         failed.clear()
-        if made.question is not None and (reason := found.repeats(made.question)):
-            made = Made(None, reason, made.facts)
-        for line in (*waiting, _record(graph, chosen, made)):
-            found.add(line)
+        if attempt.question is not None and (reason := outcome.repeats(attempt.question)):
+            attempt = Made(None, reason, attempt.facts)
+        for line in (*waiting, _record(graph, chosen, attempt)):
+            outcome.add(line)
             stream.write(_line(line))
         stream.flush()
         waiting.clear()
-        if made.question is not None:
-            yield made.question
-        if found.is_complete():
+        if attempt.question is not None:
+            yield attempt.question
+        if outcome.is_complete():
             return
     if failed:
         raise failed[-1]
 
 
 def _results(
-    graph: CorpusGraph, retriever: LocalRetriever, found: Yield, writer: Writer | None, workers: int
+    graph: CorpusGraph, retriever: LocalRetriever, outcome: Yield, writer: Writer | None, workers: int
 ) -> Generator[tuple[Candidate, Made | ServiceError], None, None]:
     """The candidates from the next one on that are no dead ends, and what became of them, in order."""
-    settings, pivots = found.settings, pivots_of(graph)
+    settings, pivots = outcome.settings, pivots_of(graph)
 
-    def made(chosen: Candidate) -> Made | ServiceError:
+    def try_candidate(chosen: Candidate) -> Made | ServiceError:
         try:
             return make_question(graph, retriever, chosen, k=settings.top_k, writer=writer)
         except ServiceError as error:
             return error
 
     def walks() -> Iterator[Candidate]:
-        for number in range(found.candidates, settings.limit * settings.attempts):
+        for number in range(outcome.candidates, settings.limit * settings.attempts):
             chosen = candidate(graph, pivots, number, settings.seed, settings.recipes, settings.hops)
             if chosen.root is not None:
                 yield chosen
 
     if writer is None or workers == 1:
-        yield from ((chosen, made(chosen)) for chosen in walks())
+        yield from ((chosen, try_candidate(chosen)) for chosen in walks())
         return
-    begun = deque[tuple[Candidate, Future[Made | ServiceError]]]()
+    requested = deque[tuple[Candidate, Future[Made | ServiceError]]]()
     pool = ThreadPoolExecutor(workers)
     try:
         for chosen in walks():
-            begun.append((chosen, pool.submit(made, chosen)))
-            if len(begun) == IN_FLIGHT * workers:
-                first, future = begun.popleft()
+            requested.append((chosen, pool.submit(try_candidate, chosen)))
+            if len(requested) == IN_FLIGHT * workers:
+                first, future = requested.popleft()
                 yield first, future.result()
-        while begun:
-            first, future = begun.popleft()
+        while requested:
+            first, future = requested.popleft()
             yield first, future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _record(graph: CorpusGraph, chosen: Candidate, made: Made) -> dict[str, Any]:
+def _record(graph: CorpusGraph, chosen: Candidate, attempt: Made) -> dict[str, Any]:
     """A line of the provenance."""
     facts = [
         [
@@ -233,8 +233,8 @@ def _record(graph: CorpusGraph, chosen: Candidate, made: Made) -> dict[str, Any]
         for term, link in (links_of(chosen.root) if chosen.root is not None else ())
     ]
     return {
-        "candidate": chosen.number, "recipe": chosen.recipe, "hops": chosen.hops, "reason": made.reason, "links": facts,
-        "checks": made.facts, "question": None if made.question is None else made.question.to_json(),
+        "candidate": chosen.number, "recipe": chosen.recipe, "hops": chosen.hops, "reason": attempt.reason, "links": facts,
+        "checks": attempt.facts, "question": None if attempt.question is None else attempt.question.to_json(),
     }  # fmt: skip
 
 

@@ -20,14 +20,14 @@ class Yield:
 
     Attributes:
         settings: settings of the synthesis.
-        kept: the questions, in order.
+        questions: the questions, in order.
         reasons: rejected candidates by recipe and reason.
         candidates: number of the next candidate.
         lines: lines of the provenance.
     """
 
     settings: SynthesisSettings
-    kept: list[Question] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
     candidates: int = 0
     lines: list[dict[str, Any]] = field(default_factory=list)
@@ -36,7 +36,10 @@ class Yield:
 
     def is_complete(self) -> bool:
         """Whether there are enough questions, or all candidates were tried."""
-        return len(self.kept) >= self.settings.limit or self.candidates >= self.settings.limit * self.settings.attempts
+        return (
+            len(self.questions) >= self.settings.limit
+            or self.candidates >= self.settings.limit * self.settings.attempts
+        )
 
     def add(self, line: dict[str, Any]) -> None:
         """Count a candidate, and those since the last one, which were dead ends.
@@ -63,14 +66,14 @@ class Yield:
         if question is None:
             self.reasons[recipe, reason] += 1
         else:
-            self.kept.append(question)
+            self.questions.append(question)
             self._texts.add(question.text)
             self._facts.update(_keys(question))
         self.lines.append(line)
 
     def finish(self) -> None:
         """Count the dead ends after the last line."""
-        if len(self.kept) < self.settings.limit:
+        if len(self.questions) < self.settings.limit:
             self._skip(self.settings.limit * self.settings.attempts)
 
     def _skip(self, until: int) -> None:
@@ -81,13 +84,13 @@ class Yield:
 
     def repeats(self, question: Question) -> str:
         """Why a question is too much like those that were kept; "" if it is not."""
-        whole, end = _keys(question)
-        if self._facts[whole] or question.text in self._texts:
+        facts, end = _keys(question)
+        if self._facts[facts] or question.text in self._texts:
             return "repeated"
         return "repeated end" if self._facts[end] >= self.settings.same_end else ""
 
 
 def _keys(question: Question) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The facts and the answer of a question, and its last fact."""
-    whole = ("all", question.answer_node, *sorted("\n".join(edge) for edge in question.edges))
-    return whole, ("end", *question.edges[-1])
+    facts = ("all", question.answer_node, *sorted("\n".join(edge) for edge in question.edges))
+    return facts, ("end", *question.edges[-1])

@@ -57,10 +57,7 @@ class _Store:
             "texts": list(self.texts),
             "kinds": KINDS,
             "marks": MARKS,
-            "scenes": [
-                [[KINDS.index(line.kind), [[MARKS.index(mark), text] for mark, text in line.spans]] for line in scene]
-                for scene in self.scenes
-            ],
+            "scenes": [list(map(_line_json, scene)) for scene in self.scenes],
             "boards": [board_of_codes(board) for board in self.boards],
             "tiles": tile_strip() if self.boards else "",
             "tile": TILE,
@@ -86,14 +83,15 @@ def view_data(
     store = _Store(read_frame)
     assigned = {name: scheme.assign_batch(groups) for name, scheme in schemes.items()}
     reasons = _reasons(groups, schemes)
+    pages = []
+    for i, group in enumerate(groups):
+        credits_of = {name: results[i] for name, results in assigned.items()}
+        pages.append(_group(group, credits_of, reasons[i], store))
     return {
         "title": title,
         "schemes": list(schemes),
         "about": {**COLUMNS, **{name: about_method(name) for name in schemes}},
-        "groups": [
-            _group(group, {name: results[i] for name, results in assigned.items()}, reasons[i], store)
-            for i, group in enumerate(groups)
-        ],
+        "groups": pages,
         **store.data(),
     }
 
@@ -117,43 +115,43 @@ def _group(
     graph = StateGraph.from_group(group)
     scene, boards = scene_maker(group), group_boards(group)
 
-    def shown(turn: Turn) -> list[Any]:
+    def pictures(turn: Turn) -> list[Any]:
         before, after = (store.board(boards.get(key)) for key in (turn.state_key, turn.next_state_key))
         return [store.scene(scene(turn)), before, after, store.frames.numbers(turn.images)]
+
+    def turn_json(t: int) -> list[Any]:
+        advantages = [_rounded(credit.flat_advantages[t]) for credit in credits_of.values()]
+        return [
+            *_turn(group, graph, t, advantages, store),
+            *pictures(group.turns[t]),
+            [store.text(reason) for reason in reasons[t]],
+        ]
 
     arrays = group.arrays
     begins = (np.diff(arrays.offsets) > 0) & (group.first_turns == 0)  # a branch does not begin at the start
     starts = np.unique(graph.source[arrays.offsets[:-1][begins]])
     positions = layered_layout(graph, starts.astype(np.int64))
     bounds = list(zip(arrays.offsets[:-1].tolist(), arrays.offsets[1:].tolist(), strict=True))
-    return {
-        "id": group.group_id,
-        "task": group.task_id,
-        "nodes": [
-            [key, KIND_NAMES[int(kind)], round(float(x), DIGITS), round(float(y), DIGITS)]
-            for key, kind, (x, y) in zip(graph.keys, graph.kind, positions, strict=True)
-        ],
-        "rollouts": [
-            {
-                "id": member.trajectory_id,
-                "stop": member.stop_reason,
-                "score": member.score,
-                "outcome": {name: _rounded(c.outcome_advantages[i]) for name, c in credits_of.items()},
-                "turns": [
-                    [
-                        *_turn(group, graph, t, {name: c.flat_advantages[t] for name, c in credits_of.items()}, store),
-                        *shown(group.turns[t]),
-                        list(map(store.text, reasons[t])),
-                    ]
-                    for t in range(a, b)
-                ],
-            }
-            for i, (member, (a, b)) in enumerate(zip(group.trajectories, bounds, strict=True))
-        ],
-    }
+    nodes = []
+    for key, kind, (x, y) in zip(graph.keys, graph.kind, positions, strict=True):
+        nodes.append([key, KIND_NAMES[int(kind)], _rounded(x), _rounded(y)])
+    rollouts = []
+    for i, (member, (first, end)) in enumerate(zip(group.trajectories, bounds, strict=True)):
+        rollouts.append({
+            "id": member.trajectory_id,
+            "stop": member.stop_reason,
+            "score": member.score,
+            "outcome": {name: _rounded(credit.outcome_advantages[i]) for name, credit in credits_of.items()},
+            "turns": [turn_json(t) for t in range(first, end)],
+        })  # fmt: skip
+    return {"id": group.group_id, "task": group.task_id, "nodes": nodes, "rollouts": rollouts}
 
 
-def _turn(group: Group, graph: StateGraph, t: int, advantages: Mapping[str, float], store: _Store) -> list[Any]:
+def _line_json(line: Line) -> list[Any]:
+    return [KINDS.index(line.kind), [[MARKS.index(mark), text] for mark, text in line.spans]]
+
+
+def _turn(group: Group, graph: StateGraph, t: int, advantages: list[float], store: _Store) -> list[Any]:
     turn = group.turns[t]
     return [
         int(graph.source[t]),
@@ -163,7 +161,7 @@ def _turn(group: Group, graph: StateGraph, t: int, advantages: Mapping[str, floa
         store.text(turn.thought or turn.response),
         store.text(turn.invalid_reason),
         _rounded(turn.reward),
-        [_rounded(value) for value in advantages.values()],
+        advantages,
     ]
 
 

@@ -43,16 +43,16 @@ def render_page(data: dict[str, Any]) -> str:
     for character in "<>&":
         inert = inert.replace(character, f"\\u{ord(character):04x}")
     page = (folder / "viewer.html").read_text(encoding="utf-8")
-    parts = {
+    fillings = {
         "@POLICY@": html.escape(policy, quote=True).replace("&#x27;", "'"),
         "@TITLE@": html.escape(data["title"]),
         "@STYLE@": style,
         "@SCRIPT@": script,
         "@DATA@": inert,
     }
-    for placeholder, text in parts.items():
-        head, found, tail = page.partition(placeholder)
-        if not found:
+    for placeholder, text in fillings.items():
+        head, separator, tail = page.partition(placeholder)
+        if not separator:
             raise AssertionError(f"viewer.html lacks {placeholder}")
         page = head + text + tail
     return page.encode("ascii", "xmlcharrefreplace").decode("ascii")

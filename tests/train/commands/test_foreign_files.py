@@ -68,7 +68,7 @@ def test_every_output_that_is_resumed_or_appended_to_is_tested_here() -> None:
         (name, flag): output
         for name, parser in PARSERS.items()
         for flag, output in outputs(parser).items()
-        if output.kept or "--resume" in parser._option_string_actions
+        if output.appended or "--resume" in parser._option_string_actions
     }
     assert {key for key, output in found.items() if output.kind == "file"} == FILES.keys()
     assert {key for key, output in found.items() if output.kind == "folder"} == FOLDERS.keys()

@@ -157,7 +157,7 @@ def test_existing_outputs_are_replaced_only_with_force(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.jsonl").write_text("the input\n")
     output = outputs(PARSERS[command])[flag]
-    if output.kept:
+    if output.appended:
         return
     given = ARGUMENTS[command, flag] or ["data", "build", "wiki", "--articles", "200"]
     target = tmp_path / "there"

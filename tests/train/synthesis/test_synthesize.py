@@ -250,8 +250,8 @@ def test_two_pages_with_one_title_and_a_page_in_several_passages_do_no_harm(tmp_
         {"id": "sur", "contents": "\ud800\n\ud800 is a film directed by Ada Aamodt."},
     ]
     found, _ = synthesize(engine(rows), SynthesisSettings(limit=15, seed=1), tmp_path / "q.jsonl")
-    assert len(found.kept) == 15
-    assert not any(normalized_phrase(twin, question.text) for question in found.kept)
+    assert len(found.questions) == 15
+    assert not any(normalized_phrase(twin, question.text) for question in found.questions)
 
 
 def test_a_range_of_a_larger_corpus_is_read_and_any_order_of_its_statements_is_its_own() -> None:

@@ -35,5 +35,5 @@ def test_the_same_facts_the_same_text_and_a_third_question_with_one_end_repeat_o
     assert found.repeats(question("C")) == "repeated end"
     assert found.repeats(question("C", end="Moss")) == ""
     found.add(line(4, None))
-    assert (len(found.kept), found.candidates) == (2, 5)
+    assert (len(found.questions), found.candidates) == (2, 5)
     assert found.reasons == {("walk", "dead end"): 2, ("walk", "shortcut"): 1}

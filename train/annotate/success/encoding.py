@@ -151,17 +151,19 @@ class Encoder:
         """Encode a trajectory of a group; a branch with the turns it shares. Without turns there are no ends."""
         member = group.trajectories[index]
         shared = group.prefix(index) if member.turns else ()
-        whole = self.encode((*shared, *member.turns), f"group {group.group_id!r}, trajectory {member.trajectory_id!r}")
-        return Encoded(whole.ids, whole.ends, len(shared))
+        episode = self.encode(
+            (*shared, *member.turns), f"group {group.group_id!r}, trajectory {member.trajectory_id!r}"
+        )
+        return Encoded(episode.ids, episode.ends, len(shared))
 
     def _framed(self, role: int, ids: Sequence[int]) -> list[int]:
         before, after = self._frames[role]
         return [*before, *ids, *after]
 
     def _text(self, text: str) -> tuple[int, ...]:
-        found = self._known.get(text)
-        if found is None:
+        ids = self._known.get(text)
+        if ids is None:
             if len(self._known) >= 65_536:
                 self._known.clear()
-            found = self._known[text] = tuple(self.tokenizer.encode(plain_text(text), add_special_tokens=False))
-        return found
+            ids = self._known[text] = tuple(self.tokenizer.encode(plain_text(text), add_special_tokens=False))
+        return ids

@@ -30,7 +30,10 @@ def evaluate_success(model: SuccessModel, samples: Sequence[Sample], kind: Any, 
     turns = [slice(sample.episode.shared + 1, -1) for sample in samples]
     pivot = np.concatenate([sample.pivot[at] for sample, at in zip(samples, turns, strict=True)])
     labelled = pivot | np.concatenate([sample.non_pivot[at] for sample, at in zip(samples, turns, strict=True)])
-    f, succeeded = np.concatenate(success), np.repeat([s.success for s in samples], [len(one) for one in success])
+    f, succeeded = (
+        np.concatenate(success),
+        np.repeat([s.success for s in samples], [len(of_episode) for of_episode in success]),
+    )
     clipped = np.clip(f, 1e-6, 1.0 - 1e-6)
     return {
         "pivot_auc": auroc(rise[labelled], pivot[labelled]),
@@ -49,7 +52,7 @@ def calibration(model: SuccessModel, samples: Sequence[Sample], batch_tokens: in
         raise DataError("no episodes of validation tasks to calibrate by: raise data.valid")
     success = predict_success(model, [sample.episode for sample in samples], "paper", batch_tokens=batch_tokens)
     f = np.clip(np.concatenate(success), 1e-6, 1.0 - 1e-6)
-    succeeded = np.repeat([sample.success for sample in samples], [len(one) for one in success])
+    succeeded = np.repeat([sample.success for sample in samples], [len(of_episode) for of_episode in success])
     z = np.log(f) - np.log1p(-f)
     slope, shift = logistic_fit(np.column_stack([z, np.ones(len(z))]), succeeded, 1e-4)
     if not slope > 0.0:

@@ -14,8 +14,8 @@ def calibration_error(probability: Floats, outcome: NDArray[np.bool_], bins: int
     """Expected calibration error: Σ n_b / N · |mean outcome − mean probability| over equal bins b; nan if N = 0."""
     if not len(probability):
         return float("nan")
-    place = np.minimum((probability * bins).astype(np.int64), bins - 1)
-    gap = np.bincount(place, outcome - probability, minlength=bins)
+    bin_of = np.minimum((probability * bins).astype(np.int64), bins - 1)
+    gap = np.bincount(bin_of, outcome - probability, minlength=bins)
     return float(np.abs(gap).sum() / len(probability))
 
 

@@ -26,16 +26,16 @@ class EpisodeBatch:
     """
 
     def __init__(self, members: Sequence[Encoded], device: Any) -> None:
-        length, most = max(map(len, members)), max(len(one.ends) for one in members)
+        length, most = max(map(len, members)), max(len(member.ends) for member in members)
         ids = np.zeros((len(members), length), np.int64)
         present_mask = np.zeros((len(members), most), np.bool_)
-        for row, one in enumerate(members):
-            ids[row, : len(one)] = one.ids
-            present_mask[row, : len(one.ends)] = True
-        rows = np.repeat(np.arange(len(members)), [len(one.ends) for one in members])
+        for row, member in enumerate(members):
+            ids[row, : len(member)] = member.ids
+            present_mask[row, : len(member.ends)] = True
+        rows = np.repeat(np.arange(len(members)), [len(member.ends) for member in members])
         self.ids = torch.from_numpy(ids).to(device)
         self.rows = torch.from_numpy(rows).to(device)
-        self.ends = torch.from_numpy(np.concatenate([one.ends for one in members])).to(device)
+        self.ends = torch.from_numpy(np.concatenate([member.ends for member in members])).to(device)
         self.present_mask = torch.from_numpy(present_mask).to(device)
 
 
@@ -53,7 +53,7 @@ def predict_success(
     Episodes without turns get an empty array.
     """
     out: list[NDArray[np.float64]] = [np.zeros(0)] * len(episodes)
-    nonempty = [i for i, one in enumerate(episodes) if len(one.ends)]
+    nonempty = [i for i, episode in enumerate(episodes) if len(episode.ends)]
     device = next(model.parameters()).device
     with torch.no_grad():
         for chosen in plan([len(episodes[i]) for i in nonempty], batch_tokens):
@@ -61,8 +61,8 @@ def predict_success(
             batch = EpisodeBatch(members, device)
             logits = read_logits(model, batch).double().cpu().numpy()
             for row, i in enumerate(chosen):
-                one = members[row]
-                out[nonempty[i]] = _success(logits[row, : len(one.ends)], kind)[one.shared :]
+                member = members[row]
+                out[nonempty[i]] = _success(logits[row, : len(member.ends)], kind)[member.shared :]
     return out
 
 

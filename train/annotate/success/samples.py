@@ -47,10 +47,10 @@ def labelled_samples(
     unused = set(labels)
     for group in groups:
         for i, member in enumerate(group.trajectories):
-            one = labels.get((group.group_id, member.trajectory_id))
-            if one is None:
+            entry = labels.get((group.group_id, member.trajectory_id))
+            if entry is None:
                 continue
-            one.check(member)
+            entry.check(member)
             unused.discard((group.group_id, member.trajectory_id))
             if not member.turns:
                 continue
@@ -61,8 +61,8 @@ def labelled_samples(
                     raise
                 skipped += 1
                 continue
-            turn_labels = np.array([""] * (episode.shared + 1) + list(one.turn_labels))
-            samples.append(Sample(episode, turn_labels == "+", turn_labels == "-", one.success, group.task_id))
+            turn_labels = np.array([""] * (episode.shared + 1) + list(entry.turn_labels))
+            samples.append(Sample(episode, turn_labels == "+", turn_labels == "-", entry.success, group.task_id))
     if unused:
         group_id, trajectory_id = sorted(unused)[0]
         raise DataError(

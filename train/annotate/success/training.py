@@ -72,8 +72,8 @@ class SuccessTrainer:
         if checkpoint is not None:
             self.progress = load_checkpoint(checkpoint, self.model, self.optimizer)
         else:
-            kept = init_run_folder(self.folder, settings, tokenizer)
-            self.encoder = Encoder(kept, settings.text, positions, words)
+            stored = init_run_folder(self.folder, settings, tokenizer)
+            self.encoder = Encoder(stored, settings.text, positions, words)
         self.logger = open_logger(self.folder, settings.log, self.progress, checkpoint, stream)
 
     def run(self) -> dict[str, float]:

@@ -31,18 +31,22 @@ def run(args: argparse.Namespace) -> int:
     lines = metadata.requires("creditflow") or []
     offered = metadata.metadata("creditflow").get_all("Provides-Extra") or []
     core, extras = extra_of(lines, ""), [extra_of(lines, name) for name in USES if name in offered]
-    found = machine()
-    wrong = [one for one in (core, *extras) if one.state == "other version"]
+    findings = machine()
+    wrong = [extra for extra in (core, *extras) if extra.state == "other version"]
     if args.json:
         rows = [
             {
-                "name": one.name, "use": one.use, "state": one.state, "found": one.found,
-                "missing": list(map(str, one.missing)), "outside": list(map(str, one.outside)), "remedy": one.remedy,
+                "name": extra.name, "use": extra.use, "state": extra.state, "found": extra.versions,
+                "missing": list(map(str, extra.missing)), "outside": list(map(str, extra.outside)), "remedy": extra.remedy,
             }
-            for one in (core, *extras)
+            for extra in (core, *extras)
         ]  # fmt: skip
-        document = {"creditflow": __version__, "machine": [asdict(one) for one in found], "requirements": rows}
+        document = {
+            "creditflow": __version__,
+            "machine": [asdict(finding) for finding in findings],
+            "requirements": rows,
+        }
         print(json.dumps(document, indent=1, ensure_ascii=False))
     else:
-        print(report_text(__version__, core, extras, found))
+        print(report_text(__version__, core, extras, findings))
     return int(bool(core.missing or wrong))

@@ -27,15 +27,15 @@ def run(args: argparse.Namespace) -> int:
         for panel in panel_names(name):
             panels[panel] = dict(Counter(row.split for row in load_panel(name, panel).rows))
         rows.append({"name": name, "id": entry.gym_id, "files": entry.files, "panels": panels})
-    others = REGISTRY.rows()
+    plugins = REGISTRY.rows()
     if args.json:
-        print(json.dumps(rows + others, indent=2))
+        print(json.dumps(rows + plugins, indent=2))
         return 0
     for row in rows:
         print(f"{row['name']:12} {row['id']}")
         for panel, splits in row["panels"].items():
             counts = ", ".join(f"{split} {count}" for split, count in splits.items())
             print(f"{'':12} --panel {panel}:SPLIT   {counts}")
-    if others:
-        print(plugins_text(others))
+    if plugins:
+        print(plugins_text(plugins))
     return 0

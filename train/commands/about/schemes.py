@@ -59,10 +59,13 @@ def run(args: argparse.Namespace) -> int:
     names = [args.name] if args.name else list(credit.names()) if args.all else []
     cards = [make_card(name, figures, measure_cost=args.measure_cost) for name in names]
     if not names:
-        others = SCHEMES.rows()
-        rows = overview(figures, [name for name in credit.names() if name not in {row["name"] for row in others}])
-        table = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]] + others
-        print(json.dumps(table, indent=1, ensure_ascii=False) if args.json else text_table(rows) + plugins_text(others))
+        plugins = SCHEMES.rows()
+        of_plugins = {row["name"] for row in plugins}
+        rows = overview(figures, [name for name in credit.names() if name not in of_plugins])
+        table = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]] + plugins
+        print(
+            json.dumps(table, indent=1, ensure_ascii=False) if args.json else text_table(rows) + plugins_text(plugins)
+        )
     elif args.json:
         data = [card.to_json() for card in cards]
         print(json.dumps(data if args.all else data[0], indent=1, ensure_ascii=False, allow_nan=False))

@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
         for cell in cells:
             if name not in cell[table]:
                 raise unknown_name_error("method", name, cell[table])
-    found = difference(cells, args.a, args.b, value=args.value)
-    print(f"{args.a} - {args.b}, {args.value}, {args.suite} {args.kinds}: {found.text(3, '+')}")
+    estimate = difference(cells, args.a, args.b, value=args.value)
+    print(f"{args.a} - {args.b}, {args.value}, {args.suite} {args.kinds}: {estimate.text(3, '+')}")
     return 0
 
 

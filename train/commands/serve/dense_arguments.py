@@ -57,14 +57,14 @@ def dense_options(args: argparse.Namespace, engine: str) -> DenseOptions | None:
     Raises:
         ConfigError: an encoder is missing, or options are given to an engine that has none of them.
     """
-    given = build_options(args)
+    options = build_options(args)
     if engine not in ENCODED:
         searched = {"encoder": args.encoder, "probes": args.probes, "device": args.device != "auto"}
-        if named := [*(name for name, value in searched.items() if value), *given]:
+        if named := [*(name for name, value in searched.items() if value), *options]:
             raise ConfigError(
                 f"--{named[0].replace('_', '-')} is for the engines {' and '.join(ENCODED)}, this is {engine}"
             )
         return None
     if not args.encoder:
         raise ConfigError(f"the engine {engine} needs --encoder FOLDER")
-    return DenseOptions(encoder=args.encoder, device=args.device, **given)
+    return DenseOptions(encoder=args.encoder, device=args.device, **options)

@@ -134,9 +134,9 @@ def _engine(args: argparse.Namespace) -> LocalRetriever:
         _build(args)
         corpus = ""  # it has just been indexed
         memory = memory if args.engine == "lucene" else ""  # tantivy's is for building
-    elif given := build_options(args):
+    elif options := build_options(args):
         raise ConfigError(
-            f"--{next(iter(given)).replace('_', '-')} is for building an index; one that exists keeps what it was built with"
+            f"--{next(iter(options)).replace('_', '-')} is for building an index; one that exists keeps what it was built with"
         )
     return open_engine(
         corpus=corpus, index=args.index or "", engine=args.engine, memory=memory, threads=args.threads,

@@ -35,7 +35,7 @@ def _spans(paragraph: str, seen: dict[str, str]) -> list[Span]:
     if len(seen) <= 40:
         return list(marked(paragraph, seen))
     spans, end = [], 0
-    for found in _THING.finditer(paragraph):
-        spans += [Span("", paragraph[end : found.start()]), Span(seen[found[0]], found[0])]
-        end = found.end()
+    for match in _THING.finditer(paragraph):
+        spans += [Span("", paragraph[end : match.start()]), Span(seen[match[0]], match[0])]
+        end = match.end()
     return [*spans, Span("", paragraph[end:])]

@@ -24,8 +24,8 @@ def environment_of(task_id: str) -> str:
     >>> environment_of("webshop1:5bb720804e4a4d0b1dd84a9daa2c2607")
     'webshop'
     """
-    found = _PREFIX.match(task_id)
-    return found[1] if found else ""
+    match = _PREFIX.match(task_id)
+    return match[1] if match else ""
 
 
 def scene_maker(group: Group) -> Callable[[Turn], tuple[Line, ...]]:

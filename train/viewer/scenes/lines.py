@@ -35,8 +35,12 @@ class Line(NamedTuple):
 
 def tidy(lines: Iterable[Line]) -> tuple[Line, ...]:
     """Return the lines without empty spans and without lines that have none."""
-    kept = (Line(line.kind, tuple(span for span in line.spans if span.text.strip())) for line in lines)
-    return tuple(line for line in kept if line.spans)
+    stripped = []
+    for line in lines:
+        spans = tuple(span for span in line.spans if span.text.strip())
+        if spans:
+            stripped.append(Line(line.kind, spans))
+    return tuple(stripped)
 
 
 def marked(text: str, names: Mapping[str, str]) -> Iterator[Span]:
@@ -58,10 +62,10 @@ def marked(text: str, names: Mapping[str, str]) -> Iterator[Span]:
     longest_first = sorted({*looked_for, *chosen}, key=lambda name: (-len(name), name))
     pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)", re.IGNORECASE)
     end = 0
-    for found in pattern.finditer(text):
-        if found.start() > end:
-            yield Span("", text[end : found.start()])
-        yield Span(chosen.get(found[0].casefold(), ""), found[0])
-        end = found.end()
+    for match in pattern.finditer(text):
+        if match.start() > end:
+            yield Span("", text[end : match.start()])
+        yield Span(chosen.get(match[0].casefold(), ""), match[0])
+        end = match.end()
     if end < len(text):
         yield Span("", text[end:])

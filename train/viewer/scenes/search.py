@@ -28,9 +28,9 @@ def search_names(task: Mapping[str, Any], found: Sequence[str] = ()) -> dict[str
     names: dict[str, str] = {}
     entities = task.get("entities")
     for number, entity in enumerate(entities if isinstance(entities, (list, tuple)) else ()):
-        known = entity if isinstance(entity, Mapping) else {"name": entity}
-        aliases = known.get("aliases")
-        for name in (known.get("name"), *(aliases if isinstance(aliases, (list, tuple)) else ())):
+        entry = entity if isinstance(entity, Mapping) else {"name": entity}
+        aliases = entry.get("aliases")
+        for name in (entry.get("name"), *(aliases if isinstance(aliases, (list, tuple)) else ())):
             if isinstance(name, str) and 0 < len(name) <= 200:
                 names.setdefault(name, f"entity{number % COLOURS}")
     answers = task.get("answers")

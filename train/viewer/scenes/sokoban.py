@@ -32,30 +32,30 @@ def group_boards(group: Group) -> dict[str, bytes]:
         level = parse_level(str(group.task.get("xsb", "")))
     except CreditflowError:
         return {}
-    known = {state_key(level.board): level.board}
+    boards = {state_key(level.board): level.board}
     offsets = direction_offsets(level.width)
     for trajectory in group.trajectories:
         for turn in trajectory.turns:
-            board = known.get(turn.state_key)
-            if board is None or turn.next_state_key in known:
+            board = boards.get(turn.state_key)
+            if board is None or turn.next_state_key in boards:
                 continue
             for after in _after(board, turn.action, offsets):
                 if state_key(after) == turn.next_state_key:
-                    known[turn.next_state_key] = after
+                    boards[turn.next_state_key] = after
                     break
-    return known
+    return boards
 
 
 def _after(board: bytes, action: str, offsets: tuple[int, int, int, int]) -> Iterator[bytes]:
     """The boards after each move that an action names in order; then those one move away, for actions in numbers."""
-    player = next(place for place, code in enumerate(board) if code in (PLAYER, PLAYER_ON_TARGET))
-    now, place = board, player
-    for count, found in enumerate(_WORDS.finditer(action[:4000])):
+    player = next(cell for cell, code in enumerate(board) if code in (PLAYER, PLAYER_ON_TARGET))
+    now, cell = board, player
+    for count, match in enumerate(_WORDS.finditer(action[:4000])):
         if count >= MAX_WORDS:
             return
-        if found[2]:
-            push = (found[1] or "").casefold() != "move "
-            now, place, *_ = move(now, place, offsets[DIRECTIONS.index(found[2].casefold())], push)
+        if match[2]:
+            push = (match[1] or "").casefold() != "move "
+            now, cell, *_ = move(now, cell, offsets[DIRECTIONS.index(match[2].casefold())], push)
             yield now
     for offset in offsets:
         yield move(board, player, offset)[0]

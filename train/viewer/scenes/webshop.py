@@ -52,13 +52,13 @@ def webshop_scene(observation: str, action: str, options: Sequence[str] = ()) ->
         action: the action taken on it.
         options: names of options, which plain texts do not tell from their values.
     """
-    known = {*_OPTIONS, *(name.casefold() for name in options)}
-    found = _ACTION.fullmatch(action.strip())
-    picked = found[1].strip().casefold() if found else ""
+    option_names = {*_OPTIONS, *(name.casefold() for name in options)}
+    match = _ACTION.fullmatch(action.strip())
+    picked = match[1].strip().casefold() if match else ""
     if SEPARATOR in observation:
-        parts = [part.strip().strip("'") for part in observation.split(SEPARATOR)]
-        buys = "Buy Now" in parts  # the page of a product, whose short texts are options
-        return tidy(_page([(part, _is_button(part, known, buys)) for part in parts], picked))
+        texts = [text.strip().strip("'") for text in observation.split(SEPARATOR)]
+        buys = "Buy Now" in texts  # the page of a product, whose short texts are options
+        return tidy(_page([(text, _is_button(text, option_names, buys)) for text in texts], picked))
     if observation.startswith("<!DOCTYPE html>"):
         return tidy(_page(_html_parts(observation), picked))
     if _LABEL.search(observation):
@@ -132,8 +132,8 @@ class _Parts(HTMLParser):
         text = data.strip()
         if not text or {"style", "script", "title"} & set(self._open):
             return
-        head, found, instruction = text.partition("Instruction:")
-        if found and not head:
+        head, separator, instruction = text.partition("Instruction:")
+        if separator and not head:
             self.parts += [("Instruction:", False), (instruction.strip(), False)]
         else:
             self.parts.append((text, "button" in self._open))
@@ -167,9 +167,9 @@ def _json_page(observation: str, picked: str) -> Iterator[Line]:
                     )
         elif name == "options" and isinstance(value, dict):
             for option, values in value.items():
-                chips = [_button(str(one), picked) for one in values] if isinstance(values, list) else []
+                chips = [_button(str(choice), picked) for choice in values] if isinstance(values, list) else []
                 yield Line("row", (Span("object", str(option)), *chips))
         elif name == "clickables" and isinstance(value, list):
-            yield Line("row", tuple(_button(str(one), picked) for one in value))
+            yield Line("row", tuple(_button(str(button), picked) for button in value))
         elif name != "instruction":
             yield Line("more", (Span("name", name), Span("", f" {json.dumps(value, ensure_ascii=False)}")))

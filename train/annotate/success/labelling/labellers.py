@@ -49,8 +49,8 @@ class RuleLabeller:
 
     def label(self, trajectory: Trajectory, question: Question) -> tuple[str, ...]:
         """One of ``TURN_LABELS`` per turn."""
-        known: set[int] = set()
-        return _labels(trajectory, lambda turn, result: self._tool(turn, result, question, known))
+        answered: set[int] = set()
+        return _labels(trajectory, lambda turn, result: self._tool(turn, result, question, answered))
 
     def _tool(self, turn: Turn, result: str, question: Question, known: set[int]) -> str:
         query = " ".join(turn.queries) or turn.action
@@ -80,8 +80,8 @@ class JudgeLabeller:
 
     def label(self, trajectory: Trajectory, question: Question) -> tuple[str, ...]:
         """One of ``TURN_LABELS`` per turn."""
-        known: set[int] = set()
-        return _labels(trajectory, lambda _, result: self._tool(result, question, known))
+        answered: set[int] = set()
+        return _labels(trajectory, lambda _, result: self._tool(result, question, answered))
 
     def _tool(self, result: str, question: Question, known: set[int]) -> str:
         for j, step in enumerate(question.steps):
@@ -121,7 +121,7 @@ def _premises(step: SubQuestion) -> list[int]:
 
 def _filled(question: Question, step: SubQuestion) -> str:
     """The golden sub-question with the answers it refers to."""
-    answers = [one.answer for one in question.steps]
+    answers = [earlier.answer for earlier in question.steps]
 
     def answer(match: re.Match[str]) -> str:
         k = int(match[1]) - 1
@@ -137,9 +137,9 @@ def _found(step: SubQuestion, turn: Turn, result: str) -> bool:
 def _asks(query: str, question: Question, step: SubQuestion) -> bool:
     """Whether a query names what the step asks about; for steps about no listed entity, any query does."""
     asked = _filled(question, step)
-    named = [
-        (entity.name, *entity.aliases)
-        for entity in question.entities
-        if any(normalized_phrase(form, asked) for form in (entity.name, *entity.aliases))
-    ]
-    return not named or any(normalized_phrase(form, query) for forms in named for form in forms)
+    forms_asked: list[str] = []
+    for entity in question.entities:
+        forms = (entity.name, *entity.aliases)
+        if any(normalized_phrase(form, asked) for form in forms):
+            forms_asked += forms
+    return not forms_asked or any(normalized_phrase(form, query) for form in forms_asked)

@@ -53,10 +53,10 @@ class Labels:
 def write_labels(path: str | Path, labels: Sequence[Labels]) -> None:
     """Write one JSON object per line."""
     with atomic_writer(path) as stream:
-        for one in labels:
+        for entry in labels:
             row = {
-                "format_version": FORMAT_VERSION, "group_id": one.group_id, "trajectory_id": one.trajectory_id,
-                "turn_labels": list(one.turn_labels), "success": one.success, "labeller": one.labeller,
+                "format_version": FORMAT_VERSION, "group_id": entry.group_id, "trajectory_id": entry.trajectory_id,
+                "turn_labels": list(entry.turn_labels), "success": entry.success, "labeller": entry.labeller,
             }  # fmt: skip
             stream.write(json.dumps(row, ensure_ascii=True, separators=(",", ":")) + "\n")
 
@@ -67,15 +67,17 @@ def read_labels(path: str | Path) -> dict[tuple[str, str], Labels]:
     Raises:
         DataError: a malformed line, an unknown turn label, or a trajectory labelled twice.
     """
-    found: dict[tuple[str, str], Labels] = {}
+    by_trajectory: dict[tuple[str, str], Labels] = {}
     for where, row in read_json_lines(path):
         with loading(f"{where}: not a line of labels"):
-            one = _read_row(row)
-        key = (one.group_id, one.trajectory_id)
-        if key in found:
-            raise DataError(f"{where}: trajectory {one.trajectory_id!r} of group {one.group_id!r} is labelled twice")
-        found[key] = one
-    return found
+            entry = _read_row(row)
+        key = (entry.group_id, entry.trajectory_id)
+        if key in by_trajectory:
+            raise DataError(
+                f"{where}: trajectory {entry.trajectory_id!r} of group {entry.group_id!r} is labelled twice"
+            )
+        by_trajectory[key] = entry
+    return by_trajectory
 
 
 def _read_row(row: Mapping[str, object]) -> Labels:

@@ -36,7 +36,7 @@ class LabelReport:
     @property
     def success(self) -> float:
         """Success rate of the labelled trajectories."""
-        return float(np.mean([one.success for one in self.labels])) if self.labels else float("nan")
+        return float(np.mean([entry.success for entry in self.labels])) if self.labels else float("nan")
 
 
 def judge_labeller(spec: str, cache: str | None = None) -> JudgeLabeller:
@@ -118,15 +118,15 @@ def write_audit(path: str | Path, groups: Sequence[Group], labels: Sequence[Labe
     }
     with atomic_writer(path) as stream:
         for index in sorted(chosen.tolist()):
-            one = labels[index]
-            group, member, first = members[one.group_id, one.trajectory_id]
+            entry = labels[index]
+            group, member, first = members[entry.group_id, entry.trajectory_id]
             question = Question.from_json(group.task)
             lines = [
-                f"== {one.trajectory_id} | {one.labeller} | {member.stop_reason}",
+                f"== {entry.trajectory_id} | {entry.labeller} | {member.stop_reason}",
                 f"question: {question.text}   golden: {' | '.join(question.answers)}",
                 *(f"  step {k}: {step.question} -> {step.answer}" for k, step in enumerate(question.steps, 1)),
             ]
-            for t, (turn, label) in enumerate(zip(member.turns, one.turn_labels, strict=True), first + 1):
+            for t, (turn, label) in enumerate(zip(member.turns, entry.turn_labels, strict=True), first + 1):
                 lines.append(
                     f"[{label or '.'}] turn {t}: {turn.action}   passages: {', '.join(turn.doc_ids) or 'none'}"
                 )

@@ -87,7 +87,7 @@ class LocalRater:
         out = [np.zeros(0)] * len(read)
         device = next(self._model.parameters()).device
         with torch.no_grad():
-            for chosen in plan([len(one) for one in read], self._budget):
+            for chosen in plan([len(episode) for episode in read], self._budget):
                 logits = (
                     read_logits(self._model, EpisodeBatch([read[i] for i in chosen], device)).double().cpu().numpy()
                 )

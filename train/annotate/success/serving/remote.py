@@ -82,8 +82,8 @@ class RemoteSuccessAnnotator(TurnAnnotator):
             counts = [len(turns) + 1 if turns else 0 for turns in episodes]
             values = _probabilities(reply.get("success"), counts)
             for (group, i), success in zip(chosen, values, strict=True):
-                own = len(group.trajectories[i].turns)
-                annotations.append(Annotations(boundaries(NAME, success[-own - 1 :] if own else np.zeros(1))))
+                n_turns = len(group.trajectories[i].turns)
+                annotations.append(Annotations(boundaries(NAME, success[-n_turns - 1 :] if n_turns else np.zeros(1))))
         return annotations
 
 
@@ -133,9 +133,9 @@ class PicaServerAnnotator(TurnAnnotator):
         annotations = []
         for group in groups:
             for member in group.trajectories:
-                own = len(member.turns)
-                survive = np.concatenate([[1.0], np.cumprod(1.0 - next(remaining))]) if own else np.ones(1)
-                annotations.append(Annotations(boundaries(NAME, survive[-own - 1 :])))
+                n_turns = len(member.turns)
+                survive = np.concatenate([[1.0], np.cumprod(1.0 - next(remaining))]) if n_turns else np.ones(1)
+                annotations.append(Annotations(boundaries(NAME, survive[-n_turns - 1 :])))
         return annotations
 
 

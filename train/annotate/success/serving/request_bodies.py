@@ -78,20 +78,20 @@ def episodes_of(body: Any, limits: RewardLimits) -> tuple[tuple[Turn, ...], ...]
             raise BadRequestError("list_type", loc, "an episode is an object with 'turns', a list of objects")
         if len(turns) > limits.turns:
             raise BadRequestError("too_long", loc, f"an episode has at most {limits.turns} turns")
-        texts = [[turn.get(name, "") for name in TEXTS] for turn in turns]
+        texts = [turn.get(name, "") for turn in turns for name in TEXTS]  # three for each turn
         valid = [turn.get("valid", True) for turn in turns]
-        if not all(isinstance(text, str) for turn_texts in texts for text in turn_texts) or not all(
-            isinstance(v, bool) for v in valid
-        ):
+        if {*map(type, texts)} - {str} or {*map(type, valid)} - {bool}:
             raise BadRequestError(
                 "string_type", loc, f"{', '.join(TEXTS)} of a turn are strings, 'valid' is true or false"
             )
-        if sum(len(text) for turn_texts in texts for text in turn_texts) > limits.text_chars:
+        if sum(map(len, texts)) > limits.text_chars:
             raise BadRequestError("string_too_long", loc, f"an episode has at most {limits.text_chars} characters")
         episodes.append(
             tuple(
                 Turn("", action, "", parsed=parsed, observation=observation, response=response)
-                for (observation, action, response), parsed in zip(texts, valid, strict=True)
+                for observation, action, response, parsed in zip(
+                    texts[::3], texts[1::3], texts[2::3], valid, strict=True
+                )
             )
         )
     return tuple(episodes)

@@ -123,9 +123,9 @@ def _rate(rater: Rater, jobs: Sequence[_Job]) -> list[list[list[float]] | Except
     answers: list[list[list[float]]] = [[] for _ in jobs]
     errors: dict[int, Exception] = {}
     for kind in ("hazards", "success"):
-        inputs = [(i, one) for i, job in enumerate(jobs) if job.kind == kind for one in job.inputs]
+        inputs = [(i, item) for i, job in enumerate(jobs) if job.kind == kind for item in job.inputs]
         predict = rater.hazards if kind == "hazards" else rater.success
-        predictions = predict([one for _, one in inputs]) if inputs else []
+        predictions = predict([item for _, item in inputs]) if inputs else []
         for (i, _), numbers in zip(inputs, predictions, strict=True):
             try:
                 answers[i].append(_finite(numbers))
@@ -145,9 +145,9 @@ async def _encode(
 
     def encode_all() -> tuple[EncodedT, ...]:
         encoded = []
-        for i, one in enumerate(inputs):
+        for i, item in enumerate(inputs):
             try:
-                encoded.append(encode(one))
+                encoded.append(encode(item))
             except DataError as error:
                 raise BadRequestError("value_error", ("body", key, i), str(error)[:300]) from error
         return tuple(encoded)
