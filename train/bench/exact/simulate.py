@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
@@ -154,6 +155,19 @@ class ArrayGroup(Group):
         for stale in ("trajectories", "turns", "episodes"):
             other.__dict__.pop(stale, None)
         object.__setattr__(other, "annotations", {**self.annotations, **annotations})
+        return other
+
+    def misreported(self, wrong: NDArray[np.bool_]) -> ArrayGroup:
+        """The same rollouts with outcomes reported wrongly where ``wrong``, bool (G,): a score x becomes 1 − x."""
+        arrays = self.arrays
+        success, score = arrays.success ^ wrong, np.where(wrong, 1.0 - arrays.score, arrays.score)
+        reward = np.zeros(len(arrays.reward))
+        reward[arrays.last] = score
+        end = np.where(wrong, np.where(success, GOAL, FAILED), arrays.end).astype(np.int8)
+        other = copy(self)
+        for stale in ("trajectories", "turns", "episodes"):
+            other.__dict__.pop(stale, None)
+        other.__dict__["arrays"] = replace(arrays, success=success, score=score, returns=score, reward=reward, end=end)
         return other
 
     def states(self, key: Literal["state", "text"] = "state") -> StateIndex:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import count
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ __all__ = ["Batch", "Draw", "Sampling", "batch_credit", "draw_tasks", "draws", "
 
 Floats = NDArray[np.float64]
 Key = Literal["state", "text"]
+ROUNDS: Final = 3  # batches that dynamic sampling samples for an update at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,9 @@ class Sampling:
         key: the key by which schemes compare states.
         fresh: whether every visit of a state has a new key, so that keys never repeat.
         together: whether the tasks of a batch are sampled together, or one after the other from the same generator.
+        wrong: probability that the outcome of a rollout is reported wrongly; a score x becomes 1 − x.
+        dynamic: whether groups whose rollouts all have one score are replaced by groups of further tasks (dynamic sampling, DAPO,
+            arXiv 2503.14476, section 3.2), until B groups differ or ``ROUNDS`` batches have been sampled.
     """
 
     batch: int
@@ -52,6 +56,8 @@ class Sampling:
     centring: Centring = "none"
     scale: Scale = "credit"
     together: bool = True
+    wrong: float = 0.0
+    dynamic: bool = False
 
 
 class Draw(NamedTuple):
@@ -63,6 +69,7 @@ class Draw(NamedTuple):
         seed: seed of the minibatches.
         corruption: for each task the seed of shuffled credit.
         name: prefix of the group ids, distinct for every update.
+        pool: indices of the tasks from which dynamic sampling draws further ones; empty: the update's.
     """
 
     tasks: list[int]
@@ -70,11 +77,19 @@ class Draw(NamedTuple):
     seed: tuple[int, ...]
     corruption: list[tuple[int, ...]]
     name: str
+    pool: Sequence[int] = ()
 
     @classmethod
-    def of(cls, tasks: Sequence[int], rng: np.random.Generator, name: str, seed: tuple[int, ...] = (0,)) -> Draw:
+    def of(
+        cls,
+        tasks: Sequence[int],
+        rng: np.random.Generator,
+        name: str,
+        seed: tuple[int, ...] = (0,),
+        pool: Sequence[int] = (),
+    ) -> Draw:
         """A draw whose shuffling has the seed and the number of each task."""
-        return cls(list(tasks), rng, seed, [(*seed, i) for i in range(len(tasks))], name)
+        return cls(list(tasks), rng, seed, [(*seed, i) for i in range(len(tasks))], name, pool)
 
 
 def draws(train: Sequence[int], batch: int, rng: np.random.Generator) -> Iterator[Draw]:
@@ -82,7 +97,7 @@ def draws(train: Sequence[int], batch: int, rng: np.random.Generator) -> Iterato
     for number in count(1):
         tasks = draw_tasks(train, batch, rng)
         seed = int(rng.integers(2**63))
-        yield Draw.of(tasks, rng, f"{number}", (seed,))
+        yield Draw.of(tasks, rng, f"{number}", (seed,), train)
 
 
 def draw_tasks(train: Sequence[int], batch: int, rng: np.random.Generator) -> list[int]:
@@ -177,7 +192,38 @@ def sample_batches(
             for number, (i, own) in enumerate(zip(draw.tasks, rows, strict=True))
         ]
         groups = [list(of_policy) for of_policy in zip(*by_task, strict=True)]
-    return [Batch(list(draw.tasks), stack, *of_policy) for of_policy in zip(tables, groups, strict=True)]
+    if sampling.wrong:  # the same rollouts are reported wrongly under every policy
+        wrong = draw.rng.random((len(draw.tasks), size)) < sampling.wrong
+        groups = [[group.misreported(w) for group, w in zip(of_policy, wrong, strict=True)] for of_policy in groups]
+    batches = [Batch(list(draw.tasks), stack, *of_policy) for of_policy in zip(tables, groups, strict=True)]
+    if not sampling.dynamic:
+        return batches
+    return [
+        _with_different_outcomes(mdps, draw, policy, sampling, batch)
+        for policy, batch in zip(policies, batches, strict=True)
+    ]
+
+
+def _with_different_outcomes(
+    mdps: Sequence[FiniteMDP], draw: Draw, policy: Policy, sampling: Sampling, first: Batch
+) -> Batch:
+    """The batch with groups of further tasks in place of those whose rollouts all have one score."""
+    rng = np.random.default_rng([*draw.seed, 71])  # what other methods draw stays the same
+    chosen, sampled = list[tuple[int, ArrayGroup]](), first
+    for number in range(1, ROUNDS + 1):
+        groups = zip(sampled.tasks, sampled.groups, strict=True)
+        chosen += [(i, group) for i, group in groups if np.ptp(group.arrays.score)]
+        if len(chosen) >= len(draw.tasks) or number == ROUNDS:
+            break
+        tasks = rng.choice(list(draw.pool) or draw.tasks, size=len(draw.tasks)).tolist()
+        more = draw._replace(tasks=tasks, rng=rng, name=f"{draw.name}/{number}")
+        (sampled,) = sample_batches(mdps, more, [policy], replace(sampling, dynamic=False))
+    if not chosen:
+        return first
+    chosen = chosen[: len(draw.tasks)]
+    tasks = [i for i, _ in chosen]
+    table = np.concatenate(policy.probabilities(tasks))
+    return Batch(tasks, StackedTasks([mdps[i] for i in tasks]), table, [group for _, group in chosen])
 
 
 def batch_credit(

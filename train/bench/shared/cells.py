@@ -23,6 +23,7 @@ from creditflow.train.bench.learning.policy import LinearPolicy, make_features, 
 from creditflow.train.bench.learning.stack import StackedTasks
 from creditflow.train.bench.observations import Observation
 from creditflow.train.bench.presets import SharedWork
+from creditflow.train.bench.shared.kinds.changes import Changes
 from creditflow.train.bench.shared.learning import SharedCurve, learn_shared
 from creditflow.train.bench.shared.metrics import SharedMeasures, measure_shared
 from creditflow.train.bench.shared.tasks import SHARED_KINDS, ViewedTask, keys_of, kind_of_tasks, viewed_tasks
@@ -45,6 +46,9 @@ __all__ = [
 STANDARD_SUCCESS: Final = 0.25
 MIN_BATCHES, MAX_BATCHES = 3, 32
 Aggregation = Literal["token_mean", "trajectory_mean"]
+StateKeys = Literal["", "merged", "hidden", "fresh"]
+ALL_KEYS: Final[dict[str, Keys]] = {"merged": "aliased", "hidden": "aliased", "fresh": "fresh"}
+HIDDEN: Final = {"sokoban": "sokoban-boxes"}  # the kind whose text keys hide something
 STANDARD_AGGREGATION: Final[Aggregation] = "token_mean"
 
 
@@ -61,6 +65,10 @@ class SharedCell:
         aggregation: loss aggregation, the same for all methods.
         centring, scale: of each group's credit, the same for all methods; see ``loss_turns``.
         rate: learning rate of Adam; 0: steps of a given KL divergence.
+        state_keys: "" for those of the kind; "merged" at random, "hidden" (without the player or the key that it has), "fresh".
+        graded, slip, horizon: see ``Changes``.
+        wrong: probability that the outcome of a rollout is reported wrongly; success is always measured by the right one.
+        dynamic: whether groups without a difference of outcomes are replaced by those of further tasks; see ``Sampling``.
         learn: whether learning curves are measured, not only the metrics of a single step.
     """
 
@@ -74,11 +82,27 @@ class SharedCell:
     scale: Scale = "credit"
     rate: float = 0.0
     learn: bool = True
+    state_keys: StateKeys = ""
+    graded: bool = False
+    slip: float = 0.0
+    horizon: int = 0
+    wrong: float = 0.0
+    dynamic: bool = False
 
     @property
     def keys(self) -> Keys:
         """Whether each state has its own key, several states share one, or every visit has a new one."""
-        return keys_of(self.kind)
+        return ALL_KEYS.get(self.state_keys) or keys_of(self.kind)
+
+    @property
+    def tasks(self) -> str:
+        """The kind as which the tasks are generated."""
+        return HIDDEN.get(self.kind, self.kind) if self.state_keys == "hidden" else self.kind
+
+    @property
+    def changes(self) -> Changes:
+        """What is different from the kind's tasks."""
+        return Changes(self.state_keys == "merged", self.graded, self.slip, self.horizon)
 
     @property
     def condition(self) -> str:
@@ -90,6 +114,12 @@ class SharedCell:
             "" if self.centring == "none" else "centred per group",
             "" if self.scale == "credit" else "equal RMS per group",
             f"Adam {self.rate:g}" if self.rate else "",
+            f"{self.state_keys} keys" if self.state_keys else "",
+            "graded outcomes" if self.graded else "",
+            f"{100 * self.slip:g} % slips" if self.slip else "",
+            f"{self.horizon} turns" if self.horizon else "",
+            f"{100 * self.wrong:g} % of outcomes wrong" if self.wrong else "",
+            "dynamic sampling" if self.dynamic else "",
         ]
         return ", ".join(filter(None, parts))
 
@@ -105,6 +135,8 @@ class SharedCell:
             self.keys == "fresh",
             self.centring,
             self.scale,
+            wrong=self.wrong,
+            dynamic=self.dynamic,
         )
 
     @property
@@ -168,7 +200,7 @@ def start_of(cell: SharedCell, work: SharedWork, seed: int, unit: int) -> tuple[
         DataError: there are too few tasks, or no policy over these features has the cell's success rate.
     """
     trained = trained_tasks(cell, work)
-    tasks = viewed_tasks(cell.kind, seed, unit, trained + work.held_out)
+    tasks = viewed_tasks(cell.tasks, seed, unit, trained + work.held_out, cell.changes)
     stack = StackedTasks([task.mdp for task in tasks])
     features = make_features(cell.features, [task.parts for task in tasks])
     return tasks, policy_with_success(stack, features, range(trained), cell.success)

@@ -1,7 +1,7 @@
 """The tasks of the suite: grids and Sokoban levels as tables, with what the policy sees of each state.
 
-Kinds: the four kinds of grid; ``sokoban``, generated levels with few states; ``trapdoors``, ``graded`` and ``long`` (see
-``kinds/grids.py``). ``fresh`` and ``sokoban-fresh`` are ``pits`` and ``sokoban`` with state keys that never repeat (like a key that
+Kinds: the four kinds of grid; ``sokoban``, generated levels with few states; ``trapdoors``, ``graded``, ``long`` and ``key``
+(see ``kinds/grids.py``). ``fresh`` and ``sokoban-fresh`` are ``pits`` and ``sokoban`` with state keys that never repeat (like a key that
 includes the history, which no two episodes share after their first turn). In ``sokoban-boxes`` the text key shows the boxes
 only, so that one key merges all positions of the player.
 """
@@ -27,16 +27,29 @@ from creditflow.train.bench.exact.gridworlds import HORIZON
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.sokoban_mdp import sokoban_boards
 from creditflow.train.bench.exact.tasks import GRID_BLOCK, SOKOBAN_HORIZON, grid_layouts
-from creditflow.train.bench.shared.kinds.grids import LONG_HORIZON, graded, long_layouts, trapdoors
+from creditflow.train.bench.shared.kinds.changes import UNCHANGED, Changes
+from creditflow.train.bench.shared.kinds.grids import LONG_HORIZON, graded, key_and_door, long_layouts, trapdoors
 from creditflow.train.bench.shared.kinds.views import grid_parts, sokoban_parts
 from creditflow.train.bench.studies import Keys
 
 __all__ = ["SHARED_KINDS", "ViewedTask", "keys_of", "kind_of_tasks", "viewed_tasks"]
 
 # new kinds come last: random streams depend on a kind's place
-SHARED_KINDS: Final = (*KINDS, "fresh", "sokoban", "trapdoors", "graded", "long", "sokoban-fresh", "sokoban-boxes")
+SHARED_KINDS: Final = (
+    *KINDS,
+    "fresh",
+    "sokoban",
+    "trapdoors",
+    "graded",
+    "long",
+    "sokoban-fresh",
+    "sokoban-boxes",
+    "key",
+)
 FRESH: Final[Mapping[str, str]] = {"fresh": "pits", "sokoban-fresh": "sokoban"}
 ALIASED: Final = ("alias", "sokoban-boxes")
+# by kind the kind of the layouts, and what is changed in them
+CHANGED_GRIDS: Final = {"trapdoors": ("open", trapdoors), "graded": ("open", graded), "key": ("pits", key_and_door)}
 MAX_STATES: Final = 300  # of one Sokoban level
 LEVEL_SIZES: Final[tuple[Mapping[str, int], ...]] = tuple(
     {"height": side, "width": side, "boxes": boxes, "min_length": 4, "max_length": 25}
@@ -67,7 +80,7 @@ def keys_of(kind: str) -> Keys:
     return "aliased" if kind in ALIASED else "fresh" if kind in FRESH else "distinct"
 
 
-def viewed_tasks(kind: str, seed: int, unit: int, count: int) -> list[ViewedTask]:
+def viewed_tasks(kind: str, seed: int, unit: int, count: int, changes: Changes = UNCHANGED) -> list[ViewedTask]:
     """The tasks of one layout seed, generated from it and the benchmark's seed: others under every other one.
 
     Args:
@@ -75,6 +88,7 @@ def viewed_tasks(kind: str, seed: int, unit: int, count: int) -> list[ViewedTask
         seed: seed of the benchmark.
         unit: number of the layout seed.
         count: number of tasks.
+        changes: what is different from the kind's tasks.
 
     Raises:
         ConfigError: the kind is unknown.
@@ -82,29 +96,30 @@ def viewed_tasks(kind: str, seed: int, unit: int, count: int) -> list[ViewedTask
     """
     if kind not in SHARED_KINDS:
         raise unknown_name_error("kind of task", kind, SHARED_KINDS)
-    found = list(islice(_tasks(kind, seed, unit, count), count))
-    if len(found) < count:
+    tasks = list(islice(_tasks(kind, seed, unit, count, changes.horizon), count))
+    if len(tasks) < count:
         raise DataError(
-            f"kind {kind}: {count} tasks were requested, but only {len(found)} have at most {MAX_STATES} states; use fewer "
+            f"kind {kind}: {count} tasks were requested, but only {len(tasks)} have at most {MAX_STATES} states; use fewer "
             "training or held-out tasks, or a smaller batch"
         )
-    return found
+    return [ViewedTask(changes.of(task.mdp), task.parts) for task in tasks]
 
 
-def _tasks(kind: str, seed: int, unit: int, count: int) -> Iterator[ViewedTask]:
+def _tasks(kind: str, seed: int, unit: int, count: int, horizon: int) -> Iterator[ViewedTask]:
     kind = kind_of_tasks(kind)
     if kind.startswith("sokoban"):
-        yield from _levels(seed, unit, count, boxes_only=kind == "sokoban-boxes")
+        limit = max(horizon, SOKOBAN_HORIZON)  # states beyond it are not in the tables
+        yield from _levels(seed, unit, count, limit, boxes_only=kind == "sokoban-boxes")
     elif kind == "long":
         for layout in long_layouts(seed, unit):
             mdp = grid_mdp(layout, LONG_HORIZON)
             yield ViewedTask(mdp, grid_parts(layout, mdp))
-    elif kind in ("trapdoors", "graded"):
-        change = trapdoors if kind == "trapdoors" else graded
-        # at least two thirds of the layouts can be changed
-        yield from (
-            ViewedTask(*found) for layout in _layouts("open", seed, unit, 2 * count) if (found := change(layout))
-        )
+    elif kind in CHANGED_GRIDS:
+        base, change = CHANGED_GRIDS[kind]
+        for layout in _layouts(base, seed, unit, 2 * count):  # at least two thirds of the layouts can be changed
+            changed = change(layout)
+            if changed is not None:
+                yield ViewedTask(*changed)
     else:
         for layout in _layouts(kind, seed, unit, count):
             mdp = grid_mdp(layout, HORIZON)
@@ -117,7 +132,7 @@ def _layouts(kind: str, seed: int, unit: int, count: int) -> Iterator[GridLayout
 
 
 @lru_cache(maxsize=16)
-def _levels(seed: int, unit: int, count: int, *, boxes_only: bool) -> tuple[ViewedTask, ...]:
+def _levels(seed: int, unit: int, count: int, horizon: int, *, boxes_only: bool) -> tuple[ViewedTask, ...]:
     """Generated levels of several sizes with at most ``MAX_STATES`` states, no two of them equal up to symmetry."""
     rng = np.random.default_rng([seed, unit])
     sources = [
@@ -132,7 +147,7 @@ def _levels(seed: int, unit: int, count: int, *, boxes_only: bool) -> tuple[View
         task = sources[int(rng.integers(len(sources)))].sample(rng)
         level = parse_level(str(task.content["xsb"]))
         try:
-            mdp, boards = sokoban_boards(level, SOKOBAN_HORIZON, cap=MAX_STATES)
+            mdp, boards = sokoban_boards(level, horizon, cap=MAX_STATES)
         except OracleLimitError:  # a larger level
             continue
         if task.canonical_id in seen:

@@ -3,7 +3,8 @@
 ``trapdoors``: every shortest path leads through a cell in which most episodes fail, and there is a longer path around it. The
 most likely single result of entering it is to pass, so distances count it as passable, and so does a group's observed graph
 after one rollout that passed. ``graded``: two exits end the episode with a lower score than the goal. ``long``: walls and pits on a
-grid four times as large, with three times as many turns.
+grid four times as large, with three times as many turns. ``key``: pits, and a goal that opens only with a key, which lies
+elsewhere; the text key is the agent's cell, which hides whether it has the key.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.bench.exact.grid_layouts import (
+    ACTIONS,
     Cell,
     GridLayout,
     floor_depths,
@@ -25,14 +27,15 @@ from creditflow.train.bench.exact.grid_layouts import (
     scattered,
 )
 from creditflow.train.bench.exact.gridworlds import HORIZON
-from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.mdp import FiniteMDP, explore
 from creditflow.train.bench.shared.kinds.views import LESSER_EXIT, TRAPDOOR, grid_parts
 
-__all__ = ["LONG_HORIZON", "graded", "long_layouts", "trapdoors"]
+__all__ = ["LONG_HORIZON", "graded", "key_and_door", "long_layouts", "trapdoors"]
 
 PASS: Final = 0.4  # probability of passing a trapdoor; otherwise one falls to the left or to the right, equally likely
 EXIT_SCORES: Final = (0.2, 0.5)
 MIN_EXIT_DEPTH: Final = 2  # turns from the start
+MIN_KEY_DEPTH: Final = 2
 LONG_SIDE, LONG_WALLS, LONG_PITS, LONG_HORIZON = 12, 40, 8, 60
 MIN_LONG_DISTANCE, MAX_LONG_DISTANCE = 12, 24
 Parts = NDArray[np.int64]
@@ -139,6 +142,47 @@ def graded(layout: GridLayout) -> tuple[FiniteMDP, Parts] | None:
         limit_score=plain.limit_score[kept],
     )
     return mdp, grid_parts(layout, mdp, {cell: LESSER_EXIT + i for i, cell in enumerate(exits)})
+
+
+def key_and_door(layout: GridLayout) -> tuple[FiniteMDP, Parts] | None:
+    """Put a key into a grid, without which the goal cannot be entered; returns its tables and what the policy sees.
+
+    The key lies in a cell chosen at random, seeded by the layout's digest. The policy sees whether it has the key, the direction
+    of the key or then of the goal, and the effects of the moves. None if key and goal cannot be reached within the turn limit.
+    """
+    acting, (goal, *_) = grid_cells(layout)
+    depth = floor_depths(layout)
+    pool = [cell for cell in acting if cell in depth and depth[cell] >= MIN_KEY_DEPTH]
+    if not pool:
+        return None
+    key_cell = pool[int(np.random.default_rng(int(layout.digest, 16)).integers(len(pool)))]
+    if depth[key_cell] + _depths_without(_moved_start(layout, key_cell), []).get(goal, HORIZON + 1) > HORIZON:
+        return None
+
+    def results(state: tuple[Cell, bool], action: int) -> tuple[tuple[Cell, bool], float | None, bool]:
+        cell, has_key = state
+        after = layout.move(cell, action)
+        if after == goal and not has_key:
+            after = cell
+        opened = after == goal
+        return (after, has_key or after == key_cell), 1.0 if opened else None, opened
+
+    def keys(state: tuple[Cell, bool]) -> tuple[str, str]:
+        text = layout.keys(state[0])[0]
+        return f"{text}:{'key' if state[1] else 'no key'}", text
+
+    name = f"{layout.digest}:key"
+    mdp = explore((layout.start, False), ACTIONS, results, keys, name=name, horizon=HORIZON, cap=2 * len(acting) + 2)
+    without = grid_parts(_changed(layout, {goal: "#", key_cell: "G"}), mdp)
+    with_key = grid_parts(layout, mdp)
+    has_key = np.array([key.endswith(":key") for key in mdp.keys[: mdp.size]])
+    parts = np.where(has_key[:, None], with_key, without)
+    marks = np.where(parts[:, :1] >= 0, has_key[:, None], parts[:, :1])
+    return mdp, np.concatenate([marks, parts], axis=1).astype(np.int64)
+
+
+def _moved_start(layout: GridLayout, cell: Cell) -> GridLayout:
+    return layout if cell == layout.start else _changed(layout, {cell: "S", layout.start: "."})
 
 
 def long_layouts(seed: int, unit: int) -> Iterator[GridLayout]:

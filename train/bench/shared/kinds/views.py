@@ -36,11 +36,11 @@ def grid_parts(layout: GridLayout, mdp: FiniteMDP, marked: Mapping[Cell, int] | 
     goal = next((r, row.index("G")) for r, row in enumerate(layout.rows) if "G" in row)
     rows = []
     for key in mdp.keys[: mdp.size]:
-        place = key.partition(":")[2]
-        if place == "pit":
+        cell = key.split(":")[1]
+        if cell == "pit":
             rows.append([BLANK] * (1 + len(STEPS)))
             continue
-        row, column = (int(x) for x in place.split(","))
+        row, column = (int(x) for x in cell.split(","))
         neighbours = [_grid_neighbour(layout, (row, column), action, marked) for action in range(len(STEPS))]
         rows.append([_direction(goal[0] - row, goal[1] - column), *neighbours])
     return np.array(rows, np.int64)
