@@ -236,8 +236,8 @@ class _Means:
         totals = np.bincount(labels, values, minlength=len(keys)) * weight
         for key, count, total in zip(keys, counts.tolist(), totals.tolist(), strict=True):
             if count:
-                known = self._rows.get(key, (0.0, 0.0))
-                self._rows[key] = known[0] + count, known[1] + total
+                row = self._rows.get(key, (0.0, 0.0))
+                self._rows[key] = row[0] + count, row[1] + total
 
     def read(self, keys: Sequence[str], weight: float, prior: float) -> Floats:
         """The means, each including one more value, ``prior``, of the current weight."""
@@ -265,10 +265,10 @@ def _annotated(group: Group, scheme: Scheme, annotations: Mapping[str, Floats]) 
     columns = {name: group.arrays.split(values) for name, values in annotations.items()}
     trajectories = []
     for i, member in enumerate(group.trajectories):
-        own = {name: parts[i].tolist() for name, parts in columns.items()}
+        rows = zip(*(by_trajectory[i].tolist() for by_trajectory in columns.values()), strict=True)
         turns = tuple(
-            replace(turn, values={**turn.values, **{name: values[t] for name, values in own.items()}})
-            for t, turn in enumerate(member.turns)
+            replace(turn, values={**turn.values, **dict(zip(columns, row, strict=True))})
+            for turn, row in zip(member.turns, rows, strict=True)
         )
         tokens = _one_token_per_turn(columns["value.critic"][i]) if scheme.requires_tokens else member.tokens
         trajectories.append(replace(member, turns=turns, tokens=tokens))

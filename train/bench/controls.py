@@ -1,24 +1,28 @@
-"""Positive and negative controls: exact credit, and corrupted credit.
+"""Positive and negative controls: exact credit, corrupted credit, and credit that reads no states.
 
 ``oracle_adv`` is A^π itself and ``oracle_progress`` the change of the exact distance (efficiency, not advantage);
-``shuffled(X)`` is X's credit permuted within each rollout, ``flipped(X)`` its negative.
+``shuffled(X)`` is X's credit permuted within each rollout, ``flipped(X)`` its negative. A scheme that compares states should
+beat both controls that read none: an outcome discounted by the turns to go, and an outcome against others at the same turn. On
+tasks with short solutions a discount alone already favours the later turns and the shorter rollouts; the lead of a scheme over
+``stateless`` is what it learns from states.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.exact.values import PolicyValues, evaluate, natural_direction, policy_gradient, visitation
 from creditflow.wrappers.credit import Credit, CreditError
 from creditflow.wrappers.credit.base import Aggregation
+from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.records.group import Group
 
 __all__ = [
@@ -28,12 +32,15 @@ __all__ = [
     "flipped",
     "oracle_adv",
     "oracle_progress",
+    "position_baseline",
     "recorded_progress",
     "shuffled",
+    "stateless_discount",
 ]
 
 Floats = NDArray[np.float64]
 CreditFunction = Callable[[Group], Credit]  # ``assign`` of a scheme, or a control
+Outcome = Literal["return", "success", "score"]
 
 
 class IndexedTurns(NamedTuple):
@@ -114,18 +121,18 @@ class ExactEvaluator:
             raise DataError(f"group {group.group_id!r}: {missing[0]!r} is not a state of task {self.mdp.name}")
         number = np.array([self.mdp.index[key] for key in arrays.states.keys], np.int64)
         elapsed = np.arange(len(action)) - arrays.offsets[arrays.trajectory] + group.first_turns[arrays.trajectory]
-        left = self.mdp.horizon - elapsed
-        if (left < 1).any():
+        turns_left = self.mdp.horizon - elapsed
+        if (turns_left < 1).any():
             raise DataError(f"group {group.group_id!r} has rollouts of more than {self.mdp.horizon} turns")
-        return IndexedTurns(number[arrays.state], number[arrays.next_state], action, left)
+        return IndexedTurns(number[arrays.state], number[arrays.next_state], action, turns_left)
 
 
 def oracle_adv(evaluator: ExactEvaluator) -> CreditFunction:
     """A^π_h(s, a) of each turn; 0 for invalid actions."""
 
     def assign(group: Group) -> Credit:
-        state, _, action, left = evaluator.index_turns(group)
-        step = np.where(action >= 0, evaluator.advantage[left, state, action], 0.0)
+        state, _, action, turns_left = evaluator.index_turns(group)
+        step = np.where(action >= 0, evaluator.advantage[turns_left, state, action], 0.0)
         return _credit(group, step)
 
     return assign
@@ -135,11 +142,11 @@ def oracle_progress(evaluator: ExactEvaluator) -> CreditFunction:
     """d(s) − d(s′) of each turn, d the exact distance; dead states count as one turn farther than the farthest other state."""
     distance = evaluator.mdp.distance
     finite = np.isfinite(distance)
-    known = np.where(finite, distance, (distance[finite].max() if finite.any() else 0.0) + 1.0)
+    bounded = np.where(finite, distance, (distance[finite].max() if finite.any() else 0.0) + 1.0)
 
     def assign(group: Group) -> Credit:
         state, after, _, _ = evaluator.index_turns(group)
-        return _credit(group, known[state] - known[after])
+        return _credit(group, bounded[state] - bounded[after])
 
     return assign
 
@@ -157,17 +164,17 @@ def recorded_progress(group: Group) -> Credit:
             f"group {group.group_id!r}: a turn lacks {error}, which Recorder(oracle=True) writes"
         ) from None
     distance = np.array(pairs).reshape(-1, 2)
-    known = np.where(distance < 0.0, distance.max(initial=0.0) + 1.0, distance)
-    return _credit(group, known[:, 0] - known[:, 1])
+    bounded = np.where(distance < 0.0, distance.max(initial=0.0) + 1.0, distance)
+    return _credit(group, bounded[:, 0] - bounded[:, 1])
 
 
 def shuffled(method: CreditFunction, rng: np.random.Generator) -> CreditFunction:
     """The method's credit permuted within each rollout: its sum per rollout is unchanged, the assignment to turns is random."""
 
     def assign(group: Group) -> Credit:
-        given = method(group)
-        order = np.lexsort((rng.random(len(given.flat_advantages)), group.arrays.trajectory))
-        return _credit(group, given.flat_advantages[order], given.flat_loss_mask[order], given.aggregation)
+        credit = method(group)
+        order = np.lexsort((rng.random(len(credit.flat_advantages)), group.arrays.trajectory))
+        return _credit(group, credit.flat_advantages[order], credit.flat_loss_mask[order], credit.aggregation)
 
     return assign
 
@@ -176,8 +183,8 @@ def flipped(method: CreditFunction) -> CreditFunction:
     """The negative of the method's credit."""
 
     def assign(group: Group) -> Credit:
-        given = method(group)
-        return _credit(group, -given.flat_advantages, given.flat_loss_mask, given.aggregation)
+        credit = method(group)
+        return _credit(group, -credit.flat_advantages, credit.flat_loss_mask, credit.aggregation)
 
     return assign
 
@@ -188,3 +195,77 @@ def _credit(
     return Credit.of(
         group, outcome=np.zeros(group.arrays.size), step=step, loss_mask=loss_mask, aggregation=aggregation
     )
+
+
+def stateless_discount(
+    discount: float = 0.9, *, baseline: Literal["none", "group"] = "none", outcome: Outcome = "score"
+) -> CreditFunction:
+    """c_it = R_i γ^(T_i − 1 − t): the outcome, discounted by the turns that follow turn t of T_i.
+
+    Args:
+        discount: γ in [0, 1].
+        baseline: "none", or "group" to subtract the mean of c over all turns of the group.
+        outcome: R_i: the graded "score" in [0, 1], "success" or "return".
+
+    Returns:
+        A function Group → Credit.
+
+    Raises:
+        ConfigError: the discount lies outside [0, 1], or the baseline is unknown.
+    """
+    _check_discount(discount)
+    if baseline not in ("none", "group"):
+        raise ConfigError(f"stateless_discount: baseline must be 'none' or 'group', got {short_repr(baseline)}")
+
+    def assign(group: Group) -> Credit:
+        returns = _returns(group, discount, outcome)
+        if baseline == "group" and returns.size:
+            returns = returns - returns.mean()
+        return _of_episodes(group, returns)
+
+    return assign
+
+
+def position_baseline(discount: float = 1.0, *, outcome: Outcome = "score") -> CreditFunction:
+    """c_it = G_it − mean_j G_jt with G_it = R_i γ^(T_i − 1 − t), over the rollouts j that have a turn t.
+
+    A turn that no other rollout reaches gets 0. With γ = 1 rollouts differ by outcome alone.
+
+    Args:
+        discount: γ in [0, 1].
+        outcome: R_i: the graded "score" in [0, 1], "success" or "return".
+
+    Returns:
+        A function Group → Credit.
+
+    Raises:
+        ConfigError: the discount lies outside [0, 1].
+    """
+    _check_discount(discount)
+
+    def assign(group: Group) -> Credit:
+        episodes = group.episode_index
+        position = np.arange(len(episodes.stored)) - episodes.offsets[episodes.episode]
+        returns = _returns(group, discount, outcome)
+        mean = np.bincount(position, returns) / np.maximum(np.bincount(position), 1)
+        return _of_episodes(group, returns - mean[position])
+
+    return assign
+
+
+def _check_discount(discount: float) -> None:
+    if not 0.0 <= discount <= 1.0:
+        raise ConfigError(f"discount must lie in [0, 1], got {short_repr(discount)}")
+
+
+def _returns(group: Group, discount: float, outcome: Outcome) -> NDArray[np.float64]:
+    """float64 (M,): R_i γ^(turns to go) of the turns of full episodes."""
+    episodes = group.episode_index
+    to_go = episodes.offsets[1:][episodes.episode] - 1 - np.arange(len(episodes.stored))
+    returns: NDArray[np.float64] = outcome_scores(group, outcome)[episodes.episode] * discount**to_go
+    return returns
+
+
+def _of_episodes(group: Group, of_episodes: NDArray[np.float64]) -> Credit:
+    """Credit from one number per turn of full episodes (M,)."""
+    return Credit.of(group, outcome=np.zeros(group.arrays.size), step=of_episodes[group.episode_index.own])

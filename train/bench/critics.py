@@ -52,8 +52,10 @@ def one_hot(mdps: Sequence[FiniteMDP], parts: Sequence[Indices]) -> StateFeature
     together = np.concatenate(parts)
     sizes = np.maximum(together.max(axis=0) + 1, 0)
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    known = {id(mdp): np.where(part >= 0, part + starts[:-1], -1) for mdp, part in zip(mdps, parts, strict=True)}
-    return StateFeatures(int(starts[-1]), lambda mdp: known[id(mdp)])
+    indices = {
+        id(mdp): np.where(of_task >= 0, of_task + starts[:-1], -1) for mdp, of_task in zip(mdps, parts, strict=True)
+    }
+    return StateFeatures(int(starts[-1]), lambda mdp: indices[id(mdp)])
 
 
 def noisy(value: Floats, mdp: FiniteMDP, noise: float) -> Floats:
@@ -112,8 +114,8 @@ class FittedCritic:
         self._fresh = True
 
     def _columns(self, mdp: FiniteMDP, states: NDArray[np.integer], left: NDArray[np.integer]) -> Indices:
-        own = self._features.of(mdp)[states]
-        return np.column_stack([np.where(own >= 0, own, self._none), self._features.size + left]).astype(np.int64)
+        seen = self._features.of(mdp)[states]
+        return np.column_stack([np.where(seen >= 0, seen, self._none), self._features.size + left]).astype(np.int64)
 
     def _layers(self, columns: Indices) -> tuple[Floats, Floats]:
         """The hidden layer (or the sum of the weights) and the log odds."""
@@ -130,8 +132,8 @@ class FittedCritic:
         if not self._fresh:
             return
         self._fresh = False
-        columns = np.concatenate([self._wide(one) for one, _ in self._data])
-        outcome = np.concatenate([one for _, one in self._data])
+        columns = np.concatenate([self._wide(remembered) for remembered, _ in self._data])
+        outcome = np.concatenate([remembered for _, remembered in self._data])
         for _ in range(STEPS):
             active, odds = self._layers(columns)
             gap = (_sigmoid(odds) - outcome) / len(outcome)
@@ -151,7 +153,7 @@ class FittedCritic:
 
     def _wide(self, columns: Indices) -> Indices:
         """The columns padded to the most that any remembered group has, so that groups with other widths stack."""
-        most = max(one.shape[1] for one, _ in self._data)
+        most = max(remembered.shape[1] for remembered, _ in self._data)
         return np.pad(columns, ((0, 0), (0, most - columns.shape[1])), constant_values=self._none)
 
     def _step(self, gradients: list[Floats]) -> None:

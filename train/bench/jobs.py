@@ -75,8 +75,8 @@ class JobRunner:
             what: label of the progress.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        found = dict(progress(self._results(jobs), f"{self.part}{what}", len(jobs)))
-        return {job.name: found[job.name] for job in jobs}
+        results = dict(progress(self._results(jobs), f"{self.part}{what}", len(jobs)))
+        return {job.name: results[job.name] for job in jobs}
 
     def close(self) -> None:
         """Delete the stored results, once the run's results are written."""

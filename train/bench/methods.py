@@ -22,10 +22,11 @@ from creditflow.train.bench.controls import (
     flipped,
     oracle_adv,
     oracle_progress,
+    position_baseline,
     recorded_progress,
     shuffled,
+    stateless_discount,
 )
-from creditflow.train.bench.stateless import position_baseline, stateless_discount
 from creditflow.train.bench.variants.entry import SchemeEntry
 from creditflow.train.bench.variants.names import MethodName
 from creditflow.wrappers import credit
@@ -62,7 +63,7 @@ NAMED: Mapping[str, SchemeEntry] = MappingProxyType(
         "graphgpo_paper": SchemeEntry("graphgpo"),
         "rewardflow": SchemeEntry("rewardflow"),
         "rewardflow_raw": SchemeEntry("rewardflow", {"step_scale": "none", "trajectory_weight": 0.0}),
-        **{name: SchemeEntry("grouptd", given) for name, given in VARIANTS.items()},
+        **{name: SchemeEntry("grouptd", values) for name, values in VARIANTS.items()},
         # its penalty grows by half with each turn, which suits episodes of five turns; there is no critic of its shaped
         # rewards, so the group mean is the baseline
         "pica": SchemeEntry("pica", {"penalty": 0.0, "baseline": "group"}),
@@ -179,10 +180,10 @@ def settings_of(names: Sequence[str]) -> dict[str, str]:
     for name in names:
         entry = scheme_entry(name)
         preset = lookup(entry.scheme).preset("paper")
-        parts = [f"{key}={value}" for key, value in entry.parameters.items() if value != preset[key]]
+        differences = [f"{key}={value}" for key, value in entry.parameters.items() if value != preset[key]]
         if entry.step_only:
-            parts.append("step advantage only")
-        clauses = [f"{entry.scheme} with {', '.join(parts)}"] if parts else []
+            differences.append("step advantage only")
+        clauses = [f"{entry.scheme} with {', '.join(differences)}"] if differences else []
         if entry.annotation_source:
             clauses.append(ANNOTATION_SOURCES.get(entry.annotation_source, ANNOTATION_SOURCES[ANY_NOISE]))
             if entry.scheme in TABULAR_MEANING:

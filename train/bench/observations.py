@@ -78,10 +78,10 @@ class Observations:
         table = np.full((len(methods), len(settings), len(seeds)), np.nan)
         for row in self.rows:
             if row.endpoint == endpoint:
-                place = methods[row.method], settings[tuple(row.setting.values())], seeds[row.seed]
-                if not np.isnan(table[place]):
+                cell = methods[row.method], settings[tuple(row.setting.values())], seeds[row.seed]
+                if not np.isnan(table[cell]):
                     raise DataError(f"{endpoint} of {row.method} occurs twice under seed {row.seed}: {row.setting}")
-                table[place] = row.value
+                table[cell] = row.value
         if np.isnan(table).any():
             method, setting, _ = np.argwhere(np.isnan(table))[0].tolist()
             raise DataError(f"{endpoint} of {self.methods[method]} is missing in {self.settings[setting]}")
@@ -89,8 +89,8 @@ class Observations:
 
     def values(self, endpoint: str, method: str, **levels: str) -> NDArray[np.float64]:
         """float64 (settings, seeds): an endpoint of a method in the settings that have these levels (spaces as underscores)."""
-        wanted = {name.replace("_", " "): level for name, level in levels.items()}
-        chosen = [i for i, setting in enumerate(self.settings) if wanted.items() <= setting.items()]
+        chosen_levels = {name.replace("_", " "): level for name, level in levels.items()}
+        chosen = [i for i, setting in enumerate(self.settings) if chosen_levels.items() <= setting.items()]
         table: NDArray[np.float64] = self._tables[endpoint][self.methods.index(method)][chosen]
         return table
 

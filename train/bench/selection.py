@@ -102,8 +102,8 @@ def select_methods(
             reason += f"; with --schemes {name} the benchmark provides them"
         if not reason:
             try:
-                given = [entry.bind(horizon, "state")(group) for group in annotated]
-                turn_level[name] = any(_varies(c) for c in given)
+                credits_ = [entry.bind(horizon, "state")(group) for group in annotated]
+                turn_level[name] = any(_varies(c) for c in credits_)
             except credit.CreditError as error:
                 reason = str(error)
         if reason:

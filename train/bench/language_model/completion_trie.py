@@ -116,8 +116,8 @@ class CompletionTrie:
         Raises:
             ConfigError: more than ``MAX_NODES`` nodes.
         """
-        found = self._children.get(node)
-        if found is None:
+        children = self._children.get(node)
+        if children is None:
             path = self.nodes[node].path
             tokens = [token for token in self._candidates if self._can_become_action((*path, token))]
             if len(self.nodes) + len(tokens) > MAX_NODES:
@@ -126,8 +126,8 @@ class CompletionTrie:
                     "action; lower --max-new-tokens, or evaluate by sampled episodes (without --exact)"
                 )
             nodes = [self._add((*path, token)) for token in tokens]
-            found = self._children[node] = _Children(np.array(tokens, np.int64), np.array(nodes, np.int64))
-        return found.tokens, found.nodes
+            children = self._children[node] = _Children(np.array(tokens, np.int64), np.array(nodes, np.int64))
+        return children.tokens, children.nodes
 
     def action_of(self, ids: Sequence[int]) -> int:
         """Index of the action that a completion, without its end token, is read as; −1 if it is invalid."""

@@ -46,22 +46,22 @@ def sample_completions(
     trie = search.trie
     drawn: dict[int, Path] = {}
     entries: dict[int, list[int]] = defaultdict(list)
-    for entry, place in enumerate(found.prompt.tolist()):
-        entries[place].append(entry)
+    for entry, entry_index in enumerate(found.prompt.tolist()):
+        entries[entry_index].append(entry)
     invalid = np.flatnonzero(actions == len(trie.actions))
-    for place in np.flatnonzero(actions < len(trie.actions)).tolist():
-        fits = [i for i in entries[place] if trie.nodes[found.node[i]].action == actions[place]]
+    for entry_index in np.flatnonzero(actions < len(trie.actions)).tolist():
+        fits = [i for i in entries[entry_index] if trie.nodes[found.node[i]].action == actions[entry_index]]
         weights = found.probability[fits]
         if not weights.sum() > 0.0:
             raise ConfigError(
-                f"the model gives no completion that is read as {trie.actions[actions[place]]!r} a positive probability "
-                f"after prompt {place}, so none can be sampled"
+                f"the model gives no completion that is read as {trie.actions[actions[entry_index]]!r} a positive probability "
+                f"after prompt {entry_index}, so none can be sampled"
             )
-        drawn[place] = _completion(search, found, fits[_pick(weights, uniforms[place, 0])])
+        drawn[entry_index] = _completion(search, found, fits[_pick(weights, uniforms[entry_index, 0])])
     if len(invalid):
-        valid = [_prefixes(search, found, entries[place]) for place in invalid.tolist()]
+        valid = [_prefixes(search, found, entries[entry_index]) for entry_index in invalid.tolist()]
         drawn |= zip(invalid.tolist(), _sample_invalid(search, ids[invalid], valid, uniforms[invalid]), strict=True)
-    return [np.array(drawn[place], np.int32) for place in range(len(ids))]
+    return [np.array(drawn[entry_index], np.int32) for entry_index in range(len(ids))]
 
 
 def _completion(search: TrieSearch, found: Completions, entry: int) -> Path:

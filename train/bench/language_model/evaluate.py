@@ -69,7 +69,7 @@ class ExactEvaluation:
 
     def per_task(self, policy: str, name: str) -> Floats:
         """float64 (tasks,): one value ("success", "score", "turns", "invalid") of the "sampled" or the "greedy" policy."""
-        return np.array([getattr(one, name) for one in getattr(self, policy)])
+        return np.array([getattr(values, name) for values in getattr(self, policy)])
 
     def summary(self) -> dict[str, Any]:
         """Numbers for tables, by name; intervals are over tasks."""
@@ -96,12 +96,12 @@ class ExactEvaluation:
     def line(self) -> str:
         """Format the results as one line."""
         s = self.summary()
-        parts = [
+        clauses = [
             f"{policy}{label} {s[policy]:.4f} [{s[f'{policy}_ci_low']:.3f}, {s[f'{policy}_ci_high']:.3f}] in "
             f"{s[f'{policy}_turns']:.1f} turns, invalid {s[f'{policy}_invalid_fraction']:.4f}"
             for policy, label in (("greedy", ""), ("sampled", f" at temperature {self.temperature:g}"))
         ]
-        return f"exact: {'; '.join(parts)}; {s['tasks']} tasks, {s['states']} states"
+        return f"exact: {'; '.join(clauses)}; {s['tasks']} tasks, {s['states']} states"
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per task: id, number of states, and the values of both policies."""
@@ -170,7 +170,10 @@ def evaluate_exactly(
             (sampled, policy.probabilities(tables, temperature)),
             (greedy, policy.greedy(tables)),
         ):
-            values += [table_values(table.mdp, one) for table, one in zip(tables, of_tables, strict=True)]
+            values += [
+                table_values(table.mdp, values_of_policy)
+                for table, values_of_policy in zip(tables, of_tables, strict=True)
+            ]
         sizes += [table.mdp.size for table in tables]
     return ExactEvaluation(
         tuple(task.task_id for task in tasks),
@@ -193,7 +196,7 @@ def _together(
     waiting: list[PromptTable] = []
     for task in progress(tasks, "exact evaluation", len(tasks)):
         table = prompt_table(agent, env, task, invalid_actions=invalid_actions, max_states=max_states)
-        full = sum(one.mdp.size for one in waiting) >= STATES_AT_ONCE
+        full = sum(tabulated.mdp.size for tabulated in waiting) >= STATES_AT_ONCE
         if waiting and (full or waiting[0].actions != table.actions):
             yield waiting
             waiting = []

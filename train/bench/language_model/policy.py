@@ -100,13 +100,13 @@ class ExactPolicy:
         rows: list[list[int]] = []
         for table in tables:
             rows.append([])
-            for one in map(BuiltPrompt, table.prompts, table.pictures or repeat(())):
-                if (content := one.content) not in distinct:
+            for built in map(BuiltPrompt, table.prompts, table.pictures or repeat(())):
+                if (content := built.content) not in distinct:
                     distinct[content] = len(prompts)
-                    prompts.append(one)
+                    prompts.append(built)
                 rows[-1].append(distinct[content])
-        pictures = [one.pictures for one in prompts]
-        table_rows = self.rows([one.ids for one in prompts], temperature, pictures if any(pictures) else ())
+        pictures = [built.pictures for built in prompts]
+        table_rows = self.rows([built.ids for built in prompts], temperature, pictures if any(pictures) else ())
         return [table_rows[row] for row in rows]
 
     def greedy(self, tables: Sequence[PromptTable]) -> list[Floats]:
@@ -130,12 +130,12 @@ class ExactPolicy:
         table = np.zeros((len(prompts), count + 1))
         actions = np.zeros(0, np.int64)
         for chosen, ids, search in self._batches(prompts, temperature):
-            found = search.run(ids, [pictures[i] for i in chosen.tolist()] if pictures else ())
+            completions = search.run(ids, [pictures[i] for i in chosen.tolist()] if pictures else ())
             if len(actions) < len(self.trie.nodes):
                 actions = np.array([node.action for node in self.trie.nodes])
-            flat = found.prompt * count + actions[found.node]
-            table[chosen, :count] = np.bincount(flat, found.probability, len(chosen) * count).reshape(-1, count)
-            self.unresolved = max(self.unresolved, float(found.unresolved.max()))
+            flat = completions.prompt * count + actions[completions.node]
+            table[chosen, :count] = np.bincount(flat, completions.probability, len(chosen) * count).reshape(-1, count)
+            self.unresolved = max(self.unresolved, float(completions.unresolved.max()))
         table[:, count] = np.maximum(1.0 - table.sum(axis=1), 0.0)
         table /= table.sum(axis=1, keepdims=True)  # rounding alone
         return table

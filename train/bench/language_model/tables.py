@@ -91,13 +91,13 @@ def check_prompting(agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], inv
             "exact evaluation needs prompts that are a function of the state, but this model's prompts append every "
             "earlier turn (history: append); train with prompting.history: window and prompting.window: 0"
         )
-    parts = mine.prompt.system + mine.prompt.windowed
-    if "{history}" in parts and mine.window:
+    messages = mine.prompt.system + mine.prompt.windowed
+    if "{history}" in messages and mine.window:
         raise ConfigError(
             f"exact evaluation needs prompts that are a function of the state, but {mine.prompt.name!r} repeats the last "
             f"{mine.window} turns with their actions as written; train with prompting.window: 0"
         )
-    if "{refused}" in parts and invalid_actions != "terminate":
+    if "{refused}" in messages and invalid_actions != "terminate":
         raise ConfigError(
             f"exact evaluation needs prompts that are a function of the state, but {mine.prompt.name!r} quotes rejected "
             "actions, which may be any text; use a prompt without {refused}, such as 'terse-v1' or 'places-v1'"
@@ -135,10 +135,10 @@ def prompt_table(
     if mine.prompt.first != mine.prompt.windowed or "{step}" in mine.prompt.system + mine.prompt.windowed:
         return enumerated_table(agent, env, task, invalid_actions=invalid_actions, max_states=max_states)
     _, info = env.reset(options={"task": dict(task.content)})
-    known = table_from_rules(env, max_states)
-    if known is None:
+    table = table_from_rules(env, max_states)
+    if table is None:
         return enumerated_table(agent, env, task, invalid_actions=invalid_actions, max_states=max_states)
-    mdp, observations = known
+    mdp, observations = table
     prompts = [_prompt(agent, env, observation, info, 0) for observation in observations]
     return _table(_with_invalid(replace(mdp, name=task.task_id), invalid_actions), prompts)
 
@@ -169,7 +169,7 @@ def enumerated_table(
         invalid_ends=invalid_actions == "terminate",
         max_states=max_states,
     )
-    found, results = states.found, states.results
+    visited, results = states.found, states.results
     listed = tuple(dict.fromkeys(action for row in results.values() for action in row if action))
     order = list[StateIdentity]()
 
@@ -179,7 +179,7 @@ def enumerated_table(
 
     def keys(name: StateIdentity) -> tuple[str, str]:
         order.append(name)  # in the order of the states
-        return name.state_key, found[name].info["text_key"]
+        return name.state_key, visited[name].info["text_key"]
 
     mdp = explore(
         states.start,
@@ -189,12 +189,14 @@ def enumerated_table(
         name=task.task_id,
         horizon=env.max_steps,
         cap=max_states,
-        limit_score=lambda name: float(found[name].info["score"]),
+        limit_score=lambda name: float(visited[name].info["score"]),
     )
     acting = order[: mdp.size]
-    admissible = np.array([[action in results.get(name, ()) for action in mdp.actions] for name in acting], np.bool_)
+    admissible = np.zeros((len(acting), len(mdp.actions)), np.bool_)
+    for row, name in enumerate(acting):
+        admissible[row] = [action in results.get(name, ()) for action in mdp.actions]
     mdp = replace(mdp, invalid=len(listed), admissible=admissible)
-    return _table(mdp, [found[name].prompt for name in acting])
+    return _table(mdp, [visited[name].prompt for name in acting])
 
 
 def _table(mdp: FiniteMDP, prompts: Sequence[BuiltPrompt]) -> PromptTable:
@@ -249,14 +251,14 @@ def with_action(mdp: FiniteMDP, action: str, after: NDArray[np.int32]) -> Finite
 
 def _with_invalid(mdp: FiniteMDP, invalid_actions: Policy) -> FiniteMDP:
     """Add the invalid action to a task: the state stays, or the episode ends with the score of its state."""
-    here = np.arange(mdp.size, dtype=np.int32)
+    acting = np.arange(mdp.size, dtype=np.int32)
     scores = np.zeros(0)
     if invalid_actions == "terminate":
-        scores, place = np.unique(mdp.limit_score, return_inverse=True)
-        here = (len(mdp.keys) + place).astype(np.int32)
+        scores, score_index = np.unique(mdp.limit_score, return_inverse=True)
+        acting = (len(mdp.keys) + score_index).astype(np.int32)
     ends = tuple(f"{mdp.name}:format:{score}" for score in scores.tolist())
     return replace(
-        with_action(mdp, INVALID_ACTION, here),
+        with_action(mdp, INVALID_ACTION, acting),
         keys=(*mdp.keys, *ends),
         text_keys=(*mdp.text_keys, *ends),
         terminal_score=np.concatenate([mdp.terminal_score, scores]),

@@ -119,8 +119,8 @@ def _byte_level(tokenizer: Any) -> dict[str, int] | None:
         return None
     # printable bytes are their own characters; the others are the characters from 256 on, in order
     printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in set(printable)]
-    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+    unprintable = [byte for byte in range(256) if byte not in set(printable)]
+    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(unprintable)}
 
 
 @lru_cache(maxsize=1)

@@ -87,8 +87,8 @@ class TrieSearch:
         cache = DynamicCache(config=self.model.config)
         options: dict[str, Any] = {}
         if pictures:
-            shown = [rope_positions(row.astype(np.int32), of_row) for row, of_row in zip(ids, pictures, strict=True)]
-            positions = np.stack(shown, 1)
+            rows = [rope_positions(row.astype(np.int32), of_row) for row, of_row in zip(ids, pictures, strict=True)]
+            positions = np.stack(rows, 1)
             self.following = positions.max((0, 2)) + 1  # of the first token of each prompt's completion
             options = picture_tensors([picture for of_row in pictures for picture in of_row], self.device)
             options["position_ids"] = torch.from_numpy(positions).to(self.device)
@@ -127,15 +127,15 @@ class TrieSearch:
             prompt, node, mass: (R,), index of the prompt, prefix in the trie, and its probability.
         """
         parents, prompts, nodes, masses = [], [], [], []
-        for one in np.unique(node).tolist():
-            rows = np.flatnonzero(node == one)
-            tokens, children = self.trie.children(one)
-            ends = self.trie.end_ids if self.trie.nodes[one].action >= 0 else self.trie.end_ids[:0]
-            wanted = np.concatenate([ends, tokens])
-            if not len(wanted):
+        for prefix in np.unique(node).tolist():
+            rows = np.flatnonzero(node == prefix)
+            tokens, children = self.trie.children(prefix)
+            ends = self.trie.end_ids if self.trie.nodes[prefix].action >= 0 else self.trie.end_ids[:0]
+            following = np.concatenate([ends, tokens])
+            if not len(following):
                 continue
-            probability = self._columns(table, rows, wanted) * mass[rows, None]
-            self._add(prompt[rows], np.full(len(ends), one), ends, probability[:, : len(ends)])
+            probability = self._columns(table, rows, following) * mass[rows, None]
+            self._add(prompt[rows], np.full(len(ends), prefix), ends, probability[:, : len(ends)])
             longer = probability[:, len(ends) :]
             if len(children) and not self.trie.nodes[children[0]].grows:
                 self._add(prompt[rows], children, np.full(len(children), -1), longer)
@@ -149,12 +149,12 @@ class TrieSearch:
         parent, prompt, node = np.concatenate(parents), np.concatenate(prompts), np.concatenate(nodes)
         mass = np.concatenate(masses)
         last = len(self.trie.nodes[node[0]].path) + 1 == self.trie.max_new_tokens  # of the levels that are pruned
-        kept = np.flatnonzero(self._unpruned(prompt, mass, 1.0 if last else 0.5))
+        unpruned = np.flatnonzero(self._unpruned(prompt, mass, 1.0 if last else 0.5))
         size = rows_at_once(self.model, self.length, cached=True)
-        for first in range(0, len(kept), size):
-            some = kept[first : first + size]
-            part = cache if first + size >= len(kept) else copy.deepcopy(cache)
-            self._step(part, parent[some], prompt[some], node[some], mass[some])
+        for first in range(0, len(unpruned), size):
+            some = unpruned[first : first + size]
+            cache_of_rows = cache if first + size >= len(unpruned) else copy.deepcopy(cache)
+            self._step(cache_of_rows, parent[some], prompt[some], node[some], mass[some])
 
     def _step(
         self, cache: Any, parent: NDArray[np.int64], prompt: NDArray[np.int64], node: NDArray[np.int64], mass: Floats
@@ -163,10 +163,10 @@ class TrieSearch:
         import torch
 
         cache.batch_select_indices(torch.from_numpy(parent).to(self.device))
-        last = np.array([self.trie.nodes[one].path[-1] for one in node.tolist()], np.int64)
+        last = np.array([self.trie.nodes[prefix].path[-1] for prefix in node.tolist()], np.int64)
         options: dict[str, Any] = {}
         if self.following is not None:
-            depths = np.array([len(self.trie.nodes[one].path) for one in node.tolist()], np.int64)
+            depths = np.array([len(self.trie.nodes[prefix].path) for prefix in node.tolist()], np.int64)
             positions = torch.from_numpy(self.following[prompt] + depths - 1).to(self.device)
             options["position_ids"] = positions[None, :, None].expand(3, -1, -1)
         table = self.read(torch.from_numpy(last)[:, None].to(self.device), cache, **options)
@@ -177,8 +177,8 @@ class TrieSearch:
 
         index = (torch.from_numpy(array).to(self.device) for array in (rows, tokens))
         row, column = index
-        found: Floats = table[row[:, None], column[None, :]].cpu().numpy()
-        return found
+        columns: Floats = table[row[:, None], column[None, :]].cpu().numpy()
+        return columns
 
     def _add(
         self, prompt: NDArray[np.int64], node: NDArray[np.int64], end: NDArray[np.int64], probability: Floats
@@ -202,6 +202,6 @@ class TrieSearch:
         dropped = np.bincount(owner[drop], ordered[drop], len(self.budget))
         self.budget -= dropped
         self.unresolved += dropped
-        kept = np.ones(len(mass), np.bool_)
-        kept[order[drop]] = False
-        return kept
+        unpruned = np.ones(len(mass), np.bool_)
+        unpruned[order[drop]] = False
+        return unpruned

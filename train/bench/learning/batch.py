@@ -188,8 +188,8 @@ def sample_batches(
     else:
         rows = [tables[:, first:last] for first, last in zip(stack.offsets[:-1], stack.offsets[1:], strict=True)]
         by_task = [
-            simulate(mdps[i], own, size, draw.rng, name=f"{draw.name}/{number}")
-            for number, (i, own) in enumerate(zip(draw.tasks, rows, strict=True))
+            simulate(mdps[i], table, size, draw.rng, name=f"{draw.name}/{number}")
+            for number, (i, table) in enumerate(zip(draw.tasks, rows, strict=True))
         ]
         groups = [list(of_policy) for of_policy in zip(*by_task, strict=True)]
     if sampling.wrong:  # the same rollouts are reported wrongly under every policy

@@ -43,8 +43,8 @@ class Evaluation:
         self._finish()
         rates = np.array([self._success[i] for i in numbers]).reshape(len(numbers), -1)
         train, held_out = rates[:, : self._trained], rates[:, self._trained :]
-        other = held_out.mean(axis=1) if held_out.size else np.full(len(numbers), np.nan)
-        return np.stack([train.mean(axis=1), other], axis=1)
+        held_out_mean = held_out.mean(axis=1) if held_out.size else np.full(len(numbers), np.nan)
+        return np.stack([train.mean(axis=1), held_out_mean], axis=1)
 
     def _finish(self) -> None:
         if self._waiting:

@@ -130,15 +130,15 @@ def ascent_weights(
         old: float64 (S, A), the old policy, which sampled the rollouts; None for π itself, so that every ratio is 1.
         reference: float64 (S, A), the reference policy of the KL term.
     """
-    weight, place = turn_weights(turns), turns.state * policy.shape[1] + turns.action
-    logprob = np.log(policy.ravel()[place])
+    weight, flat = turn_weights(turns), turns.state * policy.shape[1] + turns.action
+    logprob = np.log(policy.ravel()[flat])
     factor = weight * turns.advantage
     if old is not None:
-        log_ratio = logprob - np.log(old.ravel()[place])
+        log_ratio = logprob - np.log(old.ravel()[flat])
         factor = factor * _surrogate_slope(log_ratio, turns.advantage, loss)
     if loss.kl_weight and reference is not None:
-        factor = factor - loss.kl_weight * weight * _kl_slope(np.log(reference.ravel()[place]) - logprob, loss.kl_kind)
-    result: Floats = np.bincount(place, factor, minlength=policy.size).reshape(policy.shape).astype(np.float64)
+        factor = factor - loss.kl_weight * weight * _kl_slope(np.log(reference.ravel()[flat]) - logprob, loss.kl_kind)
+    result: Floats = np.bincount(flat, factor, minlength=policy.size).reshape(policy.shape).astype(np.float64)
     if loss.entropy_weight:
         by_state = np.bincount(turns.state, weight, minlength=len(policy))
         result -= loss.entropy_weight * by_state[:, None] * policy * np.log(np.maximum(policy, np.finfo(float).tiny))

@@ -89,10 +89,10 @@ class Features:
 
     def of(self, tasks: Sequence[int]) -> FeaturesOf:
         """The features of some tasks; those of the last call are cached, because many policies have the same tasks."""
-        wanted = tuple(tasks)
-        if self._last is None or self._last[0] != wanted:
-            parts = [self._indices[i] for i in wanted]
-            self._last = wanted, FeaturesOf(np.concatenate(parts), [len(part) for part in parts])
+        chosen = tuple(tasks)
+        if self._last is None or self._last[0] != chosen:
+            indices = [self._indices[i] for i in chosen]
+            self._last = chosen, FeaturesOf(np.concatenate(indices), [len(rows) for rows in indices])
         return self._last[1]
 
 
@@ -112,17 +112,17 @@ def make_features(name: str, parts: Sequence[Parts]) -> Features:
     seen = together[:, 0] >= 0
     if name == "additive":
         sizes = together[seen].max(axis=0) + 1
-        found = together[seen] + np.cumsum([0, *sizes[:-1]])
+        features_of = together[seen] + np.cumsum([0, *sizes[:-1]])
         size = int(sizes.sum())
     elif name == "local":
         classes, inverse = np.unique(together[seen], axis=0, return_inverse=True)
-        found, size = inverse.reshape(-1, 1), len(classes)
+        features_of, size = inverse.reshape(-1, 1), len(classes)
     else:
         size = int(seen.sum())
-        found = np.arange(size)[:, None]
-    indices = np.full((len(together), found.shape[1]), size)
-    indices[seen] = found
-    return Features(np.split(indices, np.cumsum([len(part) for part in parts])[:-1]), size)
+        features_of = np.arange(size)[:, None]
+    indices = np.full((len(together), features_of.shape[1]), size)
+    indices[seen] = features_of
+    return Features(np.split(indices, np.cumsum([len(of_task) for of_task in parts])[:-1]), size)
 
 
 class LinearPolicy:
@@ -138,19 +138,19 @@ class LinearPolicy:
 
     def probabilities(self, tasks: Sequence[int]) -> list[Floats]:
         """π of each task: float64 (S_i, A)."""
-        found = self.features.of(tasks)
-        return split_rows(self._table(found), found.lengths)
+        chosen = self.features.of(tasks)
+        return split_rows(self._table(chosen), chosen.lengths)
 
     def gradient(self, tasks: Sequence[int], weights: Sequence[Floats]) -> Floats:
         """Σ_i Σ_sa weights_i[s, a] ∇ log π_i(a|s): float64 ((F + 1) · A,)."""
-        found, weight = self.features.of(tasks), np.concatenate(weights)
-        policy = self._table(found)
+        chosen, weight = self.features.of(tasks), np.concatenate(weights)
+        policy = self._table(chosen)
         by_state = (weight - weight.sum(axis=1, keepdims=True) * policy).ravel()
         actions = np.arange(policy.shape[1])
         total = np.zeros(self.theta.size)
-        for column in found.indices.T:
-            place = (column[:, None] * policy.shape[1] + actions).ravel()
-            total += np.bincount(place, by_state, minlength=self.theta.size)
+        for column in chosen.indices.T:
+            flat = (column[:, None] * policy.shape[1] + actions).ravel()
+            total += np.bincount(flat, by_state, minlength=self.theta.size)
         total[-policy.shape[1] :] = 0.0
         return total
 
@@ -214,10 +214,10 @@ def policy_with_success(tasks: StackedTasks, features: Features, train: Sequence
     """
     everything = features.of(range(len(tasks.mdps)))
     optimal = np.concatenate([mdp.optimal for mdp in tasks.mdps]).astype(np.float64)
-    columns, place = everything.indices.shape[1], everything.indices.ravel()
-    count = np.maximum(np.bincount(place, minlength=features.size + 1), 1)
+    columns, flat = everything.indices.shape[1], everything.indices.ravel()
+    count = np.maximum(np.bincount(flat, minlength=features.size + 1), 1)
     columns_of = [np.repeat(of_action, columns) for of_action in optimal.T]
-    totals = [np.bincount(place, values, minlength=features.size + 1) for values in columns_of]
+    totals = [np.bincount(flat, values, minlength=features.size + 1) for values in columns_of]
     preference: Floats = np.stack(totals, axis=1) / count[:, None]
     preference -= preference.mean(axis=1, keepdims=True)
     preference[-1] = 0.0
@@ -232,7 +232,7 @@ def policy_with_success(tasks: StackedTasks, features: Features, train: Sequence
         abs(rate(bias) - success) > TOLERANCE
     ):  # with a large bias a policy may repeat actions without effect: success is not monotone
         tried = np.arange(0.0, MAX_BIAS, SCAN_STEP)
-        rates = np.array([rate(one) for one in tried.tolist()])
+        rates = np.array([rate(bias_tried) for bias_tried in tried.tolist()])
         above = int(np.argmax(rates >= success))
         if rates[above] < success or not above:
             raise DataError(

@@ -24,11 +24,11 @@ Floats = NDArray[np.float64]
 
 def split_rows(table: Floats, lengths: Sequence[int]) -> list[Floats]:
     """Split a table into consecutive parts of these numbers of rows; ``np.split`` takes several times as long."""
-    parts, first = list[Floats](), 0
+    tables, first = list[Floats](), 0
     for length in lengths:
-        parts.append(table[first : first + length])
+        tables.append(table[first : first + length])
         first += length
-    return parts
+    return tables
 
 
 class StackedTasks:
@@ -63,11 +63,11 @@ class StackedTasks:
         self.transition_probs = np.zeros(self.next_states.shape)
         self._terminal_offsets = np.cumsum([0, *(len(mdp.terminal_score) for mdp in mdps)])
         for mdp, first, ends in zip(mdps, self.offsets.tolist(), self._terminal_offsets.tolist(), strict=False):
-            own, width = slice(first, first + mdp.size), mdp.next_states.shape[2]
+            rows, width = slice(first, first + mdp.size), mdp.next_states.shape[2]
             shift = np.where(mdp.next_states < mdp.size, first, size + ends - mdp.size)
-            self.next_states[own, :, :width] = mdp.next_states + shift
-            self.next_states[own, :, width:] = self.next_states[own, :, :1]
-            self.transition_probs[own, :, :width] = mdp.transition_probs
+            self.next_states[rows, :, :width] = mdp.next_states + shift
+            self.next_states[rows, :, width:] = self.next_states[rows, :, :1]
+            self.transition_probs[rows, :, :width] = mdp.transition_probs
         self.start = self.offsets[:-1] + np.array([mdp.start for mdp in mdps])
 
     @property
@@ -93,10 +93,10 @@ class StackedTasks:
     def own_states(self, task: int, states: NDArray[np.int32]) -> NDArray[np.int32]:
         """Stacked states (N,) of one task, numbered as in that task: acting states first, then terminal ones."""
         shift = self.size + self._terminal_offsets[task] - self.mdps[task].size
-        own: NDArray[np.int32] = np.where(states < self.size, states - self.offsets[task], states - shift).astype(
+        numbers: NDArray[np.int32] = np.where(states < self.size, states - self.offsets[task], states - shift).astype(
             np.int32
         )
-        return own
+        return numbers
 
     def split(self, table: Floats) -> list[Floats]:
         """Split a table (S, …) into one table per task."""
@@ -184,9 +184,9 @@ def sample_groups(
         groups.append(
             [
                 group_of(
-                    paths, own, tasks.mdps[i], name=f"{name}/{i}", fresh=fresh, numbers=partial(tasks.own_states, i)
+                    paths, of_task, tasks.mdps[i], name=f"{name}/{i}", fresh=fresh, numbers=partial(tasks.own_states, i)
                 )
-                for i, own in enumerate(lanes)
+                for i, of_task in enumerate(lanes)
             ]
         )
     return groups

@@ -107,7 +107,7 @@ class SharedCell:
     @property
     def condition(self) -> str:
         """What differs from the standard setting, besides batch and group size."""
-        parts = [
+        differences = [
             "" if self.features == "local" else f"{self.features} features",
             "" if self.success == STANDARD_SUCCESS else f"J0 {self.success:g}",
             "" if self.aggregation == STANDARD_AGGREGATION else self.aggregation.replace("_", " "),
@@ -121,7 +121,7 @@ class SharedCell:
             f"{100 * self.wrong:g} % of outcomes wrong" if self.wrong else "",
             "dynamic sampling" if self.dynamic else "",
         ]
-        return ", ".join(filter(None, parts))
+        return ", ".join(filter(None, differences))
 
     @property
     def sampling(self) -> Sampling:
@@ -242,12 +242,12 @@ def run_unit(
         measures |= measured.methods
     if cell.learn:
         update = AdamUpdate(cell.rate, epochs=2, minibatches=2, unit=True) if cell.rate else KLUpdate(work.kl)
-        found = learn_shared(
+        learned_curves = learn_shared(
             policy, mdps, train, held_out, learned, np.random.default_rng([*stream, 2]), sampling=cell.sampling,
             update=update, updates=work.updates, every=work.every, features=seen,
         )  # fmt: skip
-        undefined |= found.undefined
-        curves |= found.curves
+        undefined |= learned_curves.undefined
+        curves |= learned_curves.curves
     return {
         "states": float(np.mean([mdp.size for mdp in mdps])),
         "measures": {name: _plain(asdict(of_method)) for name, of_method in measures.items()},
@@ -267,21 +267,27 @@ def assemble(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> dict[str, 
         there are any) and the fields of ``SharedMeasures``; "curves", by method the mean of the training and of the held-out
         curve; "states"; "undefined".
     """
-    undefined = {name: reason for part in parts for name, reason in part["undefined"].items()}
+    undefined = {name: reason for of_unit in parts for name, reason in of_unit["undefined"].items()}
 
     def common(table: str) -> list[str]:
         return [
-            name for name in parts[0][table] if name not in undefined and all(name in part[table] for part in parts)
+            name
+            for name in parts[0][table]
+            if name not in undefined and all(name in of_unit[table] for of_unit in parts)
         ]
 
-    learned = {name: np.array([part["curves"][name] for part in parts]) for name in common("curves")}  # (U, 2, points)
+    learned = {
+        name: np.array([of_unit["curves"][name] for of_unit in parts]) for name in common("curves")
+    }  # (U, 2, points)
     endpoints: dict[str, dict[str, list[list[float | None]]]] = {}
     if learned:
         for side, prefix in enumerate(("", "held_out_")):
             endpoints[f"{prefix}area"] = {n: _column(x[:, side, 1:].mean(axis=1)) for n, x in learned.items()}
             endpoints[f"{prefix}final"] = {n: _column(x[:, side, -1]) for n, x in learned.items()}
     for metric in MEASURED:
-        endpoints[metric] = {name: [[part["measures"][name][metric]] for part in parts] for name in common("measures")}
+        endpoints[metric] = {
+            name: [[of_unit["measures"][name][metric]] for of_unit in parts] for name in common("measures")
+        }
     return {
         "study": Study(
             "shared policy",
@@ -293,7 +299,7 @@ def assemble(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> dict[str, 
             endpoints,
         ).to_json(),
         "curves": {name: [_rounded(side) for side in x.mean(axis=0)] for name, x in learned.items()},
-        "states": float(np.mean([part["states"] for part in parts])),
+        "states": float(np.mean([of_unit["states"] for of_unit in parts])),
         "undefined": undefined,
     }
 
@@ -302,10 +308,10 @@ def crossed_rows(cell: SharedCell, parts: Sequence[Mapping[str, Any]]) -> list[O
     """The learning curves of a cell of the crossed design as tidy rows; without methods that are missing under a layout seed."""
     rows = []
     for name in parts[0]["curves"]:
-        if not all(name in part["curves"] for part in parts):
+        if not all(name in of_unit["curves"] for of_unit in parts):
             continue
-        for unit, part in enumerate(parts):
-            train, held_out = (np.array(side) for side in part["curves"][name])
+        for unit, of_unit in enumerate(parts):
+            train, held_out = (np.array(side) for side in of_unit["curves"][name])
             values = {
                 "area": train[1:].mean(),
                 "final": train[-1],

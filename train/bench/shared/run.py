@@ -66,26 +66,26 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
     results = runner.run([job for of_cell in (*jobs.values(), *crossed.values()) for job in of_cell], "shared")
     undefined = dict(selection.undefined)
     impossible = dict[str, str]()
-    found = list[tuple[SharedCell, dict[str, Any]]]()
+    assembled = list[tuple[SharedCell, dict[str, Any]]]()
     for cell, of_cell in jobs.items():
-        parts = [results[job.name] for job in of_cell]
-        reason = next((part["impossible"] for part in parts if "impossible" in part), "")
+        of_units = [results[job.name] for job in of_cell]
+        reason = next((of_unit["impossible"] for of_unit in of_units if "impossible" in of_unit), "")
         if reason:
             impossible[str(cell)] = reason
             continue
-        found.append((cell, assemble(cell, parts)))
-        undefined |= found[-1][1]["undefined"]
-    if not any(cell.learn for cell, _ in found):
+        assembled.append((cell, assemble(cell, of_units)))
+        undefined |= assembled[-1][1]["undefined"]
+    if not any(cell.learn for cell, _ in assembled):
         raise DataError(f"suite 'shared': {next(iter(impossible.values()))}")
-    studies = [one for cell, one in found if cell.learn]
+    studies = [document for cell, document in assembled if cell.learn]
     return facts | {
         **selection.defined(undefined),
         "undefined": undefined,
         "impossible": impossible,
-        "studies": [one["study"] for one in studies],
-        "curves": [one["curves"] for one in studies],
-        "variations": [one["study"] for cell, one in found if not cell.learn],
-        "correlations": _correlations([Study.from_json(one["study"]) for one in studies]),
+        "studies": [document["study"] for document in studies],
+        "curves": [document["curves"] for document in studies],
+        "variations": [document["study"] for cell, document in assembled if not cell.learn],
+        "correlations": _correlations([Study.from_json(document["study"]) for document in studies]),
         **_design({cell: [results[job.name] for job in of_cell] for cell, of_cell in crossed.items()}),
         "rivals": [name for name in work.rivals if name in selection.schemes],
         "tasks": {"train": trained_tasks(cells[0], work), "held_out": work.held_out, "seeds": work.units},
@@ -112,8 +112,14 @@ def _crossed_jobs(cell: SharedCell, work: SharedWork, names: Sequence[str], seed
 
 def _design(crossed: Mapping[SharedCell, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
     """The crossed design as the tidy table "design"; nothing without one. A kind of task without an initial policy is left out."""
-    impossible = {cell.kind for cell, parts in crossed.items() if any("impossible" in part for part in parts)}
-    rows = [row for cell, parts in crossed.items() if cell.kind not in impossible for row in crossed_rows(cell, parts)]
+    impossible = set[str]()
+    for cell, of_units in crossed.items():
+        if any("impossible" in of_unit for of_unit in of_units):
+            impossible.add(cell.kind)
+    rows = []
+    for cell, of_units in crossed.items():
+        if cell.kind not in impossible:
+            rows += crossed_rows(cell, of_units)
     return {"design": Observations(rows).to_json()} if rows else {}
 
 
@@ -146,5 +152,5 @@ def _selected(
 
 def _correlations(studies: Sequence[Study]) -> dict[str, float | None]:
     """Rank correlation over methods of each metric with the area under the learning curve, averaged over studies."""
-    found = {metric: mean_correlation(studies, metric) for metric in PREDICTORS}
-    return {metric: float(f"{value:.4g}") if math.isfinite(value) else None for metric, value in found.items()}
+    correlations = {metric: mean_correlation(studies, metric) for metric in PREDICTORS}
+    return {metric: float(f"{value:.4g}") if math.isfinite(value) else None for metric, value in correlations.items()}

@@ -36,13 +36,13 @@ class SchemeEntry:
 
     def scheme_for(self, horizon: int, key: Literal["state", "text"]) -> credit.Scheme:
         """The scheme for tasks with this turn limit, comparing states by this key."""
-        known = {f.name for f in fields(lookup(self.scheme))}
-        given = dict(self.parameters)
-        if "key" in known:
-            given["key"] = key
-        if "horizon" in known:
-            given.setdefault("horizon", horizon)
-        return credit.make(self.scheme, **given)
+        names = {f.name for f in fields(lookup(self.scheme))}
+        values = dict(self.parameters)
+        if "key" in names:
+            values["key"] = key
+        if "horizon" in names:
+            values.setdefault("horizon", horizon)
+        return credit.make(self.scheme, **values)
 
     def bind(self, horizon: int, key: Literal["state", "text"]) -> CreditFunction:
         """The credit function for tasks with this turn limit, comparing states by this key."""

@@ -45,7 +45,7 @@ def parse_sweeps(texts: Iterable[str]) -> list[Sweep]:
     Raises:
         ConfigError: one is not of the form ``[SCHEME.]PARAMETER=VALUE,VALUE``, or varies what another one does.
     """
-    found = list[Sweep]()
+    sweeps = list[Sweep]()
     for text in texts:
         name, equals, values = text.partition("=")
         scheme, _, parameter = name.rpartition(".")
@@ -54,12 +54,12 @@ def parse_sweeps(texts: Iterable[str]) -> list[Sweep]:
             raise ConfigError(
                 f"--sweep {short_repr(text)}: expected [SCHEME.]PARAMETER=VALUE,VALUE, such as distance_discount=.1,.3,.5"
             )
-        if any(other.parameter == parameter and (not scheme or other.scheme in ("", scheme)) for other in found) or any(
-            other.parameter == parameter and not other.scheme for other in found
-        ):
+        if any(
+            earlier.parameter == parameter and (not scheme or earlier.scheme in ("", scheme)) for earlier in sweeps
+        ) or any(earlier.parameter == parameter and not earlier.scheme for earlier in sweeps):
             raise ConfigError(f"{sweep}: {parameter} is varied twice; give all of its values in one --sweep")
-        found.append(sweep)
-    return found
+        sweeps.append(sweep)
+    return sweeps
 
 
 def canonical_name(name: str) -> str:
@@ -92,18 +92,23 @@ def swept_names(names: Sequence[str], sweeps: Sequence[Sweep]) -> list[str]:
         _check(sweep, variants, kinds)
     out = list[str]()
     for name, variant in variants.items():
-        own = [s for s in sweeps if s.scheme in ("", variant.scheme) and s.parameter in kinds[name].preset("paper")]
-        for sweep in own:
+        of_scheme = [
+            s for s in sweeps if s.scheme in ("", variant.scheme) and s.parameter in kinds[name].preset("paper")
+        ]
+        for sweep in of_scheme:
             if sweep.parameter in variant.values:
                 raise ConfigError(f"{sweep}: {name} has a value of {sweep.parameter} already")
-        texts = [_texts(sweep, kinds[name]) for sweep in own]
+        texts = [_texts(sweep, kinds[name]) for sweep in of_scheme]
         if (size := prod(map(len, texts))) > MAX_VARIANTS:
             raise ConfigError(f"the grid of {name} has {size} variants, the limit is {MAX_VARIANTS}: give fewer values")
         for values in product(*texts):
-            given = {**variant.values, **{s.parameter: text for s, text in zip(own, values, strict=True)}}
-            made = str(replace(variant, values=given))
-            scheme_entry(made).scheme_for(1, "state")  # its range
-            out.append(made)
+            values_of_variant = {
+                **variant.values,
+                **{s.parameter: text for s, text in zip(of_scheme, values, strict=True)},
+            }
+            variant_name = str(replace(variant, values=values_of_variant))
+            scheme_entry(variant_name).scheme_for(1, "state")  # its range
+            out.append(variant_name)
     return list(dict.fromkeys(out))
 
 
@@ -115,8 +120,8 @@ def _check(sweep: Sweep, variants: dict[str, MethodName], kinds: dict[str, type[
     having = [kinds[name] for name, variant in variants.items() if sweep.scheme in ("", variant.scheme)]
     with_it = [kind for kind in having if sweep.parameter in kind.preset("paper")]
     if not with_it:
-        known = {parameter for kind in having for parameter in kind.preset("paper")}
-        raise unknown_name_error(f"parameter of {', '.join(kind.name for kind in having)}", sweep.parameter, known)
+        parameters = {parameter for kind in having for parameter in kind.preset("paper")}
+        raise unknown_name_error(f"parameter of {', '.join(kind.name for kind in having)}", sweep.parameter, parameters)
     check_parameter_name(with_it[0], sweep.parameter)
 
 

@@ -59,8 +59,8 @@ class MethodName:
             raise ConfigError(f"method {short_repr(name)}: expected NAME[SOURCE], such as pica[fitted]")
         scheme, brace, inside = rest.partition("{")
         values: dict[str, str] = {}
-        for part in inside.removesuffix("}").split(";") if brace else ():
-            parameter, equals, value = part.partition("=")
+        for assignment in inside.removesuffix("}").split(";") if brace else ():
+            parameter, equals, value = assignment.partition("=")
             if not inside.endswith("}") or not parameter or not equals or not value or parameter in values:
                 raise ConfigError(
                     f"method {short_repr(name)}: expected NAME{{PARAMETER=VALUE;…}} with each parameter once, such as "
@@ -91,9 +91,9 @@ def check_parameter_name(scheme: type[Scheme], name: str) -> None:
     Raises:
         ConfigError: it has not (the message suggests the nearest name), or suites set it.
     """
-    known = scheme.preset("paper")
-    if name not in known:
-        raise unknown_name_error(f"parameter of {scheme.name}", name, known)
+    parameters = scheme.preset("paper")
+    if name not in parameters:
+        raise unknown_name_error(f"parameter of {scheme.name}", name, parameters)
     if name in SET_BY_SUITE:
         raise ConfigError(f"{scheme.name}.{name} cannot be given: {SET_BY_SUITE[name]}")
 

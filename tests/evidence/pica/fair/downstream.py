@@ -104,7 +104,7 @@ def _shared(kind: str, unit: int, sizes: Sizes) -> dict[str, Any]:
 
 def _language(parts: Parts, family: str, seed: int, sizes: Sizes) -> dict[str, Any]:
     """Areas by method and task of one seed; the warm-up and every method are parts of their own."""
-    from creditflow.train.bench.language_model.suite import jobs
+    from creditflow.train.bench.language_model.suite import run as jobs
 
     full = LM_PRESETS["lm" if sizes.iterations > 2 else "lm-smoke"]
     work = replace(

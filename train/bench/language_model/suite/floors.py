@@ -45,9 +45,11 @@ def more_imitation(setting: Setting, work: WarmUpWork, tokens: int, seed: int) -
             3.0 * work.batch * float(np.mean([len(policy.tasks[task].prompts[state]) for task, state in visited]))
         )
         steps = max(round(tokens / per_step), 1)
-        other = WarmUpWork(work.episodes, noise, steps, work.batch, work.lr)
-        imitate(policy, visited, other, steps, rng)
-        result[name] = {key: assess(one) for key, one in setting.evaluated_policies().items()} | {"steps": steps}
+        longer = WarmUpWork(work.episodes, noise, steps, work.batch, work.lr)
+        imitate(policy, visited, longer, steps, rng)
+        result[name] = {key: assess(evaluated) for key, evaluated in setting.evaluated_policies().items()} | {
+            "steps": steps
+        }
     setting.model.load_state_dict(start)
     return result
 
@@ -66,7 +68,7 @@ def sharper_samplers(setting: Setting, entropies: Mapping[str, float]) -> dict[s
 
     def evaluate(temperature: float) -> dict[str, Any]:
         sets = setting.evaluated_policies(temperature)
-        return {name: assess(one) for name, one in sets.items()} | {"temperature": temperature}
+        return {name: assess(policy) for name, policy in sets.items()} | {"temperature": temperature}
 
     grid = [evaluate(temperature) for temperature in TEMPERATURES]
     best = max(grid, key=lambda one: float(np.mean(one["train"]["sampled"])))

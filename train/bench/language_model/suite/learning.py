@@ -75,12 +75,12 @@ def _draws(tasks: int, work: LearningWork, seed: int) -> Iterator[Draw]:
 
 def prompt_features(tasks: Sequence[PromptTable]) -> StateFeatures:
     """What fitted critics see of a state: the tokens of its prompt, in any order."""
-    known: dict[int, NDArray[np.int64]] = {}
+    tokens: dict[int, NDArray[np.int64]] = {}
     for task in tasks:
         longest = max(map(len, task.prompts))
         rows = [np.pad(prompt, (0, longest - len(prompt)), constant_values=-1) for prompt in task.prompts]
-        known[id(task.mdp)] = np.array(rows, np.int64)
-    return StateFeatures(int(max(part.max() for part in known.values())) + 1, lambda mdp: known[id(mdp)])
+        tokens[id(task.mdp)] = np.array(rows, np.int64)
+    return StateFeatures(int(max(of_task.max() for of_task in tokens.values())) + 1, lambda mdp: tokens[id(mdp)])
 
 
 def assess(policy: ModelPolicy) -> dict[str, Any]:
@@ -94,9 +94,9 @@ def assess(policy: ModelPolicy) -> dict[str, Any]:
     for task, table in zip(policy.tasks, tables, strict=True):
         best = np.zeros_like(table)
         best[np.arange(len(table)), table.argmax(axis=1)] = 1.0
-        both = success(task.mdp, np.stack([table, best]))
-        sampled.append(round(float(both[0]), 5))
-        greedy.append(round(float(both[1]), 5))
+        rates = success(task.mdp, np.stack([table, best]))
+        sampled.append(round(float(rates[0]), 5))
+        greedy.append(round(float(rates[1]), 5))
         visited = visitation(task.mdp, table)
         entropies.append(float(visited @ -(table * np.log(np.maximum(table, 1e-30))).sum(axis=1)))
         invalid.append(float(visited @ table[:, -1]))

@@ -78,9 +78,9 @@ class ModelPolicy:
         last = hidden[torch.arange(len(prompts), device=device), (lengths - 1).to(device)]
         logs = torch.log_softmax(self.model.get_output_embeddings()(last).float() / self.temperature, -1)
         by_action = [torch.logsumexp(logs[:, torch.from_numpy(ids).to(device)], 1) for ids in self.action_tokens]
-        known = np.concatenate(list(self.action_tokens))
-        others = np.setdiff1d(np.arange(logs.shape[1]), known)
-        by_action.append(torch.logsumexp(logs[:, torch.from_numpy(others).to(device)], 1))
+        actions = np.concatenate(list(self.action_tokens))
+        invalid = np.setdiff1d(np.arange(logs.shape[1]), actions)
+        by_action.append(torch.logsumexp(logs[:, torch.from_numpy(invalid).to(device)], 1))
         return torch.stack(by_action, 1)
 
     def accumulate(self, tasks: Sequence[int], weights: Sequence[Floats]) -> None:
@@ -105,9 +105,9 @@ class ModelPolicy:
         """Σ_i Σ_sa w_i[s, a] ∇ log π_i(a | s): float64 (P,); arguments as in ``accumulate``."""
         self.model.zero_grad(set_to_none=True)
         self.accumulate(tasks, weights)
-        parts = [p.grad if p.grad is not None else torch.zeros_like(p) for p in flat_parameters(self.model)]
+        gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in flat_parameters(self.model)]
         self.model.zero_grad(set_to_none=True)
-        total: Floats = -torch.cat([part.flatten() for part in parts]).double().cpu().numpy()
+        total: Floats = -torch.cat([gradient.flatten() for gradient in gradients]).double().cpu().numpy()
         return total
 
     def moved(self, direction: Floats, size: float) -> ModelPolicy:
@@ -145,17 +145,17 @@ def load_parameters(model: Any, vector: NDArray[np.floating[Any]]) -> None:
     start = 0
     with torch.no_grad():
         for parameter in flat_parameters(model):
-            part = torch.from_numpy(vector[start : start + parameter.numel()].copy())
-            parameter.copy_(part.reshape(parameter.shape))
+            values = torch.from_numpy(vector[start : start + parameter.numel()].copy())
+            parameter.copy_(values.reshape(parameter.shape))
             start += parameter.numel()
 
 
 def batches(prompts: Sequence[NDArray[np.int32]]) -> list[list[int]]:
     """Indices of the prompts of each forward pass, sorted by length to save padding."""
     order = sorted(range(len(prompts)), key=lambda r: (len(prompts[r]), r))
-    found: list[list[int]] = []
+    batches_: list[list[int]] = []
     for r in order:
-        if not found or (len(found[-1]) + 1) * len(prompts[r]) > BATCH_TOKENS:
-            found.append([])
-        found[-1].append(r)
-    return found
+        if not batches_ or (len(batches_[-1]) + 1) * len(prompts[r]) > BATCH_TOKENS:
+            batches_.append([])
+        batches_[-1].append(r)
+    return batches_

@@ -45,10 +45,8 @@ def action_tokens(name: str, actions: tuple[str, ...], seed: int = 0) -> tuple[N
     settings, tokenizer = family_settings(open_family(name)), family_tokenizer(name, seed)
     dialect, chat = make_dialect(settings.prompting.dialect), settings.prompting.conversations(tokenizer, ()).chat
     parsed = [dialect.parse(chat.decode_completion([token])) for token in range(len(tokenizer))]
-    return tuple(
-        np.array([i for i, one in enumerate(parsed) if one.valid and one.action == action], np.int64)
-        for action in actions
-    )
+    read_as = np.array([decision.action if decision.valid else None for decision in parsed], dtype=object)
+    return tuple(np.flatnonzero(read_as == action) for action in actions)
 
 
 @lru_cache(maxsize=16)

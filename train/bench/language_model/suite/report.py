@@ -78,8 +78,8 @@ def _learning(name: str, family: Mapping[str, Any]) -> Table:
         rows.append([method, *cells, entropy.short(), turns.short(0)])
     seeds = len(family["start"])
     start = {
-        part: Estimate.of(crossed_mean([one[part]["sampled"] for one in family["start"]]))
-        for part in ("held_out", "train")
+        tasks: Estimate.of(crossed_mean([point[tasks]["sampled"] for point in family["start"]]))
+        for tasks in ("held_out", "train")
     }
     return Table(
         learning_title(name),
@@ -97,25 +97,30 @@ def _floors(name: str, family: Mapping[str, Any], baseline: str) -> Table:
     floors, runs = family["floors"], family["runs"]
     points: dict[str, Sequence[Mapping[str, Any]]] = {
         "warm-up": family["start"],
-        "more imitation, same expert": [one["imitation"]["same"] for one in floors],
-        "more imitation, expert without noise": [one["imitation"]["clean"] for one in floors],
-        "best temperature": [one["best"] for one in floors],
-        **{f"temperature with the entropy of {m}": [one["matched"][m] for one in floors] for m in floors[0]["matched"]},
+        "more imitation, same expert": [floor["imitation"]["same"] for floor in floors],
+        "more imitation, expert without noise": [floor["imitation"]["clean"] for floor in floors],
+        "best temperature": [floor["best"] for floor in floors],
+        **{
+            f"temperature with the entropy of {m}": [floor["matched"][m] for floor in floors]
+            for m in floors[0]["matched"]
+        },
     }
     best = _parted(method_means(family, PRIMARY[1]))[0][:1]
     learned = {f"reinforcement learning with {m}": [c[-1] for c in runs[m]] for m in dict.fromkeys([*best, baseline])}
     rows = [["floor", "held-out sampled", "held-out greedy", "trained sampled", "trained greedy", "temperature"]]
     bars = []
     for label, evaluated in (points | learned).items():
-        found = [
-            Estimate.of(crossed_mean([one[tasks][decoding] for one in evaluated]))
+        estimates = [
+            Estimate.of(crossed_mean([policy[tasks][decoding] for policy in evaluated]))
             for tasks in ("held_out", "train")
             for decoding in ("sampled", "greedy")
         ]
-        chosen = [one["temperature"] for one in evaluated if "temperature" in one]
-        rows.append([label, *(one.short(3) for one in found), _over_seeds(chosen).short() if chosen else "1"])
-        bars.append(found[0])
-    steps = _over_seeds(one["imitation"]["same"]["steps"] for one in floors)
+        chosen = [policy["temperature"] for policy in evaluated if "temperature" in policy]
+        rows.append(
+            [label, *(estimate.short(3) for estimate in estimates), _over_seeds(chosen).short() if chosen else "1"]
+        )
+        bars.append(estimates[0])
+    steps = _over_seeds(floor["imitation"]["same"]["steps"] for floor in floors)
     return Table(
         f"{name}: floors",
         f"Exact success rate without reinforcement learning, and below the line with it. More imitation: {steps.short(0)} further steps, which "
@@ -137,23 +142,23 @@ def _one_step(name: str, family: Mapping[str, Any]) -> Table:
     ]  # fmt: skip
 
     def gains(method: str) -> list[Estimate]:
-        values = np.array([[one[method][kind] for kind in ("sgd", "adam")] for one in measured])  # (S, 2, 2)
+        values = np.array([[measures[method][kind] for kind in ("sgd", "adam")] for measures in measured])  # (S, 2, 2)
         return [_over_seeds(100.0 * values[:, i, j]) for i in range(2) for j in range(2)]
 
     names = [key for key in measured[0] if key != "gradient"]
     schemes, controls = _parted(
-        {method: crossed_mean([[one[method]["sgd"][0]] for one in measured]) for method in names}
+        {method: crossed_mean([[measures[method]["sgd"][0]] for measures in measured]) for method in names}
     )
     bars: list[Estimate | None] = []
     for method in (*schemes, *controls):
-        of = [one[method] for one in measured]
-        variance = [one["variance"] for one in of if one["variance"] is not None]
-        numbers = [_over_seeds(one[key] for one in of).short() for key in ("cos_mean", "cos_batch", "bias2")]
-        found = gains(method)
+        of = [measures[method] for measures in measured]
+        variance = [measures["variance"] for measures in of if measures["variance"] is not None]
+        numbers = [_over_seeds(measures[key] for measures in of).short() for key in ("cos_mean", "cos_batch", "bias2")]
+        of_method = gains(method)
         rows.append(
-            [method, *numbers, f"{np.median(variance):.2f}" if variance else "–", *(gain.short() for gain in found)]
+            [method, *numbers, f"{np.median(variance):.2f}" if variance else "–", *(gain.short() for gain in of_method)]
         )
-        bars.append(None if method.startswith("flipped(") else found[0])
+        bars.append(None if method.startswith("flipped(") else of_method[0])
     exact = gains("gradient")
     rows.append(["exact gradient", "1", "1", "0", "0", *(gain.short() for gain in exact)])
     return Table(
@@ -204,7 +209,7 @@ def language_model_conclusions(part: Mapping[str, Any]) -> list[str]:
     sentences = []
     for endpoint in PRIMARY:
         contrasts = pooled_contrasts(families, endpoint, baseline)
-        schemes, _ = _parted({name: one.difference for name, one in contrasts.items()})
+        schemes, _ = _parted({name: contrast.difference for name, contrast in contrasts.items()})
         if not schemes:
             continue
         separated = [name for name in schemes if contrasts[name].separates]
@@ -212,7 +217,7 @@ def language_model_conclusions(part: Mapping[str, Any]) -> list[str]:
         worse = [name for name in separated if name not in better]
         difference, detectable = (
             Estimate.of(contrasts[schemes[0]].difference),
-            float(np.median([one.detectable for one in contrasts.values()])),
+            float(np.median([contrast.detectable for contrast in contrasts.values()])),
         )
         sentences.append(
             f"Language models, {endpoint}: {schemes[0]} has the highest mean, {difference.times(100).text(1, '+')} percentage points compared with {baseline}; "

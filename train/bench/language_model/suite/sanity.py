@@ -18,18 +18,17 @@ def language_model_checks(part: Mapping[str, Any]) -> Iterator[tuple[str, str, b
     show that, because its variance is too large.
     """
     for name, family in part["families"].items():
-        starts = [
-            {tuple(curves[seed][0]["held_out"]["sampled"]) for curves in family["runs"].values()}
-            for seed in range(len(family["start"]))
-        ]
-        different = sum(len(one) > 1 for one in starts)
+        different = 0
+        for seed in range(len(family["start"])):
+            starts = {tuple(curves[seed][0]["held_out"]["sampled"]) for curves in family["runs"].values()}
+            different += len(starts) > 1
         yield f"lm {name}", "all methods of a seed start from one policy", not different, f"{different} seeds differ"
         controls = ("oracle_adv", "flipped(oracle_adv)", "shuffled(oracle_adv)")
         if not family["one_step"] or any(control not in family["one_step"][0] for control in controls):
             continue
 
         def average(method: str, metric: str, measured: Any = family["one_step"]) -> float:
-            return float(np.mean([np.mean(np.atleast_1d(one[method][metric])[0]) for one in measured]))
+            return float(np.mean([np.mean(np.atleast_1d(of_seed[method][metric])[0]) for of_seed in measured]))
 
         exact, flipped, shuffled = controls
         cosine = average(exact, "cos_mean")

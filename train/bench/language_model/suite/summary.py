@@ -60,7 +60,11 @@ def endpoint(curves: Sequence[Sequence[Mapping[str, Any]]], name: str) -> Floats
         name: one of ``ENDPOINTS``.
     """
     what = ENDPOINTS[name]
-    values = np.array([[point[what.tasks][what.decoding] for point in curve] for curve in curves])  # (S, points, T)
+
+    def values_of(curve: Sequence[Mapping[str, Any]]) -> list[list[float]]:
+        return [point[what.tasks][what.decoding] for point in curve]
+
+    values = np.array(list(map(values_of, curves)))  # (S, points, T)
     if what.when == "final":
         return np.asarray(values[:, -1])
     at = np.array([point["iteration"] for point in curves[0]], np.float64)
@@ -81,8 +85,10 @@ def family_contrasts(family: Family, name: str, baseline: str) -> dict[str, Cont
 
 def pooled_contrasts(families: Mapping[str, Family], name: str, baseline: str) -> dict[str, Contrast]:
     """As ``family_contrasts``, over families with equal weights."""
-    parts = [_differences(family, name, baseline) for family in families.values()]
-    return contrasts_of({method: stratified_mean([part[method] for part in parts]) for method in parts[0]})
+    by_family = [_differences(family, name, baseline) for family in families.values()]
+    return contrasts_of(
+        {method: stratified_mean([of_family[method] for of_family in by_family]) for method in by_family[0]}
+    )
 
 
 def _differences(family: Family, name: str, baseline: str) -> dict[str, ClusteredMean]:
@@ -141,5 +147,5 @@ def endpoint_values(family: Family, method: str, name: str) -> Floats:
     if method == "start":
         points = family["start"]
     else:
-        points = [one["imitation"]["same"] if method == "more imitation" else one["best"] for one in floors]
+        points = [floor["imitation"]["same"] if method == "more imitation" else floor["best"] for floor in floors]
     return np.array([point[what.tasks][what.decoding] for point in points])

@@ -117,29 +117,31 @@ def graded(layout: GridLayout) -> tuple[FiniteMDP, Parts] | None:
     order = np.random.default_rng(int(layout.digest, 16)).permutation(len(pool))[: len(EXIT_SCORES)]
     exits = [pool[i] for i in order.tolist()]
     inside = _depths_without(layout, exits)
-    reached = all(cell in _depths_without(layout, [one for one in exits if one != cell]) for cell in exits)
+    reached = all(
+        cell in _depths_without(layout, [exit_cell for exit_cell in exits if exit_cell != cell]) for cell in exits
+    )
     if not reached or inside.get(goal, HORIZON + 1) > HORIZON or len(inside) + len(exits) < len(depth):
         return None
     plain = grid_mdp(layout, HORIZON)
-    left = [acting.index(cell) for cell in exits]
-    kept = [state for state in range(plain.size) if state not in left]
+    exit_states = [acting.index(cell) for cell in exits]
+    inside_states = [state for state in range(plain.size) if state not in exit_states]
     number = np.zeros(len(plain.keys), np.int32)  # of each old state: the kept ones, the goal, the exits
-    number[[*kept, *range(plain.size, len(plain.keys)), *left]] = np.arange(len(plain.keys))
+    number[[*inside_states, *range(plain.size, len(plain.keys)), *exit_states]] = np.arange(len(plain.keys))
     names = [f"{layout.digest}:exit {score:g}" for score in EXIT_SCORES]
 
     def renamed(keys: tuple[str, ...]) -> tuple[str, ...]:
-        return (*(keys[state] for state in kept), *keys[plain.size :], *names)
+        return (*(keys[state] for state in inside_states), *keys[plain.size :], *names)
 
     mdp = replace(
         plain,
         name=f"{layout.digest}:graded",
         keys=renamed(plain.keys),
         text_keys=renamed(plain.text_keys),
-        next_states=number[plain.next_states[kept]],
-        transition_probs=plain.transition_probs[kept],
+        next_states=number[plain.next_states[inside_states]],
+        transition_probs=plain.transition_probs[inside_states],
         terminal_score=np.concatenate([plain.terminal_score, EXIT_SCORES]),
         terminal_success=np.concatenate([plain.terminal_success, np.zeros(len(exits), np.bool_)]),
-        limit_score=plain.limit_score[kept],
+        limit_score=plain.limit_score[inside_states],
     )
     return mdp, grid_parts(layout, mdp, {cell: LESSER_EXIT + i for i, cell in enumerate(exits)})
 
@@ -176,9 +178,9 @@ def key_and_door(layout: GridLayout) -> tuple[FiniteMDP, Parts] | None:
     without = grid_parts(_changed(layout, {goal: "#", key_cell: "G"}), mdp)
     with_key = grid_parts(layout, mdp)
     has_key = np.array([key.endswith(":key") for key in mdp.keys[: mdp.size]])
-    parts = np.where(has_key[:, None], with_key, without)
-    marks = np.where(parts[:, :1] >= 0, has_key[:, None], parts[:, :1])
-    return mdp, np.concatenate([marks, parts], axis=1).astype(np.int64)
+    views = np.where(has_key[:, None], with_key, without)
+    marks = np.where(views[:, :1] >= 0, has_key[:, None], views[:, :1])
+    return mdp, np.concatenate([marks, views], axis=1).astype(np.int64)
 
 
 def _moved_start(layout: GridLayout, cell: Cell) -> GridLayout:

@@ -65,9 +65,9 @@ def sokoban_parts(level: Level, mdp: FiniteMDP) -> NDArray[np.int64]:
     """
     offsets = direction_offsets(level.width)
     boards = {mdp.start: (level.board, level.player)}
-    found = [mdp.start]
+    pending = [mdp.start]
     rows = np.zeros((mdp.size, 2 + len(offsets)), np.int64)
-    for state in found:  # grows while it is iterated
+    for state in pending:  # grows while it is iterated
         board, player = boards[state]
         box = _nearest(board, (BOX,), player, level.width)
         target = None if box is None else _nearest(board, (TARGET, PLAYER_ON_TARGET), box, level.width)
@@ -77,7 +77,7 @@ def sokoban_parts(level: Level, mdp: FiniteMDP) -> NDArray[np.int64]:
             after = int(mdp.next_states[state, action, 0])
             if after < mdp.size and after not in boards:
                 boards[after] = move(board, player, offset)[:2]
-                found.append(after)
+                pending.append(after)
     return rows
 
 
@@ -97,8 +97,8 @@ def _sokoban_neighbour(board: bytes, player: int, offset: int, offsets: tuple[in
 def _nearest(board: bytes, codes: tuple[int, ...], place: int, width: int) -> int | None:
     """The nearest position with one of these codes by Manhattan distance; the first of several."""
     row, column = divmod(place, width + 1)
-    found = [i for i, code in enumerate(board) if code in codes]
-    return min(found, key=lambda i: abs(i // (width + 1) - row) + abs(i % (width + 1) - column), default=None)
+    positions = [i for i, code in enumerate(board) if code in codes]
+    return min(positions, key=lambda i: abs(i // (width + 1) - row) + abs(i % (width + 1) - column), default=None)
 
 
 def _towards(start: int | None, end: int | None, width: int) -> int:

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
+from creditflow.train.bench.controls import position_baseline, stateless_discount
 from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
 from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.methods import STATELESS, played_method
-from creditflow.train.bench.stateless import position_baseline, stateless_discount
 from creditflow.wrappers.credit.random_group import random_fork, random_group
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
