@@ -72,7 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="label file to write, one line per trajectory kept",
     )  # fmt: skip
     labelling.add_argument(
-        "--judge", metavar="URL#MODEL", help="LLM judge on an OpenAI-compatible server, used instead of the rule"
+        "--judge",
+        metavar="URL#MODEL",
+        help="LLM judge on an OpenAI-compatible server, used instead of the rule; it is first tried on hand-made cases",
     )
     add_output(
         labelling,
@@ -158,12 +160,18 @@ def _audit_file(labels: Path) -> Path:
 
 
 def _label(args: argparse.Namespace) -> int:
-    from creditflow.train.annotate.success.labelling.labels import write_labels
-    from creditflow.train.annotate.success.labelling.pipeline import judge_labeller, label_log, write_audit
+    from creditflow.train.annotate.success.judge_cases import CASES, missed_cases
+    from creditflow.train.annotate.success.labelling import agreement, judge_labeller, label_log, write_audit
+    from creditflow.train.annotate.success.labels import write_labels
     from creditflow.wrappers.records.jsonl import read_groups
 
     labeller = judge_labeller(args.judge, args.cache) if args.judge else None
     groups = read_groups(args.log)
+    if labeller is not None:
+        missed = missed_cases(labeller.judge)
+        note(f"judge: {len(CASES) - len(missed)} of {len(CASES)} hand-made cases labelled as the rules say")
+        if missed:
+            note(f"judge: not as the rules say: {'; '.join(missed)}")
     result = label_log(groups, labeller)
     write_labels(args.out, result.labels)
     turn_labels = "".join(label for entry in result.labels for label in entry.turn_labels)
@@ -173,6 +181,12 @@ def _label(args: argparse.Namespace) -> int:
     )
     for reason, count in result.skipped.items():
         print(f"  left out {count}: {reason}")
+    if labeller is not None:
+        both = agreement(groups, result.labels, label_log(groups).labels)
+        print(
+            f"  agreement with the rule: {both.equal:.3f} of {both.turns} tool turns (kappa {both.kappa:.2f}); '+' by the "
+            f"judge alone {both.only_first}, by the rule alone {both.only_second}"
+        )
     if args.audit > 0:
         audit = _audit_file(Path(args.out))
         count = write_audit(audit, groups, result.labels, args.audit, args.seed)

@@ -44,7 +44,7 @@ from creditflow.envs.wikisearch.world.articles import passages
 from creditflow.envs.wikisearch.world.graph import make_world
 from creditflow.train.adapters.logs.search_r1 import read_search_r1
 from creditflow.train.annotate.judge import JudgeAnnotator
-from creditflow.train.annotate.success.labelling.labels import Labels, read_labels, write_labels
+from creditflow.train.annotate.success.labels import Labels, read_labels, write_labels
 from creditflow.train.bench.results import DOCUMENT_KEYS, RESULTS_VERSION, SUITE_KEYS, read_results
 from creditflow.wrappers.trajectory import Group, Tokens, Trajectory, Turn, read_groups, write_jsonl
 

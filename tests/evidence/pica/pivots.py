@@ -11,7 +11,7 @@ import numpy as np
 from evidence.pica.lexical import Lexical
 from numpy.typing import NDArray
 
-from creditflow.train.annotate.success.labelling.pipeline import label_log
+from creditflow.train.annotate.success.labelling import label_log
 from creditflow.train.annotate.success.metrics import calibration_error
 from creditflow.train.statistics import auroc, cluster_bootstrap
 from creditflow.wrappers.records.group import Group

@@ -39,8 +39,8 @@ from evidence.pica.world import SPLITS, Split, WorldSize, env_options, questions
 
 from creditflow.agents.language_model.models.pretrained import require_torch
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.annotate.success.labelling.labels import write_labels
-from creditflow.train.annotate.success.labelling.pipeline import label_log
+from creditflow.train.annotate.success.labelling import label_log
+from creditflow.train.annotate.success.labels import write_labels
 from creditflow.train.annotate.success.names import plain_words
 from creditflow.train.arguments.outputs import Output, add_output, named
 from creditflow.train.arguments.programs import run_program

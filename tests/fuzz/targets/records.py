@@ -16,7 +16,7 @@ from creditflow.agents.language_model.models.agent_file import read_agent_file, 
 from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.envs.wikisearch.grading.judge import ModelJudge
 from creditflow.train.annotate.judge import JudgeAnnotator
-from creditflow.train.annotate.success.labelling.labels import Labels, read_labels, write_labels
+from creditflow.train.annotate.success.labels import Labels, read_labels, write_labels
 from creditflow.train.bench.jobs import Job, JobRunner
 from creditflow.train.bench.results import read_results
 from creditflow.train.credit_set.predictions import read_predictions

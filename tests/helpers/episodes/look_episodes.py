@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from creditflow.train.annotate.success.labelling.labels import Labels
+from creditflow.train.annotate.success.labels import Labels
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn
 
 WORDS = ("ash", "birch", "cedar", "elm")

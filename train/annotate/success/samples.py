@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate.success.encoding import Encoded, Encoder, EpisodeTooLongError
-from creditflow.train.annotate.success.labelling.labels import Labels
+from creditflow.train.annotate.success.labels import Labels
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["Sample", "batch_indices", "labelled_samples", "split_samples"]

@@ -16,7 +16,7 @@ import torch
 from creditflow.agents.language_model.models.pretrained import open_pretrained
 from creditflow.train.annotate.success.encoding import Encoder, rewriter
 from creditflow.train.annotate.success.evaluation import calibration, evaluate_success
-from creditflow.train.annotate.success.labelling.labels import read_labels
+from creditflow.train.annotate.success.labels import read_labels
 from creditflow.train.annotate.success.model import SuccessModel, save_success
 from creditflow.train.annotate.success.names import plain_words
 from creditflow.train.annotate.success.objective import success_step

@@ -13,7 +13,7 @@ from evidence.pica.fair.rivals import KINDS, Chosen, fit_chosen, turn_features
 from evidence.pica.fair.states import ForkedTurn
 from numpy.typing import NDArray
 
-from creditflow.train.annotate.success.labelling.pipeline import label_log
+from creditflow.train.annotate.success.labelling import label_log
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers.records.group import Group
 

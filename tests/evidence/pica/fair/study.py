@@ -31,8 +31,8 @@ from creditflow.agents.base import Agent
 from creditflow.agents.language_model.models.pretrained import require_torch
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.errors import DataError
-from creditflow.train.annotate.success.labelling.labels import write_labels
-from creditflow.train.annotate.success.labelling.pipeline import label_log
+from creditflow.train.annotate.success.labelling import label_log
+from creditflow.train.annotate.success.labels import write_labels
 from creditflow.train.arguments.outputs import Output, add_output, named
 from creditflow.train.arguments.programs import run_program
 from creditflow.train.statistics import pearson

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from helpers.episodes.look_episodes import episodes, labels_of
 
-from creditflow.train.annotate.success.labelling.labels import write_labels
+from creditflow.train.annotate.success.labels import write_labels
 from creditflow.train.annotate.success.settings import SuccessTrainConfig
 from creditflow.train.annotate.success.training import SuccessTrainer
 from creditflow.train.settings.overrides import apply_overrides

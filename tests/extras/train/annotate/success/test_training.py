@@ -17,7 +17,7 @@ from helpers.run_content import run_content
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.success.evaluation import evaluate_success
-from creditflow.train.annotate.success.labelling.labels import Labels, write_labels
+from creditflow.train.annotate.success.labels import Labels, write_labels
 from creditflow.train.annotate.success.model import GAIN, open_success
 from creditflow.train.annotate.success.predict import predict_success
 from creditflow.train.annotate.success.training import SuccessTrainer

@@ -1,1 +1,0 @@
-"""Labels for training a success model: pivots and outcomes."""
