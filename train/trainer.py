@@ -18,8 +18,10 @@ import torch
 
 from creditflow.agents.language_model.models.pretrained import generation_ends
 from creditflow.train.annotate import Annotator, annotate
+from creditflow.train.annotate.scheme import make_scheme, run_annotators
 from creditflow.train.policy.checkpoint import Progress, load_checkpoint, save_checkpoint
 from creditflow.train.policy.critic import Critic, explained_variance
+from creditflow.train.policy.failures import DivergedError, memory_errors, sampling_memory_errors
 from creditflow.train.policy.kl_reward import subtract_kl
 from creditflow.train.policy.network.adapter import stop_dropout
 from creditflow.train.policy.old_logprobs import OldLogprobs, compute_old_logprobs, sampler_mismatch, select_loss_tokens
@@ -31,9 +33,8 @@ from creditflow.train.policy.update import update_policy
 from creditflow.train.progress import duration_text
 from creditflow.train.rollout.evaluation import Evaluation, evaluate
 from creditflow.train.rollout.task_sampling import SampledGroups
+from creditflow.train.rollout.tasks import panel_tasks, training_tasks
 from creditflow.train.run import assemble
-from creditflow.train.run.annotators import run_annotators
-from creditflow.train.run.failures import DivergedError, memory_errors, sampling_memory_errors
 from creditflow.train.run.folder import (
     export_run,
     init_run_folder,
@@ -52,8 +53,6 @@ from creditflow.train.run.iteration_log import (
 )
 from creditflow.train.run.metrics_log import open_logger
 from creditflow.train.run.rollouts import Rollouts
-from creditflow.train.run.scheme import make_scheme
-from creditflow.train.run.tasks import panel_tasks, training_tasks
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.branches import share_prefixes

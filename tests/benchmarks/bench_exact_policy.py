@@ -78,7 +78,7 @@ def main() -> int:
     from creditflow.train.bench.language_model.policy import ExactPolicy
     from creditflow.train.bench.language_model.tables import prompt_table
     from creditflow.train.bench.language_model.trie_search import TrieSearch
-    from creditflow.train.run.tasks import panel_tasks
+    from creditflow.train.rollout.tasks import panel_tasks
 
     torch.set_num_threads(1)
     settings, agent, tokenizer = open_agent(args.model)

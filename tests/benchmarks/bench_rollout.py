@@ -35,7 +35,7 @@ from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.policy.network.scratch import ScratchConfig, build_tokenizer
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.run.tasks import group_env_factory, panel_tasks
+from creditflow.train.rollout.tasks import group_env_factory, panel_tasks
 from creditflow.train.settings.schema import EnvConfig
 from creditflow.train.statistics.student import t_quantile
 from creditflow.wrappers.records.group import Group

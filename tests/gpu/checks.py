@@ -18,7 +18,7 @@ from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import hidden_before, token_logprobs
 from creditflow.train.policy.losses import segment_log_ratio
-from creditflow.train.policy.network.precision import autocast
+from creditflow.train.policy.network.options import autocast
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.old_logprobs import OldLogprobs, compute_logprobs
 from creditflow.train.policy.samples import Row

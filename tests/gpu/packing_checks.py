@@ -11,7 +11,7 @@ import torch
 from gpu.gradients import gradient_gap, largest, weighted_gradient, within
 from gpu.rows import HIGHEST, LOWEST, rows_with_prompt, uneven_rows
 
-from creditflow.train.policy.packing.check import check_packing
+from creditflow.train.policy.packing.attention import check_packing
 from creditflow.train.policy.packing.forest import Forest
 from creditflow.train.policy.packing.fused import Paths, available_kernels, fused_attention
 from creditflow.train.policy.packing.portable import Layout, portable_attention

@@ -10,7 +10,7 @@ import gymnasium as gym
 import pytest
 
 from creditflow.envs.plugins import registry
-from creditflow.train.run.plugins import REGISTRIES
+from creditflow.train.rollout.plugins import REGISTRIES
 
 SCHEME = '''"""A scheme."""
 from dataclasses import dataclass

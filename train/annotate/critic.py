@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from creditflow.agents.language_model.models.pretrained import require_torch
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
-from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
+from creditflow.train.run.digest import folder_digest
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.pictures import EncodedPicture
 from creditflow.wrappers.records.tokens import Tokens
@@ -67,7 +67,7 @@ class CriticAnnotator:
         import torch
 
         from creditflow.train.policy.batching import batches_of, split_by_row
-        from creditflow.train.policy.network.precision import autocast
+        from creditflow.train.policy.network.options import autocast
         from creditflow.train.policy.samples import Row
 
         rows, positions = [], []
@@ -138,7 +138,7 @@ def make(argument: str, context: Context) -> CriticAnnotator:
     settings = settings_of("critic", context, {"batch_tokens": 16384})
     require_torch()
     from creditflow.train.policy.critic import open_critic
-    from creditflow.train.policy.network.device import pick_device
+    from creditflow.train.policy.network.options import pick_device
 
     critic = open_critic(argument, pick_device(context.device))
     return CriticAnnotator(

@@ -13,8 +13,8 @@ from creditflow.agents.language_model.models.pretrained import require_torch
 from creditflow.agents.language_model.models.vision import text_config
 from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Provenance
-from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context
+from creditflow.train.run.digest import folder_digest
 
 __all__ = ["Scored", "encoded", "model_limit", "open_scorer", "scored_logprobs"]
 

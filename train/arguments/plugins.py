@@ -54,7 +54,7 @@ def load_named(args: argparse.Namespace) -> None:
         ConfigError: it cannot be loaded.
     """
     for spec in args.load:
-        from creditflow.train.run.plugins import load_plugin
+        from creditflow.train.rollout.plugins import load_plugin
 
         load_plugin(spec)
     for argument, kind, listed in getattr(args, "code_names", ()):
@@ -83,7 +83,7 @@ def _name(kind: Kind, text: str) -> str:
         return text
     if not names_code(text) and not text.endswith(".py"):
         return text
-    from creditflow.train.run.plugins import load_plugin_of
+    from creditflow.train.rollout.plugins import load_plugin_of
 
     return load_plugin_of(kind, text)
 

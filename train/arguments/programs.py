@@ -59,7 +59,7 @@ def run_module(module: ModuleType, args: argparse.Namespace) -> int:
         try:
             return int(module.run(args))
         except SystemExit as error:  # of a plug-in: the command would end without a word, perhaps with success
-            from creditflow.train.run.plugins import failed_in  # imported late, as above
+            from creditflow.train.rollout.plugins import failed_in  # imported late, as above
 
             culprit = failed_in(error) or "the code that this command runs"
             raise CreditflowError(
@@ -92,7 +92,7 @@ def reported(work: Callable[[], int], *, show_traceback: bool, again: str) -> in
     except Exception as error:  # noqa: BLE001 - any other error is a defect; the message explains how to report it
         if show_traceback:
             traceback.print_exc()
-        from creditflow.train.run.plugins import failed_in  # imported late: only a defect needs it
+        from creditflow.train.rollout.plugins import failed_in  # imported late: only a defect needs it
 
         if culprit := failed_in(error):
             print(f"creditflow: {culprit} failed: {type(error).__name__}: {error}", file=sys.stderr)

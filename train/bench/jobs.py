@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.progress import progress
-from creditflow.train.run.plugins import Carried, carried, load_carried
+from creditflow.train.rollout.plugins import Carried, carried, load_carried
 
 __all__ = ["Job", "JobRunner", "begin_worker", "fingerprint"]
 

@@ -96,11 +96,11 @@ def add_score_arguments(parser: argparse.ArgumentParser) -> None:
 def score(args: argparse.Namespace) -> int:
     """Run ``bench --predictions``."""
     from creditflow.envs.files.atomic import atomic_writer
-    from creditflow.train.annotate.digest import file_digest
     from creditflow.train.credit_set.predictions import read_predictions
     from creditflow.train.credit_set.reading import open_credit_set
     from creditflow.train.credit_set.report import scores_text
     from creditflow.train.credit_set.scoring import score_document
+    from creditflow.train.run.digest import file_digest
 
     name, turns = open_credit_set(args.credit_set)
     document = {

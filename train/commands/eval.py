@@ -37,7 +37,8 @@ from creditflow.train.arguments.options import non_negative, parse_rewards, posi
 from creditflow.train.arguments.outputs import add_output
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES
-from creditflow.train.run.identity import Identity, agent_identity, contents, identity_text, marked, versions
+from creditflow.train.rollout.running import marked
+from creditflow.train.run.identity import Identity, agent_identity, contents, identity_text, versions
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
 
@@ -156,7 +157,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.rollout.evaluation import evaluate
     from creditflow.train.rollout.own_metrics import MetricError, make_metric
     from creditflow.train.rollout.score_table import latex_table, score_rows, score_text
-    from creditflow.train.run.tasks import group_env_factory, on_panel
+    from creditflow.train.rollout.tasks import group_env_factory, on_panel
     from creditflow.train.settings.overrides import apply_overrides
     from creditflow.train.settings.schema import EnvConfig
 

@@ -134,7 +134,7 @@ def _imported(kind: str) -> set[str]:
 
 def _taken(kind: Kind) -> set[str]:
     """Names of this kind that the package uses itself."""
-    from creditflow.train.run.plugins import REGISTRIES
+    from creditflow.train.rollout.plugins import REGISTRIES
 
     names = set(REGISTRIES[kind].shipped())
     if kind != "scheme":

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.dry_run and args.engine != "verl":  # which has torch
         require_torch()
-    from creditflow.train.run.dry_run import describe
+    from creditflow.train.dry_run import describe
     from creditflow.train.settings.reading import load_mapping
     from creditflow.train.settings.schema import load_settings
     from creditflow.wrappers.credit.registry import lookup

@@ -31,9 +31,9 @@ from creditflow.train.credit_set.turns import PlayedTurn, Player
 from creditflow.train.credit_set.values import ForkedValues, exact_values
 from creditflow.train.progress import progress
 from creditflow.train.rollout.play import episode_rng
+from creditflow.train.rollout.plugins import carried
 from creditflow.train.run.identity import require_same
 from creditflow.train.run.interrupted import partial_of
-from creditflow.train.run.plugins import carried
 
 __all__ = ["build_credit_set", "records_of_task"]
 

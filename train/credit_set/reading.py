@@ -13,8 +13,8 @@ from typing import Any, Final
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading import checked
 from creditflow.envs.reading.json_text import read_json_lines
-from creditflow.train.annotate.digest import file_digest
 from creditflow.train.credit_set.settings import RECORD_VERSION
+from creditflow.train.run.digest import file_digest
 
 __all__ = [
     "FORMAT",

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from creditflow.agents.language_model.models.vision import picture_tensors, rope_positions
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.train.policy.packing.attention import PackedForest
-from creditflow.train.policy.packing.forest import Forest
-from creditflow.train.policy.packing.planning import plan_packed
+from creditflow.train.policy.packing.forest import Forest, plan_packed
 from creditflow.train.policy.samples import Row
 
 __all__ = ["MicroBatch", "Packing", "batches_of", "plan", "plan_rows", "split_by_row", "to_batch"]

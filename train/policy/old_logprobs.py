@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from creditflow.agents.backends.base import Sampling
 from creditflow.train.policy.batching import batches_of, split_by_row
 from creditflow.train.policy.logprobs import token_logprobs
-from creditflow.train.policy.network.precision import autocast
+from creditflow.train.policy.network.options import autocast
 from creditflow.train.policy.nucleus import Nuclei
 from creditflow.train.policy.samples import Row, make_rows
 from creditflow.train.settings.schema import UpdateConfig

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from creditflow.train.run.failures import DivergedError
+from creditflow.train.policy.failures import DivergedError
 from creditflow.train.settings.update import OptimizerConfig
 
 __all__ = ["OptimizerConfig", "clip_gradient", "learning_rate", "make_optimizer", "set_learning_rate"]

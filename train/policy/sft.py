@@ -13,14 +13,14 @@ from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.batching import Packing, batches_of
+from creditflow.train.policy.failures import DivergedError, memory_errors
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.network.adapter import seeded_dropout
-from creditflow.train.policy.network.precision import autocast
+from creditflow.train.policy.network.options import autocast
 from creditflow.train.policy.optimizer import OptimizerConfig, clip_gradient, learning_rate, set_learning_rate
 from creditflow.train.policy.samples import Row, make_rows
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.run.failures import DivergedError, memory_errors
-from creditflow.train.run.tasks import group_env_factory
+from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group

@@ -6,9 +6,9 @@ The metrics have the names that other trainers use (``clip_fraction``, ``approx_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -18,19 +18,85 @@ from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.models.vision import decoder_of
 from creditflow.train.policy.batching import MicroBatch, batches_of
 from creditflow.train.policy.critic import Critic, count_value_targets
+from creditflow.train.policy.failures import DivergedError
 from creditflow.train.policy.logprobs import hidden_before, token_logprobs
 from creditflow.train.policy.losses import kl_estimate, token_losses
 from creditflow.train.policy.minibatches import Minibatch, make_minibatches
-from creditflow.train.policy.network.precision import autocast
+from creditflow.train.policy.network.options import autocast
 from creditflow.train.policy.nucleus import Nuclei
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.optimizer import clip_gradient, set_learning_rate
 from creditflow.train.policy.samples import Row, ratio_segments
-from creditflow.train.policy.update_summary import FIRST_STEP_MAXIMA, TOKEN_MEANS, UpdateSummary
-from creditflow.train.run.failures import DivergedError
 from creditflow.train.settings.update import LossAggregation, UpdateConfig
 
-__all__ = ["update_policy"]
+__all__ = ["FIRST_STEP_MAXIMA", "TOKEN_MEANS", "UpdateSummary", "update_policy"]
+
+POLICY_MEANS: Final = ("loss", "clip_fraction", "approx_kl", "entropy", "grad_norm")
+# weighted means over the target tokens of a minibatch
+TOKEN_MEANS: Final = ("clip_fraction", "approx_kl", "entropy", "kl_reference", "importance_truncated")
+CRITIC_MEANS: Final = ("value_loss", "value_clip_fraction", "value_grad_norm")
+# of the first optimiser step, when the policy is still the one that sampled
+FIRST_STEP_MAXIMA: Final = ("first_step_ratio_deviation", "sampler_mismatch_max")
+
+
+class _Means:
+    """Means of named metrics over optimiser steps; nan without a step."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._sums = dict.fromkeys(names, 0.0)
+        self.steps = 0
+
+    def add(self, metrics: Mapping[str, float]) -> None:
+        """Count one step, which must have every metric."""
+        self.steps += 1
+        for name in self._sums:
+            self._sums[name] += metrics[name]
+
+    def means(self) -> dict[str, float]:
+        return {name: value / self.steps if self.steps else float("nan") for name, value in self._sums.items()}
+
+
+class UpdateSummary:
+    """What ``update_policy`` returns, from the metrics of its optimiser steps.
+
+    Args:
+        config: settings of the update.
+        has_reference, has_critic: whether there is a reference policy, a critic.
+    """
+
+    def __init__(self, config: UpdateConfig, *, has_reference: bool, has_critic: bool) -> None:
+        loss = config.loss
+        more = (
+            ("kl_reference", has_reference and bool(loss.kl_weight) and loss.kl_in == "loss"),
+            ("importance_truncated", bool(loss.importance_cap) and config.old_logprobs == "trainer"),
+        )
+        self._policy = _Means((*POLICY_MEANS, *(name for name, present in more if present)))
+        self._critic = _Means(CRITIC_MEANS if has_critic else ())
+        self._first_step = dict.fromkeys(FIRST_STEP_MAXIMA, 0.0)
+        self._tokens = self._computed = 0.0
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps of the policy so far."""
+        return self._policy.steps
+
+    def add_policy_step(self, metrics: Mapping[str, float], tokens: int) -> None:
+        """Count one step of the policy over a number of tokens of rows."""
+        if not self.steps:
+            self._first_step = {name: max(0.0, metrics[name]) for name in FIRST_STEP_MAXIMA}
+        self._policy.add(metrics)
+        self._tokens += tokens
+        self._computed += metrics["tokens_computed"]
+
+    def add_critic_step(self, metrics: Mapping[str, float]) -> None:
+        """Count one step of the critic."""
+        self._critic.add(metrics)
+
+    def metrics(self) -> dict[str, float]:
+        """Means over steps, maxima of the first step, and sums."""
+        means = self._policy.means() | self._critic.means()
+        sums = {"steps": float(self.steps), "tokens": float(self._tokens), "tokens_computed": self._computed}
+        return means | self._first_step | sums
 
 
 def update_policy(

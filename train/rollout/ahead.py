@@ -9,15 +9,23 @@ log-probabilities, but no such run can be repeated.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
 
+from creditflow.envs.errors import DataError
+from creditflow.envs.reading.failures import loading
+from creditflow.envs.reading.json_text import read_json
+from creditflow.train.rollout.running import RolloutReport
 from creditflow.train.rollout.task_sampling import SampledGroups
+from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 
-__all__ = ["AheadGroups", "RolloutsAhead"]
+__all__ = ["AheadGroups", "RolloutsAhead", "read_ahead", "write_ahead"]
 
 OnTurn = Callable[[int, int], None]
 
@@ -116,3 +124,51 @@ class RolloutsAhead:
     def _check(self, _running: int, _episodes: int) -> None:
         if self._closing.is_set():
             raise _ClosedError
+
+
+FOLDER: Final = "ahead"
+
+
+def write_ahead(checkpoint: Path, groups: Mapping[int, AheadGroups]) -> None:
+    """Write the groups of later iterations, by iteration, into a checkpoint's folder."""
+    folder = checkpoint / FOLDER
+    folder.mkdir()
+    state: dict[str, Any] = {}
+    for iteration, sampled_ahead in groups.items():
+        sampled = sampled_ahead.sampled
+        write_jsonl(folder / f"{iteration}.jsonl", sampled.groups)
+        state[str(iteration)] = {
+            "version": sampled_ahead.version, "seconds": sampled_ahead.seconds, "groups": len(sampled.groups),
+            "discarded": sampled.discarded, "report": asdict(sampled.report),
+        }  # fmt: skip
+    (folder / "ahead.json").write_text(json.dumps(state, indent=1), encoding="ascii")
+
+
+def read_ahead(checkpoint: Path, done: int, ahead: int) -> dict[int, AheadGroups]:
+    """Read what ``write_ahead`` wrote.
+
+    Args:
+        checkpoint: folder of a checkpoint.
+        done: number of iterations finished at the checkpoint.
+        ahead: number of iterations that must have been sampled ahead.
+
+    Raises:
+        DataError: an iteration is missing, or the files cannot be read.
+    """
+    folder = checkpoint / FOLDER
+    with loading(f"{folder}: the rollouts sampled ahead of this checkpoint cannot be read"):
+        state = read_json(folder / "ahead.json")
+        stored = {int(name): _read(folder, name, entry) for name, entry in state.items()}
+    if sorted(stored) != list(range(done, done + ahead)):
+        raise DataError(
+            f"{folder}: expected the rollouts of iterations {done} to {done + ahead - 1}, found those of {sorted(stored)}"
+        )
+    return stored
+
+
+def _read(folder: Path, name: str, state: Mapping[str, Any]) -> AheadGroups:
+    groups = list(read_groups(folder / f"{name}.jsonl"))
+    if len(groups) != state["groups"]:
+        raise DataError(f"{folder}: iteration {name} has {len(groups)} groups, expected {state['groups']}")
+    sampled = SampledGroups(groups, RolloutReport(**state["report"]), int(state["discarded"]))
+    return AheadGroups(sampled, int(state["version"]), float(state["seconds"]))

@@ -13,9 +13,9 @@ from typing import Protocol
 from creditflow.agents.base import Agent, Decision, decisions_for
 from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.tasks import Task
-from creditflow.train.rollout.branching import BranchConfig, mean_entropy
 from creditflow.train.rollout.running import Budget, RolloutReport, RunningEpisode, RunningGroup, policy_version
 from creditflow.train.rollout.starting import EpisodeStarter
+from creditflow.train.settings.branching import BranchConfig, mean_entropy
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 

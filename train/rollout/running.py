@@ -17,9 +17,10 @@ from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["Budget", "RolloutReport", "RunningEpisode", "RunningGroup", "policy_version"]
+__all__ = ["RUN", "Budget", "RolloutReport", "RunningEpisode", "RunningGroup", "marked", "policy_version"]
 
 MAX_ERROR_CHARACTERS = 300
+RUN: Final = "run"  # in Trajectory.provenance, the identity of the run that played it
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +183,9 @@ class RunningGroup:
 def policy_version(agent: Agent) -> str:
     """Version of the weights that an agent samples from; "" for one without a versioned backend."""
     return str(getattr(getattr(agent, "backend", None), "version", ""))
+
+
+def marked(group: Group, text: str) -> Group:
+    """Add the identity of the run to every trajectory of a group."""
+    members = (replace(member, provenance={**member.provenance, RUN: text}) for member in group.trajectories)
+    return replace(group, trajectories=tuple(members))

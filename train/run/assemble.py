@@ -20,14 +20,12 @@ from creditflow.envs.tasks import Task
 from creditflow.train.policy.critic import Critic
 from creditflow.train.policy.logprobs import check_compiler, check_model
 from creditflow.train.policy.network.adapter import add_adapter
-from creditflow.train.policy.network.device import pick_device
-from creditflow.train.policy.network.freezing import freeze_vision
-from creditflow.train.policy.network.recomputation import recompute_activations
+from creditflow.train.policy.network.options import freeze_vision, pick_device, recompute_activations
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
-from creditflow.train.policy.packing.check import check_packing
+from creditflow.train.policy.packing.attention import check_packing
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import Budget, RolloutEngine
-from creditflow.train.run.tasks import group_env_factory, needs_texts
+from creditflow.train.rollout.tasks import group_env_factory, needs_texts
 from creditflow.train.settings.schema import RolloutConfig, TrainConfig
 from creditflow.wrappers.credit.base import Scheme
 

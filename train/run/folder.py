@@ -23,8 +23,8 @@ from creditflow.train.policy.checkpoint import (
     save_checkpoint,
 )
 from creditflow.train.policy.critic import Critic, save_critic
+from creditflow.train.policy.failures import DivergedError
 from creditflow.train.policy.network.adapter import BasePolicy
-from creditflow.train.run.failures import DivergedError
 from creditflow.train.run.identity import (
     RUN_FILE,
     Identity,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
@@ -21,13 +21,13 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.plugins.registry import loaded
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.train.annotate.digest import content_digest, file_digest
+from creditflow.train.rollout.running import RUN
+from creditflow.train.run.digest import content_digest, file_digest
 from creditflow.train.run.named_paths import paths_named
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import FORMAT_VERSION
 
 __all__ = [
-    "RUN",
     "RUN_FILE",
     "Identity",
     "OtherRunError",
@@ -35,7 +35,6 @@ __all__ = [
     "contents",
     "differences",
     "identity_text",
-    "marked",
     "model_identity",
     "read_run_file",
     "require_same",
@@ -45,7 +44,6 @@ __all__ = [
     "write_run_file",
 ]
 
-RUN: Final = "run"  # the name in Trajectory.provenance
 RUN_FILE: Final = "run.json"  # the file in a folder
 Identity = Mapping[str, Any]
 _ABSENT: Final = "nothing"
@@ -90,12 +88,6 @@ def contents(values: Any) -> dict[str, str]:
 def identity_text(identity: Identity) -> str:
     """Serialise an identity to one line of JSON, equal for equal identities."""
     return json.dumps(identity, sort_keys=True, allow_nan=False, separators=(",", ":"))
-
-
-def marked(group: Group, text: str) -> Group:
-    """Add the identity of the run to every trajectory of a group."""
-    members = (replace(one, provenance={**one.provenance, RUN: text}) for one in group.trajectories)
-    return replace(group, trajectories=tuple(members))
 
 
 def require_same(stored: Identity, requested: Identity, place: str) -> None:

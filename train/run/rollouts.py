@@ -9,10 +9,9 @@ from typing import Any
 from creditflow.agents.backends.base import TrainedBackend
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.checkpoint import Progress
-from creditflow.train.rollout.ahead import OnTurn, RolloutsAhead
+from creditflow.train.rollout.ahead import OnTurn, RolloutsAhead, read_ahead, write_ahead
 from creditflow.train.rollout.task_sampling import SampledGroups, sample_groups
 from creditflow.train.run import assemble
-from creditflow.train.run.kept import read_ahead, write_ahead
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Scheme
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.envs.errors import ConfigError
-from creditflow.train.rollout.branching import BranchConfig
 from creditflow.train.settings.bounds import require_at_least
+from creditflow.train.settings.branching import BranchConfig
 from creditflow.train.settings.update import UpdateConfig
 
 __all__ = ["GenerationConfig", "RolloutConfig", "check_staleness"]

@@ -16,7 +16,7 @@ from creditflow.train.policy.network.scratch import build_model, build_tokenizer
 from creditflow.train.policy.optimizer import OptimizerConfig, learning_rate, make_optimizer
 from creditflow.train.policy.sft import sft_plan, sft_rows, sft_step
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.run.tasks import group_env_factory, training_tasks
+from creditflow.train.rollout.tasks import group_env_factory, training_tasks
 from creditflow.train.settings.schema import TaskConfig
 
 __all__ = ["make_start"]

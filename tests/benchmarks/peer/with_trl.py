@@ -22,7 +22,7 @@ from trl import GRPOConfig, GRPOTrainer
 import creditflow
 from creditflow.agents.language_model.models.pretrained import open_pretrained
 from creditflow.envs.tasks import Task
-from creditflow.train.run.tasks import training_tasks
+from creditflow.train.rollout.tasks import training_tasks
 from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
 __all__ = ["RESPONSE_TEMPLATE", "SokobanTool", "run_trl"]

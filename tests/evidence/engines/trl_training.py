@@ -32,7 +32,7 @@ from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.policy.samples import make_rows
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.evaluation import clustered_interval, evaluate
-from creditflow.train.run.tasks import group_env_factory, training_tasks
+from creditflow.train.rollout.tasks import group_env_factory, training_tasks
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.train.trainer import Trainer

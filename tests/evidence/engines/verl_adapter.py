@@ -46,7 +46,7 @@ from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
 from creditflow.train.adapters.verl.trainer import assign_advantages
 from creditflow.train.policy.losses import LossConfig, token_losses
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
-from creditflow.train.run.tasks import training_tasks
+from creditflow.train.rollout.tasks import training_tasks
 from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -15,7 +15,7 @@ from creditflow.agents.base import Decision, View
 from creditflow.agents.prompts import Prompt, make_prompt, slots_of
 from creditflow.train.adapters.verl.record import EpisodeRecord
 from creditflow.train.rollout import play_group
-from creditflow.train.run.tasks import group_env_factory, panel_tasks
+from creditflow.train.rollout.tasks import group_env_factory, panel_tasks
 from creditflow.train.settings.schema import EnvConfig
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl_lines import encode_line

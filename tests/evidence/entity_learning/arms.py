@@ -20,8 +20,8 @@ from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.models.pretrained import generation_ends, open_pretrained
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.task_sampling import SampledGroups
+from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.train.run.assemble import make_policy_agent
-from creditflow.train.run.tasks import group_env_factory
 from creditflow.train.settings.schema import CreditConfig, TrainConfig
 from creditflow.train.trainer import Trainer
 from creditflow.wrappers import Group

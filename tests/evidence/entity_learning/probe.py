@@ -18,7 +18,7 @@ from evidence.entity_learning.warm_up import settings_of, tasks_of
 from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.run.tasks import group_env_factory
+from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.train.text_table import text_table
 from creditflow.wrappers import credit
 from creditflow.wrappers.records.group import Group

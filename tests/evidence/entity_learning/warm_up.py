@@ -26,7 +26,7 @@ from creditflow.train.policy.network.scratch import build_model, build_tokenizer
 from creditflow.train.policy.optimizer import make_optimizer
 from creditflow.train.policy.sft import run_sft, sft_plan, sft_rows
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.run.tasks import group_env_factory
+from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.train.settings.reading import load_mapping, read_dataclass
 from creditflow.train.settings.schema import TrainConfig

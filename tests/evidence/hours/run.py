@@ -25,11 +25,11 @@ import torch
 from creditflow.agents.language_model.models.pretrained import open_tokenizer
 from creditflow.envs.files.atomic import write_json
 from creditflow.train.rollout.task_sampling import SampledGroups
+from creditflow.train.rollout.tasks import training_tasks
 from creditflow.train.run.hours.prompts import measured_prompts
 from creditflow.train.run.hours.work import HIGH, LOW, Gpu, Hours, Panels, forward_flops, hours_of, passes
 from creditflow.train.run.memory.sizes import ModelSizes
 from creditflow.train.run.metrics_log import read_metrics
-from creditflow.train.run.tasks import training_tasks
 from creditflow.train.settings.schema import TrainConfig, load_settings
 from creditflow.train.trainer import Trainer
 

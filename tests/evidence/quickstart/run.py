@@ -59,8 +59,8 @@ class Judge:
         import creditflow
         from creditflow.train.bench.language_model.policy import ExactPolicy
         from creditflow.train.bench.language_model.tables import prompt_table
+        from creditflow.train.rollout.tasks import panel_tasks
         from creditflow.train.run.assemble import make_policy_agent
-        from creditflow.train.run.tasks import panel_tasks
 
         settings = run.settings
         env: Any = creditflow.make(settings.env.name, **settings.env.options).unwrapped

@@ -31,8 +31,8 @@ from creditflow.agents.language_model.models.pretrained import open_pretrained
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.analyses import egrpo, uncited
 from creditflow.train.rollout.engine import RolloutEngine
+from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.train.run.assemble import make_policy_agent
-from creditflow.train.run.tasks import group_env_factory
 from creditflow.train.statistics.clustered import crossed_mean
 from creditflow.wrappers.records.group import Group
 

@@ -32,9 +32,9 @@ from evidence.entity_learning.world import write_world
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.rollout.branching import BranchConfig
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.run.tasks import group_env_factory
+from creditflow.train.rollout.tasks import group_env_factory
+from creditflow.train.settings.branching import BranchConfig
 from creditflow.train.settings.schema import CreditConfig, TrainConfig
 from creditflow.train.statistics.clustered import crossed_mean
 from creditflow.train.statistics.contrasts import contrasts_of

@@ -93,7 +93,7 @@ def windowed_warm(windowed: Any) -> Path:
 @pytest.fixture
 def trainer_of(settings: Any, warm: Path, arguments: Callable[..., Any]) -> Callable[..., Any]:
     from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
-    from creditflow.train.run.tasks import training_tasks
+    from creditflow.train.rollout.tasks import training_tasks
 
     def make(
         scheme: Any = None,

@@ -110,7 +110,7 @@ def play(config_of: Callable[..., Any], options: dict[str, Any]) -> Callable[...
         from verl.protocol import DataProto
 
         from creditflow.train.adapters.verl.data import rows_of
-        from creditflow.train.run.tasks import training_tasks
+        from creditflow.train.rollout.tasks import training_tasks
         from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
         config = config or config_of()
@@ -221,7 +221,7 @@ def played(queue: Any, config_of: Callable[..., Any], options: dict[str, Any]) -
 
         from creditflow.agents.language_model.models.pretrained import open_tokenizer
         from creditflow.train.adapters.verl.data import rows_of
-        from creditflow.train.run.tasks import training_tasks
+        from creditflow.train.rollout.tasks import training_tasks
         from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
         env = env or EnvConfig(name="sokoban", options=options)

@@ -81,7 +81,7 @@ class Replay:
 def ours(episodes: Episodes, names: Sequence[str], env: Any, prompting: dict[str, Any], tokenizer: Any) -> list[Group]:
     """The same episodes played by our own engine and agent."""
     from creditflow.train.rollout.engine import RolloutEngine
-    from creditflow.train.run.tasks import group_env_factory, training_tasks
+    from creditflow.train.rollout.tasks import group_env_factory, training_tasks
     from creditflow.train.settings.schema import TaskConfig
 
     backend, factory = Replay(episodes, names), group_env_factory(env, SIZE, texts=True)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
+from creditflow.train.annotate.scheme import make_scheme
 from creditflow.train.policy.overlong import overlong_penalty, subtract_overlong
-from creditflow.train.run.scheme import make_scheme
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.train.settings.schema import OverlongConfig, TrainConfig
 from creditflow.wrappers import credit

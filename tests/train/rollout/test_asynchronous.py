@@ -22,8 +22,8 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.train.rollout import asynchronous
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
-from creditflow.train.rollout.branching import BranchConfig
 from creditflow.train.rollout.engine import Budget, RolloutEngine, RolloutReport
+from creditflow.train.settings.branching import BranchConfig
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl_lines import encode_line

@@ -15,7 +15,7 @@ from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.evaluation import evaluate
 from creditflow.train.rollout.own_metrics import MetricError, load_metric, make_metric, measured, metric_names
-from creditflow.train.run.plugins import load_plugin
+from creditflow.train.rollout.plugins import load_plugin
 from creditflow.train.statistics import normal_interval
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.trajectory import Trajectory, Turn

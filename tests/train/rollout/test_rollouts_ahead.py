@@ -10,11 +10,10 @@ import pytest
 from helpers.episodes.wandering import WanderingAgent, alive, makers, tasks
 
 from creditflow.envs.errors import DataError
-from creditflow.train.rollout.ahead import AheadGroups, OnTurn, RolloutsAhead
+from creditflow.train.rollout.ahead import AheadGroups, OnTurn, RolloutsAhead, read_ahead, write_ahead
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.running import RolloutReport
 from creditflow.train.rollout.task_sampling import SampledGroups
-from creditflow.train.run.kept import read_ahead, write_ahead
 
 
 def test_closing_ends_what_is_sampled_after_its_present_turn() -> None:

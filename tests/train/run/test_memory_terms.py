@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from creditflow.train.policy.packing.planning import KEYS_PER_TOKEN
+from creditflow.train.policy.packing.forest import KEYS_PER_TOKEN
 from creditflow.train.run.memory.activations import (
     NumberBytes,
     block_bytes,

@@ -20,7 +20,7 @@ from creditflow.train.adapters.trl.batch import TrlColumns, group_tasks, make_co
 from creditflow.train.adapters.trl.support import check_averaging
 from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.rollout.engine import RolloutEngine, RolloutReport
-from creditflow.train.run.tasks import group_env_factory
+from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.records.group import Group
 

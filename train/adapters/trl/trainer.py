@@ -8,7 +8,7 @@ Losses, optimizer, schedule, checkpoints, logging and distribution remain TRL's:
     from creditflow import credit
     from creditflow.agents.language_model.models.pretrained import PromptingConfig
     from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
-    from creditflow.train.run.tasks import training_tasks
+    from creditflow.train.rollout.tasks import training_tasks
     from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
     env = EnvConfig(name="sokoban", options={"max_steps": 20})

@@ -30,9 +30,9 @@ from creditflow.train.adapters.verl.credit import NAME
 from creditflow.train.adapters.verl.data import rows_of, write_parquet
 from creditflow.train.adapters.verl.support import VERL
 from creditflow.train.adapters.verl.translation import VALIDATION_LOOP, Facts, Translation, translate
-from creditflow.train.run.dry_run import smoke_credit
-from creditflow.train.run.scheme import make_scheme
-from creditflow.train.run.tasks import group_env_factory, panel_tasks, training_tasks
+from creditflow.train.annotate.scheme import make_scheme
+from creditflow.train.dry_run import smoke_credit
+from creditflow.train.rollout.tasks import group_env_factory, panel_tasks, training_tasks
 from creditflow.train.settings.schema import TrainConfig
 
 __all__ = ["FOLDER", "TrainerFailedError", "describe", "export_checkpoint", "facts_of", "run_verl"]

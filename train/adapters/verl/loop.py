@@ -46,7 +46,7 @@ from creditflow.train.adapters.verl.credit import NAME
 from creditflow.train.adapters.verl.support import VERL, check_windowed, credit_settings
 from creditflow.train.rollout.play import episode_rng
 from creditflow.train.rollout.running import RunningEpisode
-from creditflow.train.run.tasks import group_env_factory
+from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers.group_env import member_seed, payload
 from creditflow.wrappers.records.trajectory import Trajectory

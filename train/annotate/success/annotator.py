@@ -17,8 +17,8 @@ from creditflow.train.annotate.base import (
     boundaries,
     members_of,
 )
-from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.registry import Context, settings_of
+from creditflow.train.run.digest import folder_digest
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["SuccessAnnotator", "make"]

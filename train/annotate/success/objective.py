@@ -15,9 +15,9 @@ from creditflow.train.annotate.success.predict import EpisodeBatch, read_logits
 from creditflow.train.annotate.success.samples import Sample
 from creditflow.train.annotate.success.settings import SuccessTrainConfig
 from creditflow.train.policy.batching import plan
-from creditflow.train.policy.network.precision import autocast
+from creditflow.train.policy.failures import DivergedError
+from creditflow.train.policy.network.options import autocast
 from creditflow.train.policy.optimizer import clip_gradient
-from creditflow.train.run.failures import DivergedError
 
 __all__ = ["label_loss", "success_step"]
 

@@ -23,11 +23,10 @@ from creditflow.train.annotate.success.objective import success_step
 from creditflow.train.annotate.success.samples import batch_indices, labelled_samples, split_samples
 from creditflow.train.annotate.success.settings import SuccessTrainConfig
 from creditflow.train.policy.checkpoint import Progress, load_checkpoint, save_checkpoint
-from creditflow.train.policy.network.device import pick_device
-from creditflow.train.policy.network.recomputation import recompute_activations
+from creditflow.train.policy.failures import DivergedError
+from creditflow.train.policy.network.options import pick_device, recompute_activations
 from creditflow.train.policy.network.scratch import build_model, build_tokenizer
 from creditflow.train.policy.optimizer import learning_rate, make_optimizer, set_learning_rate
-from creditflow.train.run.failures import DivergedError
 from creditflow.train.run.folder import export_model, init_run_folder, load_run_tokenizer, unfinished_run
 from creditflow.train.run.metrics_log import open_logger
 from creditflow.wrappers.records.group import Group

@@ -9,7 +9,7 @@ from typing import Any
 
 from creditflow.envs.registration import ENVIRONMENTS, REGISTRY
 from creditflow.envs.tasks import load_panel, panel_names
-from creditflow.train.run.plugins import plugins_text
+from creditflow.train.rollout.plugins import plugins_text
 
 __all__ = ["add_arguments", "run"]
 

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.cards.card import make_card
     from creditflow.train.cards.figures import shipped
     from creditflow.train.cards.page import card_text, cards_page, overview
-    from creditflow.train.run.plugins import plugins_text
+    from creditflow.train.rollout.plugins import plugins_text
     from creditflow.train.text_table import text_table
     from creditflow.wrappers.credit.registry import SCHEMES
 

@@ -11,14 +11,18 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from creditflow.agents.language_model.models.vision import has_vision
 from creditflow.envs.errors import ConfigError
+from creditflow.train.policy.network.options import autocast
 from creditflow.train.policy.packing.forest import Forest
 from creditflow.train.policy.packing.fused import Paths, fused_attention, fused_kernel
 from creditflow.train.policy.packing.portable import Layout, portable_attention
 
-__all__ = ["NAME", "REMEDY", "PackedForest", "attend_by_forest", "packed_hidden"]
+__all__ = ["NAME", "REMEDY", "PackedForest", "attend_by_forest", "check_packing", "packed_hidden"]
 
 NAME: Final = "creditflow_forest"
 UNKNOWN: Final = ("sliding_window", "softcap", "s_aux", "position_bias")  # arguments of other models' attention
@@ -102,3 +106,49 @@ def _attention(
     if kernel := fused_kernel(q):
         return fused_attention(q, k, v, forest.paths, scale, kernel)[None], None
     return portable_attention(q, k, v, forest.layout, scale)[None], None
+
+
+EXACT, ROUGH = 1e-4, 0.05  # largest difference, of the largest hidden state: in float32, and in 16 bits
+PROMPT: Final = 5
+
+
+def check_packing(model: Any, precision: str = "none") -> None:
+    """Compare packed sequences, which share a prompt, with the same ones alone; gives the model its packed attention.
+
+    Args:
+        model: a causal language model of ``transformers``.
+        precision: autocast of the training's forward passes.
+
+    Raises:
+        ConfigError: a family of models whose attention is not the plain one that packed micro-batches have.
+    """
+    if has_vision(model):
+        raise ConfigError(f"{type(model).__name__} reads pictures, and rows with pictures cannot be packed: {REMEDY}")
+    decoder = model.get_decoder()
+    weight = next(decoder.parameters())
+    device, size = weight.device, model.config.vocab_size
+    prompt = np.arange(PROMPT) % size
+    sequences = [np.append(prompt, (7 * i + np.arange(1, 4)) % size) for i in range(3)] + [prompt[:3]]
+    forest = Forest.of(sequences)
+    trained = model.training
+    model.eval()
+    with torch.no_grad(), autocast(precision, device):
+        ids, positions = (torch.from_numpy(one).to(device)[None] for one in (forest.ids, forest.positions))
+        found = packed_hidden(decoder, ids, positions, PackedForest(forest, device))[0].float()
+        gaps = [
+            float((found[torch.from_numpy(places).to(device)] - _alone(decoder, sequence, device)).abs().max())
+            for sequence, places in zip(sequences, forest.places, strict=True)
+        ]
+    gap = float(np.max(gaps))  # nan if one is
+    model.train(trained)
+    exact = precision == "none" and weight.dtype == torch.float32
+    if not gap <= (EXACT if exact else ROUGH) * max(1.0, float(found.abs().max())):
+        raise ConfigError(
+            f"{type(model).__name__} computes something else for packed sequences (off by {gap:.2g}): {REMEDY}"
+        )
+
+
+def _alone(decoder: Any, sequence: NDArray[np.int64], device: Any) -> Any:
+    """(L, hidden): the last hidden states of one sequence."""
+    ids = torch.from_numpy(sequence).to(device)[None]
+    return decoder(input_ids=ids, use_cache=False).last_hidden_state[0].float()

@@ -16,8 +16,8 @@ from creditflow.envs.registration import maker
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import named_reward
 from creditflow.train.rollout import play_group
-from creditflow.train.run.identity import marked
-from creditflow.train.run.plugins import Carried, carried, load_carried
+from creditflow.train.rollout.plugins import Carried, carried, load_carried
+from creditflow.train.rollout.running import marked
 from creditflow.wrappers.episode_rewards import with_reward_values
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.invalid_actions import Policy

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.envs.errors import unknown_name_error
-from creditflow.train.policy.packing.planning import KEYS_PER_TOKEN
+from creditflow.train.policy.packing.forest import KEYS_PER_TOKEN
 from creditflow.train.run.memory.activations import (
     NumberBytes,
     logits_bytes,

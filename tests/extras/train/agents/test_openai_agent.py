@@ -18,7 +18,7 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.policy.network.scratch import ScratchConfig, build_tokenizer
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.run.tasks import group_env_factory, panel_tasks
+from creditflow.train.rollout.tasks import group_env_factory, panel_tasks
 from creditflow.train.settings.schema import EnvConfig
 
 ENV = EnvConfig(name="sokoban", options={"max_steps": 3})

@@ -78,7 +78,7 @@ def test_a_run_without_vllm_installed_is_an_error_and_writes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from creditflow.agents.backends.vllm import release as vllm_release
-    from creditflow.train.run.dry_run import describe
+    from creditflow.train.dry_run import describe
 
     monkeypatch.setattr(vllm_release, "_version", lambda name: None)
     with pytest.raises(MissingExtraError, match="vllm"):

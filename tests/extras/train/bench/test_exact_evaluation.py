@@ -22,8 +22,8 @@ from creditflow.train.bench.language_model.tables import prompt_table
 from creditflow.train.commands import eval as command
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.rollout.engine import RolloutEngine
+from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.train.run.assemble import make_policy_agent
-from creditflow.train.run.tasks import group_env_factory
 from creditflow.train.statistics import wilson_interval
 from creditflow.train.trainer import Trainer
 

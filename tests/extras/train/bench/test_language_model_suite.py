@@ -31,9 +31,9 @@ from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.losses import token_losses
 from creditflow.train.policy.samples import make_rows, token_weights
 from creditflow.train.rollout.engine import RolloutEngine
+from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.train.run.assemble import make_backend, make_policy_agent
 from creditflow.train.run.identity import OtherRunError
-from creditflow.train.run.tasks import group_env_factory
 from creditflow.train.settings.update import LossConfig
 
 WORK = replace(LM_PRESETS["lm-smoke"], pool=4, evaluated=2)

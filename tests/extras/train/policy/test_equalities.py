@@ -16,7 +16,7 @@ from creditflow.train.policy import logprobs
 from creditflow.train.policy.batching import Packing, batches_of, plan_rows, to_batch
 from creditflow.train.policy.logprobs import check_compiler, token_logprobs
 from creditflow.train.policy.losses import LossConfig
-from creditflow.train.policy.network.recomputation import recompute_activations
+from creditflow.train.policy.network.options import recompute_activations
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.old_logprobs import OldLogprobs, compute_logprobs
 from creditflow.train.policy.optimizer import make_optimizer

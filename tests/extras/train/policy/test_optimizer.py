@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from creditflow.train.policy.failures import DivergedError
 from creditflow.train.policy.optimizer import (
     OptimizerConfig,
     clip_gradient,
@@ -18,7 +19,6 @@ from creditflow.train.policy.optimizer import (
     make_optimizer,
     set_learning_rate,
 )
-from creditflow.train.run.failures import DivergedError
 
 Schedule = Literal["constant", "linear", "cosine"]
 SCHEDULES: tuple[Schedule, ...] = ("constant", "linear", "cosine")

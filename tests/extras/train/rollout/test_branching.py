@@ -15,8 +15,8 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.samples import make_rows
-from creditflow.train.rollout.branching import BranchConfig
 from creditflow.train.rollout.engine import Budget, RolloutEngine, RolloutReport
+from creditflow.train.settings.branching import BranchConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.branches import share_prefixes
 from creditflow.wrappers.group_env import GroupEnv

@@ -14,10 +14,10 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.tasks import Task
+from creditflow.train.dry_run import describe
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
-from creditflow.train.rollout.branching import BranchConfig
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.run.dry_run import describe
+from creditflow.train.settings.branching import BranchConfig
 from creditflow.wrappers.group_env import GroupEnv
 
 LEVEL = "#######\n#@ $ .#\n#######"

@@ -13,7 +13,7 @@ import pytest
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.cli import main
 from creditflow.train.rollout.own_metrics import MetricError
-from creditflow.train.run.plugins import load_plugin
+from creditflow.train.rollout.plugins import load_plugin
 from creditflow.train.settings.reading import write_yaml
 from creditflow.wrappers.records.jsonl import read_jsonl
 

@@ -28,7 +28,7 @@ DATA = shared_file("data/search").parent
 def test_a_panel_of_released_data_is_played_with_its_files(
     env: str, panel: str, files: dict[str, Path], rows: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from creditflow.train.run.tasks import panel_tasks
+    from creditflow.train.rollout.tasks import panel_tasks
     from creditflow.train.settings.schema import EnvConfig
 
     model, log = f"react:hf:{pretrained_folder(tmp_path / 'model')}", tmp_path / "log.jsonl"

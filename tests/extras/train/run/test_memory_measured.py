@@ -13,8 +13,7 @@ from helpers.models.training_runs import Make
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from creditflow.agents.backends.growing_cache import growing_cache
-from creditflow.train.policy.network.precision import autocast
-from creditflow.train.policy.network.recomputation import recompute_activations
+from creditflow.train.policy.network.options import autocast, recompute_activations
 from creditflow.train.policy.packing.attention import PackedForest, packed_hidden
 from creditflow.train.policy.packing.forest import Forest
 from creditflow.train.run.memory.activations import NumberBytes, update_bytes

@@ -21,8 +21,8 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train import trainer as trainer_module
 from creditflow.train.policy import checkpoint as checkpoint_module
 from creditflow.train.policy.checkpoint import latest_checkpoint
+from creditflow.train.policy.failures import DivergedError
 from creditflow.train.policy.update import update_policy
-from creditflow.train.run.failures import DivergedError
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.trainer import Trainer
 
@@ -203,7 +203,7 @@ def test_a_folder_with_a_run_is_not_overwritten(trainer_of: Make, config: dict[s
 def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
     from creditflow.agents.language_model.models.pretrained import make_hf_agent
     from creditflow.train.rollout.engine import RolloutEngine
-    from creditflow.train.run.tasks import group_env_factory
+    from creditflow.train.rollout.tasks import group_env_factory
 
     agent = make_hf_agent(str(finished.folder / "model"), device="cpu")
     for token in finished.tokenizer.get_vocab():

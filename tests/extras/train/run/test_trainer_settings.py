@@ -10,7 +10,7 @@ import torch
 from helpers.models.training_runs import Make, metrics, same, weights
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.run.failures import MemoryLimitError, sampling_memory_errors
+from creditflow.train.policy.failures import MemoryLimitError, sampling_memory_errors
 from creditflow.train.settings.rollout import GenerationConfig
 
 

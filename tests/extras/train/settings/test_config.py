@@ -11,7 +11,7 @@ import pytest
 
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.success.settings import SuccessTrainConfig
-from creditflow.train.policy.network.device import pick_device
+from creditflow.train.policy.network.options import pick_device
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.train.settings.reading import load_mapping, read_dataclass, to_plain_data, write_yaml
 from creditflow.train.settings.schema import TrainConfig, load_settings

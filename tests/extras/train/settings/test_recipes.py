@@ -13,8 +13,8 @@ import pytest
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.commands import train
-from creditflow.train.run.dry_run import describe
-from creditflow.train.run.tasks import needs_texts
+from creditflow.train.dry_run import describe
+from creditflow.train.rollout.tasks import needs_texts
 from creditflow.train.settings.reading import load_mapping
 from creditflow.wrappers import credit
 

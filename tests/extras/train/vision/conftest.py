@@ -24,8 +24,8 @@ def vision_config(tmp_path: Path) -> dict[str, Any]:
 @pytest.fixture
 def policy_of(settings_of: Callable[..., Any]) -> Callable[..., Any]:
     """Settings, model and tokenizer of a policy that was not trained."""
+    from creditflow.train.rollout.tasks import training_tasks
     from creditflow.train.run.assemble import make_policy
-    from creditflow.train.run.tasks import training_tasks
 
     def make(config: dict[str, Any], *overrides: str) -> tuple[Any, Any, Any]:
         settings = settings_of(config, *overrides)
@@ -40,9 +40,9 @@ def policy_of(settings_of: Callable[..., Any]) -> Callable[..., Any]:
 def groups_of() -> Callable[..., Any]:
     """Training groups that a policy samples."""
     from creditflow.agents.backends.transformers_backend import TransformersBackend
+    from creditflow.train.annotate.scheme import make_scheme
+    from creditflow.train.rollout.tasks import training_tasks
     from creditflow.train.run.assemble import make_policy_agent, make_rollout_engine
-    from creditflow.train.run.scheme import make_scheme
-    from creditflow.train.run.tasks import training_tasks
 
     def play(settings: Any, model: Any, tokenizer: Any) -> Any:
         tasks = training_tasks(settings.env, settings.tasks, settings.seed)

@@ -22,8 +22,8 @@ from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.samples import make_rows
 from creditflow.train.rollout.engine import RolloutEngine
+from creditflow.train.rollout.tasks import training_tasks
 from creditflow.train.run.assemble import make_policy_agent
-from creditflow.train.run.tasks import training_tasks
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl

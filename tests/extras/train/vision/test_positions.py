@@ -21,8 +21,7 @@ from creditflow.agents.language_model import pictures as encoding
 from creditflow.agents.language_model.models.vision import rope_positions, unseen_pictures
 from creditflow.agents.language_model.pictures import PictureEncoder, find_pictures, pictures_of, save_tokenizer
 from creditflow.envs.errors import DataError
-from creditflow.train.policy.network.scratch import build_model, build_tokenizer
-from creditflow.train.policy.network.scratch_vision import picture_encoder
+from creditflow.train.policy.network.scratch import build_model, build_tokenizer, picture_encoder
 from creditflow.train.settings.model import ScratchConfig, VisionScratchConfig
 
 CONFIG = ScratchConfig(

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from creditflow.train.policy.packing.forest import Forest, sorted_prefixes
-from creditflow.train.policy.packing.planning import KEYS_PER_TOKEN, plan_packed
+from creditflow.train.policy.packing.forest import KEYS_PER_TOKEN, Forest, plan_packed, sorted_prefixes
 
 # few ids, so that random sequences share prefixes, equal each other and continue each other
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=9), min_size=1, max_size=12)

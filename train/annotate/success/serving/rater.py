@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.text.plain_text import plain_text
-from creditflow.train.annotate.digest import folder_digest
 from creditflow.train.annotate.success.encoding import Encoded, EpisodeTooLongError
 from creditflow.train.annotate.success.model import open_success
 from creditflow.train.annotate.success.predict import EpisodeBatch, predict_success, read_logits
 from creditflow.train.annotate.success.serving.released_format import PLACEHOLDER
 from creditflow.train.policy.batching import plan
+from creditflow.train.run.digest import folder_digest
 from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["LocalRater"]

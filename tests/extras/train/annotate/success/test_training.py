@@ -22,7 +22,7 @@ from creditflow.train.annotate.success.model import GAIN, open_success
 from creditflow.train.annotate.success.predict import predict_success
 from creditflow.train.annotate.success.training import SuccessTrainer
 from creditflow.train.cli import main
-from creditflow.train.run.failures import DivergedError
+from creditflow.train.policy.failures import DivergedError
 from creditflow.wrappers.records.jsonl import read_groups
 
 

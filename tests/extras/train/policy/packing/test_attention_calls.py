@@ -15,8 +15,7 @@ from creditflow.agents.language_model.models.pretrained import open_pretrained
 from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.batching import plan_rows
 from creditflow.train.policy.packing import attention
-from creditflow.train.policy.packing.attention import PackedForest, attend_by_forest
-from creditflow.train.policy.packing.check import check_packing
+from creditflow.train.policy.packing.attention import PackedForest, attend_by_forest, check_packing
 from creditflow.train.policy.packing.forest import Forest
 from creditflow.train.policy.packing.portable import Layout, portable_attention
 

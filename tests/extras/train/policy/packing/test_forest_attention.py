@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from creditflow.train.policy.packing.forest import Forest
 from creditflow.train.policy.packing.fused import KERNELS, Paths, available_kernels, fused_attention, fused_kernel
-from creditflow.train.policy.packing.kernels import attend, attend_backward
-from creditflow.train.policy.packing.portable import Layout, portable_attention
+from creditflow.train.policy.packing.portable import Layout, attend, attend_backward, portable_attention
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=10)
 CPU = torch.device("cpu")

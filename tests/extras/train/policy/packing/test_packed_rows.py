@@ -18,10 +18,8 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.batching import Packing, batches_of
 from creditflow.train.policy.critic import Critic
 from creditflow.train.policy.logprobs import token_logprobs
-from creditflow.train.policy.network.precision import autocast
-from creditflow.train.policy.network.recomputation import recompute_activations
-from creditflow.train.policy.packing.attention import NAME
-from creditflow.train.policy.packing.check import check_packing
+from creditflow.train.policy.network.options import autocast, recompute_activations
+from creditflow.train.policy.packing.attention import NAME, check_packing
 from creditflow.train.policy.samples import Row
 from creditflow.train.settings.update import CriticConfig
 

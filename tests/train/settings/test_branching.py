@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.rollout.branching import BranchConfig, mean_entropy
+from creditflow.train.settings.branching import BranchConfig, mean_entropy
 from creditflow.train.settings.reading import read_dataclass
 
 NUMBERS = st.floats(-2, 2)

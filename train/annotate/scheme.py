@@ -1,15 +1,22 @@
-"""The credit scheme of a run, checked against the other settings."""
+"""The credit scheme of a run, and the annotators that write what it needs."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from creditflow.envs.errors import ConfigError
-from creditflow.train.annotate.critic import NAME
+from creditflow.envs.registration import maker
+from creditflow.train.annotate import Annotator, Context, Provenance, make_annotator
+from creditflow.train.annotate.critic import NAME, CriticAnnotator
 from creditflow.train.annotate.registry import ANNOTATORS, entry_of, spelled
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.base import Scheme
 
-__all__ = ["make_scheme"]
+if TYPE_CHECKING:
+    from creditflow.train.policy.critic import Critic
+
+__all__ = ["make_scheme", "run_annotators"]
 
 
 def make_scheme(settings: TrainConfig) -> Scheme:
@@ -48,3 +55,24 @@ def _check_overlong(scheme: Scheme, settings: TrainConfig) -> None:
             f"credit.overlong is subtracted from rewards, which scheme {scheme.name!r} does not read with outcome={outcome}; "
             "use outcome=return"
         )
+
+
+def run_annotators(settings: TrainConfig, critic: Critic | None) -> list[Annotator]:
+    """The annotators of every iteration's rollouts, in order.
+
+    Raises:
+        ConfigError: an unknown annotator.
+    """
+    annotators: list[Annotator] = []
+    if critic is not None:
+        annotators.append(
+            CriticAnnotator(
+                critic,
+                Provenance("critic", 1, {"run": settings.out, "kind": settings.critic.kind}),
+                batch_tokens=settings.update.batch_tokens,
+                packing=settings.update.packing,
+                precision=settings.model.autocast,
+            )
+        )
+    context = Context(make_env=maker(settings.env.name, settings.env.options), device=settings.device)
+    return annotators + [make_annotator(spec, context) for spec in settings.credit.annotators]
