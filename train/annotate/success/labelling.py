@@ -28,7 +28,7 @@ from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = [
     "Agreement", "JudgeLabeller", "LabelReport", "Labeller", "PivotJudge", "RejectedLabelsError", "RuleLabeller", "agreement",
-    "judge_case", "judge_labeller", "label_log", "write_audit",
+    "golden_sub_questions", "judge_case", "judge_labeller", "label_log", "write_audit",
 ]  # fmt: skip
 
 _REFERENCE: Final = re.compile(r"#(\d+)")
@@ -188,7 +188,7 @@ def judge_case(trajectory: Trajectory, question: Question) -> dict[str, Any]:
             final = {"final_thought": "", "final_answer": ""}
         else:
             final = {"final_thought": turn.thought or turn.response, "final_answer": turn.action}
-    golden = [{"sub_question": _filled(question, step), "answer": step.answer} for step in question.steps]
+    golden = golden_sub_questions(question)
     reference = {"question": question.text, "correct_answer": list(question.answers), "hops": len(question.steps)}
     return {**reference, "golden_sub_questions": golden, "steps": steps, **final}
 
@@ -257,6 +257,11 @@ def _answer_label(turn: Turn, end: str) -> str:
 
 def _premises(step: SubQuestion) -> list[int]:
     return [int(number) - 1 for number in _REFERENCE.findall(step.question)]
+
+
+def golden_sub_questions(question: Question) -> list[dict[str, str]]:
+    """The golden sub-questions, with the answers that they refer to filled in, and their answers."""
+    return [{"sub_question": _filled(question, step), "answer": step.answer} for step in question.steps]
 
 
 def _filled(question: Question, step: SubQuestion) -> str:
