@@ -22,7 +22,7 @@ __all__ = ["PROMPTED", "REGISTRY", "check_agent", "load_agent", "make_agent"]
 
 # language models: module and function that open the name's argument; imported only then
 MODELS: dict[str, tuple[str, str]] = {
-    "hf": ("creditflow.agents.language_model.models.pretrained", "make_hf_agent"),
+    "hf": ("creditflow.agents.language_model.pretrained", "make_hf_agent"),
     "vllm": ("creditflow.agents.language_model.vllm_agent", "make_vllm_agent"),
     "openai": ("creditflow.agents.language_model.openai_agent", "make_openai_agent"),
 }

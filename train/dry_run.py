@@ -16,9 +16,9 @@ from typing import Any
 import yaml
 
 from creditflow.agents.backends.vllm.release import vllm_release
-from creditflow.agents.language_model.models.pretrained import open_tokenizer
-from creditflow.agents.language_model.models.vision import VISION_FAMILIES, has_vision, text_config
 from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.pretrained import open_tokenizer
+from creditflow.agents.models.vision import VISION_FAMILIES, has_vision, text_config
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.agents.scripted import RandomAgent
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import numpy as np
 import torch
 
-from creditflow.agents.language_model.models.pretrained import generation_ends
+from creditflow.agents.language_model.pretrained import generation_ends
 from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.annotate.scheme import make_scheme, run_annotators
 from creditflow.train.policy.checkpoint import Progress, load_checkpoint, save_checkpoint

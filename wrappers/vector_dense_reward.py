@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, check_name, short_repr
@@ -14,9 +14,15 @@ from creditflow.wrappers.feature_potential import FeaturePotentials, FeatureStor
 from creditflow.wrappers.potentials import Potentials
 from creditflow.wrappers.recorder import stop_reason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
-from creditflow.wrappers.vector_wrapper import AnyVectorWrapper
 
-__all__ = ["VectorDenseReward"]
+__all__ = [
+    "VectorDenseReward",
+]
+
+if TYPE_CHECKING:  # the type parameters exist at run time only from a later Gymnasium on
+    AnyVectorWrapper = VectorWrapper[Any, Any, Any, Any, Any]
+else:
+    AnyVectorWrapper = VectorWrapper
 
 
 class VectorDenseReward(AnyVectorWrapper):

@@ -21,7 +21,7 @@ from creditflow.agents.backends.base import AnsweringBackend, Backend, Completio
 from creditflow.agents.base import Decision, Question, TurnTokens, View
 from creditflow.agents.language_model.chat import Chat
 from creditflow.agents.language_model.parsing import Dialect, make_dialect
-from creditflow.agents.language_model.pictures import PictureEncoder
+from creditflow.agents.models.pictures import PictureEncoder
 from creditflow.agents.prompts import Prompt, make_prompt, slots_of
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, short_repr

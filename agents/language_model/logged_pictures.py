@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from creditflow.agents.language_model.models.vision import check_picture_tokens
-from creditflow.agents.language_model.pictures import PictureEncoder
+from creditflow.agents.models.pictures import PictureEncoder
+from creditflow.agents.models.vision import check_picture_tokens
 from creditflow.envs.errors import DataError
 from creditflow.wrappers.records.picture_folder import PictureFolder
 from creditflow.wrappers.records.pictures import EncodedPicture

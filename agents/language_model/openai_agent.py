@@ -14,8 +14,12 @@ from typing import Any, Final, Protocol
 from creditflow.agents.backends.base import GenerationError, Sampling
 from creditflow.agents.backends.openai_backend import JsonPoster, OpenAIBackend
 from creditflow.agents.language_model.agent import LanguageModelAgent
-from creditflow.agents.language_model.models.folder import folder_end_ids, folder_prompting
-from creditflow.agents.language_model.models.pretrained import PromptingConfig, open_tokenizer
+from creditflow.agents.language_model.pretrained import (
+    PromptingConfig,
+    folder_end_ids,
+    folder_prompting,
+    open_tokenizer,
+)
 from creditflow.envs.errors import (
     ConfigError,
     DataError,

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from creditflow.agents.language_model.models.pretrained import require_torch
+from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.text.encoding.encoder import TextEncoder

@@ -9,8 +9,13 @@ from creditflow.agents.backends.vllm.backend import VllmBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.agents.language_model.agent import LanguageModelAgent
-from creditflow.agents.language_model.models.folder import folder_end_ids, folder_prompting
-from creditflow.agents.language_model.models.pretrained import PromptingConfig, open_tokenizer, require_torch
+from creditflow.agents.language_model.pretrained import (
+    PromptingConfig,
+    folder_end_ids,
+    folder_prompting,
+    open_tokenizer,
+    require_torch,
+)
 from creditflow.envs.errors import ConfigError, DataError
 
 __all__ = ["make_vllm_agent"]

@@ -9,8 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from creditflow.agents.base import View
-from creditflow.agents.prompts.around import around
-from creditflow.agents.prompts.places import places
+from creditflow.agents.prompts.grids import around, places
 from creditflow.agents.prompts.tasks import task_text
 from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.wrappers.records.pictures import picture_in
@@ -34,7 +33,7 @@ class Slots:
         cells: a grid observation as a list of positions (see ``places``); the observation itself if it is not a grid.
         around: a grid observation as offsets from its player (see ``around``); the observation itself if it is not such a grid.
         actions: admissible actions, one a line.
-        image: the marker of the observation's picture, which becomes one token per patch (see ``language_model/pictures.py``).
+        image: the marker of the observation's picture, which becomes one token per patch (see ``models/pictures.py``).
         refused: why the last action was rejected; "" if it was not.
         lessons: reflections on earlier trials; "" in the first trial.
     """

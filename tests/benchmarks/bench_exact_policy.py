@@ -38,7 +38,7 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 def open_agent(model: str) -> tuple[Any, Any, Any]:
     """Settings of the quickstart, and an agent with its tokenizer: of this folder, or after the quickstart's SFT alone."""
-    from creditflow.agents.language_model.models.pretrained import make_hf_agent, open_tokenizer
+    from creditflow.agents.language_model.pretrained import make_hf_agent, open_tokenizer
     from creditflow.train.settings.schema import load_settings
     from creditflow.train.trainer import Trainer
 

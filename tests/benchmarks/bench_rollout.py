@@ -28,9 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from helpers.servers.openai_server import MODEL, openai_server, toy_choice
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.models.agent_file import write_agent_file
-from creditflow.agents.language_model.models.pretrained import AGENT_FILE, PromptingConfig, open_tokenizer
 from creditflow.agents.language_model.openai_agent import make_openai_agent
+from creditflow.agents.language_model.pretrained import AGENT_FILE, PromptingConfig, open_tokenizer, write_agent_file
 from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.policy.network.scratch import ScratchConfig, build_tokenizer
 from creditflow.train.rollout.asynchronous import AsynchronousEngine

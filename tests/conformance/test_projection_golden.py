@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from helpers.shared_data import shared_files
 
-from creditflow.agents.language_model.parsing import make_dialect
-from creditflow.agents.language_model.projections import verl_agent_projection
+from creditflow.agents.language_model.parsing import make_dialect, verl_agent_projection
 
 CASES: list[dict[str, Any]] = [
     case

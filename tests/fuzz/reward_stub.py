@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.language_model.models import pretrained
+from creditflow.agents.language_model import pretrained
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate.success.serving.released_format import PLACEHOLDER
 from creditflow.train.commands.serve import reward as serve_reward

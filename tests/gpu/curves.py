@@ -236,7 +236,7 @@ def _annotator_settings(scheme: str, policy: Path, folder: Path) -> tuple[str, .
 
 def _untrained_success(policy: Path, path: Path) -> Path:
     """A success model initialised from the SFT policy and untrained: it predicts 1/2 for every state."""
-    from creditflow.agents.language_model.models.pretrained import open_pretrained
+    from creditflow.agents.language_model.pretrained import open_pretrained
     from creditflow.train.annotate.success.encoding import Encoder, TextConfig
     from creditflow.train.annotate.success.model import SuccessModel, save_success
 

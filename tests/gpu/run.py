@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from gpu.language_models import FOLDER, pool, seed_pieces
 from gpu.pieces import Piece, ResultsFile, plan
 
-from creditflow.agents.language_model.models.pretrained import require_torch
+from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.arguments.options import non_negative, positive

@@ -12,7 +12,7 @@ import pytest
 MODULES = (
     "creditflow",
     "creditflow.agents",
-    "creditflow.agents.language_model.models.pretrained",
+    "creditflow.agents.language_model.pretrained",
     "creditflow.agents.language_model.agent",
     "creditflow.agents.language_model.chat",
     "creditflow.agents.language_model.sentence_embedder",
@@ -36,7 +36,7 @@ def test_no_torch_before_it_is_used() -> None:
 
 
 def test_a_missing_extra_names_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from creditflow.agents.language_model.models import pretrained
+    from creditflow.agents.language_model import pretrained
     from creditflow.envs.errors import MissingExtraError
 
     monkeypatch.setattr(pretrained, "find_spec", lambda name: None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from creditflow.agents.language_model.models.pretrained import PromptingConfig
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError
 from creditflow.train.rollout.engine import Budget
 from creditflow.train.settings.schema import EnvConfig

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.language_model.models.pretrained import require_torch
+from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
 from creditflow.train.run.digest import folder_digest

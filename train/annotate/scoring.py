@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.language_model.models.pretrained import require_torch
-from creditflow.agents.language_model.models.vision import text_config
+from creditflow.agents.language_model.pretrained import require_torch
+from creditflow.agents.models.vision import text_config
 from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Provenance
 from creditflow.train.annotate.registry import Context
@@ -98,7 +98,7 @@ def open_scorer(
         ConfigError, DataError: the folder holds no model of a supported kind.
     """
     require_torch()
-    from creditflow.agents.language_model.models.pretrained import open_pretrained
+    from creditflow.agents.language_model.pretrained import open_pretrained
     from creditflow.train.policy.logprobs import check_model
 
     model, tokenizer = open_pretrained(argument, device=context.device)

@@ -144,7 +144,7 @@ def _encoder(tokenizer: str, groups: Sequence[Group]) -> Callable[[str], list[in
     """
     if not any(turn.response for group in groups for turn in group.turns):
         raise DataError("the log has no responses, whose tokens --tokenizer could count; record texts, or leave it out")
-    from creditflow.agents.language_model.models.pretrained import open_tokenizer
+    from creditflow.agents.language_model.pretrained import open_tokenizer
 
     opened = open_tokenizer(tokenizer)
     return lambda response: list(opened(response, add_special_tokens=False)["input_ids"])

@@ -147,7 +147,7 @@ def _add_exact_and_outputs(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from creditflow.agents.language_model.models.pretrained import require_torch
+    from creditflow.agents.language_model.pretrained import require_torch
 
     require_torch()
     from creditflow.agents.registry import make_agent
@@ -223,7 +223,7 @@ def _run_exactly(args: argparse.Namespace, agent: Any, env: EnvConfig, tasks: Se
     Raises:
         ConfigError: the agent is not hf:PATH, or an option applies to episodes only.
     """
-    from creditflow.agents.language_model.models.pretrained import open_tokenizer
+    from creditflow.agents.language_model.pretrained import open_tokenizer
     from creditflow.train.bench.language_model.evaluate import evaluate_exactly
 
     kind, _, path = args.agent.partition(":")

@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from creditflow.agents.language_model.models.pretrained import require_torch
+    from creditflow.agents.language_model.pretrained import require_torch
 
     if not args.dry_run and args.engine != "verl":  # which has torch
         require_torch()

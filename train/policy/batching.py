@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from creditflow.agents.language_model.models.vision import picture_tensors, rope_positions
+from creditflow.agents.models.vision import picture_tensors, rope_positions
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.train.policy.packing.attention import PackedForest
 from creditflow.train.policy.packing.forest import Forest, plan_packed

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from creditflow.agents.language_model.models.lora import has_adapter, merged_weights
-from creditflow.agents.language_model.models.vision import text_config
+from creditflow.agents.models.lora import has_adapter, merged_weights
+from creditflow.agents.models.vision import text_config
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading

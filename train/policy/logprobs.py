@@ -14,7 +14,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.models.vision import completion_logits, decoder_of, has_vision, text_config
+from creditflow.agents.models.vision import completion_logits, decoder_of, has_vision, text_config
 from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.train.policy.batching import MicroBatch
 from creditflow.train.policy.nucleus import Nuclei, allowed_tokens, nuclei_of

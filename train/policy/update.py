@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.models.vision import decoder_of
+from creditflow.agents.models.vision import decoder_of
 from creditflow.train.policy.batching import MicroBatch, batches_of
 from creditflow.train.policy.critic import Critic, count_value_targets
 from creditflow.train.policy.failures import DivergedError

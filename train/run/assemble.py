@@ -10,10 +10,10 @@ import torch
 from creditflow.agents.backends.base import Sampling, TrainedBackend
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.agent import LanguageModelAgent
-from creditflow.agents.language_model.models.lora import has_adapter
-from creditflow.agents.language_model.models.pretrained import open_pretrained
-from creditflow.agents.language_model.models.vision import decoder_of
 from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.pretrained import open_pretrained
+from creditflow.agents.models.lora import has_adapter
+from creditflow.agents.models.vision import decoder_of
 from creditflow.agents.scripted import RandomAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task

@@ -9,10 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from creditflow.agents.language_model.models.agent_file import write_agent_file
-from creditflow.agents.language_model.models.lora import has_adapter, merged_weights, save_adapter
-from creditflow.agents.language_model.models.pretrained import AGENT_FILE, open_tokenizer
-from creditflow.agents.language_model.pictures import save_tokenizer
+from creditflow.agents.language_model.pretrained import AGENT_FILE, open_tokenizer, write_agent_file
+from creditflow.agents.models.lora import has_adapter, merged_weights, save_adapter
+from creditflow.agents.models.pictures import save_tokenizer
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer, new_folder
 from creditflow.train.policy.checkpoint import (

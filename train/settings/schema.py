@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.models.pretrained import PromptingConfig
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError
 from creditflow.train.settings.bounds import require_at_least, require_seed
 from creditflow.train.settings.credit import CreditConfig, OverlongConfig

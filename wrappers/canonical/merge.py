@@ -104,7 +104,7 @@ def similar_states(
         embedder: embedder of the texts.
         threshold: minimum similarity of a state to its cluster's leader, in (0, 1].
         source: text of a state that is compared.
-        ended: bool (N,), turns that lead to a typed terminal node; default the last turns of successes and failures.
+        end_states: bool (N,), turns that lead to a typed terminal node; default the last turns of successes and failures.
 
     Raises:
         TrajectoryError: the group has no texts to compare (see ``state_texts``).

@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from creditflow.agents.backends.base import Completion, GenerationError, GenerationRequest, Sampling, Submit
 from creditflow.agents.backends.engine import ProbeResult, UniquePrompt
 from creditflow.agents.backends.vllm.config import VllmConfig
-from creditflow.agents.backends.vllm.event_loop import result_of, stop_loop
 from creditflow.agents.backends.vllm.parts import (
     CPU_BLOCK,
     completion_of,
@@ -39,7 +38,11 @@ from creditflow.agents.backends.vllm.picture_prompts import check_prompt, vllm_p
 from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.wrappers.records.pictures import EncodedPicture
 
-__all__ = ["VllmAsyncEngine"]
+__all__ = [
+    "VllmAsyncEngine",
+    "result_of",
+    "stop_loop",
+]
 
 
 class VllmAsyncEngine:
@@ -198,3 +201,57 @@ def _shut_down(llm: Any, loop: asyncio.AbstractEventLoop, thread: threading.Thre
     """End the engine's process and the event loop."""
     llm.shutdown()
     stop_loop(loop, thread)
+
+
+SECONDS: Final = 10.0  # for the tasks to end after their cancellation
+
+
+def result_of(work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> Any:
+    """Run a coroutine in the loop and return its result; whatever ends the waiting, such as Ctrl-C at any moment, cancels it.
+
+    The future of ``run_coroutine_threadsafe`` alone would not do: Ctrl-C may come before it is returned.
+    """
+    tasks: list[asyncio.Task[Any]] = []
+    given_up = threading.Event()
+
+    async def kept() -> Any:
+        if task := asyncio.current_task():
+            tasks.append(task)
+        if given_up.is_set():  # from here on whoever gives up finds the task
+            work.close()
+            raise asyncio.CancelledError
+        return await work
+
+    try:
+        return asyncio.run_coroutine_threadsafe(kept(), loop).result()
+    except BaseException:
+        given_up.set()
+        if not loop.is_closed():
+            for task in tasks:
+                loop.call_soon_threadsafe(task.cancel)
+        raise
+
+
+def stop_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread, seconds: float = SECONDS) -> None:
+    """Cancel the loop's tasks, wait until they have ended, and close the loop; a closed one is left alone.
+
+    Args:
+        loop: an event loop.
+        thread: the thread that runs it.
+        seconds: how long to wait; a task that ignores its cancellation is left behind.
+    """
+    if loop.is_closed():
+        return
+    if thread.is_alive():  # nothing could answer in a loop that has stopped
+        asyncio.run_coroutine_threadsafe(_end_tasks(seconds), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+async def _end_tasks(seconds: float) -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=seconds)

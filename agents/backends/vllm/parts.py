@@ -15,7 +15,7 @@ from creditflow.agents.backends.base import Completion, GenerationError, Samplin
 from creditflow.agents.backends.engine import ProbeResult
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.agents.backends.vllm.release import Release
-from creditflow.agents.language_model.pictures import PROCESSOR_FILE
+from creditflow.agents.models.pictures import PROCESSOR_FILE
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.reading.model_folders import model_settings
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import GenerationError
-from creditflow.agents.language_model.models.vision import check_picture_tokens
+from creditflow.agents.models.vision import check_picture_tokens
 from creditflow.wrappers.records.pictures import EncodedPicture
 
 __all__ = ["check_prompt", "collapsed", "vllm_prompt"]

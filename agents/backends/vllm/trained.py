@@ -30,17 +30,22 @@ from creditflow.agents.backends.base import (
     Submit,
     WeightPushError,
 )
-from creditflow.agents.backends.engine import Engine, ProbeResult
+from creditflow.agents.backends.engine import Engine, ProbeResult, UniquePrompt
 from creditflow.agents.backends.vllm.backend import VllmBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
-from creditflow.agents.backends.vllm.picture_probe import picture_differences
 from creditflow.agents.backends.vllm.release import vllm_release
-from creditflow.agents.language_model.models.lora import has_adapter, merged_weights
-from creditflow.agents.language_model.models.vision import has_vision, text_config
-from creditflow.agents.language_model.pictures import pictures_of, save_tokenizer
+from creditflow.agents.models.lora import has_adapter, merged_weights
+from creditflow.agents.models.pictures import PictureEncoder, pictures_of, save_tokenizer
+from creditflow.agents.models.vision import completion_logits, has_vision, picture_tensors, rope_positions, text_config
 from creditflow.envs.reading.failures import loading
 
-__all__ = ["VllmTrainedBackend", "probe_differences", "push_folder", "tensors_in"]
+__all__ = [
+    "VllmTrainedBackend",
+    "picture_differences",
+    "probe_differences",
+    "push_folder",
+    "tensors_in",
+]
 
 PROBE_TOKENS: Final = 4
 # allowed differences of log-probabilities: the largest in float32, the mean in coarser formats, where single unlikely
@@ -254,3 +259,37 @@ def probe_differences(model: Any, prompt: NDArray[np.int32], probed: ProbeResult
         for token, value in row.items()
     ]
     return np.abs(np.array([trained - sampled for trained, sampled in pairs], np.float64))
+
+
+TOKENS: Final = 4
+CELLS: Final = 3  # tokens per side of the picture
+
+
+def picture_differences(model: Any, engine: Engine, encoder: PictureEncoder) -> NDArray[np.float64]:
+    """Absolute differences, float64 (n,), of log-probabilities after a fixed picture: the engine's and the model's own.
+
+    The probe of a text passes whatever the vision tower computes, so a picture is a separate probe.
+    """
+    import torch
+
+    side = CELLS * encoder.processor.patch_size * encoder.processor.merge_size
+    picture = encoder.encode(np.random.default_rng(0).integers(0, 256, (side, side, 3), dtype=np.uint8))
+    prompt = encoder.expand(np.array([encoder.token], np.int32), [picture])
+    sampling = Sampling(max_new_tokens=TOKENS)
+    [[completion]] = engine.complete([UniquePrompt(prompt, (0,), (picture,))], sampling, frozenset(), 0)
+    ids = np.concatenate([prompt, completion.ids])
+    training, device = model.training, next(model.parameters()).device
+    model.eval()
+    try:
+        with torch.inference_mode():
+            logits = model(
+                input_ids=torch.from_numpy(ids.astype(np.int64))[None].to(device),
+                position_ids=torch.from_numpy(rope_positions(ids, [picture]))[:, None].to(device),
+                **picture_tensors([picture], device),
+            ).logits[0, len(prompt) - 1 : -1]
+            table = torch.log_softmax(completion_logits(model, logits.float()), -1).cpu().numpy()
+    finally:
+        model.train(training)
+    trainer_logprobs = table[np.arange(len(completion.ids)), completion.ids]
+    differences: NDArray[np.float64] = np.abs(trainer_logprobs.astype(np.float64) - completion.logprobs)
+    return differences

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from creditflow.agents.backends.vllm.event_loop import stop_loop
+from creditflow.agents.backends.vllm.async_engine import stop_loop
 
 Running = tuple[asyncio.AbstractEventLoop, threading.Thread]
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from creditflow.agents.backends.vllm.async_engine import VllmAsyncEngine
-from creditflow.agents.backends.vllm.event_loop import result_of, stop_loop
+from creditflow.agents.backends.vllm.async_engine import VllmAsyncEngine, result_of, stop_loop
 
 
 def test_work_that_nobody_waits_for_any_more_is_cancelled() -> None:

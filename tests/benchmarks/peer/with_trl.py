@@ -20,7 +20,7 @@ from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 import creditflow
-from creditflow.agents.language_model.models.pretrained import open_pretrained
+from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.tasks import Task
 from creditflow.train.rollout.tasks import training_tasks
 from creditflow.train.settings.schema import EnvConfig, TaskConfig

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.agents.language_model.models.pretrained import PromptingConfig
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.train.settings.model import ScratchConfig
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.train.settings.schema import EnvConfig, TrainConfig

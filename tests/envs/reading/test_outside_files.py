@@ -19,9 +19,12 @@ from helpers.worlds.webshop_small import FILES as SHOP_FILES
 from helpers.worlds.webshop_small import file_contents, write_shop
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.models.agent_file import read_agent_file, write_agent_file
-from creditflow.agents.language_model.models.folder import folder_end_ids
-from creditflow.agents.language_model.models.pretrained import PromptingConfig
+from creditflow.agents.language_model.pretrained import (
+    PromptingConfig,
+    folder_end_ids,
+    read_agent_file,
+    write_agent_file,
+)
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.archive import iter_archive
 from creditflow.envs.alfworld.game_files.export import game_fields

@@ -23,7 +23,7 @@ import torch
 from trl import GRPOConfig
 
 from creditflow import credit
-from creditflow.agents.language_model.models.pretrained import make_hf_agent
+from creditflow.agents.language_model.pretrained import make_hf_agent
 from creditflow.envs.files.atomic import write_json
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig

@@ -39,7 +39,7 @@ from helpers.worlds.sokoban_episodes import sokoban_options
 from creditflow import credit
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.agents.language_model.models.pretrained import open_pretrained
+from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.adapters.verl.data import rows_of
 from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord

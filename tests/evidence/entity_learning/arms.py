@@ -17,7 +17,7 @@ from evidence.entity_learning.measures import answers, behaviour
 from evidence.entity_learning.warm_up import imitate, play, single_engine, tasks_of
 
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.agents.language_model.models.pretrained import generation_ends, open_pretrained
+from creditflow.agents.language_model.pretrained import generation_ends, open_pretrained
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.task_sampling import SampledGroups
 from creditflow.train.rollout.tasks import group_env_factory

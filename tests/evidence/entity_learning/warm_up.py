@@ -20,7 +20,7 @@ from evidence.entity_learning.demonstrator import Demonstrator, Faults
 from evidence.entity_learning.world import WORLD_SEED, write_others
 
 import creditflow
-from creditflow.agents.language_model.models.pretrained import generation_ends, open_pretrained
+from creditflow.agents.language_model.pretrained import generation_ends, open_pretrained
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.network.scratch import build_model, build_tokenizer
 from creditflow.train.policy.optimizer import make_optimizer

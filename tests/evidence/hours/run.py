@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from creditflow.agents.language_model.models.pretrained import open_tokenizer
+from creditflow.agents.language_model.pretrained import open_tokenizer
 from creditflow.envs.files.atomic import write_json
 from creditflow.train.rollout.task_sampling import SampledGroups
 from creditflow.train.rollout.tasks import training_tasks

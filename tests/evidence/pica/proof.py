@@ -37,7 +37,7 @@ from evidence.pica.pivots import Features, auc_verdict, baseline_data, calibrati
 from evidence.pica.significance import COMPARED, STARTS, significance, significance_text
 from evidence.pica.world import SPLITS, Split, WorldSize, env_options, questions, rollouts
 
-from creditflow.agents.language_model.models.pretrained import require_torch
+from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.annotate.success.labelling import label_log
 from creditflow.train.annotate.success.labels import write_labels

@@ -27,7 +27,7 @@ from evidence.entity_learning.warm_up import settings_of, tasks_of
 from evidence.entity_learning.world import write_world
 
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.agents.language_model.models.pretrained import open_pretrained
+from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.analyses import egrpo, uncited
 from creditflow.train.rollout.engine import RolloutEngine

@@ -14,7 +14,7 @@ import torch
 from trl import GRPOConfig
 
 from creditflow import credit
-from creditflow.agents.language_model.models.agent_file import read_agent_file
+from creditflow.agents.language_model.pretrained import read_agent_file
 from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
 from creditflow.train.rollout.tasks import training_tasks
 from creditflow.train.settings.schema import EnvConfig, TaskConfig

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.trl
 @pytest.fixture
 def trainer_of(arguments: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Makes a trainer whose rollouts are given groups with given credit, and the list of batches that reach its loss."""
-    from creditflow.agents.language_model.models.pretrained import PromptingConfig
+    from creditflow.agents.language_model.pretrained import PromptingConfig
     from creditflow.train.adapters.trl.rollout import CreditRollout
     from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
     from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer

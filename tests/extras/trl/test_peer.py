@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from creditflow.agents.language_model.models.pretrained import open_pretrained
+from creditflow.agents.language_model.pretrained import open_pretrained
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.peer.clock import GENERATION, REST, UPDATE, Clock

@@ -158,7 +158,7 @@ def test_a_windowed_run_learns_and_its_resumption_repeats_it_bit_for_bit(
 def test_a_checkpoint_is_opened_as_an_agent_with_the_prompting_of_training(
     trainer_of: Callable[..., Any], settings: Any, tmp_path: Path
 ) -> None:
-    from creditflow.agents.language_model.models.pretrained import make_hf_agent
+    from creditflow.agents.language_model.pretrained import make_hf_agent
 
     trainer = trainer_of(max_steps=1, save_strategy="steps", save_steps=1)
     trainer.train()

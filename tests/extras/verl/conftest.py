@@ -158,7 +158,7 @@ def batch_of(config_of: Callable[..., Any]) -> Callable[..., Any]:
     def make(groups: list[Group], order: Any = None) -> Any:
         from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
 
-        from creditflow.agents.language_model.models.pretrained import open_tokenizer
+        from creditflow.agents.language_model.pretrained import open_tokenizer
 
         config = config_of()
         worker = object.__new__(AgentLoopWorker)
@@ -219,7 +219,7 @@ def played(queue: Any, config_of: Callable[..., Any], options: dict[str, Any]) -
         from transfer_queue import KVBatchMeta
         from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 
-        from creditflow.agents.language_model.models.pretrained import open_tokenizer
+        from creditflow.agents.language_model.pretrained import open_tokenizer
         from creditflow.train.adapters.verl.data import rows_of
         from creditflow.train.rollout.tasks import training_tasks
         from creditflow.train.settings.schema import EnvConfig, TaskConfig

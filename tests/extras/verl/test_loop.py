@@ -18,7 +18,7 @@ pytestmark = pytest.mark.verl
 
 @pytest.fixture
 def tokenizer(model_folder: Path) -> Any:
-    from creditflow.agents.language_model.models.pretrained import open_tokenizer
+    from creditflow.agents.language_model.pretrained import open_tokenizer
 
     return open_tokenizer(model_folder)
 

@@ -137,7 +137,7 @@ def test_verls_data_set_reads_complete_tasks(tmp_path: Path, config_of: Any, mod
     from verl.utils.dataset.rl_dataset import RLHFDataset
 
     import creditflow
-    from creditflow.agents.language_model.models.pretrained import open_tokenizer
+    from creditflow.agents.language_model.pretrained import open_tokenizer
 
     path = tmp_path / "tasks.parquet"
     arguments = ["--env", "sokoban", "--panel", "small-v1:train", "--set", "max_steps=9", "--out", str(path)]

@@ -13,7 +13,7 @@ from helpers.trainers.verl_batches import columns, trainer
 
 from creditflow import credit
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
-from creditflow.agents.language_model.models.pretrained import PromptingConfig
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl.record import FIELD
 from creditflow.train.adapters.verl.rows import TurnRow, decode_row

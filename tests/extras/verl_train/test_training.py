@@ -106,8 +106,7 @@ def test_validation_before_training_plays_the_starting_model_as_it_was_prompted(
 
 
 def test_the_merged_model_has_the_prompts_and_the_tokenizer_of_the_run(start: Path, trained: Path) -> None:
-    from creditflow.agents.language_model.models.agent_file import read_agent_file
-    from creditflow.agents.language_model.models.pretrained import AGENT_FILE, open_tokenizer
+    from creditflow.agents.language_model.pretrained import AGENT_FILE, open_tokenizer, read_agent_file
 
     model = trained / "model"
     assert read_agent_file(model / AGENT_FILE)[0].prompt == "around-v1"

@@ -24,7 +24,7 @@ pytestmark = [
 
 def requests(tokenizer: Any) -> list[GenerationRequest]:
     """A text, prompts with a picture each, and one with two."""
-    from creditflow.agents.language_model.pictures import pictures_of
+    from creditflow.agents.models.pictures import pictures_of
 
     encoder, rng = pictures_of(tokenizer), np.random.default_rng(0)
     assert encoder is not None
@@ -39,7 +39,7 @@ def requests(tokenizer: Any) -> list[GenerationRequest]:
 
 
 def own_logprobs(model: Any, request: GenerationRequest, completion: Any) -> np.ndarray[Any, Any]:
-    from creditflow.agents.language_model.models.vision import completion_logits, picture_tensors, rope_positions
+    from creditflow.agents.models.vision import completion_logits, picture_tensors, rope_positions
 
     ids = np.concatenate([request.ids, completion.ids])
     with torch.no_grad():

@@ -121,8 +121,7 @@ def _apply(name: str, case: bytes, folder: Path) -> Path:
 # -- a model's folder ------------------------------------------------------------------------------------------------
 def _write_model(path: Path) -> None:
     from creditflow.agents.backends.base import Sampling
-    from creditflow.agents.language_model.models.agent_file import write_agent_file
-    from creditflow.agents.language_model.models.pretrained import AGENT_FILE, PromptingConfig
+    from creditflow.agents.language_model.pretrained import AGENT_FILE, PromptingConfig, write_agent_file
 
     model, tokenizer = _made()
     model.save_pretrained(path)
@@ -133,7 +132,7 @@ def _write_model(path: Path) -> None:
 def _read_model(case: bytes, folder: Path) -> None:
     import torch
 
-    from creditflow.agents.language_model.models.pretrained import make_hf_agent
+    from creditflow.agents.language_model.pretrained import make_hf_agent
 
     torch.set_num_threads(1)
     make_hf_agent(str(_apply("model", case, folder)), device="cpu")

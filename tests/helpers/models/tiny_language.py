@@ -8,7 +8,7 @@ from typing import Any
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.agent import LanguageModelAgent
-from creditflow.agents.language_model.models.pretrained import PromptingConfig
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.train.policy.network.scratch import TEMPLATE, ScratchConfig, build_model
 
 __all__ = ["TOKENS", "tiny_agent", "tiny_tokenizer"]

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow import credit
-from creditflow.agents.language_model.models.pretrained import PromptingConfig
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
 from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.gem.credit import step_info

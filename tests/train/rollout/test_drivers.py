@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from creditflow.agents.base import Decision, TurnTokens, View
-from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.text_episode import TextEpisode

@@ -6,7 +6,7 @@ Losses, optimizer, schedule, checkpoints, logging and distribution remain TRL's:
 
     from trl import GRPOConfig
     from creditflow import credit
-    from creditflow.agents.language_model.models.pretrained import PromptingConfig
+    from creditflow.agents.language_model.pretrained import PromptingConfig
     from creditflow.train.adapters.trl.trainer import CreditGRPOTrainer, EpisodeConfig
     from creditflow.train.rollout.tasks import training_tasks
     from creditflow.train.settings.schema import EnvConfig, TaskConfig
@@ -60,8 +60,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.models.agent_file import write_agent_file
-from creditflow.agents.language_model.models.pretrained import AGENT_FILE, open_tokenizer, require_torch
+from creditflow.agents.language_model.pretrained import AGENT_FILE, open_tokenizer, require_torch, write_agent_file
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.trl.support import TRL, check_arguments

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from creditflow.agents.language_model.models.pretrained import PromptingConfig
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import TrajectoryError
 from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.releases import VERIFIERS

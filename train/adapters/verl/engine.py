@@ -121,8 +121,8 @@ def run_verl(settings: TrainConfig, *, resume: bool = False) -> None:
 
 def _write_inputs(settings: TrainConfig, folder: Path) -> None:
     """What a resumed run needs, and the tasks."""
-    from creditflow.agents.language_model.models.pretrained import open_tokenizer
-    from creditflow.agents.language_model.pictures import save_tokenizer
+    from creditflow.agents.language_model.pretrained import open_tokenizer
+    from creditflow.agents.models.pictures import save_tokenizer
     from creditflow.train.run.folder import init_run_folder
 
     tokenizer = open_tokenizer(settings.model.path)
@@ -261,9 +261,8 @@ def export_checkpoint(settings: TrainConfig, folder: Path, step: int = 0, out: P
         DataError: there is no such checkpoint.
         TrainerFailedError: verl's merger failed.
     """
-    from creditflow.agents.language_model.models.agent_file import write_agent_file
-    from creditflow.agents.language_model.models.pretrained import AGENT_FILE
-    from creditflow.agents.language_model.pictures import save_tokenizer
+    from creditflow.agents.language_model.pretrained import AGENT_FILE, write_agent_file
+    from creditflow.agents.models.pictures import save_tokenizer
     from creditflow.train.run.folder import export_model, load_run_tokenizer
 
     step = step or _last_step(folder)

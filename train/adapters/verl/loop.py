@@ -36,8 +36,8 @@ import numpy as np
 from creditflow.agents.backends.base import Completion
 from creditflow.agents.base import Decision, TurnTokens
 from creditflow.agents.language_model.agent import Conversations, PendingCompletion, decide
-from creditflow.agents.language_model.models.pretrained import PromptingConfig
 from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import CreditflowError, DataError, TrajectoryError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import parse_json

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from creditflow.agents.language_model.models.pretrained import require_torch
+from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.train.annotate.base import (
     AnnotationError,
     Annotations,

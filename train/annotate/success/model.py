@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import torch
 from safetensors.torch import load_file, save_file
 
-from creditflow.agents.language_model.models.pretrained import open_pretrained
+from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading

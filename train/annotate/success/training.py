@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 import torch
 
-from creditflow.agents.language_model.models.pretrained import open_pretrained
+from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.train.annotate.success.encoding import Encoder, rewriter
 from creditflow.train.annotate.success.evaluation import calibration, evaluate_success
 from creditflow.train.annotate.success.labels import read_labels

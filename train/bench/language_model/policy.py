@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.agent import LanguageModelAgent
-from creditflow.agents.language_model.models.vision import text_config
+from creditflow.agents.models.vision import text_config
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.language_model.completion_trie import CompletionTrie

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.models.vision import (
+from creditflow.agents.models.vision import (
     completion_logits,
     picture_tensors,
     rope_positions,

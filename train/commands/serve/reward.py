@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     limits = RewardLimits(pending=args.max_pending, seconds=args.max_seconds, body=args.max_body)
 
     def app() -> Starlette:
-        from creditflow.agents.language_model.models.pretrained import require_torch
+        from creditflow.agents.language_model.pretrained import require_torch
 
         require_torch()
         from creditflow.train.annotate.success.serving.rater import LocalRater

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from creditflow.agents.language_model.models.lora import adapter_disabled, inject_adapter, lora_layers, require_peft
-from creditflow.agents.language_model.models.vision import decoder_of
+from creditflow.agents.models.lora import adapter_disabled, inject_adapter, lora_layers, require_peft
+from creditflow.agents.models.vision import decoder_of
 from creditflow.train.settings.model import LoraSettings
 
 __all__ = ["BasePolicy", "add_adapter", "seeded_dropout", "stop_dropout"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from creditflow.agents.language_model.models.vision import has_vision
+from creditflow.agents.models.vision import has_vision
 from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = ["autocast", "freeze_vision", "pick_device", "recompute_activations"]

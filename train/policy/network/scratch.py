@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from creditflow.agents.language_model.pictures import VISION_TOKENS, PictureEncoder, attach_pictures
+from creditflow.agents.models.pictures import VISION_TOKENS, PictureEncoder, attach_pictures
 from creditflow.envs.errors import ConfigError
 from creditflow.train.settings.model import SPECIAL, ScratchConfig
 from creditflow.wrappers.records.pictures import MAX_PIXELS

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from creditflow.agents.language_model.models.vision import has_vision
+from creditflow.agents.models.vision import has_vision
 from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.network.options import autocast
 from creditflow.train.policy.packing.forest import Forest

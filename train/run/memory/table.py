@@ -32,7 +32,9 @@ __all__ = ["Memory", "memory_of", "memory_table"]
 GB: Final = 1e9
 BYTES: Final = {"float32": 4, "bfloat16": 2}
 GPUS: Final = (16, 24, 40, 48, 80, 141)  # nominal GB
-CACHE_ROOM: Final = 1.25  # slots of the sampler's cache relative to its tokens (agents/backends/growing_cache.py)
+CACHE_ROOM: Final = (
+    1.25  # slots of the sampler's cache relative to its tokens (agents/backends/transformers_backend.py)
+)
 USABLE: Final = 0.9  # the rest is CUDA's and the allocator's
 VLLM_GPUS: Final = (24, 48, 80, 141)  # those of a table with vLLM, which takes a fraction of each
 

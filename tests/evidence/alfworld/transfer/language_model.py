@@ -29,7 +29,7 @@ from evidence.alfworld.transfer.play import MAX_STEPS
 from evidence.alfworld.transfer.stored_runs import store_runs
 from evidence.alfworld.transfer.training_sets import evaluation_games, training_sets
 
-from creditflow.agents.language_model.models.pretrained import generation_ends
+from creditflow.agents.language_model.pretrained import generation_ends
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.tasks import build_task

@@ -24,7 +24,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from evidence.pica.fair.parts import SIZES, Parts
 
-from creditflow.agents.language_model.models.pretrained import require_torch
+from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.train.arguments.outputs import Output, add_output, named
 from creditflow.train.arguments.programs import run_program
 from creditflow.train.bench.language_model.suite.work import LM_PRESETS

@@ -19,7 +19,7 @@ from evidence.pica.fair.mentions import acted_name, mention
 from numpy.typing import NDArray
 
 from creditflow.agents.base import Agent, Decision, View
-from creditflow.agents.language_model.models.pretrained import open_pretrained
+from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.settings.update import OptimizerConfig

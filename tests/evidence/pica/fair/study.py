@@ -28,7 +28,7 @@ from evidence.pica.fair.scoring import verdict
 from evidence.pica.fair.states import ForkedTurn, forked_turns
 
 from creditflow.agents.base import Agent
-from creditflow.agents.language_model.models.pretrained import require_torch
+from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate.success.labelling import label_log

@@ -13,7 +13,7 @@ from transformers import StaticCache
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
 from creditflow.agents.backends.token_sampling import sample_tokens
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.agents.language_model.models.pretrained import PromptingConfig
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.rollout import play_group

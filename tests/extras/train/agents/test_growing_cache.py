@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import DynamicCache, Qwen2Config
 
-from creditflow.agents.backends.growing_cache import growing_cache
+from creditflow.agents.backends.transformers_backend import growing_cache
 
 LAYERS, HEADS, SIZE = 2, 2, 3
 

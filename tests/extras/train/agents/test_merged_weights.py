@@ -10,8 +10,8 @@ import pytest
 import torch
 from helpers.models.pretrained import pretrained_folder
 
-from creditflow.agents.language_model.models.lora import lora_layers, merged_weights
-from creditflow.agents.language_model.models.pretrained import open_pretrained
+from creditflow.agents.language_model.pretrained import open_pretrained
+from creditflow.agents.models.lora import lora_layers, merged_weights
 from creditflow.train.policy.network.adapter import add_adapter
 from creditflow.train.settings.model import LoraSettings
 

@@ -10,9 +10,8 @@ import pytest
 from helpers.servers.openai_server import MODEL, openai_server, toy, toy_choice
 
 from creditflow.agents.backends.base import GenerationError, Sampling
-from creditflow.agents.language_model.models.agent_file import write_agent_file
-from creditflow.agents.language_model.models.pretrained import AGENT_FILE, PromptingConfig
 from creditflow.agents.language_model.openai_agent import KEY_VARIABLE, make_openai_agent
+from creditflow.agents.language_model.pretrained import AGENT_FILE, PromptingConfig, write_agent_file
 from creditflow.agents.registry import make_agent
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.policy.network.scratch import ScratchConfig, build_tokenizer
@@ -41,7 +40,7 @@ def roomy(**changes: Any) -> list[dict[str, Any]]:
 
 def down(folder: str) -> Any:
     """A server whose model always writes "down" and ends."""
-    from creditflow.agents.language_model.models.pretrained import open_tokenizer
+    from creditflow.agents.language_model.pretrained import open_tokenizer
 
     tokenizer = open_tokenizer(folder)
     ids = [*tokenizer.encode("down", add_special_tokens=False), tokenizer.eos_token_id]

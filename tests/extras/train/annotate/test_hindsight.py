@@ -50,7 +50,7 @@ def annotator(folder: Path, name: str, **settings: Any) -> Any:
 
 def direct(folder: Path, before: list[int], scored: list[int]) -> float:
     """log p of the scored tokens after the others, from the full logits."""
-    from creditflow.agents.language_model.models.pretrained import open_pretrained
+    from creditflow.agents.language_model.pretrained import open_pretrained
 
     model, _ = open_pretrained(str(folder), device="cpu")
     with torch.no_grad():
@@ -59,7 +59,7 @@ def direct(folder: Path, before: list[int], scored: list[int]) -> float:
 
 
 def ids(folder: Path, *parts: str) -> list[int]:
-    from creditflow.agents.language_model.models.pretrained import open_pretrained
+    from creditflow.agents.language_model.pretrained import open_pretrained
 
     _, tokenizer = open_pretrained(str(folder), device="cpu")
     return [i for part in parts for i in tokenizer.encode(part, add_special_tokens=False)]

@@ -44,7 +44,7 @@ def annotator(folder: Path, **settings: Any) -> Any:
 
 def direct(folder: Path, history: str, answer: str) -> tuple[float, int]:
     """log p of the answer's own tokens after the history's, from the full logits."""
-    from creditflow.agents.language_model.models.pretrained import open_pretrained
+    from creditflow.agents.language_model.pretrained import open_pretrained
 
     model, tokenizer = open_pretrained(str(folder), device="cpu")
     pieces = [tokenizer.encode(part, add_special_tokens=False) for part in history.split("|")]
@@ -97,7 +97,7 @@ def test_the_rollouts_own_tokens_can_be_the_history(folder: Path) -> None:
     )  # fmt: skip
     one = Group((replace(walk("s a g"), tokens=tokens),), {"answers": "Paris"})
     [done] = annotate([one], annotator(folder, history="tokens"))
-    from creditflow.agents.language_model.models.pretrained import open_pretrained
+    from creditflow.agents.language_model.pretrained import open_pretrained
 
     model, tokenizer = open_pretrained(str(folder), device="cpu")
     prefix, target = (tokenizer.encode(text, add_special_tokens=False) for text in ("\n<answer>", "Paris</answer>"))

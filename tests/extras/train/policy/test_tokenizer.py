@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from creditflow.agents.language_model.models.pretrained import open_tokenizer
+from creditflow.agents.language_model.pretrained import open_tokenizer
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 
 BOARDS = ["Ob2 Pa3 Xb3 #c4", "Oa1 Pb2 Xc3 #d4"] * 50

@@ -14,7 +14,7 @@ import pytest
 import torch
 from helpers.hostile_files import refusals, worse_file
 
-from creditflow.agents.language_model.models.pretrained import open_pretrained, open_tokenizer
+from creditflow.agents.language_model.pretrained import open_pretrained, open_tokenizer
 from creditflow.envs.errors import CreditflowError, DataError
 from creditflow.train.policy.checkpoint import latest_checkpoint, load_checkpoint
 from creditflow.train.policy.critic import Critic, open_critic, save_critic

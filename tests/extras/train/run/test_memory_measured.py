@@ -12,7 +12,7 @@ from helpers.models.pretrained import pretrained_folder
 from helpers.models.training_runs import Make
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from creditflow.agents.backends.growing_cache import growing_cache
+from creditflow.agents.backends.transformers_backend import growing_cache
 from creditflow.train.policy.network.options import autocast, recompute_activations
 from creditflow.train.policy.packing.attention import PackedForest, packed_hidden
 from creditflow.train.policy.packing.forest import Forest

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from helpers.shared_data import ROOT
 
-from creditflow.agents.language_model.models.agent_file import read_agent_file
+from creditflow.agents.language_model.pretrained import read_agent_file
 from creditflow.assets.site.markdown import blocks_of
 from creditflow.train.cli import main
 

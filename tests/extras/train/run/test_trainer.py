@@ -201,7 +201,7 @@ def test_a_folder_with_a_run_is_not_overwritten(trainer_of: Make, config: dict[s
 
 
 def test_the_written_model_plays_as_an_agent(trainer_of: Make, config: dict[str, Any], finished: Trainer) -> None:
-    from creditflow.agents.language_model.models.pretrained import make_hf_agent
+    from creditflow.agents.language_model.pretrained import make_hf_agent
     from creditflow.train.rollout.engine import RolloutEngine
     from creditflow.train.rollout.tasks import group_env_factory
 

@@ -13,9 +13,8 @@ import pytest
 
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.logged_pictures import with_pictures
-from creditflow.agents.language_model.models.agent_file import write_agent_file
-from creditflow.agents.language_model.models.pretrained import AGENT_FILE
-from creditflow.agents.language_model.pictures import pictures_of, save_tokenizer
+from creditflow.agents.language_model.pretrained import AGENT_FILE, write_agent_file
+from creditflow.agents.models.pictures import pictures_of, save_tokenizer
 from creditflow.envs.errors import DataError
 from creditflow.train.cli import main
 from creditflow.train.policy.batching import batches_of

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from creditflow.agents.language_model.models.lora import lora_layers
-from creditflow.agents.language_model.pictures import save_tokenizer
+from creditflow.agents.models.lora import lora_layers
+from creditflow.agents.models.pictures import save_tokenizer
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.network.adapter import BasePolicy

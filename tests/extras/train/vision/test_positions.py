@@ -18,8 +18,8 @@ from creditflow.agents.backends.base import GenerationRequest
 from creditflow.agents.backends.cohort import Cohort
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model import pictures as encoding
-from creditflow.agents.language_model.models.vision import rope_positions, unseen_pictures
-from creditflow.agents.language_model.pictures import PictureEncoder, find_pictures, pictures_of, save_tokenizer
+from creditflow.agents.models.pictures import PictureEncoder, find_pictures, pictures_of, save_tokenizer
+from creditflow.agents.models.vision import rope_positions, unseen_pictures
 from creditflow.envs.errors import DataError
 from creditflow.train.policy.network.scratch import build_model, build_tokenizer, picture_encoder
 from creditflow.train.settings.model import ScratchConfig, VisionScratchConfig

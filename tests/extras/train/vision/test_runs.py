@@ -20,8 +20,8 @@ from creditflow.agents.backends.base import Sampling
 from creditflow.agents.backends.cohort import Cohort
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.base import View
-from creditflow.agents.language_model.models.pretrained import PromptingConfig, make_hf_agent, open_pretrained
-from creditflow.agents.language_model.models.vision import picture_tensors
+from creditflow.agents.language_model.pretrained import PromptingConfig, make_hf_agent, open_pretrained
+from creditflow.agents.models.vision import picture_tensors
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.bench.language_model.evaluate import evaluate_exactly
 from creditflow.train.bench.language_model.policy import ExactPolicy

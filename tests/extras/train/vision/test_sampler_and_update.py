@@ -12,7 +12,7 @@ import pytest
 import torch
 from helpers.models.toy_config import toy_vision_config
 
-from creditflow.agents.language_model.models.vision import decoder_of
+from creditflow.agents.models.vision import decoder_of
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import token_logprobs

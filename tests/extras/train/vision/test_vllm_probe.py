@@ -14,8 +14,8 @@ from helpers.models.toy_config import toy_vision_config
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.engine import UniquePrompt
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.agents.backends.vllm.picture_probe import picture_differences
-from creditflow.agents.language_model.pictures import pictures_of
+from creditflow.agents.backends.vllm.trained import picture_differences
+from creditflow.agents.models.pictures import pictures_of
 
 
 class OwnEngine:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, cast
 import numpy as np
 
 import creditflow
-from creditflow.agents.language_model.models.pretrained import PromptingConfig
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import unknown_name_error
 from creditflow.envs.tasks import Task

@@ -11,7 +11,7 @@ import pytest
 import torch
 from helpers.models.pretrained import pretrained_folder
 
-from creditflow.agents.language_model.models.pretrained import open_pretrained
+from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.batching import plan_rows
 from creditflow.train.policy.packing import attention

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.language_model.models.agent_file import read_agent_file, write_agent_file
-from creditflow.agents.language_model.models.pretrained import PromptingConfig
+from creditflow.agents.language_model.pretrained import PromptingConfig, read_agent_file, write_agent_file
 from creditflow.envs.errors import DataError
 
 FIELDS = [

@@ -1,8 +1,14 @@
-"""Open a Hugging Face model as an agent: ``hf:PATH``. torch and transformers are imported only then."""
+"""Open a Hugging Face model as an agent: ``hf:PATH``. torch and transformers are imported only then.
+
+A model that the trainer wrote has ``creditflow_agent.json`` next to its weights: the prompting and sampling settings it was
+trained with.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -10,32 +16,40 @@ from typing import Any, Literal
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.agent import Conversations, LanguageModelAgent
 from creditflow.agents.language_model.chat import make_chat
-from creditflow.agents.language_model.models.lora import adapter_base, load_adapter
-from creditflow.agents.language_model.models.vision import VISION_FAMILIES
 from creditflow.agents.language_model.parsing import make_dialect
-from creditflow.agents.language_model.pictures import (
+from creditflow.agents.models.lora import adapter_base, load_adapter
+from creditflow.agents.models.pictures import (
     attach_pictures,
     find_pictures,
     open_pictures,
     pictures_of,
 )
+from creditflow.agents.models.vision import VISION_FAMILIES
 from creditflow.agents.prompts import make_prompt
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr, unknown_name_error
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading, naming
-from creditflow.envs.reading.model_folders import check_model_files, saved_tokenizer
+from creditflow.envs.reading.json_text import read_json
+from creditflow.envs.reading.limits import SETTINGS
+from creditflow.envs.reading.model_folders import check_model_files, model_settings, saved_tokenizer
 
 __all__ = [
     "AGENT_FILE",
     "PromptingConfig",
+    "folder_end_ids",
+    "folder_prompting",
     "generation_ends",
     "make_hf_agent",
     "open_pretrained",
     "open_tokenizer",
+    "read_agent_file",
     "require_torch",
+    "write_agent_file",
 ]
 
 # written beside a trained model: its prompting and sampling settings, so that hf:PATH prompts it in the same way
 AGENT_FILE = "creditflow_agent.json"
+VERSION = 2
 
 
 def require_torch() -> None:
@@ -105,6 +119,60 @@ class PromptingConfig:
         )
 
 
+def write_agent_file(path: Path, prompting: PromptingConfig, sampling: Sampling) -> None:
+    """Write the prompting and sampling settings of a trained model."""
+    data = {"format_version": VERSION, "prompting": asdict(prompting), "sampling": asdict(sampling)}
+    with atomic_writer(path) as stream:
+        stream.write(json.dumps(data, indent=1) + "\n")
+
+
+def read_agent_file(path: Path) -> tuple[PromptingConfig, Sampling]:
+    """Read the prompting and sampling settings of a trained model.
+
+    Raises:
+        DataError: the file is malformed, or of another version.
+    """
+    data: Any = read_json(path, SETTINGS)
+    try:
+        if data["format_version"] != VERSION:
+            raise DataError(f"{path}: format_version {data['format_version']!r}, this reader knows {VERSION}")
+        for section, kind in (("prompting", PromptingConfig), ("sampling", Sampling)):
+            _check(section, data[section], kind())
+        return PromptingConfig(**data["prompting"]), Sampling(**data["sampling"])
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        ConfigError,
+    ) as error:  # raised by the dataclasses for wrong values
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: not the prompting and sampling settings of a model: {error}") from error
+
+
+def _check(part: str, given: Mapping[str, Any], defaults: Sampling | PromptingConfig) -> None:
+    """Raise ConfigError unless the given settings have the names and types of the defaults."""
+    names = [field.name for field in fields(defaults)]
+    for name, value in given.items():
+        if name not in names:
+            raise unknown_name_error(f"field of {part}", name, names)
+        default = getattr(defaults, name)
+        kinds = (dict, type(None)) if default is None else (int, float) if type(default) is float else (type(default),)
+        if type(value) not in kinds:
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise ConfigError(f"{part}.{name} must be of type {expected}, got {short_repr(value)}")
+
+
+def folder_prompting(
+    folder: str, prompting: PromptingConfig | None, sampling: Sampling | None
+) -> tuple[PromptingConfig, Sampling]:
+    """Prompting and sampling settings: those given, else those the trainer saved in the folder, else the defaults."""
+    saved = Path(folder) / AGENT_FILE
+    saved_settings = read_agent_file(saved) if saved.is_file() else (PromptingConfig(), Sampling())
+    return prompting or saved_settings[0], sampling or saved_settings[1]
+
+
 def generation_ends(model: Any) -> tuple[int, ...]:
     """End tokens in a model's generation config.
 
@@ -116,6 +184,22 @@ def generation_ends(model: Any) -> tuple[int, ...]:
     if not all(type(end) is int for end in ends):
         raise DataError(f"eos_token_id of the generation config must be token ids, got {short_repr(eos)}")
     return ends
+
+
+def folder_end_ids(folder: str) -> tuple[int, ...]:
+    """End tokens in the folder's generation configuration.
+
+    Raises:
+        DataError: the file is malformed.
+    """
+    path = Path(folder) / "generation_config.json"
+    if not path.is_file():
+        return ()
+    ends = model_settings(path).get("eos_token_id")
+    ids = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    if not all(type(number) is int for number in ids):
+        raise DataError(f"{path}: expected token ids under eos_token_id, got {str(ends)[:60]}")
+    return tuple(ids)
 
 
 def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") -> tuple[Any, Any]:
@@ -189,11 +273,9 @@ def make_hf_agent(
         raise ConfigError("name the model: hf:PATH")
     model, tokenizer = open_pretrained(argument, device=device)
     from creditflow.agents.backends.transformers_backend import TransformersBackend
-    from creditflow.agents.language_model.models.agent_file import read_agent_file
 
-    saved = Path(argument) / AGENT_FILE
-    saved_prompting, saved_sampling = read_agent_file(saved) if saved.is_file() else (PromptingConfig(), Sampling())
+    saved_prompting, saved_sampling = folder_prompting(argument, prompting, sampling)
     with naming(argument):
-        return (prompting or saved_prompting).agent(
-            TransformersBackend(model, version=argument), tokenizer, sampling or saved_sampling, name=f"hf:{argument}"
+        return saved_prompting.agent(
+            TransformersBackend(model, version=argument), tokenizer, saved_sampling, name=f"hf:{argument}"
         )
