@@ -73,7 +73,7 @@ class DataReport:
     @property
     def complete(self) -> bool:
         """Whether every listed item is as published."""
-        return all(part.listed_complete for part in self.parts)
+        return all(report.listed_complete for report in self.parts)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain data."""
@@ -82,21 +82,26 @@ class DataReport:
     def to_text(self) -> str:
         """Return the report for a reader: counts, verdicts, and the first differences of each kind."""
         lines = [f"{self.path}: {self.data}, compared with {self.manifest}"]
-        for part in self.parts:
-            found = ", ".join(f"{count:,} {kind}" for kind, count in part.counts.items() if count) or "nothing found"
-            published = "" if part.published == part.listed else f"{part.published:,} published, "
+        for report in self.parts:
+            counts = ", ".join(f"{count:,} {kind}" for kind, count in report.counts.items() if count) or "nothing found"
+            published = "" if report.published == report.listed else f"{report.published:,} published, "
             lines += [
-                f"{part.part} ({published}{part.listed:,} listed): {found}",
-                f"  {part.verdict}",
+                f"{report.part} ({published}{report.listed:,} listed): {counts}",
+                f"  {report.verdict}",
             ]
-            lines += self._examples(part)
+            lines += self._examples(report)
         return "\n".join(lines)
 
     def _examples(self, part: PartReport) -> list[str]:
         lines: list[str] = []
-        for kind in dict.fromkeys(one.kind for one in self.differences if one.part == part.part):
-            found = [one for one in self.differences if (one.part, one.kind) == (part.part, kind)]
-            lines += [f"    {kind}: {one.name}" + (f" ({one.detail})" if one.detail else "") for one in found[:SHOWN]]
+        for kind in dict.fromkeys(difference.kind for difference in self.differences if difference.part == part.part):
+            of_kind = [
+                difference for difference in self.differences if (difference.part, difference.kind) == (part.part, kind)
+            ]
+            lines += [
+                f"    {kind}: {difference.name}" + (f" ({difference.detail})" if difference.detail else "")
+                for difference in of_kind[:SHOWN]
+            ]
             if part.counts[kind] > SHOWN:
                 lines.append(f"    {kind}: and {part.counts[kind] - SHOWN:,} more (see --json)")
         return lines

@@ -154,6 +154,6 @@ def unknown_name_error(kind: str, name: object, known: Iterable[str]) -> ConfigE
     unknown scheme 'grp0'; did you mean 'grpo'? Known: grpo, rloo
     """
     options = sorted(known)
-    near = difflib.get_close_matches(name, options, n=1, cutoff=0.5) if isinstance(name, str) else []
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    matches = difflib.get_close_matches(name, options, n=1, cutoff=0.5) if isinstance(name, str) else []
+    hint = f"; did you mean {matches[0]!r}?" if matches else "."
     return ConfigError(f"unknown {kind} {short_repr(name, 200)}{hint} Known: {', '.join(options)}")

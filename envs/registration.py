@@ -216,16 +216,16 @@ def _check_arguments(name: str, gym_id: str, given: Mapping[str, Any]) -> None:
     """Reject arguments that neither the environment nor Gymnasium's ``make`` takes."""
     entry_point: Any = gym.spec(gym_id).entry_point
     creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
-    known = signature(creator).parameters
-    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values()):
+    parameters = signature(creator).parameters
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
-    if "panel" in given and "panel" not in known:
+    if "panel" in given and "panel" not in parameters:
         raise ConfigError(
             f"environment {name!r} has no panels, got {short_repr(given['panel'])}: leave out --panel, tasks.panel, tasks.exclude, "
             "evaluation.panel and evaluation.final_panel, or give its constructor a parameter panel that chooses its tasks"
         )
-    if unknown := sorted(set(given) - set(known) - _OF_GYMNASIUM):
-        raise unknown_name_error(f"argument of the environment {name!r}:", unknown[0], known)
+    if unknown := sorted(set(given) - set(parameters) - _OF_GYMNASIUM):
+        raise unknown_name_error(f"argument of the environment {name!r}:", unknown[0], parameters)
 
 
 def _is_own(gym_id: str) -> bool:

@@ -142,8 +142,8 @@ class Panel:
         """
         splits = {row.split for row in self.rows}
         named = set(name.split("+"))
-        for one in sorted(named - splits - {"all"}):
-            raise unknown_name_error(f"split of panel {self.name}", one, splits | {"all"})
+        for unknown in sorted(named - splits - {"all"}):
+            raise unknown_name_error(f"split of panel {self.name}", unknown, splits | {"all"})
         return tuple(row for row in self.rows if "all" in named or row.split in named)
 
 

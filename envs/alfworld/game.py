@@ -30,12 +30,12 @@ def bits(mask: int) -> list[int]:
     >>> bits(0b1011)
     [0, 1, 3]
     """
-    found = []
+    indices = []
     while mask:
         low = mask & -mask
-        found.append(low.bit_length() - 1)
+        indices.append(low.bit_length() - 1)
         mask ^= low
-    return found
+    return indices
 
 
 class Game:
@@ -78,7 +78,7 @@ class Game:
         number = {p: i for i, p in enumerate(places)}
         self.home = tuple(number[row[2]] if row[2] else -1 for row in receptacles)
         self.at_location = tuple(tuple(r for r, home in enumerate(self.home) if home == p) for p in range(len(places)))
-        self.location_masks = tuple(sum(1 << r for r in here) for here in self.at_location)
+        self.location_masks = tuple(sum(1 << r for r in at_one) for at_one in self.at_location)
         self.receptacle_types = tuple(row[1] for row in receptacles)
         self.object_types = tuple(row[1] for row in objects)
         self.fits = tuple(
@@ -152,9 +152,9 @@ class Game:
         """The commands that are admissible at a location in every state: walks elsewhere, inventory, look, help."""
         commands = self._walks.get(location)
         if commands is None:
-            here = set(self.at_location[location])
+            reachable = set(self.at_location[location])
             commands = self._walks[location] = {
-                command: parsed for command, parsed in self._anywhere.items() if parsed.receptacle not in here
+                command: parsed for command, parsed in self._anywhere.items() if parsed.receptacle not in reachable
             }
         return commands
 

@@ -60,10 +60,10 @@ class EpisodeHistory:
             if not (reply is None or isinstance(reply, str)) or not isinstance(verb, str) or went_to not in places:
                 raise ValueError("reply, verb or receptacle is wrong")
             history.reply, history.verb, history.went_to = reply, verb, went_to
-            for o, taken, put in moves:
-                if o not in things or taken not in places[1:] or put not in places:
-                    raise ValueError(f"no such move: {o!r}, {taken!r}, {put!r}")
-                history.moves[o] = (taken, put)
+            for o, source, put in moves:
+                if o not in things or source not in places[1:] or put not in places:
+                    raise ValueError(f"no such move: {o!r}, {source!r}, {put!r}")
+                history.moves[o] = (source, put)
         except (TypeError, ValueError) as error:
             raise DataError(
                 f"snapshot: not the history of an episode of this game ({error}): {short_repr(data, 120)}"

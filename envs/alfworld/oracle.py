@@ -85,12 +85,12 @@ class ALFWorldOracle:
 
     def assess_many(self, states: Iterable[str]) -> list[Assessment]:
         """Assess many states, each distinct one once."""
-        known: dict[str, Assessment] = {}
+        assessed: dict[str, Assessment] = {}
         assessments = []
         for state in states:
-            if state not in known:
-                known[state] = self.assess(state)
-            assessments.append(known[state])
+            if state not in assessed:
+                assessed[state] = self.assess(state)
+            assessments.append(assessed[state])
         return assessments
 
     def assess_world(self, world: World) -> Assessment:
@@ -136,8 +136,8 @@ class ALFWorldOracle:
         if world.won():
             return SearchResult(0, True)
         reduced = reduce_world(world)
-        known = world.game.distances
-        result: SearchResult | None = known.get((reduced, self.max_nodes))
+        cache = world.game.distances
+        result: SearchResult | None = cache.get((reduced, self.max_nodes))
         if result is None:
             result = shortest(reduced, self.max_nodes)
             if result is None:
@@ -146,39 +146,39 @@ class ALFWorldOracle:
                 world.game.lamps & world.game.pickupable
             ):  # in no known game: the search assumes that lamps stay where they are
                 result = SearchResult(result.distance, False)
-            if len(known) >= MAX_CACHED:
-                known.clear()
-            known[reduced, self.max_nodes] = result
+            if len(cache) >= MAX_CACHED:
+                cache.clear()
+            cache[reduced, self.max_nodes] = result
         return result
 
     def _actions(self, world: World) -> tuple[tuple[str, ...], bool]:
         """Return the optimal commands, and whether all distances behind them were exact; cached with the game."""
-        known, key = world.game.optimal, (world.key(), self.max_nodes)
-        result: tuple[tuple[str, ...], bool] | None = known.get(key)
+        cache, key = world.game.optimal, (world.key(), self.max_nodes)
+        result: tuple[tuple[str, ...], bool] | None = cache.get(key)
         if result is None:
-            if len(known) >= MAX_CACHED:
-                known.clear()
-            result = known[key] = self._find_actions(world)
+            if len(cache) >= MAX_CACHED:
+                cache.clear()
+            result = cache[key] = self._find_actions(world)
         self.exact &= result[1]
         return result
 
     def _find_actions(self, world: World) -> tuple[tuple[str, ...], bool]:
-        here = self.world_distance(world)
-        if here.distance in (0, math.inf):
-            return (), here.exact
-        least, exact = math.inf, here.exact
+        current = self.world_distance(world)
+        if current.distance in (0, math.inf):
+            return (), current.exact
+        least, exact = math.inf, current.exact
         best: list[str] = []
         seen: dict[int, SearchResult] = {}  # location -> result: all walks to one location lead to one state
         for command, parsed in admissible_commands(world).by_text.items():
             if parsed.verb not in _PLAN_VERBS:
                 continue
-            place = world.game.home[parsed.receptacle] if parsed.verb == "go" else -1
-            result = seen.get(place)
-            if result is None or place < 0:
+            location = world.game.home[parsed.receptacle] if parsed.verb == "go" else -1
+            result = seen.get(location)
+            if result is None or location < 0:
                 after = world.copy()
                 act(after, parsed)
                 result = self.world_distance(after)
-                seen[place] = result
+                seen[location] = result
             exact &= result.exact
             if result.distance < least:
                 least, best = result.distance, [command]

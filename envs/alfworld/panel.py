@@ -47,19 +47,19 @@ def standard_rows() -> Iterator[PanelRow]:
     seen: set[str] = set()
     for split in SPLITS:
         for kind in TASK_TYPES:
-            rooms, seed, found = rooms_for(kind), 0, 0
-            while found < PER_TYPE[split]:
+            rooms, seed, accepted = rooms_for(kind), 0, 0
+            while accepted < PER_TYPE[split]:
                 locator: dict[str, Any] = {
                     "seed": seed,
                     "split": split,
                     "task_type": kind,
-                    "room": rooms[found % len(rooms)],
+                    "room": rooms[accepted % len(rooms)],
                 }
                 seed += 1
                 task = build_task(locator)
                 if task.canonical_id not in seen:
                     seen.add(task.canonical_id)
-                    found += 1
+                    accepted += 1
                     yield PanelRow(task.task_id, PANEL_SPLITS[split], locator, _strata(task, locator["room"]))
 
 
@@ -70,18 +70,18 @@ def released_rows(archive: Path) -> Iterator[PanelRow]:
         DataError: a malformed archive or game.
     """
     games = sorted((name, data) for name, data in iter_archive(archive) if name.endswith("game.tw-pddl"))
-    taken: Counter[str] = Counter()
+    train_rows: Counter[str] = Counter()
     seen: set[str] = set()
     for name, data in games:
         split = name.split("/", 1)[0]
         kind = name.split("/")[1].split("-", 1)[0]
-        if split not in PANEL_SPLITS or (split == "train" and taken[kind] >= RELEASED_TRAIN):
+        if split not in PANEL_SPLITS or (split == "train" and train_rows[kind] >= RELEASED_TRAIN):
             continue
         task = game_task(content_from_fields(parse_json(data, where=name), name))
         if task.task_id in seen:  # trials of one scene can have equal content
             continue
         seen.add(task.task_id)
-        taken[kind] += split == "train"
+        train_rows[kind] += split == "train"
         yield PanelRow(task.task_id, PANEL_SPLITS[split], {"path": name}, _strata(task, ""))
 
 
@@ -93,7 +93,7 @@ def manifest_rows(archive: Path) -> Iterator[PanelRow]:
     Raises:
         DataError: a malformed archive or game.
     """
-    found: dict[str, PanelRow] = {}
+    by_name: dict[str, PanelRow] = {}
     for name, data in iter_archive(archive):
         split = name.split("/", 1)[0]
         if split not in PANEL_SPLITS or not name.endswith("game.tw-pddl"):
@@ -102,8 +102,8 @@ def manifest_rows(archive: Path) -> Iterator[PanelRow]:
         content = content_from_fields(fields, name)
         steps, kind = len(items(fields.get("walkthrough"), f"{name}: walkthrough", 1_000)), content["goal"][0]
         strata = {"task_type": kind, "steps": steps, "world": world_id(content)}
-        found[name] = PanelRow(game_task(content).task_id, split, {"path": name}, strata)
-    yield from (found[name] for name in sorted(found))
+        by_name[name] = PanelRow(game_task(content).task_id, split, {"path": name}, strata)
+    yield from (by_name[name] for name in sorted(by_name))
 
 
 def _strata(task: Task, room: str) -> dict[str, Any]:

@@ -48,9 +48,9 @@ def states_of(world: World, o: int) -> list[str]:
 def augmented(world: World, history: EpisodeHistory) -> str:
     """The reply, then the agent's location, the held object and the moved objects."""
     game = world.game
-    here = " and ".join(game.receptacle_names[r] for r in game.at_location[world.location])
+    facing = " and ".join(game.receptacle_names[r] for r in game.at_location[world.location])
     held = _tagged(world, world.held) if world.held >= 0 else "nothing"
-    lines = [raw(world, history), "", f"You are at: {here or 'the middle of the room'}.", f"In your hand: {held}."]
+    lines = [raw(world, history), "", f"You are at: {facing or 'the middle of the room'}.", f"In your hand: {held}."]
     moved = [
         f"{_tagged(world, o)} from {game.receptacle_names[first]} to {game.receptacle_names[last]}"
         for o, (first, last) in history.moves.items()
@@ -67,9 +67,9 @@ def _tagged(world: World, o: int) -> str:
 
 def _graphgpo(world: World, history: EpisodeHistory) -> str:
     game = world.game
-    place = "middle of a room" if history.went_to < 0 else game.receptacle_names[history.went_to]
+    location = "middle of a room" if history.went_to < 0 else game.receptacle_names[history.went_to]
     hand = f"{game.object_names[world.held]}({_status(world, world.held)})" if world.held >= 0 else "nothing"
-    parts = [raw(world, history), f"Location: {place}. Items in hand (status): {hand}."]
+    sentences = [raw(world, history), f"Location: {location}. Items in hand (status): {hand}."]
     moved = "".join(
         f"{game.object_names[o]}({_status(world, o)}) from {game.receptacle_names[first]} "
         f"move to {game.receptacle_names[first if last < 0 else last]};"
@@ -77,9 +77,9 @@ def _graphgpo(world: World, history: EpisodeHistory) -> str:
         if o != world.held and (last not in (-1, first) or _status(world, o) != "unprocessed")
     )
     if moved:
-        parts.append(f"History moving list by you: {moved}")
-    parts.append(",".join(admissible_commands(world).commands))
-    return " ".join(parts)
+        sentences.append(f"History moving list by you: {moved}")
+    sentences.append(",".join(admissible_commands(world).commands))
+    return " ".join(sentences)
 
 
 def _status(world: World, o: int) -> str:

@@ -20,22 +20,22 @@ def admissible_commands(world: World) -> AdmissibleCommands:
     """The admissible commands of a state, cached per game (they depend on a small part of the state)."""
     game, held, location = world.game, world.held, world.location
     inside = world.inside
-    here = game.at_location[location]
+    receptacles = game.at_location[location]
     knife = held >= 0 and game.knives >> held & 1
     key = (
         location,
         held,
         world.opened & game.location_masks[location],
         world.around[location] & game.sliceable if knife else 0,
-        *[inside[r] for r in here],
+        *[inside[r] for r in receptacles],
     )
-    found: AdmissibleCommands | None = game.listed_commands.get(key)
-    if found is None:
-        found = _list_commands(world)
+    listed: AdmissibleCommands | None = game.listed_commands.get(key)
+    if listed is None:
+        listed = _list_commands(world)
         if len(game.listed_commands) >= COMMANDS_CACHED:
             game.listed_commands.clear()
-        game.listed_commands[key] = found
-    return found
+        game.listed_commands[key] = listed
+    return listed
 
 
 def _list_commands(world: World) -> AdmissibleCommands:
@@ -54,30 +54,30 @@ def _list_commands(world: World) -> AdmissibleCommands:
 
 def _at_receptacle(world: World, r: int, commands: dict[str, ParsedCommand]) -> None:
     """Add the commands that the receptacle ``r`` allows to an agent standing at it."""
-    game, held, place = world.game, world.held, world.game.receptacle_names[r]
-    commands[f"examine {place}"] = ParsedCommand("examine", -1, r)
+    game, held, receptacle = world.game, world.held, world.game.receptacle_names[r]
+    commands[f"examine {receptacle}"] = ParsedCommand("examine", -1, r)
     accessible = True
     if game.openable >> r & 1:
         accessible = bool(world.opened >> r & 1)
         verb = "close" if accessible else "open"
-        commands[f"{verb} {place}"] = ParsedCommand(verb, -1, r)
+        commands[f"{verb} {receptacle}"] = ParsedCommand(verb, -1, r)
     for o in bits(world.inside[r] & game.toggleable):
         commands[f"use {game.object_names[o]}"] = ParsedCommand("use", o, r)
     if held < 0:
         if accessible:
             for o in bits(world.inside[r] & game.pickupable):
-                commands[f"take {game.object_names[o]} from {place}"] = ParsedCommand("take", o, r)
+                commands[f"take {game.object_names[o]} from {receptacle}"] = ParsedCommand("take", o, r)
         return
     name = game.object_names[held]
     if accessible and game.fits[r] >> held & 1:
-        commands[game.dialect.put.format(o=name, r=place)] = ParsedCommand("put", held, r)
+        commands[game.dialect.put.format(o=name, r=receptacle)] = ParsedCommand("put", held, r)
     for verb, places, things in (
         ("clean", game.sinks, game.cleanable),
         ("heat", game.microwaves, game.heatable),
         ("cool", game.fridges, game.coolable),
     ):
         if places >> r & 1 and things >> held & 1:
-            commands[f"{verb} {name} with {place}"] = ParsedCommand(verb, held, r)
+            commands[f"{verb} {name} with {receptacle}"] = ParsedCommand(verb, held, r)
 
 
 # -- effects ---------------------------------------------------------------------------------------------------------

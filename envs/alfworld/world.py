@@ -73,12 +73,12 @@ class World:
         return any((self.inside[r] & candidates).bit_count() >= 2 for r in game.goal_places)
 
     def _with_property(self) -> int:
-        wanted = self.game.goal.quality
-        if wanted == "clean":
+        quality = self.game.goal.quality
+        if quality == "clean":
             return self.clean
-        if wanted == "hot":
+        if quality == "hot":
             return self.hot
-        if wanted == "cool":
+        if quality == "cool":
             return self.cool
         return -1
 
@@ -127,8 +127,8 @@ class World:
         world = cls(game)
         things, receptacles, places = len(game.object_ids), len(game.receptacle_ids), len(game.location_ids)
         try:
-            place, held, masks, inside, around, missing = data
-            world.location, world.held = _number(place, 0, places), _number(held, -1, things)
+            location, held, masks, inside, around, missing = data
+            world.location, world.held = _number(location, 0, places), _number(held, -1, things)
             opened, *states = masks
             world.opened = _mask(opened, receptacles)
             world.clean, world.hot, world.cool, world.toggled, world.sliced = (_mask(mask, things) for mask in states)

@@ -34,14 +34,14 @@ def complete_lines(lines: Iterable[tuple[str, str]], beginning: str, kind: str) 
     Raises:
         DataError: the only line is unfinished and begins otherwise.
     """
-    found = False
+    matched = False
     for where, line in lines:
         if line.isspace():
             continue
         if line.endswith("\n"):
-            found = True
+            matched = True
             yield where, line
-        elif not found and not (line.startswith(beginning) or beginning.startswith(line)):
+        elif not matched and not (line.startswith(beginning) or beginning.startswith(line)):
             raise DataError(
                 f"{where}: not {kind}, which begins with {beginning!r}, got {short_repr(line)}; name another file"
             )

@@ -176,10 +176,10 @@ class ChecksummedFolder:
         Raises:
             DataError: as ``array``; or a number outside [0, ``below``).
         """
-        found = self.array(name, "<i4")
-        if len(found) and not 0 <= int(found.min()) <= int(found.max()) < below:
+        numbers = self.array(name, "<i4")
+        if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < below:
             raise DataError(f"{self.path / name}: expected row numbers from 0 to {below - 1}; {self.how_to_fix}")
-        return found
+        return numbers
 
     def blob(self, name: str, suffix: str = ".bin") -> Blob:
         """Return a file of byte strings, which has its offsets next to it.

@@ -38,8 +38,8 @@ def check_action_space(space: Space[Any]) -> None:
     if isinstance(space, spaces.Sequence):
         check_action_space(space.feature_space)
     elif isinstance(space, spaces.Tuple | spaces.Dict | spaces.OneOf):
-        for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
-            check_action_space(part)
+        for subspace in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
+            check_action_space(subspace)
 
 
 def action_text(action: Any) -> str:
@@ -76,8 +76,8 @@ def listed_actions(space: Space[Any]) -> tuple[str, ...]:
     """Return the texts of all actions in a fixed order, of a ``TextSpace`` its samples; () for any other large or infinite space."""
     if isinstance(space, TextSpace):
         return tuple(text for text in space.samples if text)[:MAX_LISTED]
-    found = _elements(space)
-    return () if found is None else tuple(action_text(action) for action in found)
+    elements = _elements(space)
+    return () if elements is None else tuple(action_text(action) for action in elements)
 
 
 def _element(space: Space[Any], value: Any, where: str) -> Any:
@@ -89,7 +89,7 @@ def _element(space: Space[Any], value: Any, where: str) -> Any:
     if isinstance(space, spaces.Dict):
         if not isinstance(value, Mapping) or set(value) != set(space.spaces):
             raise ValueError(f"{where} must have the keys {', '.join(map(repr, sorted(space.spaces)))}")
-        return {name: _element(part, value[name], f"{where}[{name!r}]") for name, part in space.spaces.items()}
+        return {name: _element(subspace, value[name], f"{where}[{name!r}]") for name, subspace in space.spaces.items()}
     if isinstance(space, spaces.Sequence):
         if not isinstance(value, list | tuple):
             raise ValueError(f"{where} must be a list")
@@ -120,14 +120,14 @@ def _named(space: Space[Any]) -> str:
 def _array(space: Space[Any], value: Any, where: str) -> np.ndarray[Any, Any]:
     dtype = np.dtype(space.dtype)
     try:
-        given = np.asarray(value)
+        array = np.asarray(value)
     except (ValueError, OverflowError):
         raise ValueError(f"{where} is not an array") from None
-    if given.dtype.kind not in _KINDS.get(dtype.kind, dtype.kind) or given.shape != space.shape:
+    if array.dtype.kind not in _KINDS.get(dtype.kind, dtype.kind) or array.shape != space.shape:
         raise ValueError(f"{where} must be an array of {dtype} of shape {space.shape}")
     with np.errstate(over="ignore"):
-        cast = given.astype(dtype)
-    if dtype.kind in "iu" and not np.array_equal(cast, given):
+        cast = array.astype(dtype)
+    if dtype.kind in "iu" and not np.array_equal(cast, array):
         raise ValueError(f"{where} has a number that {dtype} cannot hold")
     return cast
 
@@ -153,9 +153,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value + 0.0  # one zero, not two
     if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [_plain(item) for item in value]
     return value if isinstance(value, str | int) or value is None else repr(value)
 
 
@@ -169,14 +169,14 @@ def _elements(space: Space[Any]) -> list[Any] | None:
     if isinstance(space, spaces.MultiBinary):
         return _arrays(space, [range(2)] * int(np.prod(space.shape)))
     if isinstance(space, spaces.Tuple | spaces.Dict):
-        parts = list(space.spaces.values()) if isinstance(space, spaces.Dict) else list(space.spaces)
-        lists = [_elements(part) for part in parts]
-        known = [found for found in lists if found is not None]
-        if len(known) < len(lists) or _count(known) > MAX_LISTED:
+        subspaces = list(space.spaces.values()) if isinstance(space, spaces.Dict) else list(space.spaces)
+        lists = [_elements(subspace) for subspace in subspaces]
+        finite = [elements for elements in lists if elements is not None]
+        if len(finite) < len(lists) or _count(finite) > MAX_LISTED:
             return None
         if isinstance(space, spaces.Dict):
-            return [dict(zip(space.spaces, items, strict=True)) for items in product(*known)]
-        return list(product(*known))
+            return [dict(zip(space.spaces, items, strict=True)) for items in product(*finite)]
+        return list(product(*finite))
     return None
 
 
@@ -188,8 +188,8 @@ def _arrays(space: Space[Any], ranges: list[range]) -> list[Any] | None:
 
 def _count(parts: list[Any]) -> int:
     total = 1
-    for part in parts:
-        total *= len(part)
+    for elements in parts:
+        total *= len(elements)
         if total > MAX_LISTED:
             break
     return total

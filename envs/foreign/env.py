@@ -85,9 +85,9 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         only_listed: bool = False,
         max_steps: int | None = None,
     ) -> None:
-        given: Any = env  # whatever a user passes
-        if not isinstance(given, gym.Env):
-            what = "a vector of environments" if isinstance(given, gym.vector.VectorEnv) else type(given).__name__
+        wrapped: Any = env  # whatever a user passes
+        if not isinstance(wrapped, gym.Env):
+            what = "a vector of environments" if isinstance(wrapped, gym.vector.VectorEnv) else type(wrapped).__name__
             raise ConfigError(
                 f"expected a Gymnasium environment, got {what}; episodes are recorded one environment at a time"
             )
@@ -161,15 +161,13 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         except Exception as error:
             note_failure(error, self.name, "step")
             raise
-        found = read_step(result, self.name)
-        self._observation, self._inner_info = found.observation, found.info
-        self._key, cut = self._state_key(), found.truncated
-        if found.terminated or cut or self.elapsed_steps >= self.max_steps:
-            cut = cut or not found.terminated
-            self._succeeded = judged(
-                self._success_rule, found.reward, found.terminated, cut, self._inner_info, self.name
-            )
-        return Outcome(found.reward, found.terminated, self._key != before, cut)
+        read = read_step(result, self.name)
+        self._observation, self._inner_info = read.observation, read.info
+        self._key, cut = self._state_key(), read.truncated
+        if read.terminated or cut or self.elapsed_steps >= self.max_steps:
+            cut = cut or not read.terminated
+            self._succeeded = judged(self._success_rule, read.reward, read.terminated, cut, self._inner_info, self.name)
+        return Outcome(read.reward, read.terminated, self._key != before, cut)
 
     def _invalid_action_reward(self) -> float:
         return 0.0
@@ -181,11 +179,11 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         return self._key, self._observation if isinstance(self._observation, str) else self._key
 
     def _admissible(self) -> tuple[str, ...]:
-        own = self._inner_info.get("admissible_actions")
-        if not isinstance(own, list | tuple):
+        reported = self._inner_info.get("admissible_actions")
+        if not isinstance(reported, list | tuple):
             return self._listed
         try:
-            return tuple(action_text(read_action(self.action_space, action)) for action in own)
+            return tuple(action_text(read_action(self.action_space, action)) for action in reported)
         except ValueError as error:
             raise DataError(f"{self.name}: info['admissible_actions'] lists what is no action: {error}") from error
 

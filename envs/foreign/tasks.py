@@ -40,13 +40,13 @@ class SeedTasks:
             UnknownTaskError: an id of another form, or of another environment.
         """
         name, _, rest = task_id.rpartition(":")
-        found = _SEED.fullmatch(rest)
-        if name != self.name or found is None or int(found[1]) > MAX_SEED:
+        match = _SEED.fullmatch(rest)
+        if name != self.name or match is None or int(match[1]) > MAX_SEED:
             raise UnknownTaskError(
                 f"{self.name}: task {short_repr(task_id, 80)} is not one of its seeds: an id is {self.name}:seed=7; a task "
                 "with options of reset is given by its content, options={'task': {'seed': 7, 'options': {…}}}"
             )
-        return self.from_content({"seed": int(found[1])})
+        return self.from_content({"seed": int(match[1])})
 
     def from_content(self, content: Any) -> Task:
         """Return the task with this content.
@@ -54,8 +54,8 @@ class SeedTasks:
         Raises:
             DataError: malformed content, or that of another environment.
         """
-        known = {"env", "seed", "options"}
-        if not isinstance(content, Mapping) or not set(content) <= known or "seed" not in content:
+        allowed = {"env", "seed", "options"}
+        if not isinstance(content, Mapping) or not set(content) <= allowed or "seed" not in content:
             raise DataError(
                 f"{self.name}: a task is {{'seed': N}}, with 'options' if needed; got {short_repr(content)}"
             )
@@ -92,9 +92,9 @@ def problem_name(env: gym.Env[Any, Any]) -> str:
         return type(env.unwrapped).__name__
     registered = gym.registry.get(spec.id)
     default = registered.kwargs if registered is not None else {}
-    given = {key: value for key, value in spec.kwargs.items() if key != "render_mode"}
+    arguments = {key: value for key, value in spec.kwargs.items() if key != "render_mode"}
     try:
-        text, usual = (json.dumps(one, sort_keys=True, default=_listed) for one in (given, default))
+        text, usual = (json.dumps(value, sort_keys=True, default=_listed) for value in (arguments, default))
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"{spec.id}: an argument is not plain data ({error}), so tasks cannot be told apart by it; name the problem "

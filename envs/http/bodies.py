@@ -146,19 +146,19 @@ async def read_body(request: Request, limit: int) -> bytes:
     memory: BodyMemory = request.app.state.body_memory
     memory.limit = max(memory.limit, MIN_BODIES * limit)
     request.scope[BODY] = body = memory.begin(request.scope[TIMEOUT])
-    parts, size = [], 0
+    chunks, size = [], 0
     try:
-        async for part in request.stream():
-            size += len(part)
+        async for chunk in request.stream():
+            size += len(chunk)
             if size > limit:
                 raise BadRequestError("too_large", ("body",), f"a body has at most {limit} bytes", 413)
-            memory.grow(body, len(part))
-            parts.append(part)
+            memory.grow(body, len(chunk))
+            chunks.append(chunk)
     finally:
         memory.end(body)
     if body.dropped:
         raise _late_body()
-    return b"".join(parts)
+    return b"".join(chunks)
 
 
 async def read_json(request: Request, limit: int) -> Any:

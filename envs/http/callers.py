@@ -92,8 +92,8 @@ def is_own_host(host: str, address: str, port: int | None, hosts: frozenset[str]
     if hosts & {"*", host, name}:
         return True
     if _is_loopback(address):
-        own = {"127.0.0.1", "localhost", "[::1]", f"[{address}]" if ":" in address else address}
-        return host in {f"{name}:{port}" for name in own} | (own if port == 80 else set())
+        names = {"127.0.0.1", "localhost", "[::1]", f"[{address}]" if ":" in address else address}
+        return host in {f"{name}:{port}" for name in names} | (names if port == 80 else set())
     return (name == "localhost" or _address(name) is not None) and (not number or number.isdecimal())
 
 
@@ -105,6 +105,6 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _is_loopback(text: str) -> bool:
-    found = _address(text)
-    mapped = getattr(found, "ipv4_mapped", None)
-    return found is not None and (mapped or found).is_loopback
+    address = _address(text)
+    mapped = getattr(address, "ipv4_mapped", None)
+    return address is not None and (mapped or address).is_loopback

@@ -124,20 +124,20 @@ class CachedChat(Generic[ValueT]):
         with self._lock:
             if key in self._values:
                 return self._values[key]
-            other = self._asked.get(key)
-            own: Future[ValueT] = Future()
-            if other is None:
-                self._asked[key] = own
-        if other is not None:
-            return other.result()
+            pending = self._asked.get(key)
+            future: Future[ValueT] = Future()
+            if pending is None:
+                self._asked[key] = future
+        if pending is not None:
+            return pending.result()
         try:
             value = self._question.parse(self._complete(case, max_tokens or self._question.max_tokens))
             self._keep(key, value)
         except BaseException as error:
-            own.set_exception(error)
+            future.set_exception(error)
             raise
         else:
-            own.set_result(value)
+            future.set_result(value)
             return value
         finally:
             with self._lock:

@@ -124,9 +124,9 @@ class JsonClient:
         raise ServiceError("no valid response from the server; " + "; ".join(reasons[-3:]))
 
     def _exchange(self, url: str, data: bytes | None, aborts: int) -> Any:
-        parts = urlsplit(url)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.hostname or "", parts.port, timeout=self._timeout)
+        target = urlsplit(url)
+        kind = http.client.HTTPSConnection if target.scheme == "https" else http.client.HTTPConnection
+        connection = kind(target.hostname or "", target.port, timeout=self._timeout)
         expired = threading.Event()
         sockets: list[socket.socket] = []  # http.client drops its reference once a response ends the connection
 
@@ -151,7 +151,7 @@ class JsonClient:
                 raise TimeoutError
             headers = {"Content-Type": "application/json", "Accept": "application/json"}
             headers |= self._key.headers() if self._key else {}
-            connection.request("GET" if data is None else "POST", parts.path or "/", data, headers)
+            connection.request("GET" if data is None else "POST", target.path or "/", data, headers)
             response = connection.getresponse()
             text = response.read(self._max_bytes + 1)
         except (OSError, http.client.HTTPException) as error:

@@ -122,8 +122,8 @@ class GuardedConnection(H11Protocol):
             return
         state = self.conn.their_state
         if state is h11.IDLE:
-            begun = self.phase == "header" or bool(self.conn.trailing_data[0])
-            self._enter("header" if begun else "idle")
+            has_bytes = self.phase == "header" or bool(self.conn.trailing_data[0])
+            self._enter("header" if has_bytes else "idle")
         else:
             self._enter("body" if state is h11.SEND_BODY else "answer")
 
@@ -137,9 +137,9 @@ class GuardedConnection(H11Protocol):
             self._timer = None
 
     def _watch(self) -> None:
-        left = self._deadline - self.loop.time()
-        if left > 0:
-            self._timer = self.loop.call_later(min(left, self._tick), self._watch)
+        seconds = self._deadline - self.loop.time()
+        if seconds > 0:
+            self._timer = self.loop.call_later(min(seconds, self._tick), self._watch)
             return
         self._expired()
         if self.phase == "closing":  # the client gets time to read the last response
@@ -160,9 +160,10 @@ class GuardedConnection(H11Protocol):
     def _make_room(self) -> bool:
         """Drop the connection that has been waiting longest; return whether there was one."""
         waiting = [
-            (other._stalled or other._since, id(other), other)
-            for other in self.connections
-            if isinstance(other, GuardedConnection) and (other._stalled or other.phase not in ("answer", "gone"))
+            (connection._stalled or connection._since, id(connection), connection)
+            for connection in self.connections
+            if isinstance(connection, GuardedConnection)
+            and (connection._stalled or connection.phase not in ("answer", "gone"))
         ]
         if not waiting:
             return False

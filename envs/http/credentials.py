@@ -84,15 +84,15 @@ class ApiKey:
     def hidden_in(self, text: str) -> str:
         """Return the text with every run of ``REPEATED`` or more characters of the key replaced."""
         text = text.replace(self._text, HIDDEN)
-        parts = {self._text[i : i + REPEATED] for i in range(len(self._text) - REPEATED + 1)}
+        pieces = {self._text[i : i + REPEATED] for i in range(len(self._text) - REPEATED + 1)}
         out, at = [], 0
         while at < len(text):
-            if text[at : at + REPEATED] not in parts:
+            if text[at : at + REPEATED] not in pieces:
                 out.append(text[at])
                 at += 1
                 continue
             end = at + REPEATED
-            while end < len(text) and text[end - REPEATED + 1 : end + 1] in parts:
+            while end < len(text) and text[end - REPEATED + 1 : end + 1] in pieces:
                 end += 1
             out.append(HIDDEN)
             at = end
@@ -115,14 +115,14 @@ def check_url(url: Any) -> str:
         ConfigError: any other value; a text that could contain a secret is not quoted.
     """
     try:
-        parts = urlsplit(url) if isinstance(url, str) and url.isprintable() else urlsplit("")
-        plain = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        split = urlsplit(url) if isinstance(url, str) and url.isprintable() else urlsplit("")
+        plain = split.scheme in ("http", "https") and bool(split.hostname) and (split.port or 1) > 0
     except ValueError:  # an invalid port, or unbalanced brackets
         plain = False
     if not plain:
         raise ConfigError(f"expected a server's URL such as http://127.0.0.1:8000, got {redacted_repr(url)}")
-    if url.rstrip("/") != f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/") or not (
-        _HOST.fullmatch(parts.netloc) and _PATH.fullmatch(parts.path)
+    if url.rstrip("/") != f"{split.scheme}://{split.netloc}{split.path}".rstrip("/") or not (
+        _HOST.fullmatch(split.netloc) and _PATH.fullmatch(split.path)
     ):
         raise ConfigError(
             "a server's URL is written into logs, so it may contain only scheme, host, port and path, as in "

@@ -45,8 +45,8 @@ class Code:
     @property
     def file(self) -> Path | None:
         """The file of a spec that names a path."""
-        place = self.spec.rpartition(":")[0]
-        return Path(place) if place.endswith(".py") else None
+        source = self.spec.rpartition(":")[0]
+        return Path(source) if source.endswith(".py") else None
 
 
 def names_code(text: str) -> bool:
@@ -55,10 +55,10 @@ def names_code(text: str) -> bool:
     >>> [names_code(text) for text in ("my.py:Mine", "pkg.mod:Mine", "grpo", "noisy:0.3", "hf:runs/model", "C:/my.py:Mine")]
     [True, True, False, False, False, True]
     """
-    found = _SPEC.fullmatch(text)
-    if found is None or _URL.match(text):
+    match = _SPEC.fullmatch(text)
+    if match is None or _URL.match(text):
         return False
-    return found["place"].endswith(".py") or "." in found["place"]
+    return match["place"].endswith(".py") or "." in match["place"]
 
 
 def load_code(spec: str) -> Code:
@@ -73,18 +73,18 @@ def load_code(spec: str) -> Code:
     Raises:
         ConfigError: another form, no such file, module or name, or the import fails; the message says where.
     """
-    found = None if _URL.match(spec) else _SPEC.fullmatch(spec)
-    if found is None and spec.endswith(".py"):
+    match = None if _URL.match(spec) else _SPEC.fullmatch(spec)
+    if match is None and spec.endswith(".py"):
         raise ConfigError(_without_name(spec))
-    if found is None:
+    if match is None:
         raise ConfigError(f"code is named path/to/file.py:NAME or package.module:NAME, got {short_repr(spec, 200)}")
-    place, name = found["place"], found["name"]
-    module, digest = _from_file(place, spec) if place.endswith(".py") else _from_module(place, spec)
+    source, name = match["place"], match["name"]
+    module, digest = _from_file(source, spec) if source.endswith(".py") else _from_module(source, spec)
     if not hasattr(module, name):
         public = {key: value for key, value in vars(module).items() if not key.startswith("_")}
         defined = [key for key, value in public.items() if getattr(value, "__module__", "") == module.__name__]
-        raise unknown_name_error(f"name in {place}", name, defined or public)
-    return Code(f"{place}:{name}", getattr(module, name), digest, (found["rest"] or "")[1:])
+        raise unknown_name_error(f"name in {source}", name, defined or public)
+    return Code(f"{source}:{name}", getattr(module, name), digest, (match["rest"] or "")[1:])
 
 
 def _without_name(place: str) -> str:
@@ -150,10 +150,10 @@ def _from_file(place: str, spec: str) -> tuple[ModuleType, str]:
     name = f"creditflow_plugin_{re.sub(r'[^0-9A-Za-z]', '_', path.stem)}_{digest[:16]}"
     if name not in sys.modules:
         loader = _ReadSource(source, str(path))
-        made = spec_from_file_location(name, path, loader=loader)
-        if made is None:
+        module_spec = spec_from_file_location(name, path, loader=loader)
+        if module_spec is None:
             raise ConfigError(f"{spec}: not a Python file")
-        module = module_from_spec(made)
+        module = module_from_spec(module_spec)
         sys.modules[name] = module  # dataclasses look their module up while it is imported
         try:
             imported(partial(loader.exec_module, module), spec, str(module.__file__))

@@ -132,8 +132,8 @@ class Registry(Generic[T]):
         """
         self._check_name(name)
         if self._entries.setdefault(name, entry) is not entry:
-            place = getattr(entry, "__qualname__", "") or short_repr(entry)
-            raise ConfigError(f"{getattr(entry, '__module__', '')}.{place}: {self._taken(name)}")
+            qualified = getattr(entry, "__qualname__", "") or short_repr(entry)
+            raise ConfigError(f"{getattr(entry, '__module__', '')}.{qualified}: {self._taken(name)}")
         return entry
 
     def load(self, spec: str, *, digest: str = "") -> str:
@@ -155,9 +155,9 @@ class Registry(Generic[T]):
 
     def loaded_name(self, spec: str) -> str | None:
         """Return the name under which a spec was loaded; None if it was not."""
-        place = ":".join(spec.split(":")[:2])
+        source = ":".join(spec.split(":")[:2])
         specs = {plugin.code.spec: plugin.name for plugin in loaded() if plugin.kind == self.kind}
-        return specs.get(spec, specs.get(place))
+        return specs.get(spec, specs.get(source))
 
     def require_no_code(self, name: str) -> None:
         """Check that a name does not name code that was not loaded.
@@ -220,10 +220,10 @@ class Registry(Generic[T]):
     def _taken(self, name: str) -> str:
         entry, plugin = self._entries[name], _LOADED.get((self.kind, name))
         if isinstance(entry, type):
-            place = f"{entry.__module__}.{entry.__qualname__}"
+            source = f"{entry.__module__}.{entry.__qualname__}"
         else:
-            place = plugin.code.spec if plugin is not None else f"creditflow's own {self.kind} {name!r}"
-        return f"{_an(self.kind)} named {name!r} exists already: {place}"
+            source = plugin.code.spec if plugin is not None else f"creditflow's own {self.kind} {name!r}"
+        return f"{_an(self.kind)} named {name!r} exists already: {source}"
 
     def _add_code(self, code: Code, name: str = "") -> str:
         """Register loaded code, under the name of its entry point if there is one; return its name."""

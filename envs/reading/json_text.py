@@ -45,14 +45,14 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     Raises:
         RepeatedKeyError: a key occurs twice.
     """
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    pairs_by_key = dict(pairs)
+    if len(pairs_by_key) != len(pairs):
         seen = set[str]()
         for key, _ in pairs:
             if key in seen:
                 raise RepeatedKeyError(key)
             seen.add(key)
-    return found
+    return pairs_by_key
 
 
 def _reject_constant(name: str) -> NoReturn:
@@ -116,18 +116,18 @@ def _repeated_key(text: str) -> tuple[str, int]:
     open_objects: list[set[str] | None] = []  # None for a list
     before = ""
     for match in _PART.finditer(text):
-        part = match.group()
-        if part in ("{", "["):
-            open_objects.append(set() if part == "{" else None)
-        elif part in ("}", "]"):
+        symbol = match.group()
+        if symbol in ("{", "["):
+            open_objects.append(set() if symbol == "{" else None)
+        elif symbol in ("}", "]"):
             open_objects.pop()
-        elif part == ":":
+        elif symbol == ":":
             keys, key = open_objects[-1], json.loads(before)
             if keys is not None:
                 if key in keys:
                     return key, text.count("\n", 0, match.start()) + 1
                 keys.add(key)
-        before = part
+        before = symbol
     raise AssertionError("no key is repeated")
 
 

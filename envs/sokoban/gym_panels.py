@@ -44,12 +44,12 @@ def gym_panel_rows(panel: str) -> Iterator[PanelRow]:
         panel: a key of ``GYM_PANELS``.
     """
     seen = set()
-    for other in (*EARLIER, *list(GYM_PANELS)[: list(GYM_PANELS).index(panel)]):
-        seen |= {build_task(row.locator).canonical_id for row in load_panel("sokoban", other).rows}
+    for earlier in (*EARLIER, *list(GYM_PANELS)[: list(GYM_PANELS).index(panel)]):
+        seen |= {build_task(row.locator).canonical_id for row in load_panel("sokoban", earlier).rows}
     seeds, kinds = count(), GYM_PANELS[panel]
-    for split, wanted in COUNTS[panel].items():
-        made = 0
-        while made < wanted:
+    for split, target in COUNTS[panel].items():
+        rows_made = 0
+        while rows_made < target:
             seed = next(seeds)
             name = f"{kinds[seed % len(kinds)]}/{seed}"
             level = named_level(name)
@@ -58,7 +58,7 @@ def gym_panel_rows(panel: str) -> Iterator[PanelRow]:
             if task.canonical_id in seen or length > RANGES[-1][1]:
                 continue
             seen.add(task.canonical_id)
-            made += 1
+            rows_made += 1
             low, high = next((low, high) for low, high in RANGES if low <= length <= high)
             strata: dict[str, Any] = {
                 "length": length, "dead_share": round(dead_state_fraction(level), 4), "stratum": f"{low}-{high}", "name": name,

@@ -66,13 +66,13 @@ class LevelOracle:
 
     def optimal_directions(self, board: bytes, player: int) -> list[tuple[int, bool]]:
         """Return (direction index, whether it pushes) of all moves that begin a shortest solution."""
-        left = self.board_moves_left(board, player)
-        if left <= 0:
+        moves_left = self.board_moves_left(board, player)
+        if moves_left <= 0:
             return []
         best = []
         for index, offset in enumerate(self.offsets):
-            after, place, moved, pushed, _ = move(board, player, offset)
-            if moved and self.board_moves_left(after, place) == left - 1:
+            after, square, moved, pushed, _ = move(board, player, offset)
+            if moved and self.board_moves_left(after, square) == moves_left - 1:
                 best.append((index, pushed))
         return best
 
@@ -88,14 +88,14 @@ class _Cache:
     def get(self, level: Level, memory_mb: int) -> LevelOracle:
         key = (level.board, level.player)
         with self._lock:
-            found = self._entries.get(key)
-            if found is not None:
+            entry = self._entries.get(key)
+            if entry is not None:
                 self._entries.move_to_end(key)
-                if found.table is not None:
-                    found.table.check_memory(
+                if entry.table is not None:
+                    entry.table.check_memory(
                         memory_mb * 2**20
                     )  # by this call's limit, not that of the call that built it
-                return found
+                return entry
             oracle = LevelOracle(level, memory_mb)
             self._entries[key] = oracle
             self.nbytes += oracle.nbytes + 1024
@@ -184,31 +184,31 @@ class SokobanOracle:
     def _optimal_turns(self, snapshot: Snapshot) -> list[str]:
         """Return all turns, every move of which is executed, that lower the number of turns needed."""
         oracle = self._oracle(snapshot)
-        left = oracle.board_moves_left(snapshot.board, snapshot.player)
-        if left <= 0:
+        moves_left = oracle.board_moves_left(snapshot.board, snapshot.player)
+        if moves_left <= 0:
             return []
-        afterwards = (-(-left // self._per_turn) - 1) * self._per_turn  # moves that the later turns have
-        found: list[str] = []
-        begun = [(snapshot.board, snapshot.player, "", 0)]
-        while begun:
-            board, player, text, made = begun.pop()
-            left = oracle.board_moves_left(board, player)
-            if left < 0 or left > afterwards + self._per_turn - made:
+        afterwards = (-(-moves_left // self._per_turn) - 1) * self._per_turn  # moves that the later turns have
+        turns: list[str] = []
+        stack = [(snapshot.board, snapshot.player, "", 0)]
+        while stack:
+            board, player, text, moves = stack.pop()
+            moves_left = oracle.board_moves_left(board, player)
+            if moves_left < 0 or moves_left > afterwards + self._per_turn - moves:
                 continue
-            if made and left <= afterwards:
-                found.append(text[1:])
-                if len(found) > MAX_TURNS:
+            if moves and moves_left <= afterwards:
+                turns.append(text[1:])
+                if len(turns) > MAX_TURNS:
                     raise OracleLimitError(
                         f"Sokoban: more than {MAX_TURNS:,} turns of up to {self._per_turn} moves are optimal here; lower "
                         "moves_per_turn, or use distance(), value() and solution(), which have no such limit"
                     )
-            if left and made < self._per_turn:
+            if moves_left and moves < self._per_turn:
                 for (direction, kind), name in self._actions.items():
-                    after, place = board, player
+                    after, square = board, player
                     if kind != "none":
-                        after, place, *_ = move(board, player, oracle.offsets[direction], kind == "push")
-                    begun.append((after, place, f"{text} {name}", made + 1))
-        return found
+                        after, square, *_ = move(board, player, oracle.offsets[direction], kind == "push")
+                    stack.append((after, square, f"{text} {name}", moves + 1))
+        return turns
 
     def solution(self, state: str) -> tuple[str, ...]:
         """Return one shortest solution, by turns; () if dead or solved."""

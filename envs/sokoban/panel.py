@@ -56,10 +56,10 @@ def stratum_rows(index: int) -> dict[str, list[tuple[str, PanelRow]]]:
     """
     low, high, kinds = LENGTH_RANGES[index]
     rng = np.random.Generator(np.random.PCG64([SEED, index]))
-    found: dict[str, list[tuple[str, PanelRow]]] = {f"{low}-{high}/{name}": [] for name in DEAD_NAMES}
+    by_stratum: dict[str, list[tuple[str, PanelRow]]] = {f"{low}-{high}/{name}": [] for name in DEAD_NAMES}
     seen: set[str] = set()
     tried = 0
-    while any(len(rows) < PER_STRATUM for rows in found.values()):
+    while any(len(rows) < PER_STRATUM for rows in by_stratum.values()):
         side, boxes = kinds[tried % len(kinds)]
         tried += 1
         level = generate_level(rng, GeneratorOptions(side, side, boxes, low, high))
@@ -67,12 +67,12 @@ def stratum_rows(index: int) -> dict[str, list[tuple[str, PanelRow]]]:
         if task.canonical_id in seen:
             continue
         strata = level_strata(level)
-        rows = found[strata["stratum"]]
+        rows = by_stratum[strata["stratum"]]
         if len(rows) < PER_STRATUM:
             seen.add(task.canonical_id)
             split = SPLITS[len(rows) % len(SPLITS)]
             rows.append((task.canonical_id, PanelRow(task.task_id, split, dict(task.content), strata)))
-    return found
+    return by_stratum
 
 
 def panel_rows() -> Iterator[PanelRow]:

@@ -35,12 +35,12 @@ def moves_left_by_key(level: Level, memory_mb: int = 256) -> dict[str, int]:
         bare[position] = TARGET if position in targets else FLOOR
     floor, cells = list(table.floor_index), list(table.box_index)
     alive = np.flatnonzero(table.layers > 0)
-    found = {}
+    by_key = {}
     for state, moves in zip(alive.tolist(), table.layers[alive].tolist(), strict=True):
         rank, player = divmod(state, table.size)
         board = bytearray(bare)
         for index in table.subsets[rank].tolist():
             board[cells[index]] = BOX_ON_TARGET if cells[index] in targets else BOX
         board[floor[player]] = PLAYER_ON_TARGET if floor[player] in targets else PLAYER
-        found[state_key(bytes(board))] = int(moves)
-    return found
+        by_key[state_key(bytes(board))] = int(moves)
+    return by_key

@@ -113,16 +113,16 @@ def open_tasks(
         ConfigError: more than one source, or an invalid name or option.
         LevelError: a malformed level.
     """
-    given = {"panel": panel, "levels": levels, "level": level, "generator": generator}
-    named = [key for key, value in given.items() if value is not None]
+    sources = {"panel": panel, "levels": levels, "level": level, "generator": generator}
+    named = [key for key, value in sources.items() if value is not None]
     if len(named) > 1:
         raise ConfigError(f"give one of panel, levels, level and generator, got {' and '.join(named)}")
     if generator is not None:
         options = generator_options(generator)
         return GeneratorTasks(options), (options.height, options.width)
     if levels is not None or level is not None:
-        found = read_levels(levels) if levels is not None else [parse_level(level or "")]
-        return LevelTasks(found), (max(lv.height for lv in found), max(lv.width for lv in found))
+        parsed = read_levels(levels) if levels is not None else [parse_level(level or "")]
+        return LevelTasks(parsed), (max(lv.height for lv in parsed), max(lv.width for lv in parsed))
     if panel is not None and not isinstance(panel, str):
         raise ConfigError(f"panel must be a string such as {DEFAULT_PANEL!r}, got {short_repr(panel)}")
     rows = parse_panel_spec("sokoban", panel if panel is not None else DEFAULT_PANEL)

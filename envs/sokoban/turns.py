@@ -93,15 +93,15 @@ class MoveTurns:
         size = self._words
         moves = [" ".join(words[start : start + size]) for start in range(0, len(words), size)]
         numbers = [self._numbers.get(move) for move in moves]
-        wrong = next((place for place, number in enumerate(numbers) if number is None), len(numbers))
+        wrong = next((position for position, number in enumerate(numbers) if number is None), len(numbers))
         self.given = len(words)
         if self._policy == "strict":
             if wrong < len(numbers):
                 return None, f"{quoted_action(moves[wrong])}, number {wrong + 1}, is not a move; {self._expected}"
             if len(numbers) > self.limit:
                 return None, f"{len(numbers)} moves are too many; {self._expected}"
-        made = tuple(number for number in numbers[: min(wrong, self.limit)] if number is not None)
-        return (made, "") if made else (None, f"{quoted_action(action)} begins with no move; {self._expected}")
+        accepted = tuple(number for number in numbers[: min(wrong, self.limit)] if number is not None)
+        return (accepted, "") if accepted else (None, f"{quoted_action(action)} begins with no move; {self._expected}")
 
     def play(self, numbers: Sequence[int], move: Callable[[int], Outcome], key: Callable[[], str]) -> Outcome:
         """Make the moves in order, until the level is solved.

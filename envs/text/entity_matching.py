@@ -75,8 +75,8 @@ def _spaced(text: str) -> bytes:
     units = np.frombuffer(data.translate(_TABLE), np.uint8)
     keep = units != _SPACE
     keep[1:] |= keep[:-1].copy()  # one space after each word
-    kept: bytes = units[keep].tobytes()
-    return b" " + kept if not kept or kept.endswith(b" ") else b" %b " % kept
+    bytes_kept: bytes = units[keep].tobytes()
+    return b" " + bytes_kept if not bytes_kept or bytes_kept.endswith(b" ") else b" %b " % bytes_kept
 
 
 def _exact(text: str) -> bytes:
@@ -152,13 +152,13 @@ class EntityMatcher:
 
     def in_order(self, text: str) -> tuple[int, ...]:
         """Return numbers in order of first mention, each once; leftmost longest mentions, without overlap."""
-        found: dict[int, None] = {}
+        entities: dict[int, None] = {}
         free = 0  # start of the unmatched rest
         for pattern, start, end in sorted(self._matches(text), key=lambda match: (match[1], -match[2])):
             if start >= free:
-                found.update(dict.fromkeys(self._owners[pattern]))
+                entities.update(dict.fromkeys(self._owners[pattern]))
                 free = end - 1 if self._read is _spaced else end  # adjacent mentions share the space between them
-        return tuple(found)
+        return tuple(entities)
 
     def _matches(self, text: str) -> list[tuple[int, int, int]]:
         """Return all mentions: (form, first byte, end)."""

@@ -24,9 +24,9 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], k: int, constant: 
     >>> [(item, round(score, 5)) for item, score in reciprocal_rank_fusion([[7, 3], [3, 9]], 3)]
     [(3, 0.03252), (7, 0.01639), (9, 0.01613)]
     """
-    parts: dict[int, list[float]] = {}
+    shares_of: dict[int, list[float]] = {}
     for ranking in rankings:
         for rank, item in enumerate(dict.fromkeys(ranking), start=1):
-            parts.setdefault(item, []).append(1 / (constant + rank))
-    sums = {item: fsum(shares) for item, shares in parts.items()}
+            shares_of.setdefault(item, []).append(1 / (constant + rank))
+    sums = {item: fsum(shares) for item, shares in shares_of.items()}
     return sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))[: max(k, 0)]

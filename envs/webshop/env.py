@@ -234,15 +234,15 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         return self._parts.score == 1.0, self._parts.score
 
     def _extra_info(self) -> dict[str, Any]:
-        parts = self._parts._asdict()
-        del parts["score"]
+        fields = self._parts._asdict()
+        del fields["score"]
         return {
             "page": self._state.page,
             "url": address(self._state, self.shop.session),
             "asin": self._state.asin,
             "goal_index": self._goal_index,
             "solvable": self._solvable,
-            **parts,
+            **fields,
         }
 
     # -- snapshots and oracle -----------------------------------------------------------------------------------------

@@ -53,12 +53,12 @@ class GoalOracle:
         if state.page == "done":
             return 0.0 if self.shop.purchase(state).score == 1.0 else math.inf
         best, perfect, exact = math.inf, self.plan.perfect(), self.plan.exact
-        begun = state.asin if state.options else ""  # the product whose options are partly chosen
+        started = state.asin if state.options else ""  # the product whose options are partly chosen
         for asin, steps in self._near(state):
-            if asin in perfect and asin != begun:
+            if asin in perfect and asin != started:
                 best = min(best, steps + perfect[asin] + 1)
-            elif asin == begun or not exact:  # in a large catalogue ``perfect`` has only some of the products
-                chosen = dict(state.options) if asin == begun else {}
+            elif asin == started or not exact:  # in a large catalogue ``perfect`` has only some of the products
+                chosen = dict(state.options) if asin == started else {}
                 clicks = self.plan.clicks_to_perfect(self.shop.catalogue.product(asin), chosen)
                 best = min(best, steps + clicks + 1) if clicks >= 0 else best
         for asin, clicks in perfect.items():
@@ -84,13 +84,13 @@ class GoalOracle:
         distance = self.distance(state)
         if state.page == "done" or math.isinf(distance):
             return ()
-        found = {text for text in listed_actions(self.shop, state) if self._leads(state, text, distance - 1)}
-        return tuple(sorted(found or self._searches(distance)))
+        leading = {text for text in listed_actions(self.shop, state) if self._leads(state, text, distance - 1)}
+        return tuple(sorted(leading or self._searches(distance)))
 
     def _searches(self, distance: float) -> Iterator[str]:
         """A search for a product that a shortest plan buys, the goal's own product if possible."""
-        perfect, own = self.plan.perfect(), self.shop.goal.asin
-        for asin in sorted(perfect, key=lambda asin: (asin != own, asin)):
+        perfect, goal_asin = self.plan.perfect(), self.shop.goal.asin
+        for asin in sorted(perfect, key=lambda asin: (asin != goal_asin, asin)):
             query, _ = find_product(self.shop.catalogue, asin)
             if steps_by_search(self.shop.catalogue, asin) + perfect[asin] == distance:
                 yield str(ShopAction("search", query))

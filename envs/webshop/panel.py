@@ -34,8 +34,8 @@ def panel_rows() -> Iterator[PanelRow]:
     products = {asin: i for i, asin in enumerate(dict.fromkeys(goal.asin for goal in stock.goals))}
     rows = []
     for number, goal in enumerate(stock.goals):
-        found = stock.catalogue.search(goal.instruction.lower()).asins
-        rank = found.index(goal.asin) + 1 if goal.asin in found else 0
+        asins = stock.catalogue.search(goal.instruction.lower()).asins
+        rank = asins.index(goal.asin) + 1 if goal.asin in asins else 0
         strata = {
             "department": goal.category,
             "attributes": len(goal.attributes),

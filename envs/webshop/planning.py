@@ -40,9 +40,9 @@ def find_product(catalogue: Catalogue, asin: str) -> tuple[str, int]:
     best, best_page = "", 0
     for text in (product.title, f"<q> {product.query}", f"{product.title} {product.description}", product.document()):
         query = searchable(text)
-        found = catalogue.search(query).asins if query else ()
-        if asin in found:
-            page = found.index(asin) // PAGE_SIZE + 1
+        asins = catalogue.search(query).asins if query else ()
+        if asin in asins:
+            page = asins.index(asin) // PAGE_SIZE + 1
             if not best or page < best_page:
                 best, best_page = query, page
         if best_page == 1:
@@ -99,36 +99,36 @@ class GoalPlan:
 
     # -- one product --------------------------------------------------------------------------------------------------
     def _base_of(self, product: Product) -> tuple[int, bool, float]:
-        found = self._base.get(product.asin)
-        if found is None:
+        base = self._base.get(product.asin)
+        if base is None:
             factor = type_factor(product, self.goal, self.shop.tagger)[0]
             cheap = self.catalogue.price(product.asin) <= self.goal.price_cap
-            found = self._base[product.asin] = (attributes_met(product, self.goal), cheap, factor)
-        return found
+            base = self._base[product.asin] = (attributes_met(product, self.goal), cheap, factor)
+        return base
 
     def cover(self, value: str) -> int:
         """The wanted options that a chosen value meets, as bits."""
-        found = self._covers.get(value)
-        if found is None:
-            found = 0
+        mask = self._covers.get(value)
+        if mask is None:
+            mask = 0
             options: tuple[str | tuple[str, str], ...] = self.goal.options
-            for i, wanted in enumerate(options):
-                found |= option_met(wanted, (value,)) << i
-            self._covers[value] = found
-        return found
+            for i, option in enumerate(options):
+                mask |= option_met(option, (value,)) << i
+            self._covers[value] = mask
+        return mask
 
     def choices(self, product: Product) -> dict[str, dict[str, int]]:
         """Option group -> {clickable value: options met}; of equal values the last group's counts."""
-        found = self._choices.get(product.asin)
-        if found is None:
+        choices = self._choices.get(product.asin)
+        if choices is None:
             owner = {value: name for name, values in product.options for value in values}
-            found = {name: {} for name, _ in product.options}
+            choices = {name: {} for name, _ in product.options}
             for value, name in owner.items():
                 click = ShopAction("click", value)
                 if value not in _NOT_OPTIONS and parse_action(str(click)) == click:
-                    found[name][value] = self.cover(value)
-            self._choices[product.asin] = found
-        return found
+                    choices[name][value] = self.cover(value)
+            self._choices[product.asin] = choices
+        return choices
 
     def costs(self, product: Product, chosen: Mapping[str, str]) -> dict[int, int]:
         """Set of met options -> fewest clicks from the ``chosen`` options."""
@@ -139,10 +139,10 @@ class GoalPlan:
             options = dict.fromkeys(values.values(), 1)
             options[self.cover(chosen[name]) if name in chosen else 0] = 0
             groups[name] = options
-        found = click_costs(groups)
+        costs = click_costs(groups)
         if not chosen:
-            self._fresh[product.asin] = found
-        return found
+            self._fresh[product.asin] = costs
+        return costs
 
     def score(self, product: Product, met: int) -> float:
         """The score of buying the product with these options met."""
@@ -162,16 +162,18 @@ class GoalPlan:
         store = self.catalogue.store
         if self.exact:
             return tuple(range(len(store)))
-        own = store.row(self.goal.asin)
+        goal_row = store.row(self.goal.asin)
         return tuple(
-            sorted({*(int(row) for row in store.rows_of_query(self.goal.query)), *([] if own is None else [own])})
+            sorted(
+                {*(int(row) for row in store.rows_of_query(self.goal.query)), *([] if goal_row is None else [goal_row])}
+            )
         )
 
     def _met(self, rows: tuple[int, ...]) -> NDArray[np.int64]:
         """int64 (rows,): how many wanted attributes each product has."""
         matcher, met = _matcher(self.catalogue, rows), np.zeros(len(rows), np.int64)
-        for wanted in self.goal.attributes:
-            met += matcher.met(wanted)
+        for attribute in self.goal.attributes:
+            met += matcher.met(attribute)
         return met
 
     def perfect(self) -> Mapping[str, int]:
@@ -179,14 +181,14 @@ class GoalPlan:
         if self._perfect is None:
             rows, store = self.rows(), self.catalogue.store
             complete = np.flatnonzero(self._met(rows) == len(self.goal.attributes))
-            found = {}
+            clicks_of = {}
             for row in (rows[position] for position in complete):
                 if store.price(row) <= self.goal.price_cap:
                     product = self.catalogue.product(store.asin(row))
                     clicks = self.clicks_to_perfect(product, {})
                     if clicks >= 0:
-                        found[product.asin] = clicks
-            self._perfect = dict(sorted(found.items()))
+                        clicks_of[product.asin] = clicks
+            self._perfect = dict(sorted(clicks_of.items()))
         return self._perfect
 
     def best(self, steps: float) -> float:

@@ -50,7 +50,7 @@ NO_PURCHASE = RewardParts(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, False, False, 
 
 
 def _category_parts(path: str) -> set[str]:
-    return {part.strip() for part in path.split("›")}
+    return {category.strip() for category in path.split("›")}
 
 
 def type_factor(product: Product, goal: Goal, tagger: Tagger) -> tuple[float, bool, bool, float]:
@@ -64,8 +64,8 @@ def type_factor(product: Product, goal: Goal, tagger: Tagger) -> tuple[float, bo
     """
     query_match = product.query == goal.query
     category_match = len(_category_parts(product.product_category) & _category_parts(goal.product_category)) >= 2
-    wanted = tagger(goal.name)
-    title_score = len(set(tagger(product.title)) & set(wanted)) / len(wanted) if wanted else 0.2
+    nouns = tagger(goal.name)
+    title_score = len(set(tagger(product.title)) & set(nouns)) / len(nouns) if nouns else 0.2
     factor = 1.0 if query_match or category_match or title_score > 0.2 else 0.5
     if title_score < 0.1:
         factor = 0.1 if title_score > 0 else 0.0
@@ -76,9 +76,9 @@ def attributes_met(product: Product, goal: Goal) -> int:
     """The number of wanted attributes that the product has: similar to one of its attributes, or part of its texts."""
     texts = (product.title.lower(), " ".join(product.bullets).lower(), product.description.lower())
     return sum(
-        any(token_set_ratio(own, wanted) > SIMILARITY_THRESHOLD for own in product.attributes)
-        or any(wanted in text for text in texts)
-        for wanted in goal.attributes
+        any(token_set_ratio(attribute, required) > SIMILARITY_THRESHOLD for attribute in product.attributes)
+        or any(required in text for text in texts)
+        for required in goal.attributes
     )
 
 
@@ -95,7 +95,7 @@ def score_purchase(product: Product, price: float, chosen: Iterable[str], goal: 
     values = tuple(chosen)
     n_attributes, n_options = len(goal.attributes), len(goal.options)
     attributes = attributes_met(product, goal)
-    options = sum(option_met(wanted, values) for wanted in goal.options)
+    options = sum(option_met(option, values) for option in goal.options)
     cheap = price <= goal.price_cap
     total = n_attributes + n_options + 1
     return RewardParts(

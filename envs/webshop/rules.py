@@ -145,13 +145,13 @@ class Shop:
 
     def clickables(self, state: ShopState) -> Mapping[str, Click]:
         """Lower-case text -> its target, in the original's order; of equal texts the later one wins."""
-        found = {text.lower(): Click("button", text) for text in self.buttons(state)}
+        clicks = {text.lower(): Click("button", text) for text in self.buttons(state)}
         if state.page == "results":
-            found.update((asin.lower(), Click("link", asin)) for asin in self.listed(state))
+            clicks.update((asin.lower(), Click("link", asin)) for asin in self.listed(state))
         elif state.page == "item":
             for name, values in self.product(state).options:
-                found.update((value, Click("option", name)) for value in values)
-        return found
+                clicks.update((value, Click("option", name)) for value in values)
+        return clicks
 
     def rejection_reason(self, state: ShopState, action: ShopAction) -> str:
         """Why the action is invalid in this state; "" if it is valid."""
@@ -173,9 +173,9 @@ class Shop:
 
     def identity(self, state: ShopState) -> tuple[Any, ...]:
         """What the future depends on: what a query found rather than its words, options without their order."""
-        found = self.catalogue.search(state.query).digest if state.query else ""
+        results = self.catalogue.search(state.query).digest if state.query else ""
         kind = page_kind(state, "") if state.page in ("item", "sub") else ""  # where "< prev" leads
-        return state.page, found, state.number, state.asin, tuple(sorted(state.options)), state.sub, kind
+        return state.page, results, state.number, state.asin, tuple(sorted(state.options)), state.sub, kind
 
     def purchase(self, state: ShopState) -> RewardParts:
         """The score of a done page; zeros elsewhere."""

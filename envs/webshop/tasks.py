@@ -48,7 +48,7 @@ def solvable(catalogue: Catalogue, goal: Goal) -> bool:
     return (
         catalogue.price(goal.asin) <= goal.price_cap
         and attributes_met(product, goal) == len(goal.attributes)
-        and all(option_met(wanted, goal.option_values) for wanted in goal.options)
+        and all(option_met(option, goal.option_values) for option in goal.options)
     )
 
 

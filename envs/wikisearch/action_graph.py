@@ -63,12 +63,12 @@ class ActionGraph:
 
     def leads(self, rows: Sequence[int]) -> list[int]:
         """Nodes that become available once these rows are read, ascending."""
-        found: set[int] = set()
+        nodes: set[int] = set()
         for row in rows:
-            found.update(self.forms[form] for form in self._mentions[row])
+            nodes.update(self.forms[form] for form in self._mentions[row])
             if self._visits[row]:
-                found.add(self.pages[self._visits[row]])
-        return sorted(found)
+                nodes.add(self.pages[self._visits[row]])
+        return sorted(nodes)
 
     @cached_property
     def edges(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -98,10 +98,10 @@ class ActionGraph:
         else:
             rows = {row for answer in question.answers for row in self.retriever.rows(answer, ANSWER_DEPTH)}
             rows |= {
-                found
+                reading
                 for row in rows
                 if corpus.passage(row).url
-                for found in self.retriever.visit_rows(self._visits[row])
+                for reading in self.retriever.visit_rows(self._visits[row])
             }
         bits = {row: evidence_bits(question, corpus.passage(row)) for row in sorted(rows)}
         return {row: bit for row, bit in bits.items() if bit}
@@ -130,16 +130,16 @@ class Plan:
             raise OracleLimitError(f"the exact oracle plans for {MAX_EVIDENCE} golden passages, the question has {n}")
         self.graph, self.full = graph, (1 << n) - 1
         self._row_bits = graph.cover(question)
-        found = np.zeros(len(graph) + 1, np.int64)
+        finders = np.zeros(len(graph) + 1, np.int64)
         for row, bits in self._row_bits.items():
-            found[graph.finders.get(row, [])] |= bits
+            finders[graph.finders.get(row, [])] |= bits
         size = len(graph) + 1
-        self.found = found
+        self.found = finders
         self.first = np.full((1 << n, size), UNREACHABLE, np.uint8)
         self.after = np.full((1 << n, size), UNREACHABLE, np.uint8)
         self.first[0] = self.after[0] = 0
         reachable = 0
-        for bits in set(found.tolist()):
+        for bits in set(finders.tolist()):
             reachable |= bits
         for mask in sorted(range(1, 1 << n), key=lambda m: (m.bit_count(), m)):
             if mask & ~reachable == 0:
@@ -170,11 +170,11 @@ class Plan:
 
     @staticmethod
     def _split(table: NDArray[np.uint8], mask: int, into: NDArray[np.uint8]) -> None:
-        part = (mask - 1) & mask
-        while part:
-            if part >= mask & ~part:
-                np.minimum(into, table[part] + table[mask & ~part], out=into)
-            part = (part - 1) & mask
+        subset = (mask - 1) & mask
+        while subset:
+            if subset >= mask & ~subset:
+                np.minimum(into, table[subset] + table[mask & ~subset], out=into)
+            subset = (subset - 1) & mask
 
     def joined(self, begin: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Fewest calls for each part of the evidence, uint8 (2ⁿ, …), from the best single beginnings (2ⁿ, …)."""

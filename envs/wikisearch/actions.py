@@ -51,8 +51,8 @@ _ANY_ANSWER: Final = re.compile(r"<answer>(.*?)</answer>", re.IGNORECASE | re.DO
 def truncate_turn(text: str) -> str:
     """The text up to the end of its first ``</search>``, or else of its first ``</answer>``."""
     for tag in ("</search>", "</answer>"):
-        head, found, _ = text.partition(tag)
-        if found:
+        head, closing, _ = text.partition(tag)
+        if closing:
             return head + tag
     return text
 
@@ -127,14 +127,14 @@ def _json_call(data: Any) -> tuple[Call | None, str]:
     if name not in ("search", "visit"):
         return None, f"unknown tool {str(name)[:40]!r}: the tools are search and visit"
     tool = _tool(name)
-    given = [key for key in _ARGUMENTS[tool] if key in arguments]
-    if len(given) != 1:
+    names = [key for key in _ARGUMENTS[tool] if key in arguments]
+    if len(names) != 1:
         return None, f"{tool} takes the argument {_ARGUMENTS[tool][0]!r}, a text or a list of texts"
-    value = arguments[given[0]]
+    value = arguments[names[0]]
     items = [value] if isinstance(value, str) else value
     goal = arguments.get("goal", "")
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items) or not isinstance(goal, str):
-        return None, f"{tool}: {given[0]!r} must be a text or a list of texts (and 'goal' a text)"
+        return None, f"{tool}: {names[0]!r} must be a text or a list of texts (and 'goal' a text)"
     return Call(tool, tuple(items), goal), ""
 
 

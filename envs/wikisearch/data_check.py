@@ -128,22 +128,22 @@ def check_questions(
         for row in sorted(expected.values(), key=lambda row: (SPLITS.index(row.split), row.id))
         if kinds.get(row.id) != "same"
     ]
-    parts = [
+    reports = [
         _part(name, split, [row for row in expected.values() if row.split == split], kinds)
         for split in SPLITS
         if split in splits
     ]
-    return DataReport(name, MANIFEST, str(path), parts, differences)
+    return DataReport(name, MANIFEST, str(path), reports, differences)
 
 
 def _compared(row: Any, listed: Listed) -> tuple[str, str]:
     try:
-        found = _listed(read_question(row), listed.split)
+        actual = _listed(read_question(row), listed.split)
     except DataError as error:
         return "unusable", " ".join(str(error).split())[:MAX_DETAIL]
-    if found.question != listed.question:
+    if actual.question != listed.question:
         return "changed", "another question text or other golden answers: exact match and F1 differ"
-    if found.evidence != listed.evidence:
+    if actual.evidence != listed.evidence:
         return "other evidence", "exact match and F1 are unaffected; credit by evidence, and the oracle, differ"
     return "same", ""
 
@@ -158,8 +158,8 @@ def _as_in_panel(name: str, row: Mapping[str, Any], ids: Mapping[str, str]) -> b
 
 
 def _part(name: str, split: str, rows: Collection[Listed], kinds: Mapping[str, str]) -> PartReport:
-    found = [kinds.get(row.id, "missing") for row in rows]
-    counts = {kind: found.count(kind) for kind in KINDS}
+    verdicts = [kinds.get(row.id, "missing") for row in rows]
+    counts = {kind: verdicts.count(kind) for kind in KINDS}
     complete = counts["same"] == len(rows)
     if complete:
         verdict = f"can stand for the slice {MANIFEST} of {name} {split}; panel='{SLICES}:{name}-{split}' can be played"

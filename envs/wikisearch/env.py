@@ -106,10 +106,10 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
             panel=panel, questions=questions, world=world, corpus=corpus, server=retriever, file_format=file_format, answers=answers
         )  # fmt: skip
         self.dialect = named_dialect(dialect)
-        if (shown := site_options(site, dialect)) is not None:
-            library = library.on_site(shown)
+        if (site_settings := site_options(site, dialect)) is not None:
+            library = library.on_site(site_settings)
         if simulation is not None:
-            if shown is not None:
+            if site_settings is not None:
                 raise ConfigError("simulated search has no pages to visit: use another dialect than 'browse'")
             library = library.simulated(simulation)
         super().__init__(tasks=library.tasks, max_steps=max_steps)
@@ -242,10 +242,10 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
 
     def documents(self) -> dict[str, dict[str, str]]:
         """Passages seen, and the golden ones where the corpus is in this process (a server is not queried)."""
-        found = dict(self.episode.evidence)
+        passages = dict(self.episode.evidence)
         if (local := self.library.local) is not None:
-            found |= {p.id: p for name in self.episode.question.supporting for p in local.named(name)}
-        return {passage.id: {"title": passage.title, "text": passage.text} for passage in found.values()}
+            passages |= {p.id: p for name in self.episode.question.supporting for p in local.named(name)}
+        return {passage.id: {"title": passage.title, "text": passage.text} for passage in passages.values()}
 
     # -- snapshots and oracle -----------------------------------------------------------------------------------------
     def get_state(self) -> str:

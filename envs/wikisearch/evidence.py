@@ -60,13 +60,13 @@ class Reader:
 
     def names(self, passage: Passage) -> tuple[str, ...]:
         """Names in a passage, its title included, in order."""
-        found = self._read.get(passage.id)
-        if found is None:
-            found = self.lexicon.mentions(passage.contents)
+        entities = self._read.get(passage.id)
+        if entities is None:
+            entities = self.lexicon.mentions(passage.contents)
             if len(self._read) >= 200_000:
                 self._read.clear()
-            self._read[passage.id] = found
-        return found
+            self._read[passage.id] = entities
+        return entities
 
     def names_in_question(self, question: Question) -> tuple[str, ...]:
         """Names in a question."""
@@ -110,6 +110,6 @@ def listed_calls(
         calls += [Call("search", (query,)) for query in sorted(queries - {""})]
         calls += [Call("visit", (page,)) for page in pages]
     golden = {answer.casefold() for answer in question.answers}
-    others = [form for form in sorted(names) if form.casefold() not in golden and form not in question.text]
-    choices = [UNKNOWN, *others[:WRONG_CHOICES], *(question.answers[:1] if complete else ())]
+    wrong = [form for form in sorted(names) if form.casefold() not in golden and form not in question.text]
+    choices = [UNKNOWN, *wrong[:WRONG_CHOICES], *(question.answers[:1] if complete else ())]
     return calls + [Call("answer", (choice,)) for choice in dict.fromkeys(choices)]

@@ -58,19 +58,19 @@ class _Oracle:
 
     def value(self, state: str, *, steps_left: int | None = None) -> float:
         """1.0 if a correct answer is reachable (within ``steps_left`` steps); the score once an answer is given."""
-        known = read_state(state)
-        if known.answer is not None:
-            return self._facts.grade(known).score
+        read = read_state(state)
+        if read.answer is not None:
+            return self._facts.grade(read).score
         distance = self.distance(state)
         return float(math.isfinite(distance) and (steps_left is None or distance <= steps_left))
 
     def distance(self, state: str) -> float:
         """Fewest steps to the correct answer, the answer included; 0.0 after it, infinity if unreachable."""
-        known = read_state(state)
-        if known.answer is not None:
-            return 0.0 if self._facts.grade(known).correct else math.inf
-        calls, _ = self._calls(known)
-        return calls + 1.0 if self._within(calls, known) else math.inf
+        read = read_state(state)
+        if read.answer is not None:
+            return 0.0 if self._facts.grade(read).correct else math.inf
+        calls, _ = self._calls(read)
+        return calls + 1.0 if self._within(calls, read) else math.inf
 
     def _within(self, calls: float, state: State) -> bool:
         """Whether the plan exists and its tool calls are still allowed."""
@@ -78,14 +78,14 @@ class _Oracle:
 
     def optimal_actions(self, state: str) -> tuple[str, ...]:
         """Texts of the calls that begin a shortest plan, sorted, in the environment's dialect."""
-        known = read_state(state)
-        if known.answer is not None:
+        read = read_state(state)
+        if read.answer is not None:
             return ()
-        calls, best = self._calls(known)
-        if not self._within(calls, known):
+        calls, best = self._calls(read)
+        if not self._within(calls, read):
             return ()
         if calls == 0:
-            best = [Call("answer", known.question.answers[:1])]
+            best = [Call("answer", read.question.answers[:1])]
         return tuple(sorted({self._dialect.write(call) for call in best}))
 
 
@@ -141,21 +141,21 @@ class _Planned:
     def __init__(self, graph: ActionGraph, reader: Reader, question: Question) -> None:
         self.graph, self.question = graph, question
         self.plan = Plan(graph, question)
-        known = [graph.forms[form] for form in reader.names_in_question(question) if form in graph.forms]
+        stated = [graph.forms[form] for form in reader.names_in_question(question) if form in graph.forms]
         rows = graph.retriever.rows(searchable(question.text), graph.k)
-        self.begin = np.array(known, np.int64)  # nodes known from the question
+        self.begin = np.array(stated, np.int64)  # nodes known from the question
         self.text_found, self.text_leads = self.plan.bits(rows), np.array(graph.leads(rows), np.int64)
         # names in the question that no passage mentions lead to the rows their search finds, as the question does
         self.loose = [form for form in reader.names_in_question(question) if form not in graph.forms]
         self._known: dict[tuple[str, ...], tuple[float, list[Call]]] = {}
 
     def calls(self, state: State, seen: int) -> tuple[float, list[Call]]:
-        found = self._known.get(state.evidence)
-        if found is None:
+        result = self._known.get(state.evidence)
+        if result is None:
             if len(self._known) > 4096:
                 self._known.clear()
-            found = self._known[state.evidence] = self._search(state.evidence, seen)
-        return found
+            result = self._known[state.evidence] = self._search(state.evidence, seen)
+        return result
 
     def _search(self, evidence: tuple[str, ...], seen: int) -> tuple[float, list[Call]]:
         plan, graph = self.plan, self.graph

@@ -166,8 +166,8 @@ def answer_node_of(names: Sequence[str], answers: Sequence[str]) -> str:
     """The entity that is an answer: equal as text, or else token by token; "" if there is none."""
     if same := next((name for name in names if name in answers), ""):
         return same
-    wanted = [phrase_tokens(answer) for answer in answers]
-    return next((name for name in names if (tokens := phrase_tokens(name)) and tokens in wanted), "")
+    answer_tokens = [phrase_tokens(answer) for answer in answers]
+    return next((name for name in names if (tokens := phrase_tokens(name)) and tokens in answer_tokens), "")
 
 
 def with_virtual_answer(question: Question) -> Question:

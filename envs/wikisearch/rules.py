@@ -166,10 +166,10 @@ class StateReader:
         corpus, digest = state.question.corpus, self._library.digest
         if corpus and digest and corpus != digest:
             raise DataError(f"the snapshot is about the corpus {corpus}, this environment has {digest}")
-        known = {passage.id: passage for passage in state.documents}
-        missing = [name for name in state.evidence if name not in known]
-        known |= {passage.id: passage for passage in self._library.retriever.fetch(missing)}
-        return {name: known[name] for name in state.evidence}
+        by_id = {passage.id: passage for passage in state.documents}
+        missing = [name for name in state.evidence if name not in by_id]
+        by_id |= {passage.id: passage for passage in self._library.retriever.fetch(missing)}
+        return {name: by_id[name] for name in state.evidence}
 
     def seen_bits(self, state: State) -> int:
         """Pieces of golden evidence that a state has seen, as bits."""

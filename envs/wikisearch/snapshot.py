@@ -91,18 +91,18 @@ def read_state(text: str) -> State:
 @lru_cache(maxsize=256)
 def _read(text: str) -> State:
     data = checked.snapshot_fields(text, kind=KIND, form=FORMAT, fields=_KEYS, limit=MAX_CHARS)
-    shown, answer = data["shown"], data["answer"]
-    if not isinstance(shown, dict) or set(shown) != {"tool", "items", "found"}:
+    result, answer = data["shown"], data["answer"]
+    if not isinstance(result, dict) or set(result) != {"tool", "items", "found"}:
         raise DataError(f"{KIND}: shown must have tool, items and found")
-    found = tuple(
+    listed = tuple(
         checked.texts(ids, f"{KIND}: shown.found", MAX_LIST_ITEMS)
-        for ids in checked.items(shown["found"], f"{KIND}: shown.found", MAX_LIST_ITEMS)
+        for ids in checked.items(result["found"], f"{KIND}: shown.found", MAX_LIST_ITEMS)
     )
-    items = checked.texts(shown["items"], f"{KIND}: shown.items", MAX_LIST_ITEMS)
-    if shown["tool"] not in ("", "search", "visit") or len(found) != len(items):
+    items = checked.texts(result["items"], f"{KIND}: shown.items", MAX_LIST_ITEMS)
+    if result["tool"] not in ("", "search", "visit") or len(listed) != len(items):
         raise DataError(f"{KIND}: shown must name search or visit, and one list of passages per item")
     evidence = checked.texts(data["evidence"], f"{KIND}: evidence", MAX_LIST_ITEMS)
-    if len(set(evidence)) != len(evidence) or not {name for ids in found for name in ids} <= set(evidence):
+    if len(set(evidence)) != len(evidence) or not {name for ids in listed for name in ids} <= set(evidence):
         raise DataError(f"{KIND}: evidence must name every shown passage once")
     return State(
         question=Question.from_json(data["question"]),
@@ -110,7 +110,7 @@ def _read(text: str) -> State:
         calls=checked.integer(data["calls"], f"{KIND}: calls"),
         tokens=checked.integer(data["tokens"], f"{KIND}: tokens"),
         evidence=evidence,
-        shown=LastResult(shown["tool"], items, found),
+        shown=LastResult(result["tool"], items, listed),
         answer=None if answer is None else checked.text(answer, f"{KIND}: answer"),
         documents=tuple(
             read_document(row) for row in checked.items(data["documents"], f"{KIND}: documents", MAX_LIST_ITEMS)

@@ -157,10 +157,10 @@ def _builder(digest: str, encyclopedia: Encyclopedia | None = None) -> Callable[
 
     def build(content: Any) -> Task:
         if encyclopedia is not None and isinstance(content, Mapping) and "world" in content:
-            own = [encyclopedia.world.seed, encyclopedia.world.articles]
-            if content["world"] != own:
+            world = [encyclopedia.world.seed, encyclopedia.world.articles]
+            if content["world"] != world:
                 raise DataError(
-                    f"the locator is about the world {short_repr(content['world'])}, this source about {own}"
+                    f"the locator is about the world {short_repr(content['world'])}, this source about {world}"
                 )
             return question_task(build_question(encyclopedia, content))
         return question_over(Question.from_json(content), digest)
@@ -220,8 +220,8 @@ def open_library(
 @lru_cache(maxsize=4)
 def _slice_rows(panel: str, path: Path) -> tuple[PanelRow, ...]:
     rows = parse_panel_spec("wikisearch", panel)
-    found = find_questions(rows, path)
-    return tuple(replace(row, locator=found[row.task_id].to_json()) for row in rows)
+    by_task = find_questions(rows, path)
+    return tuple(replace(row, locator=by_task[row.task_id].to_json()) for row in rows)
 
 
 def _open_slices(panel: str, questions: str | None, engine: Retriever, file_format: str, answers: str) -> Library:
@@ -249,22 +249,22 @@ def _engine(options: Any) -> Retriever:
             f"retriever must be a mapping such as {{'url': …}} or {{'index': …}}, got {short_repr(options)}"
         )
     maker = HttpRetriever if "url" in options else open_engine
-    known = signature(maker).parameters
-    if unknown := sorted(set(options) - set(known)):
-        raise unknown_name_error("option of a retriever", unknown[0], known)
+    parameters = signature(maker).parameters
+    if unknown := sorted(set(options) - set(parameters)):
+        raise unknown_name_error("option of a retriever", unknown[0], parameters)
     if maker is open_engine and not all(isinstance(value, str | int) for value in options.values()):
         raise ConfigError(f"the options of an engine are texts and numbers, got {short_repr(options, 120)}")
-    made: Retriever = maker(**options)
-    return made
+    retriever: Retriever = maker(**options)
+    return retriever
 
 
 def _from_world(options: Mapping[str, int]) -> Library:
     if not isinstance(options, Mapping):
         raise ConfigError(f"world must be a mapping such as {{'articles': 1000}}, got {short_repr(options)}")
-    known = {"articles": DEFAULT_ARTICLES, "questions": DEFAULT_QUESTIONS, "seed": DEFAULT_SEED}
-    if unknown := set(options) - set(known):
-        raise ConfigError(f"a world has the options {', '.join(known)}; got {', '.join(sorted(map(str, unknown)))}")
-    chosen = {**known, **options}
+    defaults = {"articles": DEFAULT_ARTICLES, "questions": DEFAULT_QUESTIONS, "seed": DEFAULT_SEED}
+    if unknown := set(options) - set(defaults):
+        raise ConfigError(f"a world has the options {', '.join(defaults)}; got {', '.join(sorted(map(str, unknown)))}")
+    chosen = {**defaults, **options}
     if not all(type(value) is int and 0 <= value < SEED_LIMIT for value in chosen.values()) or not chosen["questions"]:
         raise ConfigError(
             f"the options of a world are integers from 0 to 2**64 - 1, questions at least 1; got {short_repr(dict(options), 100)}"

@@ -140,10 +140,10 @@ class TextWorldBackend:
 
     def admissible(self) -> AdmissibleCommands:
         """The real engine's commands, parsed."""
-        known = admissible_commands(self.world).by_text
+        listed = admissible_commands(self.world).by_text
         commands = self.engine.commands
         return AdmissibleCommands(
-            commands, {command: known.get(command, ParsedCommand("help")) for command in commands}
+            commands, {command: listed.get(command, ParsedCommand("help")) for command in commands}
         )
 
     def do(self, command: str) -> tuple[str, bool]:

@@ -79,9 +79,9 @@ def compare_games(
             differences.append(Difference(split, kind, _printable(name), detail))
     listed = Counter(row.split for row in rows)
     names = Counter(name.split("/", 1)[0] for name in unknown)
-    parts = [_part(split, listed[split], names[split], counts[split]) for split in PUBLISHED if split in counts]
+    reports = [_part(split, listed[split], names[split], counts[split]) for split in PUBLISHED if split in counts]
     order = sorted(differences, key=lambda one: (list(PUBLISHED).index(one.part), KINDS.index(one.kind), one.name))
-    return DataReport("alfworld", MANIFEST, path, parts, order)
+    return DataReport("alfworld", MANIFEST, path, reports, order)
 
 
 def _compared(game: FoundGame, row: PanelRow | None, named: bool, paths: Mapping[str, str]) -> tuple[str, str]:
@@ -110,11 +110,11 @@ def _compared(game: FoundGame, row: PanelRow | None, named: bool, paths: Mapping
 
 def _part(split: str, listed: int, named: int, counts: Mapping[str, int]) -> PartReport:
     unlisted = PUBLISHED[split] - listed - named
-    found = {kind: counts[kind] for kind in KINDS}
-    as_listed = found["same"] == listed
-    whole = found["text unknown"] == named and not found["unusable"] and found["extra"] == unlisted
-    verdict = _of_listed(split, unlisted, found, whole) if as_listed else _of_others(split, listed, found)
-    return PartReport(split, PUBLISHED[split], listed, found, as_listed, as_listed and whole, verdict)
+    of_kind = {kind: counts[kind] for kind in KINDS}
+    as_listed = of_kind["same"] == listed
+    all_unchanged = of_kind["text unknown"] == named and not of_kind["unusable"] and of_kind["extra"] == unlisted
+    verdict = _of_listed(split, unlisted, of_kind, all_unchanged) if as_listed else _of_others(split, listed, of_kind)
+    return PartReport(split, PUBLISHED[split], listed, of_kind, as_listed, as_listed and all_unchanged, verdict)
 
 
 def _of_listed(split: str, unlisted: int, found: Mapping[str, int], whole: bool) -> str:
@@ -122,10 +122,10 @@ def _of_listed(split: str, unlisted: int, found: Mapping[str, int], whole: bool)
     panel = f"can stand for panel='{MANIFEST}:{split}': every listed game is as released"
     if whole:
         unknown = unlisted + found["text unknown"]
-        others = (
+        unlisted_note = (
             f"; the texts of {unknown} more, as many as the release has, are not in the manifest" if unknown else ""
         )
-        return f"{panel}; can stand for the released {split}{others}"
+        return f"{panel}; can stand for the released {split}{unlisted_note}"
     if gone := found["missing"] + found["other world"]:
         return (
             f"{panel}. Not for the released {split}: {gone} of its games are not there; get them by `alfworld-download`"

@@ -116,19 +116,19 @@ def _check_fact(name: str, arguments: list[str], types: Mapping[str, str], sourc
         raise DataError(
             f"{source}: unknown predicate {short_repr(name)} in (:init …); the domain 'alfred' knows {', '.join(_PREDICATES)}"
         )
-    found = tuple(types.get(argument, "undeclared") for argument in arguments)
-    if found != expected and name != "checked":
+    actual = tuple(types.get(argument, "undeclared") for argument in arguments)
+    if actual != expected and name != "checked":
         raise DataError(
-            f"{source}: the fact ({name} {' '.join(arguments)[:80]}) has arguments of types {found}, expected {expected}"
+            f"{source}: the fact ({name} {' '.join(arguments)[:80]}) has arguments of types {actual}, expected {expected}"
         )
 
 
 def _unique(rows: list[tuple[str, ...]], name: str, source: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for thing, value in rows:
-        if found.setdefault(thing, value) != value:
-            raise DataError(f"{source}: {thing[:80]} has two facts {name}: {found[thing]} and {value}")
-    return found
+        if values.setdefault(thing, value) != value:
+            raise DataError(f"{source}: {thing[:80]} has two facts {name}: {values[thing]} and {value}")
+    return values
 
 
 def _agent(facts: Mapping[str, list[tuple[str, ...]]], source: str) -> list[str]:
@@ -221,14 +221,14 @@ def _check_receptacles(rows: Any, source: str) -> None:
 
 def _check_objects(rows: Any, receptacles: set[str], source: str) -> None:
     _check_ids(rows, "objects", source)
-    known = {row[0] for row in rows}
+    names = {row[0] for row in rows}
     for row in rows:
         if len(row) != 6 or not isinstance(row[1], str) or not all(map(_sorted, row[2:])):
             raise DataError(
                 f"{source}: an object is [id, type, locations, receptacles, containers, properties] with sorted "
                 f"lists, got {short_repr(row)}"
             )
-        if not set(row[3]) <= receptacles or not set(row[4]) <= known:
+        if not set(row[3]) <= receptacles or not set(row[4]) <= names:
             raise DataError(
                 f"{source}: object {short_repr(row[0], 80)} lies in a receptacle or object that the game does not have"
             )

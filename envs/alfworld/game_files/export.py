@@ -33,14 +33,14 @@ def game_fields(game: Game, walkthrough: Sequence[str] | None = None) -> dict[st
 def traj_data(game: Game) -> dict[str, Any]:
     """Return the metadata that ALFWorld's loader and its hand-coded expert read next to a game."""
     goal = game.goal
-    place = goal.place.removesuffix("type")
+    receptacle = goal.place.removesuffix("type")
     return {
         "task_type": goal.task_type,
         "task_id": f"creditflow_{game.digest}",
         "pddl_params": {
             "object_target": goal.target.removesuffix("type"),
-            "parent_target": "" if goal.looks else place,
-            "toggle_target": place if goal.looks else "",
+            "parent_target": "" if goal.looks else receptacle,
+            "toggle_target": receptacle if goal.looks else "",
             "mrecep_target": "",
             "object_sliced": False,
         },

@@ -83,17 +83,17 @@ def list_games(folder: Path) -> tuple[Path, ...]:
     Raises:
         DataError: more than ``MAX_GAMES`` files, or a folder that cannot be listed.
     """
-    found: list[Path] = []
+    games: list[Path] = []
     try:
         for task in sorted(folder.iterdir()):
             if not task.is_dir() or any(word in task.name for word in _SKIPPED):
                 continue
-            found.extend(trial / GAME_FILE for trial in sorted(task.iterdir()) if (trial / GAME_FILE).is_file())
-            if len(found) > MAX_GAMES:
+            games.extend(trial / GAME_FILE for trial in sorted(task.iterdir()) if (trial / GAME_FILE).is_file())
+            if len(games) > MAX_GAMES:
                 raise DataError(f"{folder}: more than {MAX_GAMES} games; is this the right folder? {_HOW}")
     except OSError as error:
         raise DataError(f"{error.filename or folder}: cannot be listed: {error.strerror}") from error
-    return tuple(found)
+    return tuple(games)
 
 
 def task_type_of(path: Path) -> str:

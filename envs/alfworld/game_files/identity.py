@@ -51,10 +51,10 @@ def _refine(content: Mapping[str, Any], colour: Mapping[str, str]) -> dict[str, 
     for r, _rtype, home, _openness in content["receptacles"]:
         _link(around, colour, "stands", r, home)
     for o, _otype, homes, inside, containers, _properties in content["objects"]:
-        for relation, others in (("at", homes), ("in", inside), ("within", containers)):
-            for other in others:
-                _link(around, colour, relation, o, other)
-    return {name: _digest("|".join([colour.get(name, ""), *sorted(near)])) for name, near in around.items()}
+        for relation, related in (("at", homes), ("in", inside), ("within", containers)):
+            for second in related:
+                _link(around, colour, relation, o, second)
+    return {name: _digest("|".join([colour.get(name, ""), *sorted(neighbours)])) for name, neighbours in around.items()}
 
 
 def _digest(text: str) -> str:

@@ -36,10 +36,10 @@ class Draws:
 
     def weighted(self, weights: Mapping[T, int]) -> T:
         """A key, with a probability proportional to its weight."""
-        left = self.below(sum(weights.values()))
+        remaining = self.below(sum(weights.values()))
         for option, weight in weights.items():
-            left -= weight
-            if left < 0:
+            remaining -= weight
+            if remaining < 0:
                 return option
         raise AssertionError("a draw is below the sum of the weights")
 

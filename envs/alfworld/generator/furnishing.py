@@ -84,13 +84,13 @@ def fill(
         places: their weights of places, in the stead of those of the statistics.
     """
     pieces = house.pieces()
-    for thing, found in statistics.rooms[room].objects.items():
+    for thing, counted in statistics.rooms[room].objects.items():
         weights = {
-            place: weight
-            for place, weight in (places if thing == target else found.places).items()
-            if place in pieces or not place
+            receptacle: weight
+            for receptacle, weight in (places if thing == target else counted.places).items()
+            if receptacle in pieces or not receptacle
         }
-        number = numbers[thing] if thing in numbers else draws.count(found.counts)
+        number = numbers[thing] if thing in numbers else draws.count(counted.counts)
         for index in range(1, number + 1 if any(weights.values()) else 1):
             _drop(draws, statistics, house, pieces, f"{thing}_bar_{index:02d}", draws.weighted(weights), target)
     _nest(draws, statistics, house)
@@ -114,9 +114,11 @@ def _drop(
         return
     spot = draws.pick(pieces[place])
     inside = [spot[0]]
-    for other, odds in statistics.in_two.get(place, {}).items():
+    for second, odds in statistics.in_two.get(place, {}).items():
         options = [
-            row for row in pieces.get(other, ()) if row[0] not in inside and thing in statistics.accepts.get(other, ())
+            row
+            for row in pieces.get(second, ())
+            if row[0] not in inside and thing in statistics.accepts.get(second, ())
         ]
         if options and draws.happens(odds):
             inside.append(draws.pick(options)[0])

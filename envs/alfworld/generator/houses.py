@@ -121,23 +121,23 @@ def _attempt(
     draws: Draws, statistics: HouseStatistics, task: str, room: str, split: str, frames: tuple[str, ...]
 ) -> dict[str, Any] | None:
     """Sample a game; None if it belongs to another split or is trivial or unsolvable."""
-    target, place = draws.weighted(statistics.goals[task][room])
+    target, receptacle = draws.weighted(statistics.goals[task][room])
     looks = task == "look_at_obj_in_light"
-    house = furnish(draws, statistics, room, () if looks else {place, _MEANS.get(task, place)})
+    house = furnish(draws, statistics, room, () if looks else {receptacle, _MEANS.get(task, receptacle)})
     if (_hash_class(_layout(house, room)) == 0) != (split == "valid_unseen"):
         return None
     numbers = {target: draws.count(statistics.targets[task], 2 if task == "pick_two_obj_and_place" else 1)}
     if looks:
-        numbers[place] = max(1, draws.count(statistics.rooms[room].objects[place].counts))
+        numbers[receptacle] = max(1, draws.count(statistics.rooms[room].objects[receptacle].counts))
     places = {**statistics.rooms[room].objects[target].places}
     for kind in places.keys() & statistics.openable.keys():
         places[kind] = places[kind] * statistics.hidden[task] // 100
-    allowed = {kind: weight for kind, weight in places.items() if kind not in barred(task, place)}
+    allowed = {kind: weight for kind, weight in places.items() if kind not in barred(task, receptacle)}
     fill(draws, statistics, room, house, numbers, target, allowed)
     if split != "valid_unseen" and (_hash_class(_arrangement(house)) == 0) != (split == "valid_seen"):
         return None
-    sentence = draws.pick(frames).format(o=target, r=place)
-    content = _content(house, statistics.accepts, [task, f"{target}type", f"{place}type"], sentence)
+    sentence = draws.pick(frames).format(o=target, r=receptacle)
+    content = _content(house, statistics.accepts, [task, f"{target}type", f"{receptacle}type"], sentence)
     distance = ALFWorldOracle().world_distance(World(Game(content))).distance
     return content if MIN_STEPS[task] <= distance < 50 else None
 

@@ -86,7 +86,7 @@ def parse_statistics(data: dict[str, Any]) -> HouseStatistics:
     return HouseStatistics(
         goals={
             task: {
-                room: {(target, place): n for target, places in goals.items() for place, n in places.items()}
+                room: {(target, receptacle): n for target, places in goals.items() for receptacle, n in places.items()}
                 for room, goals in rooms.items()
             }
             for task, rooms in data["goals"].items()
@@ -97,7 +97,7 @@ def parse_statistics(data: dict[str, Any]) -> HouseStatistics:
         hidden=data["hidden"],
         affordances=_tuples(data["affordances"]),
         accepts=_tuples(data["accepts"]),
-        in_two={first: _tuples(others) for first, others in data["in_two"].items()},
+        in_two={first: _tuples(seconds) for first, seconds in data["in_two"].items()},
         nested=_tuples(data["nested"]),
     )
 

@@ -56,14 +56,14 @@ def check_domain(text: str, source: str) -> frozenset[str]:
 def _compare(text: str) -> tuple[frozenset[str], str]:
     """Return the domain's actions, and their differences from the known ones ("" if there are none)."""
     try:
-        found = action_digests(text, "pddl_domain")
+        digests = action_digests(text, "pddl_domain")
     except DataError as error:
         return frozenset(), str(error)
-    missing = sorted(set(KNOWN_ACTIONS) - OPTIONAL_ACTIONS - set(found))
-    foreign = sorted(name for name, digest in found.items() if digest not in KNOWN_ACTIONS.get(name, ()))
+    missing = sorted(set(KNOWN_ACTIONS) - OPTIONAL_ACTIONS - set(digests))
+    foreign = sorted(name for name, digest in digests.items() if digest not in KNOWN_ACTIONS.get(name, ()))
     if missing or foreign:
         return frozenset(), f"missing actions: {missing or 'none'}; unknown or changed actions: {foreign or 'none'}"
-    return frozenset(found), ""
+    return frozenset(digests), ""
 
 
 def action_digests(text: str, source: str) -> dict[str, str]:
@@ -76,9 +76,9 @@ def action_digests(text: str, source: str) -> dict[str, str]:
     if expr[:2] != ["define", ["domain", "alfred"]]:
         raise DataError(f"{source}: pddl_domain must start with (define (domain alfred) …)")
     digests: dict[str, str] = {}
-    for part in expr[2:]:
-        if isinstance(part, list) and len(part) > 1 and part[0] == ":action" and isinstance(part[1], str):
-            digests[part[1]] = _digest(part)
+    for section in expr[2:]:
+        if isinstance(section, list) and len(section) > 1 and section[0] == ":action" and isinstance(section[1], str):
+            digests[section[1]] = _digest(section)
     return digests
 
 

@@ -73,7 +73,7 @@ def parse_goal(expr: SExpr, source: str) -> Goal:
         DataError: not one of the six goals.
     """
     try:
-        groups = [_flatten(part) for part in _conjuncts(expr)]
+        groups = [_flatten(conjunct) for conjunct in _conjuncts(expr)]
         if len(groups) == 1:
             return _placing(groups[0])
         if len(groups) == 2:
@@ -123,27 +123,31 @@ def _flatten(expr: Any) -> set[tuple[str, ...]]:
 
 
 def _one(atoms: set[tuple[str, ...]], predicate: str, first: str = "") -> tuple[str, ...]:
-    found = [atom for atom in atoms if atom[0] == predicate and len(atom) == 3 and first in ("", atom[1])]
-    if len(found) != 1:
+    matching = [atom for atom in atoms if atom[0] == predicate and len(atom) == 3 and first in ("", atom[1])]
+    if len(matching) != 1:
         raise _ShapeError
-    return found[0]
+    return matching[0]
 
 
 def _placing(atoms: set[tuple[str, ...]]) -> Goal:
     inside = sorted(atom for atom in atoms if atom[0] == "inreceptacle" and len(atom) == 3)
     if len(inside) not in (1, 2):
         raise _ShapeError
-    _, item, place = inside[0]
+    _, item, receptacle = inside[0]
     target = _one(atoms, "objecttype", item)[2]
-    kind = _one(atoms, "receptacletype", place)[2]
+    kind = _one(atoms, "receptacletype", receptacle)[2]
     expected: set[tuple[str, ...]] = {
-        ("inreceptacle", item, place),
+        ("inreceptacle", item, receptacle),
         ("objecttype", item, target),
-        ("receptacletype", place, kind),
+        ("receptacletype", receptacle, kind),
     }
     if len(inside) == 2:
-        other = inside[1][1]
-        expected |= {("inreceptacle", other, place), ("objecttype", other, target), ("differ", *sorted((item, other)))}
+        second = inside[1][1]
+        expected |= {
+            ("inreceptacle", second, receptacle),
+            ("objecttype", second, target),
+            ("differ", *sorted((item, second))),
+        }
         if atoms != expected:
             raise _ShapeError
         return Goal("pick_two_obj_and_place", target, kind)
@@ -157,18 +161,18 @@ def _placing(atoms: set[tuple[str, ...]]) -> Goal:
 
 def _looking(groups: list[set[tuple[str, ...]]]) -> Goal:
     lamps, held = groups if any(atom[0] == "istoggled" for atom in groups[0]) else groups[::-1]
-    _, lamp, place = _one(lamps, "inreceptacle")
+    _, lamp, receptacle = _one(lamps, "inreceptacle")
     lamp_type = _one(lamps, "objecttype", lamp)[2]
-    _, agent, here = _one(lamps, "atlocation")
+    _, agent, location = _one(lamps, "atlocation")
     _, holder, item = _one(held, "holds")
     target = _one(held, "objecttype", item)[2]
     if lamps != {
         ("objecttype", lamp, lamp_type),
         ("toggleable", lamp),
         ("istoggled", lamp),
-        ("receptacleatlocation", place, here),
-        ("atlocation", agent, here),
-        ("inreceptacle", lamp, place),
+        ("receptacleatlocation", receptacle, location),
+        ("atlocation", agent, location),
+        ("inreceptacle", lamp, receptacle),
     } or held != {("objecttype", item, target), ("holds", holder, item)}:
         raise _ShapeError
     return Goal("look_at_obj_in_light", target, lamp_type)

@@ -84,10 +84,10 @@ def parse_problem(text: str, source: str) -> Problem:
     if not expr or expr[0] != "define":
         raise DataError(f"{source}: a PDDL problem starts with (define (problem …) …)")
     sections: dict[str, list[Any]] = {}
-    for part in expr[1:]:
-        if not isinstance(part, list) or not part or not isinstance(part[0], str):
+    for section in expr[1:]:
+        if not isinstance(section, list) or not section or not isinstance(section[0], str):
             raise DataError(f"{source}: expected bracketed sections such as (:init …) in the PDDL problem")
-        sections.setdefault(part[0], part[1:])
+        sections.setdefault(section[0], section[1:])
     for name in ("problem", ":domain", ":objects", ":init", ":goal"):
         if name not in sections:
             raise DataError(f"{source}: the PDDL problem has no section ({name} …)")

@@ -50,16 +50,18 @@ class _Board:
     """The constant part of an abstract game, with its receptacles numbered consecutively."""
 
     def __init__(self, reduced: Reduced) -> None:
-        places = [(stand, place) for stand, here in enumerate(reduced.stands) for place in here]
+        places = [(stand, receptacle) for stand, contents in enumerate(reduced.stands) for receptacle in contents]
         self.stand = [stand for stand, _ in places]
         reach = len(reduced.stands) - reduced.unreachable
         self.reachable = [stand < reach for stand in self.stand]
-        self.goals = self._mask(place.goal for _, place in places)
-        self.goal_list = [r for r, (_, place) in enumerate(places) if place.goal]
-        self.treats = [r for r, (_, place) in enumerate(places) if place.treats and self.reachable[r]]
-        self.fits = [r for r, (_, place) in enumerate(places) if place.fits and self.reachable[r]]
-        self.fits_other = [r for r, (_, place) in enumerate(places) if place.fits_other and self.reachable[r]]
-        self.lamps = [(r, place.lamps) for r, (_, place) in enumerate(places) if place.lamps and self.reachable[r]]
+        self.goals = self._mask(receptacle.goal for _, receptacle in places)
+        self.goal_list = [r for r, (_, receptacle) in enumerate(places) if receptacle.goal]
+        self.treats = [r for r, (_, receptacle) in enumerate(places) if receptacle.treats and self.reachable[r]]
+        self.fits = [r for r, (_, receptacle) in enumerate(places) if receptacle.fits and self.reachable[r]]
+        self.fits_other = [r for r, (_, receptacle) in enumerate(places) if receptacle.fits_other and self.reachable[r]]
+        self.lamps = [
+            (r, receptacle.lamps) for r, (_, receptacle) in enumerate(places) if receptacle.lamps and self.reachable[r]
+        ]
         self.stand_mask = [self._mask(s == stand for s, _ in places) for stand in range(len(reduced.stands))]
         self.goal_stands = {self.stand[r] for r in self.goal_list}
         self.treat_stands = {self.stand[r] for r in self.treats}
@@ -67,10 +69,10 @@ class _Board:
         # putting an object elsewhere than at the goal only helps to take another one, and only if that one is better
         every = (1 << max(1, reduced.treated.bit_length(), reduced.loose.bit_length())) - 1
         self.swap = self.count == 2 or (self.count == 1 and reduced.treated != every)
-        size = max((place.items.bit_length() for _, place in places), default=0)
+        size = max((receptacle.items.bit_length() for _, receptacle in places), default=0)
         size = max(size, reduced.held + 1)
-        lies = tuple(self._mask(place.items >> o & 1 for _, place in places) for o in range(size))
-        doors = self._mask(place.closed for _, place in places)
+        lies = tuple(self._mask(receptacle.items >> o & 1 for _, receptacle in places) for o in range(size))
+        doors = self._mask(receptacle.closed for _, receptacle in places)
         self.start = _Node(0, reduced.held, doors, lies, reduced.treated, reduced.lit)
 
     @staticmethod

@@ -73,16 +73,16 @@ class Reduced(NamedTuple):
 def reduce_world(world: World) -> Reduced:
     """Return the abstraction of a state."""
     game, goal = world.game, world.game.goal
-    wanted = game.targets if goal.looks else game.candidates
-    items, lamps = bits(wanted), bits(game.lamps)
+    goal_items = game.targets if goal.looks else game.candidates
+    items, lamps = bits(goal_items), bits(game.lamps)
     held = world.held
-    other = held if held >= 0 and not wanted >> held & 1 else -1
-    where = _Where(game, world, items, lamps, other)
-    here = where.location(game.at_location[world.location], keep_plain=held >= 0)
+    other_held = held if held >= 0 and not goal_items >> held & 1 else -1
+    where = _Where(game, world, items, lamps, other_held)
+    current = where.location(game.at_location[world.location], keep_plain=held >= 0)
     elsewhere: list[tuple[Place, ...]] = []
     alike: set[tuple[Place, ...]] = set()
-    for place, receptacles in enumerate(game.at_location):
-        stand = where.location(receptacles, keep_plain=held >= 0) if place != world.location else ()
+    for location, receptacles in enumerate(game.at_location):
+        stand = where.location(receptacles, keep_plain=held >= 0) if location != world.location else ()
         if stand and stand not in alike:
             elsewhere.append(stand)
             if not any(spot.items for spot in stand):  # an object may lie in two places: those are never merged
@@ -90,9 +90,9 @@ def reduce_world(world: World) -> Reduced:
     nowhere = where.location(tuple(r for r, home in enumerate(game.home) if home < 0), keep_plain=False)
     treated = {"clean": world.clean, "hot": world.hot, "cool": world.cool}.get(goal.quality, -1)
     return Reduced(
-        (here, *sorted(elsewhere), *((nowhere,) if nowhere else ())),
+        (current, *sorted(elsewhere), *((nowhere,) if nowhere else ())),
         int(bool(nowhere)),
-        EMPTY if held < 0 else OTHER if other >= 0 else items.index(held),
+        EMPTY if held < 0 else OTHER if other_held >= 0 else items.index(held),
         _renumber(treated, items),
         _renumber(game.pickupable, items),
         _renumber(world.toggled, lamps),
@@ -120,19 +120,19 @@ class _Where:
 
         ``keep_plain`` keeps those that only serve to put down the held object.
         """
-        found = []
+        reduced = []
         for r in receptacles:
-            place = self._place(r)
+            receptacle = self._place(r)
             if (
-                place.goal
-                or place.treats
-                or place.items
-                or place.lamps
-                or (keep_plain and (place.fits_other if self.other >= 0 else place.fits))
+                receptacle.goal
+                or receptacle.treats
+                or receptacle.items
+                or receptacle.lamps
+                or (keep_plain and (receptacle.fits_other if self.other >= 0 else receptacle.fits))
             ):
-                found.append(place)
-        found.sort()
-        return tuple(found)
+                reduced.append(receptacle)
+        reduced.sort()
+        return tuple(reduced)
 
     def _place(self, r: int) -> Place:
         game, world = self.game, self.world

@@ -113,8 +113,8 @@ TASK_PREFIX, TASK_SUFFIX = "Your task is to: ", "."
 
 def dialect_to_content(dialect: Dialect) -> str | dict[str, Any]:
     """Return the name of a known dialect, else all its templates."""
-    for name, known in DIALECTS.items():
-        if dialect == known:
+    for name, standard in DIALECTS.items():
+        if dialect == standard:
             return name
     return {**asdict(dialect), "properties": list(dialect.properties)}
 

@@ -21,13 +21,13 @@ def human_names(ids: Iterable[str]) -> dict[str, str]:
     {'cup_bar_01': 'cup 2', 'cup_bar_02': 'cup 1', 'sink_bar_7_bar_sinkbasin': 'sinkbasin 1'}
     """
     ordered = sorted(set(ids))
-    left = Counter(_base(name) for name in ordered if "_bar_" in name)
+    remaining = Counter(_base(name) for name in ordered if "_bar_" in name)
     names: dict[str, str] = {}
     for name in ordered:
         if "_bar_" in name:
             base = _base(name)
-            names[name] = f"{base} {left[base]}"
-            left[base] -= 1
+            names[name] = f"{base} {remaining[base]}"
+            remaining[base] -= 1
         else:  # the engine keeps the blank before the absent number
             names[name] = f"{_unmark(name)} "
     return names

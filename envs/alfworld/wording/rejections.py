@@ -42,29 +42,29 @@ def _reason(world: World, verb: str, command: str, names: tuple[str, ...]) -> st
     game = world.game
     if verb == "put" and command.startswith("move") != game.dialect.put.startswith("move"):
         return f"this game puts things down with '{game.dialect.put.format(o='OBJECT', r='RECEPTACLE')}'"
-    place = names[-1] if verb not in ("use", "slice") else ""
+    receptacle = names[-1] if verb not in ("use", "slice") else ""
     thing = names[0] if verb not in ("go", "open", "close", "examine") else ""
-    if verb == "examine" and place in game.object_names:
+    if verb == "examine" and receptacle in game.object_names:
         return "only the object in your hand can be examined"
-    if place and place not in game.receptacle_names:
+    if receptacle and receptacle not in game.receptacle_names:
         return "there is no receptacle of this name"
     if thing and thing not in game.object_names:
         return "there is no object of this name"
-    if place:
-        r = game.receptacle_names.index(place)
+    if receptacle:
+        r = game.receptacle_names.index(receptacle)
         if game.home[r] < 0:
             return "this receptacle cannot be reached"
         if verb == "go":
             return "you are already there"
         if game.home[r] != world.location:
-            return f"you are not at {place}"
+            return f"you are not at {receptacle}"
         if verb in ("open", "close"):
             return _door(world, verb, r)
         if verb in ("take", "put") and game.openable >> r & 1 and not world.opened >> r & 1:
-            return f"{place} is closed"
+            return f"{receptacle} is closed"
     o = game.object_names.index(thing)
     if verb == "take":
-        return _taking(world, o, game.receptacle_names.index(place))
+        return _taking(world, o, game.receptacle_names.index(receptacle))
     if verb == "use":
         return "it cannot be switched on" if not game.toggleable >> o & 1 else "it is not here"
     if verb == "slice":

@@ -73,13 +73,13 @@ def inventory(world: World) -> str:
 def look(world: World) -> str:
     """The reply to ``look``."""
     game, dialect = world.game, world.game.dialect
-    here = game.at_location[world.location]
-    if not here:
+    receptacles = game.at_location[world.location]
+    if not receptacles:
         return dialect.middle.format(list="nothing")  # the engine looks for receptacles *at this place*
-    facing = [game.receptacle_names[r] + _openness(world, r) for r in here]
+    facing = [game.receptacle_names[r] + _openness(world, r) for r in receptacles]
     around = world.around[world.location]
     fallen = [
-        game.object_names[o] for o in bits(around) for r in here if world.missing.get(r, 0) >> o & 1
+        game.object_names[o] for o in bits(around) for r in receptacles if world.missing.get(r, 0) >> o & 1
     ]  # once per receptacle it was taken from
     return dialect.facing.format(list=enumerate_names(facing, "")) + dialect.beside.format(
         list=enumerate_names(fallen, dialect.article)

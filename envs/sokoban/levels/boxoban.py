@@ -37,17 +37,17 @@ def list_levels(folder: str | Path) -> dict[str, list[str]]:
     Raises:
         LevelError: a malformed file.
     """
-    found: dict[str, list[str]] = {}
+    by_file: dict[str, list[str]] = {}
     for level in read_levels(folder):
-        found.setdefault(level.name.rpartition(":")[0], []).append(level_task(level).task_id)
-    return found
+        by_file.setdefault(level.name.rpartition(":")[0], []).append(level_task(level).task_id)
+    return by_file
 
 
 def write_ids(path: str | Path, ids: Ids) -> None:
     """Write a manifest: ids by file, one per line."""
-    parts = [f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in ids.items()]
+    lines = [f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in ids.items()]
     with atomic_writer(path) as out:
-        out.write(f'{{"format_version": {FORMAT}, "files": {{\n' + ",\n".join(parts) + "\n}}\n")
+        out.write(f'{{"format_version": {FORMAT}, "files": {{\n' + ",\n".join(lines) + "\n}}\n")
 
 
 def load_ids(name: str = MANIFEST) -> Ids:
@@ -69,24 +69,26 @@ def check_boxoban(path: str | Path, ids: Ids, parts: Collection[str] = tuple(PUB
         parts: only these sets.
     """
     reports, differences = [], []
-    for part in (name for name in PUBLISHED if name in parts):
+    for folder in (name for name in PUBLISHED if name in parts):
         counts = dict.fromkeys(KINDS, 0)
-        listed = {name: rows for name, rows in ids.items() if name.rpartition("/")[0] == part}
+        listed = {name: rows for name, rows in ids.items() if name.rpartition("/")[0] == folder}
         for name, expected in listed.items():
             kinds = _compared(Path(path) / f"{name}.txt", expected)
             for number, (kind, detail) in enumerate(kinds):
                 counts[kind] += 1
                 if kind != "same":
-                    differences.append(Difference(part, kind, f"{name}:{number}", detail))
+                    differences.append(Difference(folder, kind, f"{name}:{number}", detail))
         total = sum(len(rows) for rows in listed.values())
         complete = counts["same"] == total
         verdict = (
-            f"its listed levels can stand for those of {part}"
+            f"its listed levels can stand for those of {folder}"
             if complete
-            else f"cannot stand for {part}: get the files again from github.com/google-deepmind/boxoban-levels"
+            else f"cannot stand for {folder}: get the files again from github.com/google-deepmind/boxoban-levels"
         )
         reports.append(
-            PartReport(part, PUBLISHED[part], total, counts, complete, complete and total == PUBLISHED[part], verdict)
+            PartReport(
+                folder, PUBLISHED[folder], total, counts, complete, complete and total == PUBLISHED[folder], verdict
+            )
         )
     return DataReport("boxoban", MANIFEST, str(path), reports, differences)
 
@@ -96,16 +98,16 @@ def _compared(file: Path, expected: Sequence[str]) -> list[tuple[str, str]]:
     if not file.is_file():
         return [("missing", f"no file {file.name}")] * len(expected)
     try:
-        found = [level_task(level).task_id for level in read_levels(file)]
+        task_ids = [level_task(level).task_id for level in read_levels(file)]
     except DataError as error:
         return [("unusable", " ".join(str(error).split())[:MAX_DETAIL])] * len(expected)
     kinds = []
     for number, task_id in enumerate(expected):
-        if number >= len(found):
-            kinds.append(("missing", f"the file has {len(found)} levels"))
-        elif found[number] == task_id:
+        if number >= len(task_ids):
+            kinds.append(("missing", f"the file has {len(task_ids)} levels"))
+        elif task_ids[number] == task_id:
             kinds.append(("same", ""))
         else:
-            moved = "; it is at another place of this file" if task_id in found else ""
+            moved = "; it is at another place of this file" if task_id in task_ids else ""
             kinds.append(("changed", f"another level stands there{moved}"))
     return kinds

@@ -87,10 +87,10 @@ class GeneratorOptions:
         """
         if not isinstance(options, Mapping):
             raise ConfigError(f"generator must be a mapping of options, got {short_repr(options)}")
-        known = [field.name for field in fields(cls)]
+        names = [field.name for field in fields(cls)]
         for name in options:
-            if name not in known:
-                raise unknown_name_error("generator option", str(name), known)
+            if name not in names:
+                raise unknown_name_error("generator option", str(name), names)
         return cls(**options)
 
     def level(self, rng: np.random.Generator) -> Level:
@@ -123,12 +123,12 @@ def generate_level(rng: np.random.Generator, options: GeneratorOptions) -> Level
         target_cells = [table.box_index[position] for position in targets]
         on_target = np.asarray(np.isin(table.subsets, target_cells).any(axis=1))
         eligible = (by_rank >= options.min_length) & (by_rank <= options.max_length) & ~on_target[:, None]
-        found = np.flatnonzero(eligible)
-        if not len(found):
+        candidates = np.flatnonzero(eligible)
+        if not len(candidates):
             continue
-        lengths = table.layers[found]
+        lengths = table.layers[candidates]
         available = np.flatnonzero(np.bincount(lengths))
-        starts = found[lengths == available[sample_index(rng, len(available))]]
+        starts = candidates[lengths == available[sample_index(rng, len(available))]]
         rank, player = divmod(int(starts[sample_index(rng, len(starts))]), table.size)
         box_cells = list(table.box_index)
         boxes = [box_cells[index] for index in table.subsets[rank]]

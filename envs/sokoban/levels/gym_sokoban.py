@@ -168,7 +168,7 @@ def reverse_start(room: Room) -> Start:
         if boxes >> behind & 1:
             if action < 4:
                 still, pulled = still & ~(1 << behind), pulled & ~(1 << behind) | 1 << player
-                places = tuple([player if place == behind else place for place in places])
+                places = tuple([player if box == behind else box for box in places])
                 pulls += 1
         elif action >= 4:
             continue  # the same as with a pull

@@ -109,8 +109,8 @@ def parse_level(text: str, *, source: str = "level") -> Level:
         raise LevelError(f"{source}: expected the XSB text of a level, got {type(text).__name__}")
     levels = list(_levels(text, source, limit=2))
     if len(levels) != 1:
-        found = "none" if not levels else "more than one"
-        raise LevelError(f"{source}: expected one level, found {found}; rows must not be separated by blank lines")
+        count = "none" if not levels else "more than one"
+        raise LevelError(f"{source}: expected one level, found {count}; rows must not be separated by blank lines")
     return levels[0]
 
 
@@ -154,8 +154,8 @@ def read_levels(path: str | Path) -> list[Level]:
         except DataError as error:
             raise LevelError(f"{error}; expected a UTF-8 text file with levels") from error
         stem = (name.relative_to(path) if path.is_dir() else Path(name.name)).with_suffix("").as_posix()
-        found = parse_levels(text, source=str(name))
-        levels += [_renamed(level, stem) for level in found]
+        parsed = parse_levels(text, source=str(name))
+        levels += [_renamed(level, stem) for level in parsed]
         if len(levels) > MAX_LEVELS:
             raise LevelError(f"{path}: more than {MAX_LEVELS} levels; name a sub-folder or a file")
     return levels
@@ -196,13 +196,13 @@ def _checked(lines: Sequence[str], name: str, where: str) -> Level:
         del rows[0]
     while rows and not rows[-1]:
         del rows[-1]
-    left = min((len(row) - len(row.lstrip()) for row in rows if row), default=0)
-    height, width = len(rows), max((len(row) for row in rows), default=0) - left
+    indent = min((len(row) - len(row.lstrip()) for row in rows if row), default=0)
+    height, width = len(rows), max((len(row) for row in rows), default=0) - indent
     if not 3 <= height <= MAX_SIDE or not 3 <= width <= MAX_SIDE:
         raise LevelError(f"{where}: a level has 3 to {MAX_SIDE} rows and columns, got {height} x {width}")
     if not all(rows):
         raise LevelError(f"{where}: a blank row splits the level in two")
-    xsb = "\n".join(row[left:].ljust(width) for row in rows)
+    xsb = "\n".join(row[indent:].ljust(width) for row in rows)
     players = xsb.count("@") + xsb.count("+")
     if players != 1:
         raise LevelError(f"{where}: expected exactly one player (@ or +), found {players}")

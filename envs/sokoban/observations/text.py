@@ -102,5 +102,5 @@ def _mapped(symbols: Mapping[Any, Any]) -> str:
     for name in symbols:
         if name not in names:
             raise unknown_name_error("kind of cell in symbols", str(name), names)
-    chars = [symbols.get(name, known) for name, known in zip(names, SYMBOL_SETS["unicode"], strict=True)]
+    chars = [symbols.get(name, unicode) for name, unicode in zip(names, SYMBOL_SETS["unicode"], strict=True)]
     return "".join(chars) if all(isinstance(char, str) and len(char) == 1 for char in chars) else ""

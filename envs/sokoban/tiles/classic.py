@@ -28,9 +28,9 @@ def _wall(canvas: Canvas) -> None:
         shift = 0.25 if row % 2 else 0.0
         top = row / 3
         for column in range(-1, 3):
-            left = column * 0.5 + shift
-            canvas.paint(canvas.box(left + 0.03, top + 0.03, left + 0.47, top + 0.3), BRICK)
-            canvas.paint(canvas.box(left + 0.03, top + 0.03, left + 0.47, top + 0.1), BRICK_LIGHT)
+            x = column * 0.5 + shift
+            canvas.paint(canvas.box(x + 0.03, top + 0.03, x + 0.47, top + 0.3), BRICK)
+            canvas.paint(canvas.box(x + 0.03, top + 0.03, x + 0.47, top + 0.1), BRICK_LIGHT)
 
 
 def _floor(canvas: Canvas) -> None:

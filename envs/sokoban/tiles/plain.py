@@ -23,8 +23,8 @@ def _wall(canvas: Canvas) -> None:
     for row in range(4):
         shift = 0.25 if row % 2 else 0.0
         for column in range(-1, 3):
-            left = column * 0.5 + shift
-            canvas.paint(canvas.box(left + 0.03, row / 4 + 0.03, left + 0.47, row / 4 + 0.22), BRICK)
+            x = column * 0.5 + shift
+            canvas.paint(canvas.box(x + 0.03, row / 4 + 0.03, x + 0.47, row / 4 + 0.22), BRICK)
 
 
 def _floor(canvas: Canvas) -> None:

@@ -53,10 +53,10 @@ def reset_mode(mode: Any) -> AutoresetMode:
     """
     if isinstance(mode, AutoresetMode):
         return mode
-    for known in AutoresetMode:
-        if mode in (known.value, known.name):
-            return known
-    raise unknown_name_error("autoreset_mode", mode, [known.value for known in AutoresetMode])
+    for option in AutoresetMode:
+        if mode in (option.value, option.name):
+            return option
+    raise unknown_name_error("autoreset_mode", mode, [option.value for option in AutoresetMode])
 
 
 def checked_mask(options: Mapping[str, Any], num_envs: int) -> Ints:
@@ -69,8 +69,8 @@ def checked_mask(options: Mapping[str, Any], num_envs: int) -> Ints:
     if mask is None:
         return np.arange(num_envs)
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (num_envs,):
-        found = f"{mask.dtype} {mask.shape}" if isinstance(mask, np.ndarray) else short_repr(mask)
-        raise ConfigError(f"options['reset_mask'] must be a NumPy array of bool with shape ({num_envs},), got {found}")
+        actual = f"{mask.dtype} {mask.shape}" if isinstance(mask, np.ndarray) else short_repr(mask)
+        raise ConfigError(f"options['reset_mask'] must be a NumPy array of bool with shape ({num_envs},), got {actual}")
     if not mask.any():
         raise ConfigError("options['reset_mask'] has no True: there is nothing to reset")
     return np.flatnonzero(mask)
@@ -125,8 +125,8 @@ class Actions:
             raise ConfigError(
                 f"actions must be a list or tuple of {self._num_envs} strings, one per environment, got {short_repr(actions)}"
             )
-        found: Sequence[Any] = actions
-        return found
+        checked: Sequence[Any] = actions
+        return checked
 
     def _read_texts(self, actions: Any) -> tuple[Ints, dict[int, str]]:
         numbers, reasons = np.empty(self._num_envs, dtype=np.int64), {}

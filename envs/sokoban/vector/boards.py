@@ -35,10 +35,10 @@ def _moves() -> npt.NDArray[np.uint32]:
     """
     table = np.zeros((1024, 4), dtype=np.uint8)
     for index in range(1024):
-        push, behind, ahead, here = index >> 9, index >> 6 & 7, index >> 3 & 7, index & 7
-        table[index] = here, ahead, behind, 1 << _GAIN_SHIFT
-        if here in (PLAYER, PLAYER_ON_TARGET):
-            line = bytes([EDGE, here, ahead, behind, EDGE])
+        push, behind, ahead, square = index >> 9, index >> 6 & 7, index >> 3 & 7, index & 7
+        table[index] = square, ahead, behind, 1 << _GAIN_SHIFT
+        if square in (PLAYER, PLAYER_ON_TARGET):
+            line = bytes([EDGE, square, ahead, behind, EDGE])
             after, _, moved, pushed, gain = move(line, 1, 1, bool(push))
             table[index] = *after[1:4], moved * MOVED | pushed * PUSHED | (gain + 1) << _GAIN_SHIFT
     return table.view(np.uint32).ravel()
@@ -162,8 +162,8 @@ class Boards:
         index <<= 3
         index |= before[0]
         index |= push
-        found = _TABLE.take(index).view(np.uint8).reshape(-1, 4)
-        after, events = np.ascontiguousarray(found[:, :3].T), found[:, 3]
+        entries = _TABLE.take(index).view(np.uint8).reshape(-1, 4)
+        after, events = np.ascontiguousarray(entries[:, :3].T), entries[:, 3]
         self.flat = self.flat.copy()
         self.flat[cells] = after
         self.players = self.players + offsets * (events & MOVED)

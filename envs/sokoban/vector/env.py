@@ -157,7 +157,7 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
             EpisodeError: an environment was never reset, or, without autoreset, its episode has ended.
         """
         self._require_running()
-        ended = np.flatnonzero(
+        over = np.flatnonzero(
             self._over
         )  # not empty only with NEXT_STEP, which starts these again, whatever their actions did
         played = self._player.play(self._boards, actions, self._view.moved)
@@ -165,11 +165,11 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
         self._elapsed = self._elapsed + 1
         truncated = ~solved & (self._elapsed >= self.max_steps)
         self._over = solved | truncated
-        if len(ended):
-            played = played.restarted(ended)
-            rewards[ended] = 0.0
-            solved[ended] = truncated[ended] = False
-            self._begin(ended, self._starts.sample(ended))
+        if len(over):
+            played = played.restarted(over)
+            rewards[over] = 0.0
+            solved[over] = truncated[over] = False
+            self._begin(over, self._starts.sample(over))
         infos = self._step_infos(played, solved)
         return self._view.observe(self._boards), rewards, solved, truncated, infos
 
@@ -178,18 +178,18 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
         everyone = np.arange(self.num_envs)
         if self.autoreset_mode != AutoresetMode.SAME_STEP or not self._over.any():
             return self._infos(everyone, played, solved.copy())
-        ended, flags = np.flatnonzero(self._over), self._over
+        over, flags = np.flatnonzero(self._over), self._over
         final = np.full(self.num_envs, None, dtype=object)
-        for number, board in zip(ended.tolist(), self._boards_of(ended), strict=True):
+        for number, board in zip(over.tolist(), self._boards_of(over), strict=True):
             final[number] = self._view.single(board, int(self._boards.sides[1, number]))
         more = {
             "final_obs": final,
             "_final_obs": flags.copy(),
-            "final_info": self._infos(ended, played, solved.copy()),
+            "final_info": self._infos(over, played, solved.copy()),
             "_final_info": flags.copy(),
         }
-        self._begin(ended, self._starts.sample(ended))
-        return self._infos(everyone, played.restarted(ended), solved & ~flags, more)
+        self._begin(over, self._starts.sample(over))
+        return self._infos(everyone, played.restarted(over), solved & ~flags, more)
 
     def _require_running(self) -> None:
         """Check that every environment can take a step.

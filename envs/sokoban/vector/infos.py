@@ -103,13 +103,13 @@ class LazyInfos(dict[str, Any]):
             value = np.zeros(self._num_envs, dtype=np.bool_)
             value[self._which] = True
         else:
-            found = self._snapshot.value(key, self._which)
-            value = found
+            values = self._snapshot.value(key, self._which)
+            value = values
             if len(self._which) != self._num_envs:
                 value = (
-                    np.full(self._num_envs, None) if found.dtype == object else np.zeros(self._num_envs, found.dtype)
+                    np.full(self._num_envs, None) if values.dtype == object else np.zeros(self._num_envs, values.dtype)
                 )
-                value[self._which] = found
+                value[self._which] = values
         self[key] = value
         return value
 
@@ -207,8 +207,8 @@ _ALL_TURN_KEYS: Final = {**_ALL_KEYS, **dict.fromkeys(name for key in TURN_KEYS 
 
 def _objects(values: Iterable[Any]) -> npt.NDArray[np.object_]:
     """Return an object array of values, tuples as they are."""
-    found = list(values)
-    array = np.empty(len(found), dtype=object)
-    for index, value in enumerate(found):
+    listed = list(values)
+    array = np.empty(len(listed), dtype=object)
+    for index, value in enumerate(listed):
         array[index] = value
     return array

@@ -44,15 +44,15 @@ class TurnRecord:
         """Return the info ``key`` of the environments with these numbers."""
         if key == "move_state_keys":
             rounds = [board_texts(codes, sides, which) for codes, sides in self.after]
-            return [tuple([state_key(texts[place]) for texts in rounds[: len(self.moves[number])]])
-                    for place, number in enumerate(which.tolist())]  # fmt: skip
+            return [tuple([state_key(texts[position]) for texts in rounds[: len(self.moves[number])]])
+                    for position, number in enumerate(which.tolist())]  # fmt: skip
         values = {"moves": self.moves, "move_rewards": self.rewards, "ignored_words": self.ignored}[key]
         return [values[number] for number in which.tolist()]
 
     def without(self, which: Ints) -> TurnRecord:
         """Return the record with nothing for the environments with these numbers."""
         gone = set(which.tolist())
-        moves = [() if n in gone else made for n, made in enumerate(self.moves)]
+        moves = [() if n in gone else played for n, played in enumerate(self.moves)]
         rewards = [() if n in gone else earned for n, earned in enumerate(self.rewards)]
         return replace(
             self, moves=moves, rewards=rewards, ignored=[0 if n in gone else i for n, i in enumerate(self.ignored)]
@@ -83,8 +83,8 @@ class Played:
         events[which], valid[which] = NOTHING, True
         reasons = self.reasons
         if reasons:
-            begun = set(which.tolist())
-            reasons = {number: reason for number, reason in reasons.items() if number not in begun}
+            fresh = set(which.tolist())
+            reasons = {number: reason for number, reason in reasons.items() if number not in fresh}
         return Played(events, self.rewards, valid, reasons, self.record and self.record.without(which))
 
 
@@ -149,14 +149,14 @@ class SeveralMoves:
 
     def play(self, boards: Boards, actions: Any, moved: Moved) -> Played:
         """Execute one turn on every board (see ``Player``)."""
-        answers, given, reasons = self._read(actions)
-        made: list[list[str]] = [[] for _ in answers]
+        answers, words_given, reasons = self._read(actions)
+        moves: list[list[str]] = [[] for _ in answers]
         earned: list[list[float]] = [[] for _ in answers]
         events, after = np.full(self._num_envs, NOTHING, dtype=np.uint8), []
         running = np.array([len(answer) for answer in answers])
-        for place in range(int(running.max())):
-            numbers = np.array([answer[place] if place < left else -1
-                                for answer, left in zip(answers, running.tolist(), strict=True)])  # fmt: skip
+        for turn in range(int(running.max())):
+            numbers = np.array([answer[turn] if turn < count else -1
+                                for answer, count in zip(answers, running.tolist(), strict=True)])  # fmt: skip
             change = self._moves.make(boards, numbers)
             moved(boards, change)
             solved = boards.on_target == boards.boxes
@@ -164,26 +164,33 @@ class SeveralMoves:
             events |= change.events & np.uint8(MOVED | PUSHED)
             after.append((boards.codes, boards.sides))
             for number in np.flatnonzero(numbers >= 0).tolist():
-                made[number].append(self._texts[numbers[number]])
+                moves[number].append(self._texts[numbers[number]])
                 earned[number].append(float(rewards[number]))
             running[solved] = 0
-        totals = [sum_in_order(one) if one else self._step for one in earned]
-        ignored = [self._turns.ignored(words, len(one)) for words, one in zip(given, made, strict=True)]
-        record = TurnRecord([tuple(one) for one in made], [tuple(one) for one in earned], ignored, after)
-        valid = np.array([bool(one) for one in made])
+        totals = [sum_in_order(turn_rewards) if turn_rewards else self._step for turn_rewards in earned]
+        ignored = [
+            self._turns.ignored(words, len(turn_moves)) for words, turn_moves in zip(words_given, moves, strict=True)
+        ]
+        record = TurnRecord(
+            [tuple(turn_moves) for turn_moves in moves],
+            [tuple(turn_rewards) for turn_rewards in earned],
+            ignored,
+            after,
+        )
+        valid = np.array([bool(turn_moves) for turn_moves in moves])
         return Played(events, np.array(totals, dtype=np.float64), valid, reasons, record)
 
     def _read(self, actions: Any) -> tuple[list[tuple[int, ...]], list[int], dict[int, str]]:
         """Return the moves of each turn, the number of words in its text, and the reasons of invalid ones."""
         answers: list[tuple[int, ...]] = []
-        given, reasons = [], {}
+        words, reasons = [], {}
         for number, text in enumerate(self._actions.texts(actions)):
             answer, reason = self._turns.parse(text)
             if answer is None:
                 reasons[number] = reason
             answers.append(answer or ())
-            given.append(self._turns.given)
-        return answers, given, reasons
+            words.append(self._turns.given)
+        return answers, words, reasons
 
     def nothing(self) -> Played:
         """Return the results of a reset."""

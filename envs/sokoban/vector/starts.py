@@ -63,14 +63,14 @@ class Starts:
                 f"seed must be None, an integer, or a list with one entry per {kind} ({groups}), got {short_repr(seed)}"
             )
         if not self.rngs:
-            made = [seeding.np_random(seeds[number // self.group_size]) for number in range(self.num_envs)]
-            self.rngs, self.first_seed = [rng for rng, _ in made], made[0][1]
+            generators = [seeding.np_random(seeds[number // self.group_size]) for number in range(self.num_envs)]
+            self.rngs, self.first_seed = [rng for rng, _ in generators], generators[0][1]
             self._join(np.arange(self.num_envs))
             return
         for number in which.tolist():
-            given = seeds[number // self.group_size]
-            if given is not None:
-                self.rngs[number], used = seeding.np_random(given)
+            env_seed = seeds[number // self.group_size]
+            if env_seed is not None:
+                self.rngs[number], used = seeding.np_random(env_seed)
                 self.first_seed = self.first_seed if number else used
 
     def _join(self, which: Ints) -> None:

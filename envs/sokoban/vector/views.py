@@ -25,10 +25,10 @@ _IN_PLANE: Final = np.array([[code in members for code in range(8)] for members 
 
 def planes(codes: Codes) -> Codes:
     """Return uint8 (n, 4, rows, columns) of 0 and 1 (walls, targets, boxes, player) from codes (n, rows, columns)."""
-    shown = np.empty((len(codes), 4, *codes.shape[1:]), dtype=np.uint8)
+    channels = np.empty((len(codes), 4, *codes.shape[1:]), dtype=np.uint8)
     for number, table in enumerate(_IN_PLANE):
-        shown[:, number] = table.take(codes)
-    return shown
+        channels[:, number] = table.take(codes)
+    return channels
 
 
 class Frames:
@@ -90,8 +90,8 @@ class BatchView:
 
     def observe(self, boards: Boards) -> Any:
         """Return the observations of all boards: uint8 arrays, or a tuple of texts; with "dict" a dictionary of these."""
-        shown = {key: self._observe(key, boards) for key in self._keys}
-        return shown if self._nested else shown[self._keys[0]]
+        observed = {key: self._observe(key, boards) for key in self._keys}
+        return observed if self._nested else observed[self._keys[0]]
 
     def _observe(self, key: str, boards: Boards) -> Any:
         if key == "rgb" and self._frames is not None:

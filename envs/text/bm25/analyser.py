@@ -111,15 +111,15 @@ def words(text: str) -> list[str]:
     ["it's", '3.5', 'oz', 'no_name', 'u.s.a', '1', '2', 't', 'shirt']
     """
     if text.isascii():
-        found = _ASCII.findall(text)
+        tokens = _ASCII.findall(text)
         if "_" in text:
-            found = [word for word in found if word.strip("_")]
+            tokens = [word for word in tokens if word.strip("_")]
     else:
         matches = _GENERAL.finditer(text.translate(_CLASSES))
-        found = [text[m.start() : m.end()] for m in matches if m.lastgroup is None]
-    if any(len(word) > MAX_WORD for word in found):
-        found = [word[i : i + MAX_WORD] for word in found for i in range(0, len(word), MAX_WORD)]
-    return found
+        tokens = [text[m.start() : m.end()] for m in matches if m.lastgroup is None]
+    if any(len(word) > MAX_WORD for word in tokens):
+        tokens = [word[i : i + MAX_WORD] for word in tokens for i in range(0, len(word), MAX_WORD)]
+    return tokens
 
 
 @lru_cache(maxsize=1 << 18)

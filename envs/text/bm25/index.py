@@ -97,13 +97,13 @@ class BM25:
         return self._best(scores.astype(np.float32), max(k, 0))
 
     def _best(self, scores: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        found = np.flatnonzero(scores > 0)  # several times faster on booleans than on numbers
-        best = scores[found]
-        if 0 < k < len(found):
-            kept = best >= np.partition(best, len(best) - k)[len(best) - k]
-            found, best = found[kept], best[kept]
-        order = np.lexsort((self.ranks[found], -best))[:k]
-        return found[order], best[order]
+        rows = np.flatnonzero(scores > 0)  # several times faster on booleans than on numbers
+        best = scores[rows]
+        if 0 < k < len(rows):
+            top = best >= np.partition(best, len(best) - k)[len(best) - k]
+            rows, best = rows[top], best[top]
+        order = np.lexsort((self.ranks[rows], -best))[:k]
+        return rows[order], best[order]
 
 
 def coded_lengths(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

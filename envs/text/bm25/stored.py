@@ -90,8 +90,8 @@ class _StoredVocabulary:
 
     def _find(self, term: str) -> int | None:
         key = term.encode("utf-8", "surrogatepass")
-        place = bisect_left(self._terms, key)
-        return place if place < len(self._terms) and self._terms[place] == key else None
+        position = bisect_left(self._terms, key)
+        return position if position < len(self._terms) and self._terms[position] == key else None
 
     def __len__(self) -> int:
         return len(self._terms)

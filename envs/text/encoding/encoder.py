@@ -107,13 +107,13 @@ class TextEncoder:
     def _prepared(self, text: str, *, query: bool) -> list[int]:
         """Token ids of a text with its prefix."""
         prefix = self.settings.query_prefix if query else self.settings.passage_prefix
-        whole = plain_text(prefix + text)
+        prefixed = plain_text(prefix + text)
         if self.settings.lower_case:
-            whole = whole.lower()
+            prefixed = prefixed.lower()
         with (
             self._lock
         ):  # tokenizers keep the limit of truncation in themselves, and refuse to be shared while they set it
-            ids = self._tokenizer(whole, truncation=True, max_length=self.max_tokens)["input_ids"]
+            ids = self._tokenizer(prefixed, truncation=True, max_length=self.max_tokens)["input_ids"]
         return list(ids) or [self._tokenizer.pad_token_id]
 
     def _forward(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
@@ -131,10 +131,10 @@ class TextEncoder:
         pooled = _pooled(hidden, mask, lengths, self.settings.pooling)
         if self.settings.normalise:
             pooled = torch.nn.functional.normalize(pooled, dim=1)
-        found: NDArray[np.float32] = pooled.numpy()
-        if not np.isfinite(found).all():
+        vectors: NDArray[np.float32] = pooled.numpy()
+        if not np.isfinite(vectors).all():
             raise DataError("the encoder gives values that are not finite: its weights are damaged")
-        return found
+        return vectors
 
     def _stacked(self, rows: list[NDArray[np.float32]]) -> NDArray[np.float32]:
         return np.concatenate([np.zeros((0, self.dimension), np.float32), *rows])

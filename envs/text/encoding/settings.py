@@ -88,8 +88,8 @@ def folder_settings(folder: Path, **given: Any) -> EncoderSettings:
         ConfigError: a wrong value is given, or the folder's pooling is none of ours and none is given.
         DataError: a malformed file, or a layer after pooling that is not a normalisation.
     """
-    found: dict[str, Any] = {**_lengths(folder), **_prompts(folder), **_layers(folder)}
-    chosen = {**found, **{name: value for name, value in given.items() if value is not None}}
+    stored: dict[str, Any] = {**_lengths(folder), **_prompts(folder), **_layers(folder)}
+    chosen = {**stored, **{name: value for name, value in given.items() if value is not None}}
     return replace(EncoderSettings(), **chosen)
 
 
@@ -98,12 +98,12 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _lengths(folder: Path) -> dict[str, Any]:
-    data, found = _read(folder / "sentence_bert_config.json"), dict[str, Any]()
+    data, settings = _read(folder / "sentence_bert_config.json"), dict[str, Any]()
     if type(data.get("max_seq_length")) is int:
-        found["max_tokens"] = data["max_seq_length"]
+        settings["max_tokens"] = data["max_seq_length"]
     if data.get("do_lower_case") is True:
-        found["lower_case"] = True
-    return found
+        settings["lower_case"] = True
+    return settings
 
 
 def _prompts(folder: Path) -> dict[str, Any]:
@@ -123,18 +123,18 @@ def _layers(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     layers = model_settings(path, list)
-    found: dict[str, Any] = {"normalise": False}
+    settings: dict[str, Any] = {"normalise": False}
     for layer in layers:
         kind = str(layer.get("type", "")).rpartition(".")[2] if isinstance(layer, dict) else ""
         if kind == "Pooling":
-            found["pooling"] = _pooling(_inside(folder, layer.get("path")))
+            settings["pooling"] = _pooling(_inside(folder, layer.get("path")))
         elif kind == "Normalize":
-            found["normalise"] = True
+            settings["normalise"] = True
         elif kind != "Transformer":
             raise DataError(
                 f"{path}: has the layer {short_repr(kind or layer)}; only Transformer, Pooling and Normalize are supported"
             )
-    return found
+    return settings
 
 
 def _inside(folder: Path, name: Any) -> Path:

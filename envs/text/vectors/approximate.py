@@ -67,10 +67,10 @@ class ApproximateSettings:
 
     def check(self, dimension: int) -> None:
         """Raise ConfigError unless vectors of this dimension can be coded."""
-        parts = self.parts
-        if parts and dimension % parts:
+        pieces = self.parts
+        if pieces and dimension % pieces:
             raise ConfigError(
-                f"{self.codes} needs a dimension that is a multiple of {parts}; the encoder's is {dimension}"
+                f"{self.codes} needs a dimension that is a multiple of {pieces}; the encoder's is {dimension}"
             )
 
     @property
@@ -80,8 +80,8 @@ class ApproximateSettings:
 
     def lists_for(self, rows: int) -> int:
         """Number of lists for so many rows: the given one, or the power of two next to √rows, at most rows / 39."""
-        wanted = self.lists or 1 << round(math.log2(math.sqrt(rows)))
-        return max(1, min(wanted, rows if self.lists else rows // 39))
+        lists = self.lists or 1 << round(math.log2(math.sqrt(rows)))
+        return max(1, min(lists, rows if self.lists else rows // 39))
 
 
 def require_faiss() -> ModuleType:
@@ -177,7 +177,7 @@ def open_approximate(paths: Sequence[Path], shards: Sequence[Shard], probes: int
         MissingExtraError: faiss is not installed.
     """
     faiss = require_faiss()
-    dimension, parts = shards[0].vectors.shape[1], list[Any]()
+    dimension, indexes = shards[0].vectors.shape[1], list[Any]()
     for path, shard in zip(paths, shards, strict=True):
         with loading(f"{path}: faiss cannot open it; {how_to_fix}"):
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP)
@@ -186,10 +186,10 @@ def open_approximate(paths: Sequence[Path], shards: Sequence[Shard], probes: int
                     f"{path}: holds {index.ntotal} vectors of {index.d} numbers, expected {len(shard)} of {dimension} in "
                     f"inverted lists; {how_to_fix}"
                 )
-            if parts and index.nlist != parts[0].nlist:
-                raise DataError(f"{path}: has {index.nlist} lists, the first shard {parts[0].nlist}; {how_to_fix}")
-        parts.append(index)
-    return ApproximateIndex(faiss, parts, shards, probes)
+            if indexes and index.nlist != indexes[0].nlist:
+                raise DataError(f"{path}: has {index.nlist} lists, the first shard {indexes[0].nlist}; {how_to_fix}")
+        indexes.append(index)
+    return ApproximateIndex(faiss, indexes, shards, probes)
 
 
 class ApproximateIndex:
@@ -208,8 +208,8 @@ class ApproximateIndex:
         self._rows = sum(len(shard) for shard in shards)
         self.lists = int(parts[0].nlist)
         self.probes = min(probes, self.lists)
-        for part in parts:
-            part.nprobe = self.probes
+        for index in parts:
+            index.nprobe = self.probes
 
     def best_rows(self, queries: NDArray[np.float32], k: int, threads: int = 1) -> list[Best]:
         """The best ``k`` rows for each query among the candidates of its nearest lists.
@@ -235,14 +235,14 @@ class ApproximateIndex:
                 return list(pool.map(lambda query: self._best(query, k), queries))
 
     def _best(self, query: NDArray[np.float32], k: int) -> Best:
-        faiss, wanted = self._faiss, min(max(k * REFINE, MIN_CANDIDATES), self._rows)
+        faiss, candidates = self._faiss, min(max(k * REFINE, MIN_CANDIDATES), self._rows)
         faiss.omp_set_num_threads(1)  # of this thread
-        near, lists = self._parts[0].quantizer.search(query[None], self.probes)
-        found = [part.search_preassigned(query[None], wanted, lists, near) for part in self._parts]
-        coarse = np.concatenate([scores[0] for scores, _ in found])
-        rows = np.concatenate([ids[0] for _, ids in found])
+        nearest, lists = self._parts[0].quantizer.search(query[None], self.probes)
+        results = [index.search_preassigned(query[None], candidates, lists, nearest) for index in self._parts]
+        coarse = np.concatenate([scores[0] for scores, _ in results])
+        rows = np.concatenate([ids[0] for _, ids in results])
         coarse, rows = coarse[rows >= 0], rows[rows >= 0]
-        rows = rows[np.lexsort((rows, -coarse))[:wanted]]
+        rows = rows[np.lexsort((rows, -coarse))[:candidates]]
         return ordered(rows, self._exact(query, rows), k)
 
     def _exact(self, query: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -47,8 +47,8 @@ def scores_of(query: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArr
     """float64 (n,): inner products, each pair summed by itself and in one order."""
     products = vectors.astype(np.float64)
     products *= query
-    found: NDArray[np.float64] = products.sum(axis=1)
-    return found
+    scores: NDArray[np.float64] = products.sum(axis=1)
+    return scores
 
 
 def ordered(rows: NDArray[np.int64], scores: NDArray[np.float64], k: int) -> Best:

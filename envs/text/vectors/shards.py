@@ -45,7 +45,7 @@ def encoded_rows(vectors: NDArray[np.float32], precision: str) -> dict[str, byte
         safe = np.where(scales > 0, scales, np.float32(1))[:, None]
         levels = np.clip(np.rint(vectors / safe), -_LEVELS, _LEVELS)
         finite = np.isfinite(vectors).all()
-        found = {
+        arrays = {
             "vectors": np.where(np.isfinite(levels), levels, 0).astype("<i1").tobytes(),
             "scales": scales.tobytes(),
         }
@@ -53,10 +53,10 @@ def encoded_rows(vectors: NDArray[np.float32], precision: str) -> dict[str, byte
         with np.errstate(over="ignore"):
             rows = vectors.astype(PRECISIONS[precision])
         finite = np.isfinite(rows).all()
-        found = {"vectors": rows.tobytes()}
+        arrays = {"vectors": rows.tobytes()}
     if not finite:
         raise DataError(f"vectors must be finite in {precision}; one has a value that is not")
-    return found
+    return arrays
 
 
 def join_parts(parts: Sequence[Mapping[str, Path]], folder: Path, precision: str, per_shard: int) -> None:
@@ -71,8 +71,8 @@ def join_parts(parts: Sequence[Mapping[str, Path]], folder: Path, precision: str
     for start in range(0, len(parts), per_shard):
         for kind, name in _names(start // per_shard, precision).items():
             with (folder / name).open("wb") as out:
-                for part in parts[start : start + per_shard]:
-                    with part[kind].open("rb") as file:
+                for piece in parts[start : start + per_shard]:
+                    with piece[kind].open("rb") as file:
                         while chunk := file.read(_CHUNK):
                             out.write(chunk)
 
@@ -107,12 +107,12 @@ class Shard:
         Raises:
             DataError: a value that is not finite, which only damage or another writer leaves.
         """
-        found = self.vectors[which].astype(np.float32)
+        rows = self.vectors[which].astype(np.float32)
         if self.scales is not None:
-            found *= self.scales[which, None]
-        if not np.isfinite(found.sum(dtype=np.float64)):
+            rows *= self.scales[which, None]
+        if not np.isfinite(rows.sum(dtype=np.float64)):
             raise DataError(f"{self.place}: holds values that are not finite; build the index again")
-        return found
+        return rows
 
 
 def open_shards(

@@ -45,9 +45,9 @@ def chosen_by_text(product: Product, text: str) -> dict[str, str]:
     """For every option group the longest value that occurs in the lower-case text, if any."""
     chosen = {}
     for name, values in product.options:
-        found = [value for value in values if value and value in text]
-        if found:
-            chosen[name] = max(found, key=len)
+        mentioned = [value for value in values if value and value in text]
+        if mentioned:
+            chosen[name] = max(mentioned, key=len)
     return chosen
 
 
@@ -62,15 +62,15 @@ def measure(catalogue: Catalogue, goals: Iterable[Goal], tagger: Tagger = rule_t
     rows = []
     for goal in goals:
         text = goal.instruction.lower()
-        whole = catalogue.search(text).asins
+        full_hits = catalogue.search(text).asins
         short = catalogue.search(f"{goal.query} {' '.join(goal.attributes)}".lower()).asins
 
         def buy(asin: str, chosen: Iterable[str], goal: Goal = goal) -> float:
             return score_purchase(catalogue.product(asin), catalogue.price(asin), chosen, goal, tagger).score
 
-        first = whole[0] if whole else goal.asin
+        first = full_hits[0] if full_hits else goal.asin
         plain = buy(first, ())
         informed = buy(first, chosen_by_text(catalogue.product(first), text).values())
-        found = [goal.asin in hits[:k] for hits in (whole, short) for k in (1, 10, 50)]
-        rows.append([*found, plain, plain == 1.0, informed, informed == 1.0, buy(goal.asin, ()) == 1.0])
+        ranked = [goal.asin in hits[:k] for hits in (full_hits, short) for k in (1, 10, 50)]
+        rows.append([*ranked, plain, plain == 1.0, informed, informed == 1.0, buy(goal.asin, ()) == 1.0])
     return Difficulty(*np.mean(np.array(rows, float), axis=0).tolist())

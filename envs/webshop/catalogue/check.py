@@ -53,20 +53,20 @@ class _Part:
         wrong = sum(self.counts[kind] for kind in ("changed", "other order", "missing", "unusable"))
         listed = not wrong
         published = PUBLISHED[self.name]
-        whole = listed and self.listed + self.counts["extra"] == published
-        verdict = self._verdict(listed, whole)
+        complete = listed and self.listed + self.counts["extra"] == published
+        verdict = self._verdict(listed, complete)
         if self.name in PANELS and listed:
             panel = f"panel='{PANELS[self.name]}'"
             verdict += f"; {panel} can be played" if same_products else f"; {panel} needs the released products too"
-        return PartReport(self.name, published, self.listed, self.counts, listed, whole, verdict)
+        return PartReport(self.name, published, self.listed, self.counts, listed, complete, verdict)
 
     def _verdict(self, listed: bool, whole: bool) -> str:
         unlisted = PUBLISHED[self.name] - self.listed
         if not listed:
             return f"cannot stand for the released {self.name}: goals, prices or search results differ; {_FETCH}"
         if whole:
-            others = f"; {unlisted} more, as many as the release has, are not in the manifest" if unlisted else ""
-            return f"can stand for the released {self.name}{others}"
+            more = f"; {unlisted} more, as many as the release has, are not in the manifest" if unlisted else ""
+            return f"can stand for the released {self.name}{more}"
         if self.counts["extra"] < unlisted:
             return (
                 f"all that is listed is as released; {unlisted - self.counts['extra']} of the release are missing, which are "
@@ -94,15 +94,19 @@ def check_shop(
     """
     files = find_files(folder)
     entries = {asin: entry for asin, entry in stream_items(files.attributes) if asin in manifest.products}
-    found = {
+    by_name = {
         "products": _products(files, entries, manifest, watch),
         "synthetic": _synthetic(entries, manifest),
         "human": _human(files, manifest),
     }
-    chosen = [found[name] for name in PUBLISHED if name in parts]
-    differences = [one for part in chosen for one in sorted(part.differences, key=lambda one: KINDS.index(one.kind))]
-    same_products = found["products"].report(False).published_complete
-    reports = [part.report(same_products) for part in chosen]
+    chosen = [by_name[name] for name in PUBLISHED if name in parts]
+    differences = [
+        difference
+        for checked in chosen
+        for difference in sorted(checked.differences, key=lambda difference: KINDS.index(difference.kind))
+    ]
+    same_products = by_name["products"].report(False).published_complete
+    reports = [checked.report(same_products) for checked in chosen]
     return DataReport("webshop", MANIFEST, str(folder), reports, differences)
 
 
@@ -112,60 +116,60 @@ def _products(
     manifest: Manifest,
     watch: Callable[[Iterator[Product]], Iterator[Product]],
 ) -> _Part:
-    part, report, order = _Part("products", len(manifest.products)), LoadReport(), list[str]()
+    products, report, order = _Part("products", len(manifest.products)), LoadReport(), list[str]()
     for product in watch(read_products(stream_records(files.items), entries, report)):
         expected = manifest.products.get(product.asin)
         if expected is None:
-            part.add("extra", product.asin)
+            products.add("extra", product.asin)
             continue
         order.append(product.asin)
         same = product_hash(product) == expected
-        part.add(
+        products.add(
             "same" if same else "changed", product.asin, "" if same else "other texts, prices, options or attributes"
         )
     present = set(order)
     for asin in manifest.products:
         if asin not in present:
-            part.add("missing", asin)
-    _add_skipped(part, report)
+            products.add("missing", asin)
+    _add_skipped(products, report)
     for was, asin in zip(order, (asin for asin in manifest.products if asin in present), strict=True):
         if was != asin:
-            part.add("other order", was, f"where {asin} should be: prices, price limits and goal numbers differ")
+            products.add("other order", was, f"where {asin} should be: prices, price limits and goal numbers differ")
             break
-    return part
+    return products
 
 
 def _synthetic(entries: Mapping[str, Any], manifest: Manifest) -> _Part:
-    part = _Part("synthetic", len(manifest.synthetic))
+    synthetic = _Part("synthetic", len(manifest.synthetic))
     for asin in manifest.products:
         expected = manifest.synthetic.get(asin, "")
         try:
             digest = instruction_hash(entries.get(asin, {}))
         except DataError as error:
-            part.add("unusable", asin, str(error))
+            synthetic.add("unusable", asin, str(error))
             continue
         if digest or expected:
             kind = "missing" if not digest else "extra" if not expected else "same" if digest == expected else "changed"
-            part.add(kind, asin)
-    return part
+            synthetic.add(kind, asin)
+    return synthetic
 
 
 def _human(files: ShopFiles, manifest: Manifest) -> _Part:
-    part, report = _Part("human", sum(map(len, manifest.human.values()))), LoadReport()
+    human, report = _Part("human", sum(map(len, manifest.human.values()))), LoadReport()
     items = stream_items(files.human) if files.human else ()
-    entries = usable_human_entries(((asin, one) for asin, one in items if asin in manifest.products), report)
+    entries = usable_human_entries(((asin, item) for asin, item in items if asin in manifest.products), report)
     for asin in manifest.products:
         expected = list(manifest.human.get(asin, ()))
-        found = [human_hash(entry) for entry in entries.get(asin, ())]
-        same = [digest for digest in expected if digest in found]
-        others = len(found) - len(same)
-        for number, digest in enumerate(sorted(expected, key=lambda one: one not in same)):
-            changed = number - len(same) < others
-            part.add("same" if digest in same else "changed" if changed else "missing", asin)
-        for _ in range(others - (len(expected) - len(same))):
-            part.add("extra", asin)
-    _add_skipped(part, report)
-    return part
+        actual = [human_hash(entry) for entry in entries.get(asin, ())]
+        same = [digest for digest in expected if digest in actual]
+        unmatched = len(actual) - len(same)
+        for number, digest in enumerate(sorted(expected, key=lambda item: item not in same)):
+            changed = number - len(same) < unmatched
+            human.add("same" if digest in same else "changed" if changed else "missing", asin)
+        for _ in range(unmatched - (len(expected) - len(same))):
+            human.add("extra", asin)
+    _add_skipped(human, report)
+    return human
 
 
 def _add_skipped(part: _Part, report: LoadReport) -> None:

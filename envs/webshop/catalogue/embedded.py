@@ -77,16 +77,16 @@ def _capital(text: str) -> str:
 def _product(
     number: int, department: Department, type_index: int, pool: Sequence[str], values: OptionPool, rng: RandomSource
 ) -> Product:
-    plural, singular = (part.strip() for part in department.types[type_index].split("|"))
+    plural, singular = (form.strip() for form in department.types[type_index].split("|"))
     attributes = rng.sample(pool, (2, 2, 3, 3, 3, 4, 5, 6)[rng.below(8)])
     brand = rng.choice(NAME_STARTS) + rng.choice(NAME_ENDS)
     strays = rng.sample([a for a in pool if a not in attributes], STRAYS)
     mentioned = rng.sample([*attributes, *strays], 7)  # attributes that title and texts mention
-    shown = mentioned[: 1 + rng.below(2)]
-    lead = _capital(shown[0])
+    named = mentioned[: 1 + rng.below(2)]
+    lead = _capital(named[0])
     title = f"{brand} {lead} {_capital(singular)} {_capital(rng.choice(department.uses))}"
-    if len(shown) > 1:
-        title += f", {_capital(shown[1])}"
+    if len(named) > 1:
+        title += f", {_capital(named[1])}"
     if rng.bernoulli(60):
         title += f", {_capital(rng.choice(FILLERS[:8]))}"
     title += f", Model {rng.choice('ABCDEFGHKLMNPRST')}{10 + rng.below(90)}"
@@ -97,8 +97,8 @@ def _product(
     bullets = [f"{_capital(a)}: {rng.choice(FILLERS).lower()}" for a in mentioned[4:7]]
     bullets += rng.sample(FILLERS, 2)
     low, high = department.prices
-    whole = low + rng.below(high - low) * (1 + rng.below(4)) // 4
-    prices: tuple[float, ...] = (round(whole + (0.99, 0.49, 0.0, 0.95)[rng.below(4)], 2),)
+    amount = low + rng.below(high - low) * (1 + rng.below(4)) // 4
+    prices: tuple[float, ...] = (round(amount + (0.99, 0.49, 0.0, 0.95)[rng.below(4)], 2),)
     if rng.bernoulli(9):
         prices = (prices[0], round(prices[0] + 1 + rng.below(12), 2))
     tag = " to ".join(f"${price}" for price in prices)
@@ -130,14 +130,14 @@ def _options(pools: OptionPool, type_index: int, rng: RandomSource) -> tuple[tup
 
 def make_products(seed: int = SEED) -> list[Product]:
     """The thousand products, in catalogue order."""
-    made: list[Product] = []
+    products: list[Product] = []
     for d, department in enumerate(DEPARTMENTS):
         for type_index, size in enumerate(TYPE_SIZES):
             rng = RandomSource(seed, GENERATION, d, type_index)
             pool = rng.sample(department.attributes, TYPE_ATTRIBUTES)
             values = {name: rng.sample(options, TYPE_VALUES) for name, options in department.options.items()}
-            made += [_product(len(made) + k, department, type_index, pool, values, rng) for k in range(size)]
-    return RandomSource(seed, GENERATION, 99).sample(made, len(made))
+            products += [_product(len(products) + k, department, type_index, pool, values, rng) for k in range(size)]
+    return RandomSource(seed, GENERATION, 99).sample(products, len(products))
 
 
 def make_goals(products: Sequence[Product], prices: Sequence[float], seed: int = SEED) -> list[Goal]:
@@ -153,7 +153,7 @@ def make_goals(products: Sequence[Product], prices: Sequence[float], seed: int =
             cap = (int(price) // 10 + 1 + rng.below(3)) * 10.0
             named = rng.bernoulli(NAMED)
             text = phrase(product, attributes, options, cap, rng, not named and rng.bernoulli(REWORDED))
-            wanted = options if named else tuple(value for _, value in options)
+            option_values = options if named else tuple(value for _, value in options)
             goals.append(
                 Goal(
                     product.asin,
@@ -164,7 +164,7 @@ def make_goals(products: Sequence[Product], prices: Sequence[float], seed: int =
                     text,
                     attributes,
                     cap,
-                    wanted,
+                    option_values,
                     named_options=named,
                 )
             )

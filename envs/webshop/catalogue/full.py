@@ -82,15 +82,15 @@ def _products(
         differences.append(
             Difference("products", "unusable", report.examples[reason], f"{reason}; {number:,} such records")
         )
-    whole = count == published
-    found = (
+    complete = count == published
+    summary = (
         "as many as published, so it may be the released catalogue"
-        if whole
+        if complete
         else f"not the released catalogue, which has {published:,}; WebShop's `setup.sh -d all` fetches it"
     )
-    verdict = f"{found}; no content is published to compare with; digest {digest.hexdigest()}: equal digests are equal catalogues"
+    verdict = f"{summary}; no content is published to compare with; digest {digest.hexdigest()}: equal digests are equal catalogues"
     counts = dict.fromkeys(KINDS, 0) | {"found": count, "unusable": skipped}
-    return PartReport("products", published, 0, counts, whole, whole, verdict)
+    return PartReport("products", published, 0, counts, complete, complete, verdict)
 
 
 def _entries_digest(path: Path) -> bytes:
@@ -104,33 +104,33 @@ def _entries_digest(path: Path) -> bytes:
 def _human(files: ShopFiles, differences: list[Difference]) -> PartReport:
     listed, report, published = load_texts(), LoadReport(), PUBLISHED_FULL["human"]
     items = stream_items(files.human) if files.human else ()
-    found = Counter[str]()
+    present = Counter[str]()
     for entries in _all_entries(items, report):
-        found.update(instruction_text_hash(entry["instruction"]) for entry in entries)
-    same, missing, extra = (found & listed).total(), (listed - found).total(), (found - listed).total()
-    for kind, hashes in (("missing", listed - found), ("extra", found - listed)):
+        present.update(instruction_text_hash(entry["instruction"]) for entry in entries)
+    same, missing, extra = (present & listed).total(), (listed - present).total(), (present - listed).total()
+    for kind, hashes in (("missing", listed - present), ("extra", present - listed)):
         differences += [Difference("human", kind, digest, "hash of its text") for digest in sorted(hashes)[:1_000]]
     unusable = sum(report.skipped.values())
     counts = dict.fromkeys(KINDS, 0) | {"same": same, "missing": missing, "unusable": unusable, "extra": extra}
     total = listed.total()
-    whole = not missing and extra == published - total
-    if whole:
+    complete = not missing and extra == published - total
+    if complete:
         verdict = f"can stand for the released human instructions, by text; {extra} more, as many as the release has, are not in the manifest"
     elif not missing:
         verdict = f"all listed texts are there, with {extra} more, not {published - total} as in the release: goal numbers differ from the original's"
     else:
         verdict = f"cannot stand for the released human instructions: {missing:,} of {total:,} listed texts are missing, so goal numbers differ"
-    return PartReport("human", published, total, counts, not missing, whole, verdict)
+    return PartReport("human", published, total, counts, not missing, complete, verdict)
 
 
 def _all_entries(items: Any, report: LoadReport) -> Iterator[list[Any]]:
     """The usable instructions, and those without attributes, from which no goal is made but whose texts are published too."""
     for asin, entries in items:
         rows = entries if isinstance(entries, list) else [entries]
-        kept = [
+        usable = [
             {**row, "instruction_attributes": row.get("instruction_attributes") or ["-"]}
             if isinstance(row, dict)
             else row
             for row in rows
         ]
-        yield list(usable_human_entries([(asin, kept)], report).get(asin, ()))
+        yield list(usable_human_entries([(asin, usable)], report).get(asin, ()))

@@ -116,8 +116,8 @@ class _Builder:
         row = len(self.asins)
         price = product.prices[0] if len(product.prices) == 1 else self.rng.uniform(*product.prices)
         entry = self.entries.get(product.asin, {})
-        wanted = wanted_attributes(entry)
-        extra = {key: entry[key] for key in _GOAL_KEYS} if wanted else {}
+        attributes = wanted_attributes(entry)
+        extra = {key: entry[key] for key in _GOAL_KEYS} if attributes else {}
         packed = pack_product(product, extra)
         self.blob.write(packed)
         self.offsets.append(self.offsets[-1] + len(packed))
@@ -128,7 +128,7 @@ class _Builder:
         self.categories.add(product.category)
         self.index.add(product.document())
         combinations = prod(len(values) for _, values in product.options)
-        if wanted and combinations:
+        if attributes and combinations:
             self.synthetic_rows.append(row)
             self.synthetic_counts.append(combinations)
         for text in self.human.get(product.asin, ()):
@@ -154,19 +154,19 @@ class _Builder:
         self.queries.write(folder, "queries")
         self.categories.write(folder, "categories")
         after_prices = self.rng.getstate()
-        found = {"synthetic": self._synthetic()}
+        counts = {"synthetic": self._synthetic()}
         self.rng.setstate(after_prices)
         if self.human:
-            found["human"] = self._human()
-        return {kind: count for kind, count in found.items() if count}
+            counts["human"] = self._human()
+        return {kind: count for kind, count in counts.items() if count}
 
     def _synthetic(self) -> int:
         carriers: Counter[str] = Counter()
-        wanted = [wanted_attributes(self.entries[self.asins[row]]) for row in self.synthetic_rows]
-        for attributes, count in zip(wanted, self.synthetic_counts, strict=True):
+        attribute_sets = [wanted_attributes(self.entries[self.asins[row]]) for row in self.synthetic_rows]
+        for attributes, count in zip(attribute_sets, self.synthetic_counts, strict=True):
             for attribute in attributes:
                 carriers[attribute] += count
-        weights = [attribute_weight(attributes, carriers) for attributes in wanted]
+        weights = [attribute_weight(attributes, carriers) for attributes in attribute_sets]
         return self._write_goals("synthetic", self.synthetic_rows, self.synthetic_counts, weights)
 
     def _human(self) -> int:

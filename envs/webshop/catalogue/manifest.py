@@ -61,8 +61,8 @@ def product_hash(product: Product) -> str:
 
 def instruction_hash(entry: Any) -> str:
     """Return the hash of a synthetic instruction; "" if the entry has none that can be used."""
-    wanted = wanted_attributes(entry) if isinstance(entry, Mapping) else ()
-    return _hash([entry["instruction"], list(wanted)]) if wanted else ""
+    attributes = wanted_attributes(entry) if isinstance(entry, Mapping) else ()
+    return _hash([entry["instruction"], list(attributes)]) if attributes else ""
 
 
 def human_hash(entry: Mapping[str, Any]) -> str:
@@ -79,12 +79,16 @@ def build_manifest(source: ShopFiles) -> Manifest:
     report = LoadReport()
     entries: dict[str, Any] = dict(stream_items(source.attributes))
     products = list(read_products(stream_records(source.items), entries, report, strict=True))
-    instructions = {one.asin: instruction_hash(entries.get(one.asin, {})) for one in products}
+    instructions = {product.asin: instruction_hash(entries.get(product.asin, {})) for product in products}
     human = usable_human_entries(stream_items(source.human), report, strict=True) if source.human else {}
     return Manifest(
-        {one.asin: product_hash(one) for one in products},
+        {product.asin: product_hash(product) for product in products},
         {asin: digest for asin, digest in instructions.items() if digest},
-        {one.asin: [human_hash(entry) for entry in human[one.asin]] for one in products if one.asin in human},
+        {
+            product.asin: [human_hash(entry) for entry in human[product.asin]]
+            for product in products
+            if product.asin in human
+        },
     )
 
 

@@ -39,8 +39,8 @@ class AttributeMatcher:
 
     def _met(self, wanted: str) -> NDArray[np.bool_]:
         """bool (rows,): whether each product counts as having ``wanted``. Treat as read-only."""
-        found = np.fromiter((any(wanted in text for text in texts) for texts in self._texts), bool, len(self._texts))
+        met = np.fromiter((any(wanted in text for text in texts) for texts in self._texts), bool, len(self._texts))
         for attribute, positions in self._carriers.items():
-            if not found[positions].all() and token_set_ratio(attribute, wanted) > SIMILARITY_THRESHOLD:
-                found[positions] = True
-        return found
+            if not met[positions].all() and token_set_ratio(attribute, wanted) > SIMILARITY_THRESHOLD:
+                met[positions] = True
+        return met

@@ -139,10 +139,10 @@ def wanted_attributes(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """
     if "instruction" not in entry:
         return ()
-    wanted = entry.get("instruction_attributes", "")
-    if not isinstance(entry["instruction"], str) or not _all_texts(wanted):
+    attributes = entry.get("instruction_attributes", "")
+    if not isinstance(entry["instruction"], str) or not _all_texts(attributes):
         raise DataError("'instruction' is not a string, or 'instruction_attributes' beside it is not a list of strings")
-    return tuple(wanted)
+    return tuple(attributes)
 
 
 def _all_texts(value: Any) -> bool:

@@ -52,9 +52,9 @@ class _Reader:
     def peek(self) -> str:
         """The next character that is not white space; "" at the end of the file."""
         while True:
-            if found := _VISIBLE.search(self._buffer, self._at):
-                self._at = found.start()
-                return found[0]
+            if match := _VISIBLE.search(self._buffer, self._at):
+                self._at = match.start()
+                return match[0]
             self._at = len(self._buffer)
             if not self._fill():
                 return ""
@@ -65,9 +65,9 @@ class _Reader:
         if not char:
             raise self.truncated()
         if char not in chars:
-            wanted = " or ".join(repr(c) for c in chars)
+            expected = " or ".join(repr(c) for c in chars)
             raise DataError(
-                f"{self._path}: expected {wanted} {where}, got {short_repr(char)}; the file is not the JSON expected"
+                f"{self._path}: expected {expected} {where}, got {short_repr(char)}; the file is not the JSON expected"
             )
         self._at += 1
         return char

@@ -102,19 +102,19 @@ def find_files(folder: str | Path) -> ShopFiles:
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder}: is not a folder; expected the one that holds WebShop's {_PATTERNS['items']}")
-    found: dict[str, Path] = {}
+    by_role: dict[str, Path] = {}
     for role, pattern in _PATTERNS.items():
         paths = sorted(path for path in folder.glob(pattern) if path.name.endswith((".json", ".json.gz")))
         if len(paths) > 1:
             raise DataError(f"{folder}: several files match {pattern} ({', '.join(p.name for p in paths)}); keep one")
         if paths:
-            found[role] = paths[0]
+            by_role[role] = paths[0]
         elif role != "human":
             raise DataError(
                 f"{folder}: no {pattern}. WebShop's setup.sh fetches it from Google Drive: items_shuffle_1000.json and "
                 "items_ins_v2_1000.json (1,000 products), or items_shuffle.json and items_ins_v2.json (all)"
             )
-    return ShopFiles(found["items"], found["attributes"], found.get("human"))
+    return ShopFiles(by_role["items"], by_role["attributes"], by_role.get("human"))
 
 
 def load_stock(

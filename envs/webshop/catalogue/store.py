@@ -125,12 +125,12 @@ class StoredProducts:
 
     def row(self, asin: str) -> int | None:
         """The row of a product id, or None."""
-        wanted = asin.encode("utf-8", "surrogatepass")
-        position = bisect_left(self._order, wanted, key=lambda row: bytes(self._asins[row]))
+        key = asin.encode("utf-8", "surrogatepass")
+        position = bisect_left(self._order, key, key=lambda row: bytes(self._asins[row]))
         if position == len(self._order):
             return None
         row = int(self._order[position])
-        return row if bytes(self._asins[row]) == wanted else None
+        return row if bytes(self._asins[row]) == key else None
 
     def asin(self, row: int) -> str:
         """The product id in this row."""
@@ -169,5 +169,5 @@ class _Groups:
         number = self._numbers.get(name)
         if number is None:
             return ()
-        found: list[int] = self._rows[self._starts[number] : self._starts[number + 1]].tolist()
-        return found
+        rows: list[int] = self._rows[self._starts[number] : self._starts[number + 1]].tolist()
+        return rows

@@ -185,18 +185,18 @@ def synthetic_goals(
         entries: asin -> {"instruction": text, "instruction_attributes": [...]} (other keys are ignored).
         rng: samples one price cap per product.
     """
-    found: list[tuple[Product, Mapping[str, Any], float, list[tuple[str, ...]]]] = []
+    candidates: list[tuple[Product, Mapping[str, Any], float, list[tuple[str, ...]]]] = []
     carriers: Counter[str] = Counter()
     for product, price in zip(products, prices, strict=True):
         entry = entries.get(product.asin, {})
         attributes = wanted_attributes(entry)
         if attributes:
             choices = list(combinations(*(values for _, values in sorted(product.options))))
-            found.append((product, entry, price_cap(price, rng), choices))
+            candidates.append((product, entry, price_cap(price, rng), choices))
             for attribute in attributes:
                 carriers[attribute] += len(choices)
     goals: list[Goal] = []
-    for product, entry, cap, choices in found:
+    for product, entry, cap, choices in candidates:
         weight = attribute_weight(entry["instruction_attributes"], carriers)
         goals += [synthetic_goal(product, entry, values, cap, weight) for values in choices]
     return goals

@@ -68,9 +68,9 @@ class ListedGoals(RowTasks):
             raise DataError(
                 f"webshop: a goal's locator has a value of the wrong type: {short_repr(dict(content), 300)}"
             )
-        found = goal_content(self._goal(content), self.stock.catalogue.digest)
-        task_id = content_id("webshop1", found)
-        return Task(task_id, task_id, found)
+        stored = goal_content(self._goal(content), self.stock.catalogue.digest)
+        task_id = content_id("webshop1", stored)
+        return Task(task_id, task_id, stored)
 
     def _goal(self, locator: Mapping[str, Any]) -> Goal:
         asin, cap = locator["asin"], float(locator["cap"])

@@ -88,8 +88,10 @@ class StoredGoals(Sequence[Goal]):
         if row is None:
             return ()
         positions = np.flatnonzero(np.asarray(self._rows) == row)
-        own = [self._positions[self._starts[position] : self._starts[position + 1]] for position in positions.tolist()]
-        return sorted(int(number) for part in own for number in part)
+        goals = [
+            self._positions[self._starts[position] : self._starts[position + 1]] for position in positions.tolist()
+        ]
+        return sorted(int(number) for numbers in goals for number in numbers)
 
     @cached_property
     def _positions(self) -> NDArray[np.int32]:

@@ -39,13 +39,13 @@ def token_set_ratio(a: str, b: str) -> int:
     >>> token_set_ratio("navy blue", "blue, navy"), token_set_ratio("navy", "gravy")
     (100, 67)
     """
-    left, right = _tokens(a), _tokens(b)
-    if not left or not right:
+    left_tokens, right = _tokens(a), _tokens(b)
+    if not left_tokens or not right:
         return 0
-    common = left & right
-    if common and common in (left, right):
+    common = left_tokens & right
+    if common and common in (left_tokens, right):
         return 100
     shared = " ".join(sorted(common))
-    first = f"{shared} {' '.join(sorted(left - common))}".strip()
+    first = f"{shared} {' '.join(sorted(left_tokens - common))}".strip()
     second = f"{shared} {' '.join(sorted(right - common))}".strip()
     return max(_ratio(shared, first), _ratio(shared, second), _ratio(first, second))

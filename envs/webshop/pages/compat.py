@@ -17,11 +17,11 @@ def verl_page(text: str, instruction: str) -> str:
     >>> verl_page("WebShop [SEP] Instruction: [SEP] buy tea [SEP] Search", "buy tea")
     "'Search'"
     """
-    parts = text.split(SEPARATOR)
-    wanted = instruction.strip()
-    if wanted not in parts:
+    texts = text.split(SEPARATOR)
+    expected = instruction.strip()
+    if expected not in texts:
         return text
-    return SEPARATOR.join(f"'{part}'" for part in parts[parts.index(wanted) + 1 :])
+    return SEPARATOR.join(f"'{piece}'" for piece in texts[texts.index(expected) + 1 :])
 
 
 def verl_actions(has_search_bar: bool, clickables: Iterable[str]) -> tuple[str, ...]:
@@ -61,10 +61,10 @@ def upstream_history(
     >>> upstream_history("C", ["A", "B"], ["a", "b"], num_prev_obs=1, num_prev_actions=2)
     'a [SEP] B [SEP] b [SEP] C'
     """
-    parts = [page]
+    texts = [page]
     for back in range(1, max(num_prev_obs, num_prev_actions) + 1):
         if back <= min(num_prev_actions, len(actions)):
-            parts.append(actions[-back])
+            texts.append(actions[-back])
         if back <= min(num_prev_obs, len(pages)):
-            parts.append(pages[-back])
-    return SEPARATOR.join(reversed(parts))
+            texts.append(pages[-back])
+    return SEPARATOR.join(reversed(texts))

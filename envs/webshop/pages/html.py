@@ -78,22 +78,22 @@ def _buttons(shop: Shop, state: ShopState) -> str:
 
 def _results(shop: Shop, state: ShopState) -> str:
     total = len(shop.catalogue.search(state.query).asins)
-    parts = [_buttons(shop, state), f"<h3>Page {state.number} (Total results: {total})</h3>"]
+    html = [_buttons(shop, state), f"<h3>Page {state.number} (Total results: {total})</h3>"]
     for asin in shop.listed(state):
         product = shop.catalogue.product(asin)
-        parts.append(
+        html.append(
             f'<div class="product">{_button(asin, "product-link")}<h4 class="product-title">{escape(product.title)}'
             f'</h4><h5 class="product-price">{escape(product.price_tag)}</h5></div>'
         )
-    return "".join(parts)
+    return "".join(html)
 
 
 def _item(shop: Shop, state: ShopState) -> str:
     product, chosen = shop.product(state), dict(state.options)
-    parts = [_button(text) for text in shop.buttons(state)[:2]]
-    parts.append(f"<h2>{escape(product.title)}</h2><h4>Price: {escape(product.price_tag)}</h4><h4>Rating: N.A.</h4>")
+    html = [_button(text) for text in shop.buttons(state)[:2]]
+    html.append(f"<h2>{escape(product.title)}</h2><h4>Price: {escape(product.price_tag)}</h4><h4>Rating: N.A.</h4>")
     for name, values in product.options:
         buttons = "".join(_button(value, "option", pressed=chosen.get(name) == value) for value in values)
-        parts.append(f'<fieldset class="radio-toolbar"><legend>{escape(name)}</legend>{buttons}</fieldset>')
-    parts += [_button(text) for text in shop.buttons(state)[2:]]
-    return "".join(parts)
+        html.append(f'<fieldset class="radio-toolbar"><legend>{escape(name)}</legend>{buttons}</fieldset>')
+    html += [_button(text) for text in shop.buttons(state)[2:]]
+    return "".join(html)

@@ -67,8 +67,8 @@ class ShopPage:
     def page(self) -> str:
         """The present page with the state of the episode below it."""
         body = page_body(self.env.shop, self.env.shop_state)
-        left = self.env.max_steps - self.env.elapsed_steps
-        status = "The episode is over." if self._over else f"{left} of {self.env.max_steps} steps are left."
+        steps = self.env.max_steps - self.env.elapsed_steps
+        status = "The episode is over." if self._over else f"{steps} of {self.env.max_steps} steps are left."
         notice = f'<p role="alert" id="notice">{escape(self._notice)}</p>' if self._notice else ""
         again = '<form method="post" action="/new"><button id="new-task">New task</button></form>'
         return document(f'{body}<hr>{notice}<p id="status">{status}</p>{again}')

@@ -47,13 +47,13 @@ def read_rows(path: str | Path) -> list[tuple[str, Any]]:
     text = read_text(path, MAX_TABLE).removeprefix("\ufeff")
     try:
         table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        found = [(f"{path}: row {number}", row) for number, row in enumerate(table, 1)]
+        rows = [(f"{path}: row {number}", row) for number, row in enumerate(table, 1)]
     except csv.Error as error:
         raise DataError(f"{path}: not a table of comma-separated values: {error}") from error
-    for where, row in found:
+    for where, row in rows:
         if None in row or None in row.values():
             raise DataError(f"{where}: has another number of columns than the header")
-    return found
+    return rows
 
 
 def unlocked(text: Any, key: bytes) -> str:
@@ -116,10 +116,10 @@ def _xbench(row: Mapping[str, Any], fallback: str) -> Question:
 
 
 def _gaia(row: Mapping[str, Any], fallback: str) -> Question:
-    given = row["Final answer"]
-    if isinstance(given, bool) or not isinstance(given, str | int | float):
-        raise DataError(f"'Final answer' is a text or a number, got {short_repr(given)}")
-    answer = str(given).strip()
+    value = row["Final answer"]
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise DataError(f"'Final answer' is a text or a number, got {short_repr(value)}")
+    answer = str(value).strip()
     if answer == "?":
         raise DataError("GAIA publishes no answers of its test split: give the file of its validation split")
     return _question(

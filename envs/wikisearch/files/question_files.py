@@ -47,7 +47,7 @@ def read_questions(path: str | Path, *, file_format: str = "auto", answers: str 
         raise unknown_name_error("question format", file_format, ["auto", *FORMATS])
     if answers not in ANSWER_RULES:
         raise unknown_name_error("rule for answers", answers, ANSWER_RULES)
-    found = []
+    questions = []
     for number, (where, row) in enumerate(read_rows(path), 1):
         if has_attachment(row):
             continue
@@ -58,10 +58,10 @@ def read_questions(path: str | Path, *, file_format: str = "auto", answers: str 
         if answers == "virtual":
             question = with_virtual_answer(question)
         if answers != "skip" or question.answer_node:
-            found.append(question)
-    if not found:
+            questions.append(question)
+    if not questions:
         raise DataError(f"{path} holds no questions" + (" with an answer node" if answers == "skip" else ""))
-    return found
+    return questions
 
 
 def read_question(row: Any, file_format: str = "auto", *, fallback_id: str = "") -> Question:
@@ -106,18 +106,18 @@ def _id(row: Row, fallback: str) -> str:
 
 def _answers(row: Row) -> tuple[str, ...]:
     """``answers``, ``golden_answers``, ``possible_answers``; or ``answer`` (text, list, or TriviaQA's object) with aliases."""
-    found: list[Any] = []
+    candidates: list[Any] = []
     for key in ("answers", "golden_answers", "possible_answers", "answer", "answer_aliases"):
         value = row.get(key)
         if key == "possible_answers" and isinstance(value, str):
             value = parse_json(value, where="possible_answers")
         if isinstance(value, Mapping):
-            found += [value.get("value"), *value.get("aliases", [])]
+            candidates += [value.get("value"), *value.get("aliases", [])]
         elif isinstance(value, str | int | float):
-            found.append(str(value))
+            candidates.append(str(value))
         elif isinstance(value, list | tuple):
-            found += value
-    answers = tuple(dict.fromkeys(text for text in found if isinstance(text, str) and text.strip()))
+            candidates += value
+    answers = tuple(dict.fromkeys(text for text in candidates if isinstance(text, str) and text.strip()))
     if not answers:
         raise DataError("a question needs an answer under 'answers', 'golden_answers' or 'answer'")
     return answers
@@ -208,19 +208,19 @@ def _webshaper(row: Row, fallback: str) -> Question:
     """
     answer = _answers(row)[0]
     triples = []
-    for parts in row["formalization"]:
-        if not isinstance(parts, list) or len(parts) < 2 or not all(isinstance(part, str) for part in parts):
-            raise DataError(f"a row of a formalization is a list of at least two texts, got {short_repr(parts)}")
-        subject, *rest = parts
+    for triple in row["formalization"]:
+        if not isinstance(triple, list) or len(triple) < 2 or not all(isinstance(text, str) for text in triple):
+            raise DataError(f"a row of a formalization is a list of at least two texts, got {short_repr(triple)}")
+        subject, *rest = triple
         if len(rest) == 2:
             relations, objects = rest[0].split(" & "), rest[1].split(" & ")
             if len(relations) != len(objects):
                 relations, objects = rest[:1], rest[1:]
         else:
-            terms = [i for i, part in enumerate(rest) if part.startswith(("V@", "C@")) or part == "?"]
+            terms = [i for i, text in enumerate(rest) if text.startswith(("V@", "C@")) or text == "?"]
             relations, objects = [rest[i - 1] if i else "" for i in terms], [rest[i] for i in terms]
-        for relation, other in zip(relations, objects, strict=True):
-            ends = _term(subject, answer), _term(other, answer)
+        for relation, target in zip(relations, objects, strict=True):
+            ends = _term(subject, answer), _term(target, answer)
             if ends[0] != ends[1]:
                 triples.append((ends[0], relation.strip(), ends[1]))
     return _question(row, fallback, triples)

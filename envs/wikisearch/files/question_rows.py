@@ -39,8 +39,8 @@ def file_rows(path: Any, digest: str, file_format: str, answers: str) -> tuple[P
         if not isinstance(value, str):
             raise ConfigError(f"{name} must be a text, got {short_repr(value)}")
     try:
-        found = file.stat()
-        stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+        status = file.stat()
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
     except OSError:
         stamp = (0, 0, 0)  # reading it says what is wrong
     return _rows(file, stamp, digest, file_format, answers)

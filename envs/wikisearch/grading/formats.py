@@ -83,8 +83,8 @@ def final_answer(transcript: Transcript) -> str | None:
 def retrieved_answer(transcript: Transcript) -> bool:
     """Whether an information block contains a golden answer."""
     blocks = [normalize_answer(block) for block in _INFORMATION.findall(transcript.prompt + transcript.response)]
-    wanted = [normalize_answer(answer) for answer in transcript.golden]
-    return any(answer in block for block in blocks for answer in wanted)
+    normalized = [normalize_answer(answer) for answer in transcript.golden]
+    return any(answer in block for block in blocks for answer in normalized)
 
 
 # -- formats ------------------------------------------------------------------------------------------------------------
@@ -118,18 +118,18 @@ class _Blocks:
             if opened != closed:
                 return FormatCheck(False, f"Mismatch in {tag} tags: {opened} opening vs {closed} closing tags")
         state = "start"
-        for part in self._tag.split(content):
-            if not part.strip():
+        for piece in self._tag.split(content):
+            if not piece.strip():
                 continue
-            if self._tag.fullmatch(part):
-                if part not in self._transitions[state]:
-                    return FormatCheck(False, f"Unexpected tag {part} in state {state}")
-                state = self._transitions[state][part]
+            if self._tag.fullmatch(piece):
+                if piece not in self._transitions[state]:
+                    return FormatCheck(False, f"Unexpected tag {piece} in state {state}")
+                state = self._transitions[state][piece]
             elif state == "end":
                 return FormatCheck(False, "Unexpected content in state end")
             elif not state.startswith("in_"):
-                return FormatCheck(False, f"Unexpected content '{part.strip()}' between tags (state: {state})")
-            elif self._check_call is not None and state == self._in_call and (wrong := self._check_call(part)):
+                return FormatCheck(False, f"Unexpected content '{piece.strip()}' between tags (state: {state})")
+            elif self._check_call is not None and state == self._in_call and (wrong := self._check_call(piece)):
                 return FormatCheck(False, wrong)
         if state != "end":
             return FormatCheck(False, f"Incomplete sequence, ended in state {state}")

@@ -25,10 +25,10 @@ MAX_ANSWER: Final = 2_000  # characters; longer answers are cut
 
 
 def _parse(text: str) -> bool:
-    found = {word.upper() for word in _VERDICT.findall(text)}
-    if len(found) != 1:
+    verdicts = {word.upper() for word in _VERDICT.findall(text)}
+    if len(verdicts) != 1:
         raise ServiceError(f"the judge must reply CORRECT or INCORRECT, got {short_repr(text[:80])}")
-    return found == {"CORRECT"}
+    return verdicts == {"CORRECT"}
 
 
 _QUESTION: Final[ChatQuestion[bool]] = ChatQuestion(

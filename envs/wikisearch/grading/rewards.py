@@ -77,13 +77,13 @@ class Reward:
     retrieved: float = 0.0
 
     def __post_init__(self) -> None:
-        for kind, name, known in (
+        for kind, name, registered in (
             ("answer metric", self.metric, list(_SCORES)),
             ("rule for answers", self.answer, get_args(AnswerRule)),
             ("format", self.format_rule, ["", *FORMAT_RULES]),
         ):
-            if name not in known:
-                raise unknown_name_error(kind, name, known)
+            if name not in registered:
+                raise unknown_name_error(kind, name, registered)
 
     def grade(self, transcript: Transcript) -> float | None:
         """The answer's grade in [0, 1]; None without an answer.

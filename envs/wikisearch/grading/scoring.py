@@ -31,14 +31,14 @@ def normalize_answer(text: str) -> str:
 
 def exact_match(prediction: str, golden: Iterable[str]) -> float:
     """1.0 if the prediction equals a golden answer once both are normalised, else 0.0."""
-    found = normalize_answer(prediction)
-    return float(any(found == normalize_answer(answer) for answer in golden))
+    normalized = normalize_answer(prediction)
+    return float(any(normalized == normalize_answer(answer) for answer in golden))
 
 
 def sub_match(prediction: str, golden: Iterable[str]) -> float:
     """1.0 if a golden answer occurs inside the prediction, else 0.0. An empty golden answer occurs everywhere."""
-    found = normalize_answer(prediction)
-    return float(any(normalize_answer(answer) in found for answer in golden))
+    normalized = normalize_answer(prediction)
+    return float(any(normalize_answer(answer) in normalized for answer in golden))
 
 
 def token_f1(prediction: str, golden: Iterable[str]) -> float:

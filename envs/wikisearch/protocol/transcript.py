@@ -113,10 +113,10 @@ class _Text:
 
     def next(self, pattern: re.Pattern[str], at: int) -> re.Match[str] | None:
         """The first match that begins at a position or after it."""
-        found = self._found.get(pattern)
-        if pattern not in self._found or (found and found.start() < at):
-            found = self._found[pattern] = pattern.search(self._text, at)
-        return found
+        match = self._found.get(pattern)
+        if pattern not in self._found or (match and match.start() < at):
+            match = self._found[pattern] = pattern.search(self._text, at)
+        return match
 
     def block(self, at: int) -> tuple[str, int] | None:
         """The name and the end of the next call that has a closing tag."""
@@ -128,8 +128,8 @@ class _Text:
 
     def after_notice(self, at: int) -> int:
         """The position after a warning that follows an observation."""
-        begun = _WARNING.match(self._text, at)
-        end = self.next(_WARNING_END, begun.end()) if begun else None
+        opening = _WARNING.match(self._text, at)
+        end = self.next(_WARNING_END, opening.end()) if opening else None
         return end.end() if end else at
 
     def information(self, start: int) -> tuple[str, int]:

@@ -140,8 +140,8 @@ class DiskCorpus:
     def _named(self, name: str, value: str) -> tuple[int, ...]:
         """Rows whose id, page or title is this, in order."""
         hashes, rows = self._orders[name]
-        wanted = np.uint64(_hash(value))
-        first, last = (int(np.searchsorted(hashes, wanted, side)) for side in ("left", "right"))
+        target = np.uint64(_hash(value))
+        first, last = (int(np.searchsorted(hashes, target, side)) for side in ("left", "right"))
         key = KEYS[name]
         return tuple(row for row in rows[first:last].tolist() if key(self.passage(row)) == value)
 

@@ -86,13 +86,13 @@ class LocalRetriever:
         Raises:
             DataError: an unknown id.
         """
-        found = []
+        passages = []
         for name in ids:
             row = self.corpus.row(name)
             if row is None:
                 raise DataError(f"the corpus {self.digest} has no passage {name[:60]!r}")
-            found.append(self.corpus.passage(row))
-        return found
+            passages.append(self.corpus.passage(row))
+        return passages
 
 
 def index_passages(passages: MemoryCorpus) -> LocalRetriever:

@@ -99,8 +99,8 @@ def _open_own(corpus: str, index: str, engine: str, memory: str, threads: int, d
         raise ConfigError(f"{index} was built for the engine {header.get('engine')!r}, not {engine!r}")
     _check_options(str(header.get("engine")), memory, threads, dense)
     if corpus:
-        found = _passages(corpus).digest if Path(corpus).is_dir() else corpus_digest(read_passages(corpus))
-        if found != files.fact("digest", str):
+        digest = _passages(corpus).digest if Path(corpus).is_dir() else corpus_digest(read_passages(corpus))
+        if digest != files.fact("digest", str):
             raise DataError(
                 f"{index} was built from other passages than {corpus} holds: leave one out, or build it again"
             )
@@ -113,8 +113,8 @@ def _check_options(engine: str, memory: str, threads: int, dense: Mapping[str, A
         raise ConfigError(f"a memory limit is for the engine lucene, this is {engine}; got {short_repr(memory, 40)}")
     if threads > 1 and engine == "bm25":
         raise ConfigError(f"the engine bm25 searches in one thread, got threads={threads}")
-    given = dense != {"encoder": "", "probes": 0, "device": "auto"}
-    if given and engine not in ENCODED:
+    has_dense = dense != {"encoder": "", "probes": 0, "device": "auto"}
+    if has_dense and engine not in ENCODED:
         raise ConfigError(f"encoder, probes and device are for the engines {' and '.join(ENCODED)}, this is {engine}")
 
 
@@ -126,7 +126,7 @@ def _passages(corpus: str) -> Corpus:
 
 def _in_memory(corpus: str) -> MemoryCorpus:
     with naming(corpus):
-        found = MemoryCorpus(read_passages(corpus))
-    if not len(found):
+        passages = MemoryCorpus(read_passages(corpus))
+    if not len(passages):
         raise DataError(f"{corpus} holds no passages")
-    return found
+    return passages

@@ -41,8 +41,8 @@ def best_overlap(goal: str, passages: Sequence[str], limit: int) -> list[int]:
     >>> best_overlap("royal charter", ["a town", "its charter", "a royal charter", "a river"], 2)
     [1, 2]
     """
-    wanted = set(analyse(goal.lower()))
-    overlap = [len(wanted & set(analyse(text.lower()))) for text in passages]
+    goal_terms = set(analyse(goal.lower()))
+    overlap = [len(goal_terms & set(analyse(text.lower()))) for text in passages]
     return sorted(sorted(range(len(passages)), key=lambda i: (-overlap[i], i))[:limit])
 
 
@@ -83,18 +83,18 @@ class ModelReader(ChatModel):
         Raises:
             ServiceError: the server cannot be reached, or does not return a choice.
         """
-        shown, left = [], MAX_SHOWN
+        texts, budget = [], MAX_SHOWN
         for text in passages:
-            left -= len(text)
-            if left < 0:
+            budget -= len(text)
+            if budget < 0:
                 break
-            shown.append(text)
-        case = {"goal": goal, "passages": {str(i): text for i, text in enumerate(shown)}, "limit": limit}
+            texts.append(text)
+        case = {"goal": goal, "passages": {str(i): text for i, text in enumerate(texts)}, "limit": limit}
         chosen = (
-            self.chat.ask(case, max_tokens=max(MIN_TOKENS, TOKENS_PER_NUMBER * min(limit, len(shown)))) if shown else []
+            self.chat.ask(case, max_tokens=max(MIN_TOKENS, TOKENS_PER_NUMBER * min(limit, len(texts)))) if texts else []
         )
-        known = [number for number in dict.fromkeys(chosen) if number < len(shown)][:limit]
-        return sorted(known) or best_overlap(goal, passages, limit)
+        valid = [number for number in dict.fromkeys(chosen) if number < len(texts)][:limit]
+        return sorted(valid) or best_overlap(goal, passages, limit)
 
 
 def make_reader(options: Mapping[str, Any] | None) -> PageReader:

@@ -61,8 +61,8 @@ def create_app(
 
     def search(batch: Sequence[Queries]) -> list[list[list[Hit]]]:
         most = max(k for _, k in batch)
-        found = iter(retriever.search([query for queries, _ in batch for query in queries], most))
-        return [[next(found)[:k] for _ in queries] for queries, k in batch]
+        hits = iter(retriever.search([query for queries, _ in batch for query in queries], most))
+        return [[next(hits)[:k] for _ in queries] for queries, k in batch]
 
     engine: Batcher[Queries, list[list[Hit]]] = Batcher(search, limits)
 
@@ -72,8 +72,8 @@ def create_app(
         if parsed.topk > limits.topk:
             raise BadRequestError("less_than_equal", ("body", "topk"), f"topk is at most {limits.topk}")
         k = parsed.topk or topk
-        found = await engine.submit((parsed.queries, k), len(parsed.queries)) if parsed.queries else []
-        return json_response({"result": [[_row(hit, parsed.scores) for hit in hits] for hits in found]})
+        results = await engine.submit((parsed.queries, k), len(parsed.queries)) if parsed.queries else []
+        return json_response({"result": [[_row(hit, parsed.scores) for hit in hits] for hits in results]})
 
     async def access(request: Request) -> Response:
         urls = access_request(await read_json(request, limits.body))
@@ -98,16 +98,16 @@ def _row(hit: Hit, scores: bool) -> dict[str, Any]:
 def _page(retriever: Retriever, url: str) -> dict[str, str] | None:
     """A page by id, title or URL: the last part of its path, or its ``title`` parameter."""
     try:
-        parts = urlsplit(url) if "://" in url else None
+        split = urlsplit(url) if "://" in url else None
     except ValueError:  # not a URL
-        parts = None
+        split = None
     name = url
-    if parts is not None:
-        titled = [value for key, _, value in (pair.partition("=") for pair in parts.query.split("&")) if key == "title"]
-        name = unquote(titled[0] if titled else parts.path.rpartition("/")[2]).replace("_", " ")
+    if split is not None:
+        titled = [value for key, _, value in (pair.partition("=") for pair in split.query.split("&")) if key == "title"]
+        name = unquote(titled[0] if titled else split.path.rpartition("/")[2]).replace("_", " ")
     for candidate in dict.fromkeys((url, name)):
-        found = retriever.visit([candidate])[0] if candidate else None
-        if found:
-            text = "\n".join(passage.text for passage in found)
-            return {"url": url, "title": found[0].title, "contents": f"{found[0].title}\n{text}"}
+        passages = retriever.visit([candidate])[0] if candidate else None
+        if passages:
+            text = "\n".join(passage.text for passage in passages)
+            return {"url": url, "title": passages[0].title, "contents": f"{passages[0].title}\n{text}"}
     return None

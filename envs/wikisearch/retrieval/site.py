@@ -76,11 +76,11 @@ def site_options(given: Mapping[str, Any] | None, dialect: str) -> SiteOptions |
         if given is not None:
             raise ConfigError(f"site goes with dialect='browse', got {short_repr(dialect)}")
         return None
-    known = [option.name for option in fields(SiteOptions)]
+    names = [option.name for option in fields(SiteOptions)]
     if given is not None and not isinstance(given, Mapping):
         raise ConfigError(f"site must be a mapping such as {{'snippet': 160}}, got {short_repr(given)}")
-    if unknown := sorted(map(str, set(given or {}) - set(known))):
-        raise unknown_name_error("option of a site", unknown[0], known)
+    if unknown := sorted(map(str, set(given or {}) - set(names))):
+        raise unknown_name_error("option of a site", unknown[0], names)
     return SiteOptions(**given or {})
 
 
@@ -125,9 +125,9 @@ class SiteCorpus:
         """The passage or entry of a row."""
         if row < len(self.base):
             return self.base.passage(row)
-        whole = self.base.passage(row - len(self.base))
-        text = beginning(whole.text, self._options.snippet)
-        return replace(whole, id=ENTRY + whole.id, text=text, url=self.url(row - len(self.base)))
+        passage = self.base.passage(row - len(self.base))
+        text = beginning(passage.text, self._options.snippet)
+        return replace(passage, id=ENTRY + passage.id, text=text, url=self.url(row - len(self.base)))
 
     def url(self, row: int) -> str:
         """The URL of the page, or of the part of a long page, on which the passage of a row stands."""
@@ -163,14 +163,14 @@ class _SiteIndex:
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """The entries of the best ``k`` pages for each query."""
-        size, found = len(self._corpus), []
+        size, ranked = len(self._corpus), []
         for rows, scores in self._index.rank(queries, min(DEPTH * k, max(size, 1))):
             first: dict[str, int] = {}
-            for place, row in enumerate(rows.tolist()):
-                first.setdefault(self._corpus.passage(row).page, place)
+            for rank, row in enumerate(rows.tolist()):
+                first.setdefault(self._corpus.passage(row).page, rank)
             places = list(first.values())[:k]
-            found.append((rows[places] + np.int64(size), scores[places]))
-        return found
+            ranked.append((rows[places] + np.int64(size), scores[places]))
+        return ranked
 
 
 class SiteRetriever(LocalRetriever):
@@ -192,10 +192,10 @@ class SiteRetriever(LocalRetriever):
         Raises:
             ServiceError: the reader failed.
         """
-        page, part = self.corpus.find_page(name), page_of_url(name)[1]
+        page, page_number = self.corpus.find_page(name), page_of_url(name)[1]
         rows = () if page is None else self.corpus.page_rows(page)
-        if part:
-            return rows[(part - 1) * self.page_passages : part * self.page_passages]
+        if page_number:
+            return rows[(page_number - 1) * self.page_passages : page_number * self.page_passages]
         if len(rows) <= self.page_passages:
             return rows
         chosen = self.reader(goal, [self.corpus.passage(row).text for row in rows], self.page_passages)

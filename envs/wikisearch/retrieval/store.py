@@ -102,8 +102,8 @@ def _builder(engine: str, folder: Path, memory: str, dense: DenseOptions | None,
 
 
 def _bytes(memory: str) -> int:
-    wanted = checked_memory(memory)
-    return int(wanted[:-1]) << (30 if wanted.endswith("g") else 20)
+    memory_text = checked_memory(memory)
+    return int(memory_text[:-1]) << (30 if memory_text.endswith("g") else 20)
 
 
 def verify_store(path: str | Path) -> ChecksummedFolder:

@@ -50,20 +50,20 @@ def check_slice(name: str, path: str | Path, splits: Collection[str] = ()) -> Da
         kinds[digest] = "same" if same else "changed"
         details[digest] = "" if same else "other golden answers: exact match and F1 differ"
     split = PLAIN_SETS[name]
-    found = list(kinds.values())
-    counts = {kind: found.count(kind) for kind in KINDS}
-    complete = counts["same"] == len(found)
+    verdicts = list(kinds.values())
+    counts = {kind: verdicts.count(kind) for kind in KINDS}
+    complete = counts["same"] == len(verdicts)
     if complete:
         verdict = f"can stand for the slice of {name}; panel='{SLICES}:{name}-{split}' can be played"
-    elif counts["missing"] == len(found):
+    elif counts["missing"] == len(verdicts):
         verdict = f"cannot stand for the slice of {name}: none of its questions is here; is this the file of another split or data set?"
     else:
         verdict = f"cannot stand for the slice of {name}: get the file again from its authors"
     differences = [
         Difference(split, kind, digest, details.get(digest, ""))
         for kind in KINDS[1:]
-        for digest, one in kinds.items()
-        if one == kind
+        for digest, verdict_kind in kinds.items()
+        if verdict_kind == kind
     ]
-    part = PartReport(split, len(found), len(found), counts, complete, complete, verdict)
-    return DataReport(name, SLICES, str(path), [part], differences)
+    report = PartReport(split, len(verdicts), len(verdicts), counts, complete, complete, verdict)
+    return DataReport(name, SLICES, str(path), [report], differences)

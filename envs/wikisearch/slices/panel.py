@@ -58,11 +58,11 @@ def file_of(path: Path, data_set: str) -> Path:
     """
     if not path.is_dir():
         return path
-    found = [file for suffix in SUFFIXES if (file := path / f"{data_set}{suffix}").is_file()]
-    if len(found) != 1:
-        names = ", ".join(file.name for file in found) or "none"
+    files = [file for suffix in SUFFIXES if (file := path / f"{data_set}{suffix}").is_file()]
+    if len(files) != 1:
+        names = ", ".join(file.name for file in files) or "none"
         raise DataError(f"{path}: expected one file {data_set}{{{','.join(SUFFIXES)}}}, found {names}")
-    return found[0]
+    return files[0]
 
 
 def find_questions(rows: Sequence[PanelRow], path: Path) -> dict[str, Question]:
@@ -81,20 +81,20 @@ def find_questions(rows: Sequence[PanelRow], path: Path) -> dict[str, Question]:
         raise ConfigError(
             f"the panel's rows are of {', '.join(sets)}: questions must be a folder with a file for each, got {path}"
         )
-    found: dict[str, Question] = {}
+    by_task: dict[str, Question] = {}
     for name in sets:
-        wanted = {row.locator["question"] for row in rows if row.strata["data_set"] == name}
+        hashes = {row.locator["question"] for row in rows if row.strata["data_set"] == name}
         for where, row in read_json_rows(file_of(path, name)):
-            if isinstance(row, dict) and question_hash(row.get("question", row.get("Question"))) in wanted:
+            if isinstance(row, dict) and question_hash(row.get("question", row.get("Question"))) in hashes:
                 try:
                     question = released_question(name, row)
                 except DataError as error:
                     raise DataError(f"{where}: {error}") from error
-                found[question_task(question).task_id] = question
-    missing = [row for row in rows if row.task_id not in found]
+                by_task[question_task(question).task_id] = question
+    missing = [row for row in rows if row.task_id not in by_task]
     if missing:
         raise DataError(
             f"{path}: {len(missing)} of {len(rows)} questions of panel {SLICES} are missing or have other answers or evidence, the first "
             f"{missing[0].locator['question']} of {missing[0].split}; `creditflow data check {missing[0].strata['data_set']} FILE` says which"
         )
-    return {row.task_id: found[row.task_id] for row in rows}
+    return {row.task_id: by_task[row.task_id] for row in rows}

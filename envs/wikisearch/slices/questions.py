@@ -43,15 +43,15 @@ def released_question(data_set: str, row: Any) -> Question:
         DataError: a missing or malformed key.
     """
     question = read_question(row)
-    common = {"question": _clean(question.text), "answers": sorted({_clean(one) for one in question.answers})}
+    common = {"question": _clean(question.text), "answers": sorted({_clean(answer) for answer in question.answers})}
     evidence = EVIDENCE.get(data_set)
     if evidence is None:
         return read_question({**common, "id": question_hash(question.text), "type": data_set}, "plain")
     try:
-        found, kind = evidence(row)
+        gold, kind = evidence(row)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise DataError(f"not a question of {data_set}: {error!r}") from error
-    return read_question({**common, **found, "id": question.id, "type": f"{data_set}/{kind}"}, data_set)
+    return read_question({**common, **gold, "id": question.id, "type": f"{data_set}/{kind}"}, data_set)
 
 
 def _titles(row: Mapping[str, Any]) -> list[list[str]]:
@@ -66,12 +66,12 @@ def _hotpot(row: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def _two_wiki(row: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    triples = [[_clean(part) for part in triple] for triple in row["evidences"]]
+    triples = [[_clean(text) for text in triple] for triple in row["evidences"]]
     return {"evidences": triples, "supporting_facts": _titles(row)}, str(row["type"])
 
 
 def _musique(row: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    paragraphs = {one["idx"]: one["title"] for one in row.get("paragraphs", [])}
+    paragraphs = {paragraph["idx"]: paragraph["title"] for paragraph in row.get("paragraphs", [])}
     steps = []
     for step in row.get("decomposition", row.get("question_decomposition")):
         title = step["support_title"] if "support_title" in step else paragraphs[step["paragraph_support_idx"]]

@@ -65,9 +65,9 @@ def supporting_rows(graph: CorpusGraph, root: Described) -> tuple[int, ...]:
 
 def not_unique(graph: CorpusGraph, root: Described) -> str:
     """Whether another thing fits the question, or other things in between lead to the same one."""
-    found = answers_of(graph, root)
-    if found != frozenset({root.node}):
-        return "several answers" if found else "no answer"
+    answers = answers_of(graph, root)
+    if answers != frozenset({root.node}):
+        return "several answers" if answers else "no answer"
     names = {term.form for term in terms_of(root) if isinstance(term, Named)}
     if any(len(graph.by_form.get(phrase_tokens(name), ())) != 1 for name in names):
         return "ambiguous name"
@@ -77,8 +77,8 @@ def not_unique(graph: CorpusGraph, root: Described) -> str:
 def needless_hop(graph: CorpusGraph, root: Described) -> str:
     """Whether the question has one answer without one of its links, so that this hop is not needed."""
     for _, link in links_of(root):
-        found = answers_of(graph, without_link(root, link))
-        if found is not None and len(found) == 1:
+        answers = answers_of(graph, without_link(root, link))
+        if answers is not None and len(answers) == 1:
             return "needless hop"
     return ""
 
@@ -104,7 +104,7 @@ def _masks(graph: CorpusGraph, nodes: Sequence[int]) -> set[int] | None:
     if sum(map(len, rows)) > MAX_CANDIDATE_ROWS:
         return None
     every = np.concatenate([*rows, np.zeros(0, np.int64)])
-    bits = np.concatenate([np.full(len(found), 1 << i, np.int64) for i, found in enumerate(rows)])
+    bits = np.concatenate([np.full(len(rows_of), 1 << i, np.int64) for i, rows_of in enumerate(rows)])
     distinct, inverse = np.unique(every, return_inverse=True)
     masks = np.bincount(inverse, weights=bits.astype(np.float64), minlength=len(distinct)).astype(np.int64)
     return {mask for mask in set(masks.tolist()) if mask & (mask - 1)}
@@ -120,18 +120,18 @@ def fewest_passages(masks: Iterable[int], terminals: Sequence[int], most: int) -
         terminals: numbers of the things to connect.
         most: numbers from this on are not distinguished.
     """
-    kept: list[int] = []
+    minimal: list[int] = []
     for mask in sorted(set(masks), key=lambda mask: (-mask.bit_count(), mask)):
-        if not any(mask | other == other for other in kept):
-            kept.append(mask)
-    wanted = sum(1 << i for i in terminals)
+        if not any(mask | smaller == smaller for smaller in minimal):
+            minimal.append(mask)
+    terminal_mask = sum(1 << i for i in terminals)
     reached = {
-        mask for mask in kept if mask & wanted & -wanted
+        mask for mask in minimal if mask & terminal_mask & -terminal_mask
     }  # what so many connected passages reach from one terminal
     for count in range(1, most):
-        if any(joined & wanted == wanted for joined in reached):
+        if any(joined & terminal_mask == terminal_mask for joined in reached):
             return count
-        reached |= {joined | mask for joined in reached for mask in kept if joined & mask}
+        reached |= {joined | mask for joined in reached for mask in minimal if joined & mask}
     return most
 
 

@@ -88,13 +88,13 @@ class Definition:
 
 def sentences_of(text: str) -> list[str]:
     """Split a text into sentences; at most ``MAX_SENTENCES``."""
-    found, start = [], 0
+    sentences, start = [], 0
     for match in _STOP.finditer(text):
-        found.append(text[start : match.start() + 1])
+        sentences.append(text[start : match.start() + 1])
         start = match.end()
-        if len(found) == MAX_SENTENCES:
-            return found
-    return [*found, text[start:]] if text[start:] else found
+        if len(sentences) == MAX_SENTENCES:
+            return sentences
+    return [*sentences, text[start:]] if text[start:] else sentences
 
 
 def definition_of(sentence: str) -> Definition:
@@ -113,21 +113,21 @@ def definition_of(sentence: str) -> Definition:
     year = _LEADING_YEAR.match(words)
     words = words[year.end() :] if year else words
     words = _ORDINAL.sub("", words, count=1) if _ORDINAL.match(words) else words
-    parts = words.split()
-    if parts and parts[-1].lower() in _KIN:
-        parts = ["person"]
-    noun = parts[-1].lower() if parts else ""
+    tokens = words.split()
+    if tokens and tokens[-1].lower() in _KIN:
+        tokens = ["person"]
+    noun = tokens[-1].lower() if tokens else ""
     kind = CLASSES.get(noun, "other")
     years = _years(sentence, kind, year[1] if year else "")
-    if not 1 <= len(parts) <= _WORDS or not noun.isalpha():
+    if not 1 <= len(tokens) <= _WORDS or not noun.isalpha():
         return Definition(kind="other", years=years, end=end)
-    return Definition(noun, " ".join(parts), kind, years, end)
+    return Definition(noun, " ".join(tokens), kind, years, end)
 
 
 def _years(sentence: str, kind: str, leading: str) -> tuple[tuple[str, str], ...]:
     if kind == "work":
-        found = _APPEARED.search(sentence)
-        value = leading or (found[1] if found else "")
+        appeared = _APPEARED.search(sentence)
+        value = leading or (appeared[1] if appeared else "")
         return (("year", value),) if value else ()
     if kind == "person":
         life, born = _LIFE.search(sentence), _BORN.search(sentence)

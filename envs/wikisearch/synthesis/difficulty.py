@@ -41,11 +41,11 @@ def difficulty_of(retriever: LocalRetriever, questions: Sequence[Question], k: i
             rows.append(_measured(retriever, question, golden, k))
     if not rows:
         return {"questions": 0}
-    one, every, searches = zip(*rows, strict=True)
+    single, every, searches = zip(*rows, strict=True)
     count = len(rows)
     return {
         "questions": count,
-        "answer_in_one": sum(one) / count,
+        "answer_in_one": sum(single) / count,
         "all_in_one": sum(every) / count,
         "expert_in_two": sum(number <= 2 for number in searches) / count,
         "expert_in_three": sum(number <= 3 for number in searches) / count,
@@ -56,10 +56,10 @@ def difficulty_of(retriever: LocalRetriever, questions: Sequence[Question], k: i
 def _measured(
     retriever: LocalRetriever, question: Question, golden: Sequence[Passage], k: int
 ) -> tuple[bool, bool, int]:
-    found = {hit.passage.id for hit in retriever.search([searchable(question.text)], k)[0]}
+    hits = {hit.passage.id for hit in retriever.search([searchable(question.text)], k)[0]}
     answering = {p.id for p in golden if any(normalized_phrase(answer, p.contents) for answer in question.answers)}
-    wanted = {passage.id for passage in golden}
-    return bool(answering & found), wanted <= found, _searches(retriever, question, golden, found, k)
+    golden_ids = {passage.id for passage in golden}
+    return bool(answering & hits), golden_ids <= hits, _searches(retriever, question, golden, hits, k)
 
 
 def _searches(retriever: LocalRetriever, question: Question, golden: Sequence[Passage], first: set[str], k: int) -> int:
@@ -72,8 +72,8 @@ def _searches(retriever: LocalRetriever, question: Question, golden: Sequence[Pa
         & frozenset(passage.id for passage in golden)
         for name in names
     }
-    wanted = frozenset(passage.id for passage in golden)
-    told = {
+    golden_ids = frozenset(passage.id for passage in golden)
+    mentioned = {
         "": frozenset(name for name in names if normalized_phrase(name, question.text)),
         **{p.id: frozenset(name for name in names if normalized_phrase(name, p.contents)) for p in golden},
     }
@@ -81,10 +81,10 @@ def _searches(retriever: LocalRetriever, question: Question, golden: Sequence[Pa
     for number in range(1, MAX_SEARCHES + 1):
         after = set[frozenset[str]]()
         for state in states:
-            known = told[""].union(*(told[name] for name in state))
-            gains = [frozenset(first & wanted), *(finds[name] for name in known)]
+            queries = mentioned[""].union(*(mentioned[name] for name in state))
+            gains = [frozenset(first & golden_ids), *(finds[name] for name in queries)]
             after |= {state | gain for gain in gains if not gain <= state}
-        if wanted in after:
+        if golden_ids in after:
             return number
         if not after:
             break

@@ -127,20 +127,20 @@ class CorpusGraph:
     @cached_property
     def by_word(self) -> dict[str, tuple[int, ...]]:
         """A noun or a description of definitions to nodes."""
-        found: dict[str, dict[int, None]] = defaultdict(dict)
+        numbers_of: dict[str, dict[int, None]] = defaultdict(dict)
         for number, node in enumerate(self.nodes):
             for word in (node.definition.noun, node.definition.description):
-                found[word][number] = None
-        return {word: tuple(numbers) for word, numbers in found.items()}
+                numbers_of[word][number] = None
+        return {word: tuple(numbers) for word, numbers in numbers_of.items()}
 
     @cached_property
     def by_form(self) -> dict[tuple[str, ...], tuple[int, ...]]:
         """Tokens of a written form to nodes: a full title's own pages, before those that share it without brackets."""
-        found: dict[tuple[str, ...], dict[int, None]] = defaultdict(dict)
+        numbers_of: dict[tuple[str, ...], dict[int, None]] = defaultdict(dict)
         for number, node in enumerate(self.nodes):
             for form in node.forms:
-                found[phrase_tokens(form)][number] = None
-        return {form: tuple(numbers) for form, numbers in found.items()}
+                numbers_of[phrase_tokens(form)][number] = None
+        return {form: tuple(numbers) for form, numbers in numbers_of.items()}
 
     @cached_property
     def mentioned_in(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -158,10 +158,10 @@ class CorpusGraph:
 
 
 def _grouped(keys: Iterable[KeyT]) -> dict[KeyT, tuple[int, ...]]:
-    found: dict[KeyT, list[int]] = defaultdict(list)
+    numbers_of: dict[KeyT, list[int]] = defaultdict(list)
     for number, key in enumerate(keys):
-        found[key].append(number)
-    return {key: tuple(numbers) for key, numbers in found.items()}
+        numbers_of[key].append(number)
+    return {key: tuple(numbers) for key, numbers in numbers_of.items()}
 
 
 def build_graph(rows: Callable[[], Iterable[Row]], first_row: int = 0) -> CorpusGraph:
@@ -212,7 +212,7 @@ class _Reader:
         self.others: dict[tuple[str, ...], int] = {}
 
     def read(self, rows: Iterable[Row]) -> tuple[Statement, ...]:
-        found: dict[tuple[int, str, int], int] = {}
+        first_row: dict[tuple[int, str, int], int] = {}
         for row in rows:
             subject = self.pages[row.page]
             node = self.nodes[subject]
@@ -223,29 +223,29 @@ class _Reader:
             targets = {phrase_tokens(label): target for label, target in plain.links}
             for relation, names in stated.facts:
                 for name in names:
-                    for other in self._objects(name, relation, targets.get(phrase_tokens(name), "")):
-                        if other != subject:
-                            found.setdefault((subject, relation, other), row.number)
-        kept = (Statement(*triple, row) for triple, row in found.items())
-        return tuple(s for s in kept if self._fits(s.object, RELATIONS[s.relation].object))
+                    for end in self._objects(name, relation, targets.get(phrase_tokens(name), "")):
+                        if end != subject:
+                            first_row.setdefault((subject, relation, end), row.number)
+        statements = (Statement(*triple, row) for triple, row in first_row.items())
+        return tuple(s for s in statements if self._fits(s.object, RELATIONS[s.relation].object))
 
     def _objects(self, name: str, relation: str, target: str) -> list[int]:
         """The nodes that a name stands for: the page that it links to, else every page with this title, else a new node."""
         tokens = phrase_tokens(name)
         if not tokens or len(tokens) > MAX_NAME_TOKENS or len(name) > MAX_FORM:
             return []
-        wanted = RELATIONS[relation].object
-        if wanted == "year":
+        kind = RELATIONS[relation].object
+        if kind == "year":
             return [self._other(tokens, name, "year")]
         if target and phrase_tokens(target) in self.titles:
             return self.titles[phrase_tokens(target)]
         pages = self.titles.get(tokens, [])
-        if wanted != "person":  # "Low Tide" need not be what "Low Tide (1961 film)" is about
+        if kind != "person":  # "Low Tide" need not be what "Low Tide (1961 film)" is about
             pages = [number for number in pages if phrase_tokens(self.nodes[number].name) == tokens] if pages else []
         if pages:
             return pages
         # a surname alone is nobody
-        return [] if wanted == "person" and len(tokens) == 1 else [self._other(tokens, name, wanted)]
+        return [] if kind == "person" and len(tokens) == 1 else [self._other(tokens, name, kind)]
 
     def _other(self, tokens: tuple[str, ...], name: str, kind: str) -> int:
         key = (kind, *tokens) if kind == "year" else tokens
@@ -265,10 +265,10 @@ def _mentions(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Which nodes each row mentions, in its text or title, its own page included."""
     matcher = EntityMatcher(node.forms for node in nodes)
-    starts, found = [0], array("i")
+    starts, mentions = [0], array("i")
     for row in rows:
-        own = pages[row.page]
-        numbers = set(matcher.found(f"{plain_text(row.title)}\n{without_markup(row.text).text}")) | {own}
-        found.extend(sorted(numbers))
-        starts.append(len(found))
-    return np.array(starts, np.int64), np.frombuffer(found, np.int32).copy() if found else np.zeros(0, np.int32)
+        page_node = pages[row.page]
+        numbers = set(matcher.found(f"{plain_text(row.title)}\n{without_markup(row.text).text}")) | {page_node}
+        mentions.extend(sorted(numbers))
+        starts.append(len(mentions))
+    return np.array(starts, np.int64), np.frombuffer(mentions, np.int32).copy() if mentions else np.zeros(0, np.int32)

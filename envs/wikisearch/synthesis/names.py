@@ -63,18 +63,18 @@ def names_at(
     >>> names_at("by the French writer Émile Zola and Ann Lee in 1890", 2, (), skip=True)
     ('Émile Zola', 'Ann Lee')
     """
-    found: list[str] = []
+    names: list[str] = []
     at = _skipped(text, start) if skip else _after_article(text, start)
-    while at is not None and len(found) < MAX_OBJECTS:
+    while at is not None and len(names) < MAX_OBJECTS:
         name = _name(text, at, titles)
         if name is None:
             break
-        found.append(name.name)
+        names.append(name.name)
         joined = (_JOINED_PLACES if places else _JOINED).match(text, name.end)
         at = joined.end() if joined else None
         if at is None and skip and (described := _AND.match(text, name.end)):
             at = _skipped(text, described.end())
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(names))
 
 
 def _after_article(text: str, at: int) -> int:

@@ -90,15 +90,15 @@ def answers_of(graph: CorpusGraph, term: Term) -> frozenset[int] | None:
     """All nodes that fit a term, found exhaustively; None if nothing restricts it (no links and no word)."""
     if isinstance(term, Named):
         return frozenset(graph.by_form.get(phrase_tokens(term.form), ()))
-    found: frozenset[int] | None = None
+    matching: frozenset[int] | None = None
     for link in term.links:
-        others = answers_of(graph, link.other)
-        here = frozenset(_linked(graph, link, others))
-        found = here if found is None else found & here
-    if found is None and not term.word:
+        ends = answers_of(graph, link.other)
+        linked = frozenset(_linked(graph, link, ends))
+        matching = linked if matching is None else matching & linked
+    if matching is None and not term.word:
         return None
-    found = frozenset(graph.by_word.get(term.word, ())) if found is None else found
-    return frozenset(number for number in found if _fits(graph.nodes[number], term))
+    matching = frozenset(graph.by_word.get(term.word, ())) if matching is None else matching
+    return frozenset(number for number in matching if _fits(graph.nodes[number], term))
 
 
 def _linked(graph: CorpusGraph, link: Link, others: frozenset[int] | None) -> Iterator[int]:
@@ -107,7 +107,7 @@ def _linked(graph: CorpusGraph, link: Link, others: frozenset[int] | None) -> It
         numbers = graph.by_relation.get(link.relation, ())
     else:
         index = graph.outgoing if link.forward else graph.incoming
-        numbers = tuple(number for other in others for number in index.get((other, link.relation), ()))
+        numbers = tuple(number for end in others for number in index.get((end, link.relation), ()))
     for number in numbers:
         statement = graph.statements[number]
         yield statement.object if link.forward else statement.subject
@@ -136,9 +136,9 @@ def _ways(graph: CorpusGraph, term: Term, node: int) -> Iterator[tuple[int, ...]
         index = graph.incoming if link.forward else graph.outgoing
         numbers = index.get((node, link.relation), ())
         nodes = [graph.statements[n].subject if link.forward else graph.statements[n].object for n in numbers]
-        children.append([way for other in nodes for way in islice(_ways(graph, link.other, other), MAX_ASSIGNMENTS)])
+        children.append([way for end in nodes for way in islice(_ways(graph, link.other, end), MAX_ASSIGNMENTS)])
     for ways in product(*children):
-        yield (*(one for way in ways for one in way), node)
+        yield (*(number for way in ways for number in way), node)
 
 
 def without_link(term: Term, gone: Link) -> Term:

@@ -40,12 +40,12 @@ def reach_of(retriever: LocalRetriever, graph: CorpusGraph, root: Described, tex
         k: results of a search.
     """
     golden = supporting_rows(graph, root)
-    found = retriever.rows(searchable(text), max(DEPTH, k))
-    rank = found.index(golden[-1]) + 1 if golden[-1] in found[:DEPTH] else -1
+    ranked = retriever.rows(searchable(text), max(DEPTH, k))
+    rank = ranked.index(golden[-1]) + 1 if golden[-1] in ranked[:DEPTH] else -1
     nodes = [term.node for term in terms_of(root)]
     queue = [term.node for term in terms_of(root) if isinstance(term, Named)]
     missing = set(golden)
-    calls, results = 1, set(found[:k])
+    calls, results = 1, set(ranked[:k])
     asked = set(queue)
     while missing:
         missing -= results

@@ -69,17 +69,17 @@ def read_statements(title: str, text: str, titles: Collection[tuple[str, ...]]) 
         text: without markup.
         titles: tokens of known names (see ``names_at``).
     """
-    own = phrase_tokens(plain_title(title))
+    page_tokens = phrase_tokens(plain_title(title))
     sentences = [sentence[:MAX_SENTENCE] for sentence in sentences_of(text)]
-    if not own or not sentences:
+    if not page_tokens or not sentences:
         return PassageStatements(Definition(), ())
-    first = _about(sentences[0], own)
+    first = _about(sentences[0], page_tokens)
     definition = definition_of(sentences[0]) if first else Definition()
     facts: dict[str, tuple[str, ...]] = {relation: (year,) for relation, year in definition.years}
     for number, sentence in enumerate(sentences):
-        if (first if number == 0 else _about(sentence, own) or _PRONOUN.match(sentence)) and definition.noun:
+        if (first if number == 0 else _about(sentence, page_tokens) or _PRONOUN.match(sentence)) and definition.noun:
             for relation, names in _facts(sentence, definition, titles, number == 0):
-                names = tuple(name for name in names if phrase_tokens(name) != own)
+                names = tuple(name for name in names if phrase_tokens(name) != page_tokens)
                 if names:
                     facts[relation] = tuple(dict.fromkeys((*facts.get(relation, ()), *names)))
     return PassageStatements(definition, tuple(facts.items()))

@@ -54,12 +54,12 @@ class _Edge(NamedTuple):
 
 def pivots_of(graph: CorpusGraph) -> list[int]:
     """Nodes that statements of two different passages are about: only through them does a question need two passages."""
-    found = []
+    pivots = []
     for node in range(len(graph.nodes)):
         numbers = (*graph.of_subject.get(node, ()), *graph.of_object.get(node, ()))
         if len({graph.statements[number].row for number in numbers}) > 1 and graph.nodes[node].kind != "year":
-            found.append(node)
-    return found
+            pivots.append(node)
+    return pivots
 
 
 def candidate(
@@ -130,8 +130,8 @@ class _Walk:
             start = edge.start
             self.used.add(start)
         at = pivot
-        for left in range(length - before, 0, -1):
-            options = [edge for edge in self._out_of(at) if self._is_new(edge.end, year=left == 1)]
+        for remaining in range(length - before, 0, -1):
+            options = [edge for edge in self._out_of(at) if self._is_new(edge.end, year=remaining == 1)]
             if not options:
                 return None
             edge = self._chosen(options)
@@ -142,10 +142,10 @@ class _Walk:
 
     def constraint(self, node: int) -> Link | None:
         """A further link of a node to something new that the question can name."""
-        both = [edge for edge in self._into(node, forward_only=False) if self._is_new(edge.start)]
-        if not both:
+        incoming = [edge for edge in self._into(node, forward_only=False) if self._is_new(edge.start)]
+        if not incoming:
             return None
-        edge = self._chosen(both)
+        edge = self._chosen(incoming)
         self.used.add(edge.start)
         statement = self.graph.statements[edge.number]
         named = Named(edge.start, name_of(self.graph, edge.start))
@@ -157,9 +157,9 @@ class _Walk:
     def _chosen(self, edges: list[_Edge]) -> _Edge:
         """A random edge of a random relation, so that frequent relations do not make up most questions."""
         relations = sorted({(self.graph.statements[edge.number].relation, edge.forward) for edge in edges})
-        others = [one for one in relations if RELATIONS[one[0]].object != "year"]
-        if others and self.rng.random() >= YEARS:
-            relations = others
+        with_entities = [pair for pair in relations if RELATIONS[pair[0]].object != "year"]
+        if with_entities and self.rng.random() >= YEARS:
+            relations = with_entities
         relation = relations[int(self.rng.integers(len(relations)))]
         options = [edge for edge in edges if (self.graph.statements[edge.number].relation, edge.forward) == relation]
         return options[int(self.rng.integers(len(options)))]
@@ -207,10 +207,10 @@ def _told(graph: CorpusGraph, term: Described, recipe: str, walk: _Walk) -> Desc
         if second is not None:
             options.insert(0, replace(noun, links=(*term.links, second)))
     alone = frozenset({term.node})
-    for told in options:
-        if told.word == definition.noun and told.years is None and len(told.links) == 1:
+    for description in options:
+        if description.word == definition.noun and description.years is None and len(description.links) == 1:
             continue  # "the song written by X" may fit one thing in a corpus, but seldom in the world
         # the description alone must not be enough, or its links would not be needed
-        if answers_of(graph, told) == alone and answers_of(graph, replace(told, links=())) != alone:
-            return told
+        if answers_of(graph, description) == alone and answers_of(graph, replace(description, links=())) != alone:
+            return description
     return None

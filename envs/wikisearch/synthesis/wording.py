@@ -41,8 +41,8 @@ def wording_of(graph: CorpusGraph, root: Described) -> str:
 
 def step_text(graph: CorpusGraph, term: Described, link: Link) -> str:
     """The question of one hop, with the names that are known before it."""
-    other = Named(link.other.node, name_of(graph, link.other.node))
-    alone = Described(term.node, (Link(link.relation, link.forward, other, link.row),), term.word, term.years)
+    end = Named(link.other.node, name_of(graph, link.other.node))
+    alone = Described(term.node, (Link(link.relation, link.forward, end, link.row),), term.word, term.years)
     return wording_of(graph, alone)
 
 

@@ -49,9 +49,9 @@ class InvalidReplyError(DataError):
 def _parse(field: str, text: str) -> str:
     if len(text) > MAX_REPLY:
         raise InvalidReplyError(f"a reply of {len(text):,} characters; at most {MAX_REPLY:,} are read")
-    found = _OBJECT.search(text)
+    match = _OBJECT.search(text)
     try:
-        value = decode_json(found[0], locate=False) if found else None
+        value = decode_json(match[0], locate=False) if match else None
     except ValueError:
         value = None
     answer = value.get(field) if isinstance(value, dict) else None
@@ -175,12 +175,12 @@ def _chain_of(graph: CorpusGraph, root: Described) -> Described:
     """The part of a tree that forward links form from the root: below it the first thing described by its own links is named."""
     links = []
     for link in root.links:
-        other = link.other
-        if isinstance(other, Described) and all(inner.forward for inner in other.links):
-            other = _chain_of(graph, other)
+        end = link.other
+        if isinstance(end, Described) and all(inner.forward for inner in end.links):
+            end = _chain_of(graph, end)
         else:
-            other = Named(other.node, name_of(graph, other.node))
-        links.append(Link(link.relation, link.forward, other, link.row))
+            end = Named(end.node, name_of(graph, end.node))
+        links.append(Link(link.relation, link.forward, end, link.row))
     return Described(root.node, tuple(links), root.word, root.years)
 
 
@@ -191,11 +191,11 @@ def _statement(question: str) -> str:
 
 def _vaguer(graph: CorpusGraph, root: Described) -> list[dict[str, str]]:
     """Years of described things that a decade identifies too."""
-    found = []
+    replacements = []
     for term in terms_of(root):
         year = graph.nodes[term.node].year
         if isinstance(term, Named) or term is root or term.years is None or year is None:
             continue
         if term.years[0] < term.years[1]:
-            found.append({"precise": str(year), "vague": f"the {term.years[0]}s"})
-    return found
+            replacements.append({"precise": str(year), "vague": f"the {term.years[0]}s"})
+    return replacements

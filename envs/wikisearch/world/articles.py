@@ -118,13 +118,13 @@ class Article(NamedTuple):
 
 def fact_objects(world: World, kind: str, i: int) -> dict[str, tuple[str, int] | str]:
     """The objects of an entity's functional relations: (kind, number) of an entity, or the text of a literal."""
-    found: dict[str, tuple[str, int] | str] = {}
+    objects: dict[str, tuple[str, int] | str] = {}
     for (owner, relation), targets in world.to.items():
         if owner == kind and (kind, relation) in _WORDINGS and targets[i] >= 0:
-            found[relation] = (_OBJECT[relation], int(targets[i]))
+            objects[relation] = (_OBJECT[relation], int(targets[i]))
     for name in NUMBERS[kind]:
-        found[name] = _literal(world, kind, name, i)
-    return found
+        objects[name] = _literal(world, kind, name, i)
+    return objects
 
 
 _OBJECT: Final = {
@@ -174,11 +174,11 @@ class _Writer:
         wordings = _WORDINGS[self.kind, relation]
         written = target if isinstance(target, str) else self.mention(*target)
         name = target if isinstance(target, str) else self.world.name(*target)
-        shown = written
+        text_value = written
         if relation == "born":
             day, month = self.world.number["person", "day"][self.i], self.world.number["person", "month"][self.i]
-            shown = f"{day} {MONTHS[month]} {written}"
-        self.add_sentence(wordings[self.below(len(wordings))], shown, (Fact(self.name, relation, name, written),))
+            text_value = f"{day} {MONTHS[month]} {written}"
+        self.add_sentence(wordings[self.below(len(wordings))], text_value, (Fact(self.name, relation, name, written),))
 
     def add_distractors(self) -> None:
         choices = _DISTRACTORS[self.kind]
@@ -192,12 +192,12 @@ class _Writer:
     def add_list(self, wording: str, relation: str, people: list[int], extra: list[str]) -> None:
         """One sentence that names several people, each a fact; ``extra`` follows each name."""
         written = [self.mention("person", j) for j in people]
-        parts = [f"{text}{more}" for text, more in zip(written, extra, strict=True)]
+        items = [f"{text}{more}" for text, more in zip(written, extra, strict=True)]
         facts = tuple(
             Fact(self.name, relation, self.world.name("person", j), text)
             for j, text in zip(people, written, strict=True)
         )
-        self.add_sentence(wording, ", ".join(parts[:-1]) + " and " + parts[-1], facts)
+        self.add_sentence(wording, ", ".join(items[:-1]) + " and " + items[-1], facts)
 
     def add_lists(self) -> None:
         if self.kind == "organisation":
@@ -236,13 +236,13 @@ def article(world: World, number: int) -> Article:
     order = sorted(range(len(writer.sentences)), key=lambda k: (writer.below(1 << 32), k))
     body = [writer.sentences[k] for k in order]
     page, title = f"{kind}-{i}", world.title(kind, i)
-    parts = [body[:FIRST_PART], body[FIRST_PART:]] if len(body) > FIRST_PART + 2 else [body]
-    found, facts = [], []
-    for k, part in enumerate(parts):
-        text = " ".join(([lead] if k == 0 else []) + [sentence for sentence, _ in part])
-        found.append(Passage(f"{page}-{k}", title, text, page))
-        facts.append(tuple(fact for _, stated in part for fact in stated))
-    return Article(tuple(found), tuple(facts))
+    paragraphs = [body[:FIRST_PART], body[FIRST_PART:]] if len(body) > FIRST_PART + 2 else [body]
+    passages, facts = [], []
+    for k, sentences in enumerate(paragraphs):
+        text = " ".join(([lead] if k == 0 else []) + [sentence for sentence, _ in sentences])
+        passages.append(Passage(f"{page}-{k}", title, text, page))
+        facts.append(tuple(fact for _, stated in sentences for fact in stated))
+    return Article(tuple(passages), tuple(facts))
 
 
 def passages(world: World) -> Iterator[Passage]:

@@ -136,12 +136,14 @@ def description(world: World, node: Node, relation: str) -> tuple[str, list[_Edg
 
 def _comparison(world: World, recipe: Mapping[str, Any]) -> tuple[str, list[_Edge]]:
     """``a`` and ``b``: [entity, relation to a person] each; ``pick``: "earlier" or "later"; ``ask`` of that person."""
-    found = []
+    compared = []
     for start, relation in (recipe["a"], recipe["b"]):
         edge = _follow(world, _node(world, start), relation)
         person = _entity(edge)
-        found.append((_noun(world, edge, phrase(world, *edge.subject)), edge, person, _follow(world, person, "born")))
-    (first, edge_a, a, born_a), (second, edge_b, b, born_b) = found
+        compared.append(
+            (_noun(world, edge, phrase(world, *edge.subject)), edge, person, _follow(world, person, "born"))
+        )
+    (first, edge_a, a, born_a), (second, edge_b, b, born_b) = compared
     if recipe["pick"] not in ("earlier", "later") or born_a.object == born_b.object:
         raise InvalidRecipeError("a comparison needs different years, and 'earlier' or 'later'")
     early = a if int(str(born_a.object)) < int(str(born_b.object)) else b
@@ -158,10 +160,10 @@ def _intersection(world: World, recipe: Mapping[str, Any]) -> tuple[str, list[_E
     guests = world.lists["event", "participants"][event[1]].tolist()
     members = world.lists["organisation", "members"][body[1]].tolist()
     names = {world.name("person", j) for j in guests} & {world.name("person", j) for j in members}
-    both = sorted(set(guests) & set(members))
-    if len(both) != 1 or len(names) != 1 or guests.count(both[0]) + members.count(both[0]) != 2:
+    shared = sorted(set(guests) & set(members))
+    if len(shared) != 1 or len(names) != 1 or guests.count(shared[0]) + members.count(shared[0]) != 2:
         raise InvalidRecipeError("the two lists must share one person")
-    person = ("person", both[0])
+    person = ("person", shared[0])
     inner = f"the competitor in {phrase(world, *event)} who was a founding member of {phrase(world, *body)}"
     text, last = _final_question(world, person, recipe["ask"], inner)
     return text, [_Edge(event, "participant", person), _Edge(body, "member", person), last]

@@ -43,10 +43,10 @@ class Encyclopedia:
 
     def rows(self, query: str, k: int) -> tuple[int, ...]:
         """Rows of the best ``k`` (≤ 10) passages for a query; cached."""
-        found = self._found.get(query)
-        if found is None:
-            found = self._found[query] = self.retriever.rows(query, 10)
-        return found[:k]
+        rows = self._found.get(query)
+        if rows is None:
+            rows = self._found[query] = self.retriever.rows(query, 10)
+        return rows[:k]
 
     def article(self, kind: str, i: int) -> Article:
         """The article of an entity."""
@@ -54,8 +54,8 @@ class Encyclopedia:
 
     def stated(self, kind: str, i: int, relation: str, name: str) -> tuple[str, Fact] | None:
         """The passage of an entity's article that states a fact, by id, and the fact; None if no passage states it."""
-        found = self.article(kind, i)
-        for passage, facts in zip(found.passages, found.facts, strict=True):
+        article = self.article(kind, i)
+        for passage, facts in zip(article.passages, article.facts, strict=True):
             for fact in facts:
                 if fact.relation == relation and fact.object == name:
                     return passage.id, fact

@@ -125,8 +125,8 @@ class World:
         """Another form of the name; "" if there is none."""
         name = self.name(kind, i)
         if kind == "person" and i % 3 == 0:
-            given, _, family = name.partition(" ")
-            return f"{given[0]}. {family}"
+            first_name, _, family = name.partition(" ")
+            return f"{first_name[0]}. {family}"
         if kind == "organisation" and i % 2 == 0 and " of " not in name:
             return "the " + name.partition(" ")[0] + "eum"
         return ""
@@ -185,9 +185,9 @@ class _Maker:
         self, kind: str, label: str, least: NDArray[np.int64], most: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """As ``sample_person``; where nobody was born then, the last person born before (in small worlds only)."""
-        found = self.sample_person(kind, label, least, most)
-        near = np.clip(np.searchsorted(self.births, most, "right") - 1, 0, None)
-        return np.where(found < 0, self.by_birth[near], found)
+        sampled = self.sample_person(kind, label, least, most)
+        nearest = np.clip(np.searchsorted(self.births, most, "right") - 1, 0, None)
+        return np.where(sampled < 0, self.by_birth[nearest], sampled)
 
     def add_people(self) -> None:
         n = self.counts["person"]
@@ -267,8 +267,8 @@ class _Maker:
         year = self.number["organisation", "founded"][organiser] + 1 + self.sampled("event", "year", 14)
         # one guest is a founding member of some organisation of that time: intersection questions need it
         guest_of = self.sampled("event", "guest_of", self.counts["organisation"])
-        place = self.sampled("event", "guest", MEMBERS)
-        guests = [self.lists["organisation", "members"][guest_of, place]]
+        member = self.sampled("event", "guest", MEMBERS)
+        guests = [self.lists["organisation", "members"][guest_of, member]]
         guests += [self.sample_or_nearest("event", f"guest.{k}", year - 60, year - 18) for k in range(1, PARTICIPANTS)]
         self.number |= {("event", "year"): year}
         self.to |= {

@@ -30,9 +30,9 @@ def calls_needed(encyclopedia: Encyclopedia, question: Question, k: int, most: i
     missing = {row for row in map(corpus.row, question.supporting) if row is not None}
     golden, calls = set(missing), 0
     queried: set[str] = set()
-    known = [question.text, *lexicon.mentions(question.text)]
+    queries = [question.text, *lexicon.mentions(question.text)]
     while missing:
-        gains = {query: missing & set(encyclopedia.rows(query, k)) for query in known if query not in queried}
+        gains = {query: missing & set(encyclopedia.rows(query, k)) for query in queries if query not in queried}
         query = max(gains, key=lambda name: len(gains[name]), default="")
         if not query or not gains[query]:
             pages = {corpus.passage(row).page for row in golden - missing}
@@ -46,18 +46,18 @@ def calls_needed(encyclopedia: Encyclopedia, question: Question, k: int, most: i
         queried.add(query)
         missing -= gain
         for row in gain:
-            known += [name for name in lexicon.mentions(corpus.passage(row).text) if name not in known]
+            queries += [name for name in lexicon.mentions(corpus.passage(row).text) if name not in queries]
     return calls
 
 
 def facts_in(encyclopedia: Encyclopedia, passage_ids: Iterable[str]) -> list[Fact]:
     """All facts that passages state, in their order."""
-    found: list[Fact] = []
+    facts: list[Fact] = []
     for name in passage_ids:
-        page, _, part = name.rpartition("-")
+        page, _, passage = name.rpartition("-")
         kind, _, i = page.rpartition("-")
-        found += encyclopedia.article(kind, int(i)).facts[int(part)]
-    return found
+        facts += encyclopedia.article(kind, int(i)).facts[int(passage)]
+    return facts
 
 
 def supported(question: Question, facts: Iterable[Fact]) -> bool:

@@ -117,8 +117,8 @@ def _needs_whole_chain(encyclopedia: Encyclopedia, question: Question) -> bool:
         return False
     corpus = encyclopedia.retriever.corpus
     last = question.steps[-1].passage_id
-    found = [corpus.passage(row) for row in encyclopedia.rows(question.text, HIDDEN_FROM)]
-    if last in (passage.id for passage in found) or len(question.supporting) < 2:
+    retrieved = [corpus.passage(row) for row in encyclopedia.rows(question.text, HIDDEN_FROM)]
+    if last in (passage.id for passage in retrieved) or len(question.supporting) < 2:
         return False
     copied = dict.fromkeys(
         corpus.passage(row).id

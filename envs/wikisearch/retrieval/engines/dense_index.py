@@ -144,17 +144,17 @@ class DenseIndex:
             ServiceError: faiss failed.
         """
         asked = [i for i, query in enumerate(queries) if query.strip()]
-        found = [no_ranking() for _ in queries]
+        rankings = [no_ranking() for _ in queries]
         if not asked or k <= 0:
-            return found
+            return rankings
         vectors = self._encoder.queries([queries[i] for i in asked])
         if self._approximate is None:
             best = best_rows(vectors, self._shards, k, self._threads)
         else:
             best = self._approximate.best_rows(vectors, k, self._threads)
         for i, ranking in zip(asked, best, strict=True):
-            found[i] = ranking
-        return found
+            rankings[i] = ranking
+        return rankings
 
 
 def open_dense(
@@ -180,10 +180,10 @@ def open_dense(
     dimension = _fact(files, about, "dimension", int)
     if not encoder:
         raise ConfigError(f"{files.path}: name the folder of the encoder that it was built with (encoder, --encoder)")
-    if (found := encoder_digest(encoder)) != about.get("digest"):
+    if (digest := encoder_digest(encoder)) != about.get("digest"):
         raise DataError(
             f"{files.path}: was built with another encoder (digest {str(about.get('digest'))[:40]}) than {encoder} (digest "
-            f"{found}): vectors of different encoders cannot be compared"
+            f"{digest}): vectors of different encoders cannot be compared"
         )
     if rows != passages:
         raise DataError(f"{files.path}: holds {rows} vectors, expected {passages}; {files.how_to_fix}")

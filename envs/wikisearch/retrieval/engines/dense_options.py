@@ -59,12 +59,12 @@ class DenseOptions:
                 f"there is no encoder folder {short_repr(self.encoder, 200)}; nothing is downloaded here, fetch one with: "
                 "hf download NAME --local-dir FOLDER"
             )
-        for what, value, known in (
+        for what, value, allowed in (
             ("precision", self.precision, PRECISIONS),
             ("lexical engine", self.lexical, LEXICAL),
         ):
-            if value not in known:
-                raise unknown_name_error(what, value, known)
+            if value not in allowed:
+                raise unknown_name_error(what, value, allowed)
         if self.lists and not self.approximate:
             raise ConfigError("lists are of an approximate index; name its codes too, such as approximate='pq96'")
         self.codes()

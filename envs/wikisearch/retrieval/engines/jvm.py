@@ -116,13 +116,13 @@ def java_machine(memory: str = "") -> JavaMachine:
         MissingExtraError: something that it needs is missing.
         ServiceError: it does not start.
     """
-    wanted = checked_memory(memory) if memory else ""
+    requested = checked_memory(memory) if memory else ""
     with _lock:
         if not _machine:
-            _machine.append(JavaMachine(wanted or DEFAULT_MEMORY))
+            _machine.append(JavaMachine(requested or DEFAULT_MEMORY))
         machine = _machine[0]
-    if wanted and wanted != machine.memory:
+    if requested and requested != machine.memory:
         raise ConfigError(
-            f"Java already runs in this process with the memory limit {machine.memory or '(unknown)'}, which cannot become {wanted}"
+            f"Java already runs in this process with the memory limit {machine.memory or '(unknown)'}, which cannot become {requested}"
         )
     return machine

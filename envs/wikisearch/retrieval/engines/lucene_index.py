@@ -146,13 +146,13 @@ class LuceneIndex:
         if k <= 0 or not queries:
             return [no_ranking() for _ in queries]
         plain = [plain_text(query).translate(_CONTROL) for query in queries]
-        found = self._machine.call(lambda jnius: self._search(jnius, plain, k))
+        results = self._machine.call(lambda jnius: self._search(jnius, plain, k))
         return [
             (
                 np.array([self._row(name, number) for name, number, _ in hits], np.int64),
                 np.array([score for _, _, score in hits], np.float32),
             )
-            for hits in found
+            for hits in results
         ]
 
     def _search(self, jnius: Any, queries: Sequence[str], k: int) -> list[list[tuple[str, int, float]]]:
@@ -174,7 +174,7 @@ class LuceneIndex:
         """Id and stored raw text (None if it was not stored) of documents by their number in the index."""
 
         def read(_: Any) -> list[tuple[str, str | None]]:
-            return [((found := self._searcher.doc(number)).get("id"), found.get("raw")) for number in numbers]
+            return [((document := self._searcher.doc(number)).get("id"), document.get("raw")) for number in numbers]
 
         return self._machine.call(read)
 
@@ -199,12 +199,12 @@ def row_by_id(corpus: Corpus, path: Path) -> Callable[[str, int], int]:
 
     def row(name: str, number: int) -> int:
         del number
-        found = corpus.row(name)
-        if found is None:
+        row = corpus.row(name)
+        if row is None:
             raise DataError(
                 f"{path}: returned the document {name[:60]!r}, which the corpus does not have; they do not belong together"
             )
-        return found
+        return row
 
     return row
 

@@ -84,8 +84,8 @@ class StoredCorpus:
         row = self.row(name)
         if row is not None:
             return self.passage(row).page
-        near = [self.passage(row) for row in self._near(name)]
-        named = [passage for passage in near if name in (passage.page, passage.title)]
+        similar = [self.passage(row) for row in self._near(name)]
+        named = [passage for passage in similar if name in (passage.page, passage.title)]
         return named[0].page if named else None
 
     def _near(self, name: str) -> list[int]:

@@ -60,17 +60,17 @@ class VectorParts:
         self.folder, self._precision = folder, str(plan["precision"])
         self.files: list[dict[str, Path]] = []
         self.encoded, self._digest, self._open = 0, blake2b(digest_size=16), ExitStack()
-        whole = {"format": FORMAT, **plan}
+        plan_file = {"format": FORMAT, **plan}
         fresh = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         self._open.enter_context(writing(folder))
         try:
-            self._check_plan(whole, fresh)
+            self._check_plan(plan_file, fresh)
         except BaseException:
             self.close()
             raise
         remove_leftovers_below(folder)
-        self._digest.update(json.dumps(whole, sort_keys=True).encode("ascii"))
+        self._digest.update(json.dumps(plan_file, sort_keys=True).encode("ascii"))
 
     def _check_plan(self, plan: dict[str, Any], fresh: bool) -> None:
         path = self.folder / PLAN
@@ -78,10 +78,10 @@ class VectorParts:
             with atomic_writer(path) as out:
                 out.write(json.dumps(plan, sort_keys=True, indent=1) + "\n")
             return
-        found = read_json(path) if path.is_file() else None
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
+        stored = read_json(path) if path.is_file() else None
+        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             raise DataError(f"{self.folder}: exists, and holds no parts of an interrupted build; move it away")
-        if different := sorted(name for name in plan.keys() | found.keys() if plan.get(name) != found.get(name)):
+        if different := sorted(name for name in plan.keys() | stored.keys() if plan.get(name) != stored.get(name)):
             raise DataError(
                 f"{self.folder}: an interrupted build left vectors made with another {different[0]}; build with the same "
                 "options to go on, or remove the folder to begin anew"
@@ -97,10 +97,10 @@ class VectorParts:
         note = self.folder / f"part.{number:06d}.json"
         if not _is_complete(note, files, digest.hexdigest()):
             note.unlink(missing_ok=True)
-            found = encoded_rows(encode(texts), self._precision)
+            arrays = encoded_rows(encode(texts), self._precision)
             for kind, path in files.items():
                 with atomic_path(path) as temporary:
-                    temporary.write_bytes(found[kind])
+                    temporary.write_bytes(arrays[kind])
             with atomic_writer(note) as out:
                 out.write(json.dumps({"texts": digest.hexdigest(), **{k: _digest(p) for k, p in files.items()}}) + "\n")
             self.encoded += 1
@@ -122,8 +122,8 @@ def _is_complete(note: Path, files: Mapping[str, Path], texts: str) -> bool:
     if not note.is_file() or not all(path.is_file() for path in files.values()):
         return False
     expected: Any = read_json(note)
-    found = {"texts": texts, **{kind: _digest(path) for kind, path in files.items()}}
-    return bool(expected == found)
+    actual = {"texts": texts, **{kind: _digest(path) for kind, path in files.items()}}
+    return bool(expected == actual)
 
 
 def _digest(path: Path) -> str:

@@ -85,11 +85,11 @@ def open_simulation(options: Mapping[str, Any], local: LocalRetriever | None) ->
     Raises:
         ConfigError: a wrong option, or neither a model nor a corpus in this process.
     """
-    known = (*_CURRICULUM, "seed", "draw", "model")
+    allowed = (*_CURRICULUM, "seed", "draw", "model")
     if not isinstance(options, Mapping):
         raise ConfigError(f"simulation must be a mapping such as {{'end': 0.5}}, got {short_repr(options)}")
-    if unknown := sorted(map(str, set(options) - set(known))):
-        raise unknown_name_error("option of a simulation", unknown[0], known)
+    if unknown := sorted(map(str, set(options) - set(allowed))):
+        raise unknown_name_error("option of a simulation", unknown[0], allowed)
     seed, model = options.get("seed", 0), options.get("model")
     if type(seed) is not int or seed < 0:
         raise ConfigError(f"the seed of a simulation is an integer ≥ 0, got {short_repr(seed)}")

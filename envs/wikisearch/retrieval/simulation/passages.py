@@ -42,11 +42,11 @@ class CorpusSimulator:
     def _useful(self, question: Question, query: str, k: int) -> list[Passage]:
         golden = {p.id: p for name in question.supporting for p in self._local.named(name)}
         shared = {name: _shared_words(query, passage) for name, passage in golden.items()}
-        found = self._found(query, max(POOL, k + len(golden)))
-        rank = {passage.id: place for place, passage in enumerate(found)}
+        retrieved = self._found(query, max(POOL, k + len(golden)))
+        rank = {passage.id: position for position, passage in enumerate(retrieved)}
         named = (name for name in golden if shared[name])
-        first = sorted(named, key=lambda name: (rank.get(name, len(found)), -shared[name]))
-        return [golden[name] for name in first] + [p for p in found if p.id not in golden]
+        first = sorted(named, key=lambda name: (rank.get(name, len(retrieved)), -shared[name]))
+        return [golden[name] for name in first] + [p for p in retrieved if p.id not in golden]
 
     def _noisy(self, question: Question, query: str) -> list[Passage]:
         answers = [answer for answer in question.answers if answer.casefold() not in _ANYWHERE]

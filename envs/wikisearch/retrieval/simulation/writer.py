@@ -38,24 +38,24 @@ def _parse(text: str) -> _Documents:
         rows: Any = json.loads(text[begin : end + 1])
     except (ValueError, RecursionError):
         rows = None
-    found = [
+    documents = [
         [one_line(row["title"])[:MAX_TITLE], row["text"].strip()[:MAX_TEXT]]
         for row in (rows if isinstance(rows, list) else ())[:MAX_DOCUMENTS]
         if isinstance(row, dict) and isinstance(row.get("title"), str) and isinstance(row.get("text"), str)
     ]
-    if not (found := [row for row in found if row[1]]):
+    if not (documents := [row for row in documents if row[1]]):
         raise ServiceError(
             "the simulator must reply with a list of documents such as "
             f'[{{"title": "…", "text": "…"}}], got {short_repr(text[:80])}'
         )
-    return found
+    return documents
 
 
 def _is_documents(value: Any) -> bool:
     return (
         isinstance(value, list)
         and 1 <= len(value) <= MAX_DOCUMENTS
-        and all(isinstance(row, list) and len(row) == 2 and all(type(part) is str for part in row) for row in value)
+        and all(isinstance(row, list) and len(row) == 2 and all(type(text) is str for text in row) for row in value)
     )
 
 
