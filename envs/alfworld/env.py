@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from creditflow.envs.alfworld.engines.base import make_backend
+from creditflow.envs.alfworld.dialect import DIALECTS, NOTHING_HAPPENS
+from creditflow.envs.alfworld.engines import make_backend
 from creditflow.envs.alfworld.game_files.reading import fields_from_file
 from creditflow.envs.alfworld.history import EpisodeHistory
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.render import OBSERVATIONS, TEXT_KEYS
+from creditflow.envs.alfworld.replies import rejection_reason, true_facts
 from creditflow.envs.alfworld.snapshot import game_of_task, read_snapshot, write_snapshot
 from creditflow.envs.alfworld.tasks import FolderTasks, open_tasks
-from creditflow.envs.alfworld.wording.dialect import DIALECTS, NOTHING_HAPPENS
-from creditflow.envs.alfworld.wording.facts import true_facts
-from creditflow.envs.alfworld.wording.rejections import rejection_reason
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.core import AgentEnv, Outcome
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name, short_repr

@@ -7,18 +7,50 @@ order; sets of objects are bit masks over those numbers. All environments with t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
 from creditflow.envs.alfworld.actions import ParsedCommand
+from creditflow.envs.alfworld.dialect import DIALECTS, Dialect, dialect_from_content
 from creditflow.envs.alfworld.game_files.content import goal_of
 from creditflow.envs.alfworld.game_files.identity import game_task
-from creditflow.envs.alfworld.wording.dialect import DIALECTS, Dialect, dialect_from_content
-from creditflow.envs.alfworld.wording.names import human_names
 from creditflow.envs.tasks import Task, content_id
 
-__all__ = ["Game", "bits"]
+__all__ = ["Game", "bits", "human_names"]
+
+_MARKS = (("_bar_", "|"), ("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("_comma_", ","))
+
+
+def human_names(ids: Iterable[str]) -> dict[str, str]:
+    """Return raw id -> name, for all ids of one game at once (names depend on one another).
+
+    >>> human_names(["cup_bar_01", "cup_bar_02", "sink_bar_7_bar_sinkbasin"])
+    {'cup_bar_01': 'cup 2', 'cup_bar_02': 'cup 1', 'sink_bar_7_bar_sinkbasin': 'sinkbasin 1'}
+    """
+    ordered = sorted(set(ids))
+    remaining = Counter(_base(name) for name in ordered if "_bar_" in name)
+    names: dict[str, str] = {}
+    for name in ordered:
+        if "_bar_" in name:
+            base = _base(name)
+            names[name] = f"{base} {remaining[base]}"
+            remaining[base] -= 1
+        else:  # the engine keeps the blank before the absent number
+            names[name] = f"{_unmark(name)} "
+    return names
+
+
+def _base(name: str) -> str:
+    return _unmark(name).split("|", 1)[0] + ("basin" if "basin" in name else "")
+
+
+def _unmark(name: str) -> str:
+    for mark, sign in _MARKS:
+        name = name.replace(mark, sign)
+    return name
+
 
 COMMANDS_CACHED = 128  # command lists cached per game
 TEXTS_CACHED = 1024  # enumerations cached per game

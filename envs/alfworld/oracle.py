@@ -10,8 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from creditflow.envs.alfworld.planning.astar import SearchResult, shortest
-from creditflow.envs.alfworld.planning.reduction import reduce_world
+from creditflow.envs.alfworld.planning import SearchResult, reduce_world, shortest
 from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.snapshot import read_snapshot
 from creditflow.envs.alfworld.world import World

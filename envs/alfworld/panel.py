@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.game_files.archive import iter_archive
+from creditflow.envs.alfworld.game_files.folder import iter_archive
 from creditflow.envs.alfworld.game_files.identity import game_task, world_id
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
-from creditflow.envs.alfworld.generator.houses import SPLITS, rooms_for
+from creditflow.envs.alfworld.generator import SPLITS, rooms_for
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
-from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
+from creditflow.envs.alfworld.pddl import TASK_TYPES
 from creditflow.envs.alfworld.tasks import build_task
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.reading.checked import items

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from typing import Final
 
 from creditflow.envs.alfworld.history import EpisodeHistory
+from creditflow.envs.alfworld.replies import intro, inventory
 from creditflow.envs.alfworld.rules import admissible_commands
-from creditflow.envs.alfworld.wording.replies import intro, inventory
 from creditflow.envs.alfworld.world import World
 
 __all__ = ["OBSERVATIONS", "TEXT_KEYS", "augmented", "raw"]

@@ -1,4 +1,4 @@
-"""The rules: which commands are admissible, and what they change. The replies are in ``wording/replies.py``.
+"""The rules: which commands are admissible, and what they change. The replies are in ``replies.py``.
 
 States and replies equal those of TextWorld's PDDL engine on released ALFWorld games, byte for byte, including what looks
 like mistakes: heating works with a closed microwave, an object put down next to where it was taken is listed as "next
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from creditflow.envs.alfworld.actions import AdmissibleCommands, ParsedCommand
 from creditflow.envs.alfworld.game import COMMANDS_CACHED, bits
-from creditflow.envs.alfworld.wording.replies import inspected, inventory, look, seen
+from creditflow.envs.alfworld.replies import inspected, inventory, look, seen
 from creditflow.envs.alfworld.world import World
 
 __all__ = ["act", "admissible_commands"]

@@ -15,9 +15,8 @@ from creditflow.envs.alfworld.game_files.content import validate_content
 from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
 from creditflow.envs.alfworld.game_files.identity import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_fields, fields_from_file
-from creditflow.envs.alfworld.generator.houses import SPLITS, generate
-from creditflow.envs.alfworld.generator.sentences import WORDINGS
-from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
+from creditflow.envs.alfworld.generator import SPLITS, WORDINGS, generate
+from creditflow.envs.alfworld.pddl import TASK_TYPES
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, check_name, short_repr
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, load_panel, parse_panel_spec, sample_index
 

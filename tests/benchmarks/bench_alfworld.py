@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from creditflow.envs.alfworld.engines.textworld import RealEngine
+from creditflow.envs.alfworld.engines import RealEngine
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
 from creditflow.envs.alfworld.game_files.reading import content_from_file, fields_from_file
-from creditflow.envs.alfworld.generator.houses import SPLITS, generate
+from creditflow.envs.alfworld.generator import SPLITS, generate
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.world import World

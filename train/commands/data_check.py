@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from creditflow.envs.alfworld.game_files.check import PUBLISHED as ALFWORLD_SPLITS
-from creditflow.envs.alfworld.game_files.check import compare_games, listed_games, named_games
-from creditflow.envs.alfworld.game_files.found import read_games
+from creditflow.envs.alfworld.game_files.check import compare_games, listed_games, named_games, read_games
 from creditflow.envs.data_report import DataReport
 from creditflow.envs.errors import check_name
 from creditflow.envs.sokoban.levels.boxoban import PUBLISHED as BOXOBAN_SETS

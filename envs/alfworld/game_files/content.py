@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from creditflow.envs.alfworld.pddl.goals import TASK_TYPES, Goal, parse_goal
-from creditflow.envs.alfworld.pddl.reading import Problem
-from creditflow.envs.alfworld.wording.dialect import Dialect, dialect_from_content, dialect_to_content
+from creditflow.envs.alfworld.dialect import Dialect, dialect_from_content, dialect_to_content
+from creditflow.envs.alfworld.pddl import TASK_TYPES, Goal, Problem, parse_goal
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.checked import is_string_list
 

@@ -1,18 +1,36 @@
-"""A folder of released games: ``<path>[/json_2.1.1]/<split>/<task>-<things>-<scene>/<trial>/game.tw-pddl``."""
+"""Folders and archives of released games: ``<path>[/json_2.1.1]/<split>/<task>-<things>-<scene>/<trial>/game.tw-pddl``.
+
+Archives (``.tar``, ``.tar.gz``, ``.tar.xz``) are read or unpacked as untrusted input: only regular files at the paths of
+game files, within limits of number and size; links, devices, absolute paths and ``..`` are ignored.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+import re
+import tarfile
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
+from creditflow.envs.alfworld.pddl import TASK_TYPES
 from creditflow.envs.errors import ConfigError, DataError, check_name, short_repr
+from creditflow.envs.files.atomic import atomic_path
+from creditflow.envs.reading.archives import iter_members
 from creditflow.envs.reading.json_text import read_json
 
-__all__ = ["FOLDER_SPLITS", "GAME_FILE", "expanded", "find_root", "game_paths", "list_games", "task_type_of"]
+__all__ = [
+    "FOLDER_SPLITS",
+    "GAME_FILE",
+    "expanded",
+    "find_root",
+    "game_paths",
+    "iter_archive",
+    "list_games",
+    "task_type_of",
+    "unpack_archive",
+]
 
 GAME_FILE: Final = "game.tw-pddl"
 FOLDER_SPLITS: Final = ("train", "valid_seen", "valid_unseen", "valid_train")
@@ -110,3 +128,47 @@ def task_type_of(path: Path) -> str:
         raise DataError(f"{error}; delete it (it is optional) or download it again") from error
     kind = data.get("task_type", "") if isinstance(data, dict) else ""
     return kind if isinstance(kind, str) else ""
+
+
+_GAME_FILE: Final = re.compile(
+    r"(?:\./)?(?:[\w.-]+/)*?((?:train|valid_seen|valid_unseen|valid_train)/[\w.-]+/[\w.-]+/(?:game\.tw-pddl|traj_data\.json))"
+)
+
+
+def iter_archive(path: str | Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of all games, (path that begins with the split, content), in the archive's order.
+
+    Raises:
+        DataError: not a readable tar archive, or beyond a limit.
+    """
+    return iter_members(path, _game_path)
+
+
+def _game_path(member: tarfile.TarInfo) -> str | None:
+    """Return the path, from the split on, of a member that is a game's file, else None."""
+    if not member.isreg() or member.name.startswith("/") or ".." in Path(member.name).parts:
+        return None
+    match = _GAME_FILE.fullmatch(member.name)
+    return match.group(1) if match else None
+
+
+def unpack_archive(path: str | Path, folder: str | Path) -> int:
+    """Write the games of an archive into ``folder/json_2.1.1``, which then serves as ``data_path``.
+
+    Returns:
+        The number of game files written.
+
+    Raises:
+        DataError: see ``iter_archive``; or an archive without a game.
+    """
+    games = 0
+    for name, content in iter_archive(path):
+        target = Path(folder) / "json_2.1.1" / name
+        with atomic_path(target) as temporary:
+            temporary.write_bytes(content)
+        games += target.name == "game.tw-pddl"
+    if not games:
+        raise DataError(
+            f"{path}: contains no <split>/<task>/<trial>/game.tw-pddl with split train, valid_seen, valid_unseen"
+        )
+    return games

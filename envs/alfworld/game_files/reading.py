@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.envs.alfworld.game_files.content import content_from_problem
-from creditflow.envs.alfworld.pddl.domain import check_domain
-from creditflow.envs.alfworld.pddl.reading import parse_problem
-from creditflow.envs.alfworld.wording.grammar import parse_grammar
+from creditflow.envs.alfworld.grammar import parse_grammar
+from creditflow.envs.alfworld.pddl import check_domain, parse_problem
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import read_json
 from creditflow.envs.reading.limits import MAX_MEMBER_BYTES, Limits

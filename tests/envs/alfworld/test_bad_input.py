@@ -15,8 +15,8 @@ from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.content import validate_content
 from creditflow.envs.alfworld.game_files.reading import content_from_fields, content_from_file, fields_from_file
-from creditflow.envs.alfworld.generator.houses import generate
-from creditflow.envs.alfworld.pddl.reading import MAX_DEPTH, read_sexpr
+from creditflow.envs.alfworld.generator import generate
+from creditflow.envs.alfworld.pddl import MAX_DEPTH, read_sexpr
 from creditflow.envs.errors import DataError
 
 REAL = shared_file("data/alfworld/json_2.1.1/valid_seen/pick_and_place_simple-Vase-None-CoffeeTable-207/*/game.tw-pddl")

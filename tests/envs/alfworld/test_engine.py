@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from creditflow.envs.alfworld.game import Game
+from creditflow.envs.alfworld.game import Game, human_names
 from creditflow.envs.alfworld.game_files.content import validate_content
+from creditflow.envs.alfworld.replies import intro
 from creditflow.envs.alfworld.rules import act, admissible_commands
-from creditflow.envs.alfworld.wording.names import human_names
-from creditflow.envs.alfworld.wording.replies import intro
 from creditflow.envs.alfworld.world import World
 
 

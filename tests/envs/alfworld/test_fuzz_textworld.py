@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from helpers.shared_data import ROOT, shared_file
 
-from creditflow.envs.alfworld.engines.textworld import RealEngine
+from creditflow.envs.alfworld.engines import RealEngine
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.export import export_game
-from creditflow.envs.alfworld.generator.houses import generate
+from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
-from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
+from creditflow.envs.alfworld.pddl import TASK_TYPES
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import DataError
 

@@ -17,18 +17,25 @@ from helpers.shared_data import shared_file
 from hypothesis import given
 from hypothesis import strategies as st
 
+from creditflow.envs.alfworld import generator
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files.content import validate_content
 from creditflow.envs.alfworld.game_files.export import export_game, game_fields
 from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
 from creditflow.envs.alfworld.game_files.identity import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
-from creditflow.envs.alfworld.generator import houses
-from creditflow.envs.alfworld.generator.houses import GENERATION, MIN_STEPS, SPLITS, barred, generate, rooms_for
-from creditflow.envs.alfworld.generator.statistics import house_statistics
+from creditflow.envs.alfworld.generator import (
+    GENERATION,
+    MIN_STEPS,
+    SPLITS,
+    barred,
+    generate,
+    house_statistics,
+    rooms_for,
+)
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
 from creditflow.envs.alfworld.panel import standard_rows
-from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
+from creditflow.envs.alfworld.pddl import TASK_TYPES
 from creditflow.envs.alfworld.rules import act, admissible_commands
 from creditflow.envs.alfworld.tasks import build_task
 from creditflow.envs.alfworld.world import World
@@ -230,6 +237,6 @@ def test_statistics_of_which_no_house_poses_the_task_are_an_error_and_no_endless
         rooms={**known.rooms, "bathroom": lost},
         goals={"pick_and_place_simple": {"bathroom": {("soapbar", "toilet"): 1}}},
     )
-    monkeypatch.setattr(houses, "ATTEMPTS", 5)
+    monkeypatch.setattr(generator, "ATTEMPTS", 5)
     with pytest.raises(ConfigError, match="none of 5 bathroom houses poses pick_and_place_simple in the split train"):
         generate(0, statistics=statistics)

@@ -10,11 +10,8 @@ from evidence.alfworld.fit_houses import fit, place_weights
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.envs.alfworld.generator.draws import Draws
-from creditflow.envs.alfworld.generator.houses import MIN_STEPS, generate
-from creditflow.envs.alfworld.generator.sentences import WORDINGS
-from creditflow.envs.alfworld.generator.statistics import house_statistics, parse_statistics
-from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
+from creditflow.envs.alfworld.generator import MIN_STEPS, WORDINGS, Draws, generate, house_statistics, parse_statistics
+from creditflow.envs.alfworld.pddl import TASK_TYPES
 
 STATISTICS = house_statistics()
 

@@ -8,7 +8,7 @@ import pytest
 from helpers.worlds.alfworld_kitchen import DATA, KITCHEN
 
 from creditflow.envs.alfworld.env import ALFWorldEnv
-from creditflow.envs.alfworld.generator.houses import generate
+from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.errors import UnknownTaskError
 from creditflow.envs.tasks import load_panel
 

@@ -26,11 +26,11 @@ from creditflow.agents.language_model.pretrained import (
     write_agent_file,
 )
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.game_files.archive import iter_archive
 from creditflow.envs.alfworld.game_files.export import game_fields
+from creditflow.envs.alfworld.game_files.folder import iter_archive
 from creditflow.envs.alfworld.game_files.identity import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_file
-from creditflow.envs.alfworld.generator.houses import generate
+from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.errors import CreditflowError
 from creditflow.envs.sokoban.levels.xsb import read_levels
 from creditflow.envs.tasks import load_panel, parse_panel, write_panel

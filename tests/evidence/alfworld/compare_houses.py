@@ -23,8 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from evidence.alfworld.fit_houses import fit, plain
 from evidence.alfworld.released import Content, described_parser, in_split, released_contents, scene_of
 
-from creditflow.envs.alfworld.generator.houses import generate
-from creditflow.envs.alfworld.generator.statistics import parse_statistics
+from creditflow.envs.alfworld.generator import generate, parse_statistics
 from creditflow.envs.tasks import load_panel
 from creditflow.train.bench.report.provenance import provenance
 from creditflow.train.statistics.intervals import cluster_bootstrap

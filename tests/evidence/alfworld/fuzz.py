@@ -26,16 +26,16 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from evidence.alfworld.errands import ERRANDS, errand
 
-from creditflow.envs.alfworld.engines.textworld import RealEngine
+from creditflow.envs.alfworld.dialect import NOTHING_HAPPENS
+from creditflow.envs.alfworld.engines import RealEngine
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.game_files.archive import iter_archive
 from creditflow.envs.alfworld.game_files.export import game_fields
+from creditflow.envs.alfworld.game_files.folder import iter_archive
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
-from creditflow.envs.alfworld.generator.houses import SPLITS, generate
+from creditflow.envs.alfworld.generator import SPLITS, generate
 from creditflow.envs.alfworld.oracle import ALFWorldOracle
+from creditflow.envs.alfworld.replies import intro
 from creditflow.envs.alfworld.rules import act, admissible_commands
-from creditflow.envs.alfworld.wording.dialect import NOTHING_HAPPENS
-from creditflow.envs.alfworld.wording.replies import intro
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.tasks import sample_index
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from creditflow.envs.alfworld.game_files.archive import iter_archive
+from creditflow.envs.alfworld.game_files.folder import iter_archive
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.reading.json_text import parse_json
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.game_files.archive import iter_archive, unpack_archive
 from creditflow.envs.alfworld.game_files.export import game_fields
-from creditflow.envs.alfworld.generator.houses import generate
+from creditflow.envs.alfworld.game_files.folder import iter_archive, unpack_archive
+from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.tasks import load_panel
 from fuzz.mutate_bytes import below, mutate_bytes, pick

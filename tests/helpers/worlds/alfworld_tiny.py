@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.alfworld.game_files.content import validate_content
-from creditflow.envs.alfworld.pddl.goals import TASK_TYPES
+from creditflow.envs.alfworld.pddl import TASK_TYPES
 
 KINDS = ("cabinettype", "drawertype", "sinkbasintype", "microwavetype", "fridgetype", "desktype")
 

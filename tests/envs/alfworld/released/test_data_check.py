@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files import check as check_module
-from creditflow.envs.alfworld.game_files.check import KINDS, compare_games
+from creditflow.envs.alfworld.game_files.check import KINDS, FoundGame, compare_games, read_games
 from creditflow.envs.alfworld.game_files.export import game_fields
-from creditflow.envs.alfworld.game_files.found import FoundGame, read_games
-from creditflow.envs.alfworld.generator.houses import generate
+from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.alfworld.panel import manifest_rows
 from creditflow.envs.data_report import DataReport
 from creditflow.envs.errors import ConfigError, DataError

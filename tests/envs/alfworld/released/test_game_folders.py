@@ -14,10 +14,9 @@ from creditflow.envs.alfworld import tasks as tasks_module
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files import folder as folder_module
-from creditflow.envs.alfworld.game_files.archive import iter_archive, unpack_archive
 from creditflow.envs.alfworld.game_files.export import game_fields
-from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
-from creditflow.envs.alfworld.generator.houses import generate
+from creditflow.envs.alfworld.game_files.folder import find_root, game_paths, iter_archive, unpack_archive
+from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.alfworld.tasks import FolderTasks
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError
 

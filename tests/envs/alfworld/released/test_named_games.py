@@ -10,10 +10,9 @@ from helpers.worlds.game_files import archive_of, write_games
 
 from creditflow.envs.alfworld.game import Game
 from creditflow.envs.alfworld.game_files import check as check_module
-from creditflow.envs.alfworld.game_files.check import compare_games, named_games
+from creditflow.envs.alfworld.game_files.check import compare_games, named_games, read_games
 from creditflow.envs.alfworld.game_files.export import game_fields
-from creditflow.envs.alfworld.game_files.found import read_games
-from creditflow.envs.alfworld.generator.houses import generate
+from creditflow.envs.alfworld.generator import generate
 from creditflow.envs.alfworld.panel import manifest_rows
 from creditflow.envs.tasks import load_panel
 from creditflow.train.rollout.score_table import TYPE_NAMES

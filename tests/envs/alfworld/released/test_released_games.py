@@ -16,9 +16,8 @@ from helpers.shared_data import ROOT, shared_file
 
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
-from creditflow.envs.alfworld.game_files.archive import iter_archive
-from creditflow.envs.alfworld.game_files.check import compare_games, named_games
-from creditflow.envs.alfworld.game_files.found import read_games
+from creditflow.envs.alfworld.game_files.check import compare_games, named_games, read_games
+from creditflow.envs.alfworld.game_files.folder import iter_archive
 from creditflow.envs.alfworld.game_files.identity import game_task
 from creditflow.envs.alfworld.game_files.reading import content_from_fields
 from creditflow.envs.alfworld.oracle import ALFWorldOracle

@@ -38,7 +38,7 @@ HOUSES = houses(1, 12)
 def _released() -> dict[str, Any]:
     """Houses under the names of released games: two training scenes of every kind of room, and validation games."""
     rooms = {"bathroom": 401, "bedroom": 301, "kitchen": 1, "living": 201}
-    from creditflow.envs.alfworld.generator.houses import generate
+    from creditflow.envs.alfworld.generator import generate
 
     games = {}
     for room, scene in rooms.items():

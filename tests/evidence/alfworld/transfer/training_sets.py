@@ -15,8 +15,7 @@ import numpy as np
 from evidence.alfworld.fit_houses import fit
 from evidence.alfworld.released import Content, in_split, scene_of
 
-from creditflow.envs.alfworld.generator.houses import generate
-from creditflow.envs.alfworld.generator.statistics import HouseStatistics, parse_statistics
+from creditflow.envs.alfworld.generator import HouseStatistics, generate, parse_statistics
 from creditflow.envs.tasks import load_panel
 
 __all__ = ["EVALUATED", "FORMER", "evaluation_games", "follow", "houses", "training_sets"]

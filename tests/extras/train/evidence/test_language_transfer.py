@@ -6,7 +6,7 @@ import math
 
 from evidence.alfworld.transfer import language_model
 
-from creditflow.envs.alfworld.generator.houses import generate
+from creditflow.envs.alfworld.generator import generate
 
 SMALL = ["sft.episodes=4", "sft.steps=2", "sft.batch_tokens=512", "env.options={max_steps: 4}"]
 GAMES = {

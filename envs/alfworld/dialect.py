@@ -13,9 +13,15 @@ from typing import Any
 from creditflow.envs.errors import DataError, short_repr
 
 __all__ = [
-    "DIALECTS", "EXAMINE_CONDITIONS", "NOTHING_HAPPENS", "TASK_PREFIX", "TASK_SUFFIX", "Dialect", "dialect_from_content",
+    "DIALECTS",
+    "EXAMINE_CONDITIONS",
+    "NOTHING_HAPPENS",
+    "TASK_PREFIX",
+    "TASK_SUFFIX",
+    "Dialect",
+    "dialect_from_content",
     "dialect_to_content",
-]  # fmt: skip
+]
 
 # Conditions of the sentences about an examined object, in the engine's order: the first that holds decides.
 EXAMINE_CONDITIONS: tuple[tuple[str, ...], ...] = (

@@ -1,1 +1,0 @@
-"""Game backends: native rules, or TextWorld's engine."""

@@ -1,1 +1,0 @@
-"""The generator: seeded, solvable houses."""

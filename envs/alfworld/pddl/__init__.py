@@ -1,1 +1,0 @@
-"""Parsing and writing PDDL: domains, problems and goals."""

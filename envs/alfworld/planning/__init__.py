@@ -1,1 +1,0 @@
-"""Shortest plans in the abstract game."""
