@@ -14,19 +14,19 @@ from creditflow.envs.sokoban.levels.xsb import Level, level_task
 from creditflow.envs.sokoban.observations.text import TextView
 from creditflow.envs.sokoban.observations.views import checked_shape, make_view
 from creditflow.envs.sokoban.oracle import SokobanOracle
-from creditflow.envs.sokoban.render import Painter
+from creditflow.envs.sokoban.render import (
+    FRAMES_PER_SECOND,
+    RENDER_MODES,
+    Painter,
+    Window,
+    check_render_mode,
+    missing_for_window,
+)
 from creditflow.envs.sokoban.rewards import reward_preset
 from creditflow.envs.sokoban.rules import BOX_ON_TARGET, direction_offsets, grid, move, solved, state_key
 from creditflow.envs.sokoban.snapshot import cached_level, read_snapshot, write_snapshot
 from creditflow.envs.sokoban.tasks import open_tasks
 from creditflow.envs.sokoban.turns import MoveTurns
-from creditflow.envs.sokoban.window import (
-    FRAMES_PER_SECOND,
-    RENDER_MODES,
-    Window,
-    check_render_mode,
-    missing_for_window,
-)
 from creditflow.envs.tasks import Task
 
 __all__ = ["SokobanEnv"]

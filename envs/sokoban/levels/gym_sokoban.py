@@ -19,8 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.sokoban.levels.generator import MAX_ROOMS, GeneratorOptions, level_of
-from creditflow.envs.sokoban.levels.walk import walk_cells
+from creditflow.envs.sokoban.levels.generator import MAX_ROOMS, GeneratorOptions, level_of, walk_cells
 from creditflow.envs.sokoban.levels.xsb import Level
 from creditflow.envs.sokoban.oracle import LevelOracle
 from creditflow.envs.sokoban.rules import to_position

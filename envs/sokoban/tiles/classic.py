@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from creditflow.envs.sokoban.tiles.canvas import Canvas
-from creditflow.envs.sokoban.tiles.theme import Theme
+from creditflow.envs.sokoban.tiles.theme import Canvas, Theme
 
 __all__ = ["CLASSIC"]
 

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
-from creditflow.envs.sokoban.tiles.canvas import Canvas
 from creditflow.envs.sokoban.tiles.classic import CLASSIC
 from creditflow.envs.sokoban.tiles.plain import PLAIN
-from creditflow.envs.sokoban.tiles.theme import Theme
+from creditflow.envs.sokoban.tiles.theme import Canvas, Theme
 
 __all__ = ["LEGENDS", "THEMES", "TILE_SIZES", "tile_table"]
 

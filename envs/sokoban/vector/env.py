@@ -2,36 +2,274 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
+from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr, unknown_name_error
+from creditflow.envs.reset_options import RESET_OPTIONS, read_reset_options
 from creditflow.envs.sokoban.actions import make_parser, make_vocabulary
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.sokoban.levels.xsb import Level
+from creditflow.envs.sokoban.observations.views import OBS_KEYS
 from creditflow.envs.sokoban.oracle import SokobanOracle
+from creditflow.envs.sokoban.render import Painter
 from creditflow.envs.sokoban.rewards import reward_preset
-from creditflow.envs.sokoban.rules import to_position
+from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, PLAYER, PLAYER_ON_TARGET, TARGET, WALL, to_position
 from creditflow.envs.sokoban.snapshot import cached_level, write_snapshot
 from creditflow.envs.sokoban.turns import MoveTurns
-from creditflow.envs.sokoban.vector.arguments import Actions, check_supported, checked_count, checked_mask, reset_mode
-from creditflow.envs.sokoban.vector.boards import Boards, board_texts, level_start
+from creditflow.envs.sokoban.vector.boards import Boards, Change, board_texts, level_start
 from creditflow.envs.sokoban.vector.infos import LazyInfos, Snapshot
-from creditflow.envs.sokoban.vector.moves import Moves
-from creditflow.envs.sokoban.vector.players import OneMove, Played, Player, SeveralMoves
-from creditflow.envs.sokoban.vector.starts import Starts
-from creditflow.envs.sokoban.vector.views import BatchView
-from creditflow.envs.tasks import Task
+from creditflow.envs.sokoban.vector.players import (
+    Actions,
+    Moves,
+    OneMove,
+    Played,
+    Player,
+    SeveralMoves,
+    check_supported,
+    checked_count,
+    checked_mask,
+    reset_mode,
+)
+from creditflow.envs.tasks import Task, TaskSource
 
-__all__ = ["SokobanVectorEnv"]
+__all__ = ["VECTOR_OPTIONS", "BatchView", "Frames", "SokobanVectorEnv", "Starts", "planes"]
 
+VECTOR_OPTIONS: Final = ("reset_mask", "task_ids")
 Ints = npt.NDArray[np.int64]
+
+
+class Starts:
+    """Chooses tasks: each environment has a random generator of its own, as so many single environments would.
+
+    The members of a group have equal generators, so the n-th episode of each begins in the same state, whatever the
+    lengths of the episodes before.
+
+    Args:
+        tasks: source of tasks.
+        num_envs: number of environments.
+        group_size: consecutive environments that begin alike.
+
+    Attributes:
+        rngs: the generators, one per environment; made by the first ``seed``.
+        first_seed: the seed of environment 0.
+    """
+
+    def __init__(self, tasks: TaskSource, num_envs: int, group_size: int) -> None:
+        self.tasks, self.num_envs, self.group_size = tasks, num_envs, group_size
+        self.rngs: list[np.random.Generator] = []
+        self.first_seed = 0
+
+    def seed(self, seed: int | Sequence[int | None] | None, which: Ints) -> None:
+        """Seed generators: group g with ``seed + g``, or with its entry of a list; None keeps those that exist.
+
+        Args:
+            seed: one seed, or a list with one entry per group.
+            which: numbers of the environments that are reset.
+
+        Raises:
+            ConfigError: a list of another length, or something else.
+        """
+        groups = self.num_envs // self.group_size
+        if seed is None:
+            seeds: list[int | None] = [None] * groups
+        elif isinstance(seed, (int, np.integer)) and not isinstance(seed, bool):
+            seeds = [int(seed) + group for group in range(groups)]
+        elif isinstance(seed, (list, tuple)) and len(seed) == groups:
+            seeds = list(seed)
+        else:
+            kind = "environment" if self.group_size == 1 else f"group of {self.group_size} environments"
+            raise ConfigError(
+                f"seed must be None, an integer, or a list with one entry per {kind} ({groups}), got {short_repr(seed)}"
+            )
+        if not self.rngs:
+            generators = [seeding.np_random(seeds[number // self.group_size]) for number in range(self.num_envs)]
+            self.rngs, self.first_seed = [rng for rng, _ in generators], generators[0][1]
+            self._join(np.arange(self.num_envs))
+            return
+        for number in which.tolist():
+            env_seed = seeds[number // self.group_size]
+            if env_seed is not None:
+                self.rngs[number], used = seeding.np_random(env_seed)
+                self.first_seed = self.first_seed if number else used
+
+    def _join(self, which: Ints) -> None:
+        """Let the members of a group continue as the first of them that is reset."""
+        if self.group_size == 1:
+            return
+        first: dict[int, int] = {}
+        for number in which.tolist():
+            leader = first.setdefault(number // self.group_size, number)
+            self.rngs[number].bit_generator.state = self.rngs[leader].bit_generator.state
+
+    def sample(self, which: Ints) -> list[Task]:
+        """Sample the next task of each of these environments."""
+        return [self.tasks.sample(self.rngs[number]) for number in which.tolist()]
+
+    def choose(self, which: Ints, options: Mapping[str, Any]) -> list[Task]:
+        """Return the tasks that the options of ``reset`` name, else sampled ones, equal within a group.
+
+        Args:
+            which: numbers of the environments that are reset.
+            options: ``task_id`` or ``task`` for all, or ``task_ids``, one for each of the N environments.
+
+        Raises:
+            UnknownTaskError: the source does not have an id.
+            ConfigError: an unknown option, or a value of the wrong type.
+            DataError: a malformed payload, or one of another task than the id's.
+        """
+        options = dict(options)
+        for name in options:
+            if name not in (*RESET_OPTIONS, *VECTOR_OPTIONS):
+                raise unknown_name_error("option of reset", str(name), (*RESET_OPTIONS, *VECTOR_OPTIONS))
+        options.pop("reset_mask", None)
+        self._join(which)
+        ids = options.pop("task_ids", None)
+        if ids is not None:
+            if options.get("task_id") is not None or options.get("task") is not None:
+                raise ConfigError("options: task_ids has a task for every environment; leave task_id and task out")
+            if isinstance(ids, str) or not isinstance(ids, Sequence) or len(ids) != self.num_envs:
+                raise ConfigError(
+                    f"options['task_ids'] must be a list of {self.num_envs} ids, one per environment, got {short_repr(ids)}"
+                )
+            return [self.tasks.get(read_reset_options({"task_id": ids[number]}).task_id or "") for number in which]
+        task_id, payload = read_reset_options(options)
+        if payload is not None:
+            task = self.tasks.from_content(payload)
+            if task_id is not None and task.task_id != task_id:
+                raise DataError(
+                    f"options['task'] is the payload of task {task.task_id!r}, not of {short_repr(task_id, 80)}; "
+                    "give one of the two, or both of the same task"
+                )
+            return [task] * len(which)
+        if task_id is not None:
+            return [self.tasks.get(task_id)] * len(which)
+        return self.sample(which)
+
+
+Codes = npt.NDArray[np.uint8]
+_PLANES: Final = ((WALL,), (TARGET, BOX_ON_TARGET, PLAYER_ON_TARGET), (BOX, BOX_ON_TARGET), (PLAYER, PLAYER_ON_TARGET))
+_IN_PLANE: Final = np.array([[code in members for code in range(8)] for members in _PLANES], dtype=np.uint8)
+
+
+def planes(codes: Codes) -> Codes:
+    """Return uint8 (n, 4, rows, columns) of 0 and 1 (walls, targets, boxes, player) from codes (n, rows, columns)."""
+    channels = np.empty((len(codes), 4, *codes.shape[1:]), dtype=np.uint8)
+    for number, table in enumerate(_IN_PLANE):
+        channels[:, number] = table.take(codes)
+    return channels
+
+
+class Frames:
+    """Images of N boards, kept from step to step: a step redraws the tiles that it changed, at most three a board.
+
+    Args:
+        painter: draws the seven tiles, the same as for a single environment.
+        num_envs: number of boards, N.
+        shape: rows and columns of a board.
+
+    Attributes:
+        pixels: uint8 (N, rows * tile_size, columns * tile_size, 3), a view of the images, which are changed in place.
+    """
+
+    def __init__(self, painter: Painter, num_envs: int, shape: tuple[int, int]) -> None:
+        size, (rows, columns) = painter.tile_size, shape
+        line = np.dtype(f"V{3 * size}")  # one line of a tile's pixels is one item
+        strip = painter.paint(np.arange(7, dtype=np.uint8)[None])
+        tiles = np.ascontiguousarray(strip.reshape(size, 7, 3 * size).swapaxes(0, 1))
+        self._tiles: npt.NDArray[Any] = tiles.view(line)[:, :, 0]
+        self._images: npt.NDArray[Any] = np.zeros((num_envs, rows, size, columns), dtype=line)
+        self.pixels: Codes = self._images.view(np.uint8).reshape(num_envs, rows * size, columns * size, 3)
+
+    def draw(self, codes: Codes, which: npt.NDArray[np.int64]) -> None:
+        """Draw the boards with these numbers anew, uint8 (len(which), rows, columns)."""
+        self._images[which] = self._tiles[codes].transpose(0, 1, 3, 2)
+
+    def redraw(self, boards: Boards, change: Change) -> None:
+        """Draw the tiles that a step changed."""
+        cells, (rows, columns) = change.cells[change.changed], boards.shape
+        board, cell = np.divmod(cells - columns, rows * columns)
+        row, column = np.divmod(cell, columns)
+        self._images[board, row, :, column] = self._tiles[boards.flat[cells]]
+
+
+class BatchView:
+    """The observations of N boards, in one of the modes of ``observations/views.py``.
+
+    Args:
+        obs_mode: the mode.
+        keys: its keys if it is "dict".
+        env: the single environment with these observations.
+        num_envs: number of boards, N.
+        copy: whether observations are the caller's own (see ``SokobanVectorEnv``).
+
+    Attributes:
+        single: function from a board and its width to the observation of a single environment.
+    """
+
+    def __init__(
+        self, obs_mode: str, env: SokobanEnv, num_envs: int, *, copy: bool, keys: Sequence[str] | None = None
+    ) -> None:
+        self._copy = copy
+        self._keys = tuple(OBS_KEYS if keys is None else keys) if obs_mode == "dict" else (obs_mode,)
+        self._nested = obs_mode == "dict"
+        self.single: Callable[[bytes, int], Any] = env.observe_board
+        self._draw = env.text_view.draw
+        self._frames = Frames(env.painter, num_envs, env.grid_shape) if "rgb" in self._keys else None
+
+    def observe(self, boards: Boards) -> Any:
+        """Return the observations of all boards: uint8 arrays, or a tuple of texts; with "dict" a dictionary of these."""
+        observed = {key: self._observe(key, boards) for key in self._keys}
+        return observed if self._nested else observed[self._keys[0]]
+
+    def _observe(self, key: str, boards: Boards) -> Any:
+        if key == "rgb" and self._frames is not None:
+            return self._frames.pixels.copy() if self._copy else self._frames.pixels
+        if key == "text":
+            return tuple(
+                [self._draw(board) for board in board_texts(boards.codes, boards.sides, np.arange(boards.num_envs))]
+            )
+        if key == "planes":
+            return planes(boards.codes)
+        if self._copy:
+            return boards.codes.copy()
+        codes = boards.codes
+        codes.setflags(write=False)
+        return codes
+
+    def moved(self, boards: Boards, change: Change) -> None:
+        """Take note of a step."""
+        if self._frames is not None:
+            self._frames.redraw(boards, change)
+
+    def began(self, boards: Boards, which: npt.NDArray[np.int64]) -> None:
+        """Take note of the beginning of episodes on the boards with these numbers."""
+        if self._frames is not None:
+            self._frames.draw(boards.codes[which], which)
+
+    def require_size(self, levels: Sequence[Level], shape: tuple[int, int]) -> None:
+        """Check that these levels, of which one is larger than ``shape``, can be observed.
+
+        Raises:
+            ConfigError: observations are arrays, of this shape.
+        """
+        if self._keys == ("text",):
+            return
+        rows, columns = shape
+        level = next(level for level in levels if level.height > rows or level.width > columns)
+        raise ConfigError(
+            f"a level of {level.height} x {level.width} cells does not fit into observations of {rows} x {columns};"
+            " make the environment with a larger grid_shape"
+        )
+
+
 Mask = npt.NDArray[np.bool_]
 
 

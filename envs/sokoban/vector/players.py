@@ -8,18 +8,192 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium.vector import AutoresetMode
 
+from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
+from creditflow.envs.sokoban.actions import Vocabulary
+from creditflow.envs.sokoban.rewards import Rewards
 from creditflow.envs.sokoban.rules import state_key
 from creditflow.envs.sokoban.turns import MoveTurns
-from creditflow.envs.sokoban.vector.arguments import Actions
-from creditflow.envs.sokoban.vector.boards import MOVED, PUSHED, Boards, Change, board_texts
-from creditflow.envs.sokoban.vector.moves import NOTHING, Moves
+from creditflow.envs.sokoban.vector.boards import GAINS, MOVED, PUSHED, Boards, Change, board_texts
 from creditflow.envs.sums import sum_in_order
 
-__all__ = ["TURN_KEYS", "OneMove", "Played", "Player", "SeveralMoves", "TurnRecord"]
+__all__ = [
+    "NOTHING",
+    "TURN_KEYS",
+    "Actions",
+    "Moves",
+    "OneMove",
+    "Played",
+    "Player",
+    "SeveralMoves",
+    "TurnRecord",
+    "check_supported",
+    "checked_count",
+    "checked_mask",
+    "reset_mode",
+]
+
+NOTHING = 4  # the event of a step that changed nothing
+PUSH = 512  # see Boards.move
+Ints = npt.NDArray[np.int64]
+
+
+class Moves:
+    """Makes the moves that numbers stand for, -1 for none (an invalid action).
+
+    Args:
+        vocabulary: the actions.
+        rewards: the reward preset.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, rewards: Rewards) -> None:
+        self._directions = np.array([*(direction for direction, _ in vocabulary.moves), -1])  # the last for number -1
+        pushes = [push * PUSH for _, push in vocabulary.moves]
+        self._push: Ints | None = None if all(pushes) else np.array([*pushes, 0])
+        self._rewards = np.array([rewards.of(int(gain), bool(solved)) for solved in (0, 1) for gain in GAINS])
+        self._columns, self._offsets = 0, self._directions
+
+    def make(self, boards: Boards, numbers: Ints) -> Change:
+        """Move on every board by the action of this number, int64 (N,)."""
+        columns = boards.shape[1]
+        if columns != self._columns:
+            self._columns, by_direction = columns, np.array([-columns, columns, -1, 1, 0])  # the last for direction -1
+            self._offsets = by_direction[self._directions]
+        return boards.move(self._offsets.take(numbers), PUSH if self._push is None else self._push.take(numbers))
+
+    def rewards(self, change: Change, solved: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+        """Return the rewards of a step, float64 (N,); ``solved``: whether every box is on a target now."""
+        rewards: npt.NDArray[np.float64] = self._rewards.take(change.events | solved.astype(np.uint8) << 4)
+        return rewards
+
+
+MAX_ENVS: Final = 1 << 20
+
+
+def checked_count(num_envs: Any, group_size: Any) -> tuple[int, int]:
+    """Return both, checked.
+
+    Raises:
+        ConfigError: not a positive integer, or groups that do not fill the environments.
+    """
+    if type(num_envs) is not int or not 1 <= num_envs <= MAX_ENVS:
+        raise ConfigError(f"num_envs must be an integer from 1 to {MAX_ENVS:,}, got {short_repr(num_envs)}")
+    if type(group_size) is not int or group_size < 1 or num_envs % group_size:
+        raise ConfigError(
+            f"group_size must be a positive integer that divides num_envs={num_envs}, got {short_repr(group_size)}"
+        )
+    return num_envs, group_size
+
+
+def check_supported(arguments: Mapping[str, Any]) -> None:
+    """Check that these arguments of ``SokobanEnv`` are ones for many boards at once.
+
+    Raises:
+        ConfigError: a window.
+    """
+    if arguments.get("render_mode") == "human":
+        raise ConfigError(
+            "render_mode='human' shows one environment; make a vector environment with 'rgb_array' or 'ansi', "
+            "or a single one with creditflow.make"
+        )
+
+
+def reset_mode(mode: Any) -> AutoresetMode:
+    """Return the mode, given as itself, by its value ("NextStep") or by its name ("NEXT_STEP").
+
+    Raises:
+        ConfigError: unknown mode; suggests the nearest one.
+    """
+    if isinstance(mode, AutoresetMode):
+        return mode
+    for option in AutoresetMode:
+        if mode in (option.value, option.name):
+            return option
+    raise unknown_name_error("autoreset_mode", mode, [option.value for option in AutoresetMode])
+
+
+def checked_mask(options: Mapping[str, Any], num_envs: int) -> Ints:
+    """Return the numbers of the environments that ``options["reset_mask"]`` names; without it, all.
+
+    Raises:
+        ConfigError: not a Boolean array of shape (N,), or one without True.
+    """
+    mask = options.get("reset_mask")
+    if mask is None:
+        return np.arange(num_envs)
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (num_envs,):
+        actual = f"{mask.dtype} {mask.shape}" if isinstance(mask, np.ndarray) else short_repr(mask)
+        raise ConfigError(f"options['reset_mask'] must be a NumPy array of bool with shape ({num_envs},), got {actual}")
+    if not mask.any():
+        raise ConfigError("options['reset_mask'] has no True: there is nothing to reset")
+    return np.flatnonzero(mask)
+
+
+class Actions:
+    """Reads the actions of one step.
+
+    Args:
+        num_envs: number of environments.
+        count: number of actions of each.
+        parse: the strict parser of one action: action -> (number or None, reason).
+        as_text: whether actions are texts, else numbers.
+    """
+
+    def __init__(
+        self, num_envs: int, count: int, parse: Callable[[Any], tuple[int | None, str]], *, as_text: bool
+    ) -> None:
+        self._num_envs, self._count, self._parse, self._as_text = num_envs, count, parse, as_text
+
+    def read(self, actions: Any) -> tuple[Ints, dict[int, str]]:
+        """Return the numbers of the actions, int64 (N,), -1 if invalid, and the reasons of the invalid ones.
+
+        Raises:
+            ConfigError: not one action per environment, or not integers (strings with ``action_mode="text"``).
+        """
+        if self._as_text:
+            return self._read_texts(actions)
+        try:
+            array = np.asarray(actions)
+        except ValueError:  # a ragged list
+            array = np.empty(0, dtype=object)
+        if array.dtype.kind not in "iu" or array.shape != (self._num_envs,):
+            raise ConfigError(
+                f"actions must be {self._num_envs} integers, one per environment: an integer array of shape "
+                f"({self._num_envs},), got {array.dtype} {array.shape}"
+            )
+        valid = (array >= 0) & (array < self._count)
+        if valid.all():
+            return array.astype(np.int64), {}
+        reasons = {number: self._parse(array[number])[1] for number in np.flatnonzero(~valid).tolist()}
+        return np.where(valid, array, 0).astype(np.int64) - ~valid, reasons
+
+    def texts(self, actions: Any) -> Sequence[Any]:
+        """Return the actions if they are a list or tuple of one text per environment.
+
+        Raises:
+            ConfigError: they are not.
+        """
+        ordered = isinstance(actions, (list, tuple)) or (isinstance(actions, np.ndarray) and actions.ndim == 1)
+        if not ordered or len(actions) != self._num_envs:
+            raise ConfigError(
+                f"actions must be a list or tuple of {self._num_envs} strings, one per environment, got {short_repr(actions)}"
+            )
+        checked: Sequence[Any] = actions
+        return checked
+
+    def _read_texts(self, actions: Any) -> tuple[Ints, dict[int, str]]:
+        numbers, reasons = np.empty(self._num_envs, dtype=np.int64), {}
+        for index, action in enumerate(self.texts(actions)):
+            number, reason = self._parse(action)
+            if number is None:
+                numbers[index], reasons[index] = -1, reason
+            else:
+                numbers[index] = number
+        return numbers, reasons
+
 
 TURN_KEYS: Final = ("moves", "move_rewards", "move_state_keys", "ignored_words")
-Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Moved = Callable[[Boards, Change], None]
 

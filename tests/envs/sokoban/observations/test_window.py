@@ -17,7 +17,7 @@ from gymnasium.utils.env_checker import check_env
 
 import creditflow
 from creditflow.envs.errors import ConfigError, EpisodeError
-from creditflow.envs.sokoban import SokobanEnv, window
+from creditflow.envs.sokoban import SokobanEnv, render
 
 LEVEL = "#######\n#@ $ .#\n#######"
 
@@ -25,7 +25,7 @@ LEVEL = "#######\n#@ $ .#\n#######"
 @pytest.fixture(scope="module")
 def display():
     """A display: the present one, or a virtual one where Xvfb is installed; the tier of the browser installs it and requires these tests."""
-    if not window.missing_for_window():
+    if not render.missing_for_window():
         yield
         return
     server = shutil.which("Xvfb")
@@ -57,7 +57,7 @@ def test_without_a_display_the_error_says_what_is_missing_and_what_to_use():
 
 
 def test_without_tk_the_error_names_its_package(monkeypatch):
-    monkeypatch.setattr(window, "find_spec", lambda name: None)
+    monkeypatch.setattr(render, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="python3-tk"):
         SokobanEnv(level=LEVEL, render_mode="human")
 
@@ -79,7 +79,7 @@ def test_a_display_that_cannot_be_opened_is_an_error_at_the_first_frame(monkeypa
         raise tkinter.TclError("couldn't connect to display")
 
     monkeypatch.setattr(tkinter, "Tk", broken)
-    monkeypatch.setattr(window, "missing_for_window", lambda: "")
+    monkeypatch.setattr(render, "missing_for_window", lambda: "")
     env = SokobanEnv(level=LEVEL, render_mode="human")
     with pytest.raises(ConfigError, match="cannot open a window"):
         env.reset()
@@ -93,15 +93,15 @@ def test_a_frame_stays_for_its_time(monkeypatch):
         waited.append(seconds)
         clock[0] += seconds
 
-    monkeypatch.setattr(window, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0]))
+    monkeypatch.setattr(render, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0]))
     for name in ("Tk", "Label", "PhotoImage"):
         monkeypatch.setattr(tkinter, name, MagicMock())
-    shown = window.Window("frames")
+    shown = render.Window("frames")
     frame = np.zeros((2, 2, 3), np.uint8)
     for passed in (0.0, 0.05, 9.0):  # since the frame before
         clock[0] += passed
         shown.show(frame)
-    assert waited == pytest.approx([0.0, 1 / window.FRAMES_PER_SECOND - 0.05, 0.0])
+    assert waited == pytest.approx([0.0, 1 / render.FRAMES_PER_SECOND - 0.05, 0.0])
 
 
 @pytest.mark.window
