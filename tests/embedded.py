@@ -25,8 +25,7 @@ from creditflow.envs.reading.json_text import read_json
 from creditflow.envs.sokoban.levels.boxoban import MANIFEST as BOXOBAN
 from creditflow.envs.sokoban.levels.boxoban import list_levels, write_ids
 from creditflow.envs.tasks import write_panel
-from creditflow.envs.webshop.catalogue.full import FORMAT, FULL, instruction_text_hash
-from creditflow.envs.webshop.catalogue.manifest import build_manifest, write_manifest
+from creditflow.envs.webshop.catalogue.check import FORMAT, FULL, build_manifest, instruction_text_hash, write_manifest
 from creditflow.envs.webshop.catalogue.stock import find_files
 from creditflow.envs.webshop.panel import released_rows
 from creditflow.envs.webshop.tasks import RELEASED

@@ -12,20 +12,25 @@ from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
 from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
 from creditflow.envs.webshop.actions import ShopAction, parse_action
-from creditflow.envs.webshop.admissible import listed_actions
 from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.goals.goals import Goal
-from creditflow.envs.webshop.goals.listed import ListedGoals
 from creditflow.envs.webshop.goals.nouns import named_tagger
-from creditflow.envs.webshop.goals.tasks import goal_from_content
+from creditflow.envs.webshop.goals.tasks import ListedGoals, goal_from_content
 from creditflow.envs.webshop.oracle import ShopOracle
-from creditflow.envs.webshop.pages.ads import insert_ads, next_key
-from creditflow.envs.webshop.pages.compat import rewardflow_state, verl_page
 from creditflow.envs.webshop.pages.html import render_html
 from creditflow.envs.webshop.presets import resolve_preset
-from creditflow.envs.webshop.render import page_nodes, render_json, render_rich, render_text
+from creditflow.envs.webshop.render import (
+    insert_ads,
+    next_key,
+    page_nodes,
+    render_json,
+    render_rich,
+    render_text,
+    rewardflow_state,
+    verl_page,
+)
 from creditflow.envs.webshop.reward import NO_PURCHASE, RewardParts
-from creditflow.envs.webshop.rules import INDEX, Shop, ShopState, address, check_state
+from creditflow.envs.webshop.rules import INDEX, Shop, ShopState, address, check_state, listed_actions
 from creditflow.envs.webshop.snapshot import Snapshot, read_snapshot, write_snapshot
 from creditflow.envs.webshop.tasks import open_tasks, solvable
 

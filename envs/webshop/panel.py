@@ -17,8 +17,7 @@ from typing import Final
 from creditflow.envs.tasks import PanelRow
 from creditflow.envs.webshop.catalogue.embedded import embedded_stock
 from creditflow.envs.webshop.catalogue.stock import load_stock
-from creditflow.envs.webshop.goals.listed import listed_locator
-from creditflow.envs.webshop.goals.tasks import GoalTasks
+from creditflow.envs.webshop.goals.tasks import GoalTasks, listed_locator
 from creditflow.envs.webshop.presets import PRESETS
 from creditflow.envs.webshop.tasks import RELEASED
 

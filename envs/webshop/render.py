@@ -1,18 +1,37 @@
 """A page as a list of nodes, and its observation as text, as text with labelled buttons, or as JSON.
 
 The nodes are the texts of the original's pages in page order; both text forms are made from them alone. White space is
-treated as by the original's conversion to HTML and back: empty nodes vanish, blank nodes become one space.
+treated as by the original's conversion to HTML and back: empty nodes vanish, blank nodes become one space. ``verl_page`` and ``upstream_history`` write the formats of verl-agent,
+RewardFlow and the original.
+
+Advertisements are the noise with which GraphGPO tests its merging of states: only the observation changes, not the rules,
+the actions or the state keys. The lines and their positions are a function of a key sampled at reset and of the actions
+since, so a restored snapshot has the same page, and two visits to one state have different ones.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from creditflow.envs.webshop.rules import Shop, ShopState, address
 
-__all__ = ["Node", "page_nodes", "render_json", "render_rich", "render_text"]
+__all__ = [
+    "AD_BANK",
+    "Node",
+    "insert_ads",
+    "next_key",
+    "page_nodes",
+    "render_json",
+    "render_rich",
+    "render_text",
+    "rewardflow_state",
+    "upstream_history",
+    "verl_actions",
+    "verl_page",
+]
 
 SEPARATOR = " [SEP] "
 _BLANK = " \t\n\f\r"
@@ -156,3 +175,112 @@ def render_json(shop: Shop, state: ShopState) -> str:
             page["score"] = shop.purchase(state).score
     page["clickables"] = list(shop.clickables(state))
     return json.dumps(page, ensure_ascii=False)
+
+
+def verl_page(text: str, instruction: str) -> str:
+    """A text page as verl-agent shows it: the parts after the instruction, each in single quotes.
+
+    The page after a purchase does not contain the instruction and is returned unchanged.
+
+    >>> verl_page("WebShop [SEP] Instruction: [SEP] buy tea [SEP] Search", "buy tea")
+    "'Search'"
+    """
+    texts = text.split(SEPARATOR)
+    expected = instruction.strip()
+    if expected not in texts:
+        return text
+    return SEPARATOR.join(f"'{piece}'" for piece in texts[texts.index(expected) + 1 :])
+
+
+def verl_actions(has_search_bar: bool, clickables: Iterable[str]) -> tuple[str, ...]:
+    """The actions that verl-agent lists in a prompt; on the first page ``click[search]`` is among them.
+
+    >>> verl_actions(True, ["search"])
+    ('search[<your query>]', 'click[search]')
+    """
+    return (*(("search[<your query>]",) if has_search_bar else ()), *(f"click[{text}]" for text in clickables))
+
+
+def rewardflow_state(page: str, clicked: Iterable[str]) -> str:
+    """RewardFlow's state: verl-agent's page, and the option values clicked, in the order of the clicks.
+
+    Clicking ``a`` then ``b`` and ``b`` then ``a`` are two states, a replaced value stays in the list, and a visit to a
+    sub page empties it although the shop keeps the choice: that is the published form.
+
+    >>> rewardflow_state("'Buy Now'", ["navy", "large"])
+    "'Buy Now' clicked attributes: [navy, large]"
+    """
+    values = list(clicked)
+    return f"{page} clicked attributes: [{', '.join(values)}]" if values else page
+
+
+def upstream_history(
+    page: str, pages: Sequence[str], actions: Sequence[str], num_prev_obs: int = 0, num_prev_actions: int = 0
+) -> str:
+    """A page with earlier pages and actions in front, oldest first, as with the original's ``num_prev_*`` options.
+
+    Args:
+        page: the present page.
+        pages: the pages before it, oldest first.
+        actions: the actions so far, oldest first; the last one led to ``page``.
+        num_prev_obs: number of earlier pages.
+        num_prev_actions: number of actions.
+
+    >>> upstream_history("C", ["A", "B"], ["a", "b"], num_prev_obs=1, num_prev_actions=2)
+    'a [SEP] B [SEP] b [SEP] C'
+    """
+    texts = [page]
+    for back in range(1, max(num_prev_obs, num_prev_actions) + 1):
+        if back <= min(num_prev_actions, len(actions)):
+            texts.append(actions[-back])
+        if back <= min(num_prev_obs, len(pages)):
+            texts.append(pages[-back])
+    return SEPARATOR.join(reversed(texts))
+
+
+AD_BANK = (
+    "Members save more: join the club today!",
+    "Flash sale ends at midnight.",
+    "Free delivery on your first order.",
+    "Customers who looked at this also bought a gift card.",
+    "Sign up for our newsletter and get a coupon.",
+    "Sponsored: the kitchen gadget everybody talks about.",
+    "Only today: two for the price of one.",
+    "Rate your last purchase and win a prize.",
+    "Sponsored: sneakers that walk by themselves, almost.",
+    "Download our app for deals on the go.",
+    "Trade in your old phone for store credit.",
+    "Sponsored: a mattress you will not want to leave.",
+    "Clearance: last chance to save on summer styles.",
+    "Need help choosing? Chat with an expert.",
+    "Bundle and save: add batteries to your order.",
+    "Sponsored: coffee so good it wakes the neighbours.",
+)
+
+
+def insert_ads(
+    nodes: Sequence[Node], count: int, key: str, *, chance: float = 1.0, bank: Sequence[str] = AD_BANK
+) -> list[Node]:
+    """The nodes with up to ``count`` lines of ``bank`` between them, never before the instruction.
+
+    Args:
+        nodes: a page.
+        count: number of lines.
+        key: determines the choice; equal keys give equal pages.
+        chance: probability that each line appears.
+        bank: lines to choose from.
+    """
+    noisy = list(nodes)
+    for number in range(count):
+        digest = hashlib.blake2b(f"{key}:{number}".encode("utf-8", "surrogatepass"), digest_size=12).digest()
+        line, position, uniform = (int.from_bytes(digest[i : i + 4], "big") for i in (0, 4, 8))
+        if uniform >= chance * 2**32:
+            continue
+        first = min(3, len(noisy))
+        noisy.insert(first + position % (len(noisy) - first + 1), Node("text", bank[line % len(bank)]))
+    return noisy
+
+
+def next_key(key: str, action: str) -> str:
+    """The key of the page after ``action``."""
+    return hashlib.blake2b(f"{key}:{action}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

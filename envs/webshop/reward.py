@@ -3,20 +3,101 @@
     score = (attributes met + options met + [price ≤ cap]) / (attributes + options + 1) · type factor
 
 The type factor, in [0, 1], lowers the score of a product of another kind: see ``type_factor``.
+
+Option values are reduced to a colour word before they are compared; the order of the words matters. Phrases are compared by
+the "token set ratio", their similarity regardless of word order. Both become sets of words. With I the common words and A, B
+the phrases rewritten as I followed by the rest of each, the ratio is the largest of the sequence similarities (I, A), (I, B),
+(A, B), as a whole per cent. Similarities are ``difflib``'s, as in the library that the original's reward calls; rapidfuzz
+uses another measure, which gives other ratios and sometimes another decision at the threshold of 85.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import NamedTuple
 
 from creditflow.envs.webshop.catalogue.products import Product
-from creditflow.envs.webshop.goals.colours import reduce_colour
 from creditflow.envs.webshop.goals.goals import Goal
 from creditflow.envs.webshop.goals.nouns import Tagger
-from creditflow.envs.webshop.goals.token_set_ratio import token_set_ratio
 
-__all__ = ["RewardParts", "attributes_met", "option_met", "score_purchase", "type_factor"]
+__all__ = [
+    "COLOURS",
+    "RewardParts",
+    "attributes_met",
+    "option_met",
+    "reduce_colour",
+    "score_purchase",
+    "token_set_ratio",
+    "type_factor",
+]
+
+_WORDS = """
+alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown burgundy camel
+camo caramel champagne charcoal cheetah chestnut chocolate christmas coffee cognac copper coral cranberry
+cream crystal dark denim eggplant elephant espresso fuchsia gold granite grape graphite grass gray green grey
+heather indigo ivory ivy khaki lavender lemon leopard light lilac lime magenta maroon mauve merlot midnight
+mint mocha multicolor mushroom mustard natural navy nude olive orange peach pewter pink plum purple rainbow
+red rose royal rust sand sapphire seashell silver skull slate steel stone stonewash sunflower tan taupe teal
+tiger turquoise violet walnut wheat white wine yellow
+"""
+COLOURS = tuple(_WORDS.split())
+
+
+@lru_cache(maxsize=1 << 15)
+def reduce_colour(option: str | tuple[str, str]) -> str | tuple[str, str]:
+    """The first colour word contained in the option, else the option itself.
+
+    In a (group, value) pair only a member that *is* a colour word counts. That is the original's rule, and why
+    a goal such as ("color", "dark-navy") is unsolvable: the chosen value becomes "dark", the goal remains a pair.
+
+    >>> reduce_colour("dark-navy"), reduce_colour(("color", "navy")), reduce_colour(("color", "dark-navy"))
+    ('dark', 'navy', ('color', 'dark-navy'))
+    """
+    for colour in COLOURS:
+        if colour in option:
+            return colour
+    return option
+
+
+_LATIN_1 = re.compile("[\x80-\xff]")
+_NOT_WORD = re.compile(r"\W")
+
+
+@lru_cache(maxsize=1 << 15)
+def _tokens(text: str) -> frozenset[str]:
+    """Words of a phrase, after dropping code points 128-255 and replacing non-word characters by spaces."""
+    return frozenset(_NOT_WORD.sub(" ", _LATIN_1.sub("", text)).lower().split())
+
+
+def _ratio(a: str, b: str) -> int:
+    if a == b:
+        return 100
+    if not a or not b:
+        return 0
+    return round(100 * SequenceMatcher(None, a, b).ratio())
+
+
+@lru_cache(maxsize=1 << 16)
+def token_set_ratio(a: str, b: str) -> int:
+    """Similarity in [0, 100]; 0 if either phrase has no word.
+
+    >>> token_set_ratio("navy blue", "blue, navy"), token_set_ratio("navy", "gravy")
+    (100, 67)
+    """
+    left_tokens, right = _tokens(a), _tokens(b)
+    if not left_tokens or not right:
+        return 0
+    common = left_tokens & right
+    if common and common in (left_tokens, right):
+        return 100
+    shared = " ".join(sorted(common))
+    first = f"{shared} {' '.join(sorted(left_tokens - common))}".strip()
+    second = f"{shared} {' '.join(sorted(right - common))}".strip()
+    return max(_ratio(shared, first), _ratio(shared, second), _ratio(first, second))
+
 
 SIMILARITY_THRESHOLD = 85  # per cent above which two phrases count as equal
 

@@ -3,6 +3,10 @@
 A state is a small immutable value; the catalogue holds everything else. The rules follow the original exactly, including
 its oddities: every action but a purchase can be repeated for ever, a search works on any page, and the target of
 "< prev" depends on which words occur in the page's URL.
+
+Any search is admissible, and the set of all searches is infinite. ``listed_actions`` has every admissible click, and on the
+first page two searches made from the instruction alone: its text without the price, and its first sentence or the part
+before the options.
 """
 
 from __future__ import annotations
@@ -10,17 +14,28 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.webshop.actions import ShopAction
+from creditflow.envs.webshop.actions import ShopAction, parse_action, searchable
 from creditflow.envs.webshop.catalogue.catalogue import Catalogue
 from creditflow.envs.webshop.catalogue.products import Product
 from creditflow.envs.webshop.goals.goals import Goal
 from creditflow.envs.webshop.goals.nouns import Tagger, rule_tagger
 from creditflow.envs.webshop.reward import NO_PURCHASE, RewardParts, score_purchase
 
-__all__ = ["INDEX", "Click", "Shop", "ShopState", "address", "check_state", "page_kind"]
+__all__ = [
+    "INDEX",
+    "Click",
+    "Shop",
+    "ShopState",
+    "address",
+    "check_state",
+    "listed_actions",
+    "page_kind",
+    "suggested_searches",
+]
 
 PAGE_SIZE: Final = 10
 SUB_PAGES: Final = {name.lower(): name for name in ("Description", "Features", "Reviews", "Attributes")}
@@ -211,3 +226,28 @@ class Shop:
         if kind == "option":
             return replace(state, page="item", options=tuple((dict(state.options) | {target: name}).items()))
         return replace(state, page="item", sub="")
+
+
+@lru_cache(maxsize=4096)
+def suggested_searches(instruction: str) -> tuple[str, ...]:
+    """Searches made from the text of an instruction; at least one.
+
+    >>> suggested_searches("Find me light tents with color: red, and price lower than 40.00 dollars")
+    ('find me light tents with color: red', 'find me light tents')
+    >>> suggested_searches("Show me light tents. I want red. Pay 40.00 dollars at most.")
+    ('show me light tents. i want red', 'show me light tents')
+    """
+    text = searchable(instruction).partition(", and price lower than")[0]
+    sentences = [sentence for sentence in text.rstrip(".").split(". ") if "dollars" not in sentence]
+    wish = ". ".join(sentences)
+    short = wish.rpartition(" with ")[0] if len(sentences) == 1 and ": " in wish else sentences[0] if sentences else ""
+    return tuple(text for text in dict.fromkeys((wish, short)) if text) or ("anything",)
+
+
+def listed_actions(shop: Shop, state: ShopState) -> tuple[str, ...]:
+    """Action texts for this state, in page order; all are admissible."""
+    searches = (
+        [f"search[{text}]" for text in suggested_searches(shop.goal.instruction)] if state.page == "index" else []
+    )
+    clicks = (ShopAction("click", text) for text in shop.clickables(state) if text != "search")
+    return (*searches, *(str(click) for click in clicks if parse_action(str(click)) == click))

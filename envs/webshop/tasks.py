@@ -18,9 +18,8 @@ from creditflow.envs.webshop.catalogue.catalogue import Catalogue
 from creditflow.envs.webshop.catalogue.embedded import embedded_stock
 from creditflow.envs.webshop.catalogue.stock import Stock, load_stock
 from creditflow.envs.webshop.goals.goals import Goal
-from creditflow.envs.webshop.goals.listed import ListedGoals
 from creditflow.envs.webshop.goals.stored import open_store
-from creditflow.envs.webshop.goals.tasks import GoalTasks
+from creditflow.envs.webshop.goals.tasks import GoalTasks, ListedGoals
 from creditflow.envs.webshop.presets import Preset
 from creditflow.envs.webshop.reward import attributes_met, option_met
 

@@ -73,15 +73,14 @@ def _check_alfworld(path: str, splits: tuple[str, ...]) -> DataReport:
 
 
 def _check_webshop(path: str, parts: tuple[str, ...]) -> DataReport:
-    from creditflow.envs.webshop.catalogue.check import MANIFEST, check_shop
-    from creditflow.envs.webshop.catalogue.manifest import load_manifest
+    from creditflow.envs.webshop.catalogue.check import MANIFEST, check_shop, load_manifest
 
     manifest = load_manifest(MANIFEST)
     return check_shop(path, manifest, parts, lambda found: progress(found, "check", len(manifest.products)))
 
 
 def _check_webshop_full(path: str, parts: tuple[str, ...]) -> DataReport:
-    from creditflow.envs.webshop.catalogue.full import PUBLISHED_FULL, check_full
+    from creditflow.envs.webshop.catalogue.check import PUBLISHED_FULL, check_full
 
     return check_full(path, parts, lambda found: progress(found, "check", PUBLISHED_FULL["products"]))
 

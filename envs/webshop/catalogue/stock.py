@@ -19,13 +19,13 @@ from creditflow.envs.webshop.catalogue.products import LoadReport, read_products
 from creditflow.envs.webshop.catalogue.records import stream_items, stream_records
 from creditflow.envs.webshop.goals.goals import (
     Goal,
+    Mersenne,
     human_goals,
     price_table,
     shuffled,
     synthetic_goals,
     usable_human_entries,
 )
-from creditflow.envs.webshop.goals.mersenne import Mersenne
 
 __all__ = ["ShopFiles", "Stock", "find_files", "load_stock"]
 

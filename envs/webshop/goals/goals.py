@@ -2,7 +2,7 @@
 
 Synthetic goals come from a product's instruction and every combination of its options; human goals from texts that
 people wrote. Prices, price caps and order replay the original's random streams, so that goal ``i`` is the original's
-goal ``i``.
+goal ``i``. WebShop samples them with Python's Mersenne Twister; everything else in this package uses NumPy generators.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from dataclasses import dataclass, fields
 from itertools import accumulate
 from itertools import product as combinations
 from operator import attrgetter
+from random import Random as Mersenne  # noqa: TID251 - the recorded goal order is this generator's stream
 from typing import Any
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.sums import sum_in_order
 from creditflow.envs.webshop.catalogue.products import LoadReport, Product, wanted_attributes
-from creditflow.envs.webshop.goals.mersenne import Mersenne
 
 __all__ = [
     "NO_CAP",
     "AutoSessions",
     "Goal",
+    "Mersenne",
     "attribute_weight",
     "cap_words",
     "goals_as_records",

@@ -20,8 +20,7 @@ from creditflow.envs.text.bm25.stored import stored_index
 from creditflow.envs.webshop.catalogue.catalogue import Catalogue
 from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.catalogue.store import StoredProducts, open_files
-from creditflow.envs.webshop.goals.goals import Goal, human_goal, synthetic_goal
-from creditflow.envs.webshop.goals.mersenne import Mersenne
+from creditflow.envs.webshop.goals.goals import Goal, Mersenne, human_goal, synthetic_goal
 
 __all__ = ["StoredGoals", "open_store"]
 

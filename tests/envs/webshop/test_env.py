@@ -15,9 +15,8 @@ import creditflow
 from creditflow.envs import check_agent_env, make_vec
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.pages.ads import insert_ads
 from creditflow.envs.webshop.presets import OBSERVATION_MODES, PRESETS
-from creditflow.envs.webshop.render import page_nodes
+from creditflow.envs.webshop.render import insert_ads, page_nodes
 
 
 def test_gymnasiums_checker_passes_without_a_warning():

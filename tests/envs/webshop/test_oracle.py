@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.envs.webshop.actions import parse_action
-from creditflow.envs.webshop.admissible import listed_actions
 from creditflow.envs.webshop.catalogue.embedded import embedded_stock
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.oracle import GoalOracle
-from creditflow.envs.webshop.planning import click_costs, find_product
-from creditflow.envs.webshop.rules import INDEX, Shop, ShopState
+from creditflow.envs.webshop.oracle import GoalOracle, click_costs, find_product
+from creditflow.envs.webshop.rules import INDEX, Shop, ShopState, listed_actions
 
 STOCK = small_stock()
 

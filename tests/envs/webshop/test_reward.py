@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.envs.webshop.catalogue.embedded import embedded_stock
-from creditflow.envs.webshop.goals.colours import COLOURS, reduce_colour
 from creditflow.envs.webshop.goals.nouns import named_tagger, rule_tagger, spacy_tagger
-from creditflow.envs.webshop.goals.token_set_ratio import token_set_ratio
-from creditflow.envs.webshop.reward import option_met, score_purchase
+from creditflow.envs.webshop.reward import COLOURS, option_met, reduce_colour, score_purchase, token_set_ratio
 
 PHRASES = st.lists(st.sampled_from(["navy", "blue", "large", "2", "pack", "é", "_x", "men"]), max_size=5).map(" ".join)
 STOCK = embedded_stock()

@@ -21,8 +21,14 @@ from hypothesis import strategies as st
 from creditflow.envs.data_report import DataReport
 from creditflow.envs.errors import CreditflowError, DataError
 from creditflow.envs.webshop.catalogue import check as check_module
-from creditflow.envs.webshop.catalogue.check import KINDS, check_shop
-from creditflow.envs.webshop.catalogue.manifest import Manifest, build_manifest, load_manifest, write_manifest
+from creditflow.envs.webshop.catalogue.check import (
+    KINDS,
+    Manifest,
+    build_manifest,
+    check_shop,
+    load_manifest,
+    write_manifest,
+)
 from creditflow.envs.webshop.catalogue.stock import find_files, load_stock
 from creditflow.train.cli import main
 

@@ -18,8 +18,8 @@ from helpers.worlds.webshop_small import HUMAN, record, small_stock
 
 from creditflow.envs.data_report import PartReport
 from creditflow.envs.errors import CreditflowError, DataError
-from creditflow.envs.webshop.catalogue import full as full_module
-from creditflow.envs.webshop.catalogue.full import check_full, instruction_text_hash, load_texts
+from creditflow.envs.webshop.catalogue import check as full_module
+from creditflow.envs.webshop.catalogue.check import check_full, instruction_text_hash, load_texts
 from creditflow.train.cli import main
 
 NAMES = ("items_shuffle.json", "items_ins_v2.json", "items_human_ins.json")

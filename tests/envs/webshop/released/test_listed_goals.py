@@ -21,8 +21,8 @@ from creditflow.envs.webshop.catalogue.importing import import_webshop
 from creditflow.envs.webshop.catalogue.stock import load_stock
 from creditflow.envs.webshop.env import WebShopEnv
 from creditflow.envs.webshop.goals.goals import cap_words
-from creditflow.envs.webshop.goals.listed import ListedGoals, wish_hash
 from creditflow.envs.webshop.goals.stored import open_store
+from creditflow.envs.webshop.goals.tasks import ListedGoals, wish_hash
 from creditflow.envs.webshop.panel import released_rows
 
 PRODUCTS = [small_stock().catalogue.product(f"P{number:02d}") for number in range(10)]

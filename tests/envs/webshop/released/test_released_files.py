@@ -12,8 +12,8 @@ import pytest
 from helpers.shared_data import shared_file
 
 from creditflow.envs.tasks import load_panel
+from creditflow.envs.webshop.catalogue.check import build_manifest, load_manifest
 from creditflow.envs.webshop.catalogue.importing import import_webshop
-from creditflow.envs.webshop.catalogue.manifest import build_manifest, load_manifest
 from creditflow.envs.webshop.catalogue.stock import find_files, load_stock
 from creditflow.envs.webshop.env import WebShopEnv
 from creditflow.envs.webshop.panel import released_rows
