@@ -30,7 +30,7 @@ from creditflow.envs.webshop.catalogue.stock import find_files
 from creditflow.envs.webshop.panel import released_rows
 from creditflow.envs.webshop.tasks import RELEASED
 from creditflow.envs.wikisearch.data_check import DATA_SETS, MANIFEST, list_questions, write_slices
-from creditflow.envs.wikisearch.slices.panel import SLICES, slice_rows
+from creditflow.envs.wikisearch.slices import SLICES, slice_rows
 
 ASSETS: Final = Path(__file__).resolve().parents[1] / "assets"
 HASHES_PER_LINE: Final = 12

@@ -2,7 +2,7 @@
 
 from creditflow.envs.errors import ServiceError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.files.question_files import read_question, read_questions
+from creditflow.envs.wikisearch.question_files import read_question, read_questions
 from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion, with_virtual_answer
 from creditflow.envs.wikisearch.retrieval.base import Hit, Passage, Retriever
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages

@@ -19,10 +19,9 @@ from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.manifests import embedded_manifest
 from creditflow.envs.reading.json_text import read_json_rows
 from creditflow.envs.tasks import content_id
-from creditflow.envs.wikisearch.files.question_files import read_question
+from creditflow.envs.wikisearch.question_files import read_question
 from creditflow.envs.wikisearch.questions import Question, question_task
-from creditflow.envs.wikisearch.slices.panel import SLICES, listed_ids
-from creditflow.envs.wikisearch.slices.questions import question_hash, released_question
+from creditflow.envs.wikisearch.slices import SLICES, listed_ids, question_hash, released_question
 
 __all__ = [
     "DATA_SETS",

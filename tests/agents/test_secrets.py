@@ -22,7 +22,7 @@ from creditflow.agents.backends.openai_backend import OpenAIBackend
 from creditflow.envs.errors import ConfigError, CreditflowError, ServiceError
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import REPEATED, ApiKey
-from creditflow.envs.wikisearch.grading.judge import make_judge
+from creditflow.envs.wikisearch.grading.grade import make_judge
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 from creditflow.train.annotate.registry import Context, make_annotator
 from creditflow.train.cli import main

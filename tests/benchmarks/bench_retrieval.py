@@ -34,7 +34,7 @@ from benchmarks.tasks.retrieval_tasks import bookkeeping, build, search
 
 from creditflow.envs.errors import MissingExtraError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.envs.wikisearch.files.question_files import read_questions
+from creditflow.envs.wikisearch.question_files import read_questions
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java
 from creditflow.envs.wikisearch.retrieval.engines.tantivy_index import HEAP

@@ -14,8 +14,7 @@ import pytest
 from helpers.shared_data import shared_file, shared_files
 
 from creditflow import credit
-from creditflow.envs.wikisearch.grading.formats import Transcript, final_answer
-from creditflow.envs.wikisearch.grading.rewards import REWARDS, Reward
+from creditflow.envs.wikisearch.grading.rewards import REWARDS, Reward, Transcript, final_answer
 from creditflow.train.annotate.success.serving.released_format import (
     compact_text,
     insert_placeholder,

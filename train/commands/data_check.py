@@ -15,7 +15,7 @@ from creditflow.envs.errors import check_name
 from creditflow.envs.sokoban.levels.boxoban import PUBLISHED as BOXOBAN_SETS
 from creditflow.envs.sokoban.levels.boxoban import check_boxoban, load_ids
 from creditflow.envs.wikisearch.data_check import DATA_SETS, SPLITS, check_questions, load_slices
-from creditflow.envs.wikisearch.slices.check import PLAIN_SETS, check_slice
+from creditflow.envs.wikisearch.slices import PLAIN_SETS, check_slice
 from creditflow.train.arguments.logs import print_text
 from creditflow.train.arguments.outputs import add_input, add_output
 from creditflow.train.progress import progress

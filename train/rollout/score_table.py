@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.envs.wikisearch.slices.questions import DATA_SETS
+from creditflow.envs.wikisearch.slices import DATA_SETS
 from creditflow.train.rollout.evaluation import Evaluation, clustered_interval
 from creditflow.train.statistics import crossed_strata_mean, normal_interval, wilson_interval
 from creditflow.train.text_table import text_table

@@ -16,7 +16,7 @@ from creditflow.envs.wikisearch.retrieval.engines.base import ENCODED, ENGINES, 
 from creditflow.envs.wikisearch.retrieval.engines.dense_options import LEXICAL, DenseOptions
 from creditflow.envs.wikisearch.retrieval.engines.embedded import EmbeddedBuilder, open_embedded
 from creditflow.envs.wikisearch.retrieval.engines.hybrid_index import HybridBuilder, HybridIndex
-from creditflow.envs.wikisearch.retrieval.engines.jvm import checked_memory
+from creditflow.envs.wikisearch.retrieval.engines.java import checked_memory
 from creditflow.envs.wikisearch.retrieval.engines.vector_parts import parts_folder, remove_parts
 
 __all__ = ["DiskCorpus", "open_store", "verify_store", "write_store"]

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.entity_matching import EntityMatcher, phrase_tokens
 from creditflow.envs.text.plain_text import plain_text
-from creditflow.envs.wikisearch.synthesis.definitions import Definition
 from creditflow.envs.wikisearch.synthesis.markup import without_markup
 from creditflow.envs.wikisearch.synthesis.relations import RELATIONS
-from creditflow.envs.wikisearch.synthesis.statements import plain_title, read_statements
+from creditflow.envs.wikisearch.synthesis.statements import Definition, plain_title, read_statements
 
 __all__ = ["CorpusGraph", "Node", "Row", "Statement", "build_graph"]
 

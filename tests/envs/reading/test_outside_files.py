@@ -37,8 +37,8 @@ from creditflow.envs.tasks import load_panel, parse_panel, write_panel
 from creditflow.envs.webshop.catalogue.embedded import embedded_stock
 from creditflow.envs.webshop.catalogue.importing import import_webshop
 from creditflow.envs.webshop.goals.stored import open_store as open_shop
-from creditflow.envs.wikisearch.files.question_files import read_questions
-from creditflow.envs.wikisearch.grading.judge import ModelJudge
+from creditflow.envs.wikisearch.grading.grade import ModelJudge
+from creditflow.envs.wikisearch.question_files import read_questions
 from creditflow.envs.wikisearch.retrieval.corpus import read_passages
 from creditflow.envs.wikisearch.retrieval.documents import write_document
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever

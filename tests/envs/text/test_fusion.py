@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.envs.text.fusion import RRF_K, reciprocal_rank_fusion
+from creditflow.envs.wikisearch.retrieval.engines.hybrid_index import RRF_K, reciprocal_rank_fusion
 
 rankings = st.lists(st.lists(st.integers(0, 12), unique=True, max_size=13), max_size=4)
 

@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.wikisearch.files.browse_sets import unlocked
-from creditflow.envs.wikisearch.files.question_files import read_questions
+from creditflow.envs.wikisearch.question_files import read_questions, unlocked
 
 CANARY = "canary:1234-ab"
 

@@ -8,14 +8,16 @@ import pytest
 from helpers.shared_data import shared_files
 
 from creditflow.envs.wikisearch.actions import first_block, project_rewardflow, truncate_turn
-from creditflow.envs.wikisearch.grading.formats import (
+from creditflow.envs.wikisearch.grading.rewards import (
     FORMAT_RULES,
+    REWARDS,
+    Reward,
     Transcript,
     final_answer,
     retrieved_answer,
+    search_r1_format,
     second_answer,
 )
-from creditflow.envs.wikisearch.grading.rewards import REWARDS, Reward, search_r1_format
 from creditflow.envs.wikisearch.grading.scoring import exact_match, normalize_answer, set_f1, sub_match, token_f1
 from creditflow.envs.wikisearch.protocol.dialects import DIALECTS, SearchR1, doc_lines
 from creditflow.envs.wikisearch.retrieval.documents import read_document

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.wikisearch.files.question_files import read_question, read_questions
+from creditflow.envs.wikisearch.question_files import read_question, read_questions
 from creditflow.envs.wikisearch.questions import Question, question_task, with_virtual_answer
 
 NAMES = ["2wiki", "musique", "hotpotqa", "webshaper", "nq_open", "popqa", "triviaqa", "bamboogle", "frames"]

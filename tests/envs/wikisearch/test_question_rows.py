@@ -10,9 +10,9 @@ import pytest
 
 import creditflow
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.wikisearch import question_files
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.files import question_rows
-from creditflow.envs.wikisearch.files.question_files import read_questions
+from creditflow.envs.wikisearch.question_files import read_questions
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         read.append(path)
         return read_questions(path, **options)
 
-    monkeypatch.setattr(question_rows, "read_questions", counting)
+    monkeypatch.setattr(question_files, "read_questions", counting)
     return read
 
 

@@ -16,8 +16,7 @@ from creditflow.agents.scripted import ExpertAgent
 from creditflow.envs.tasks import load_panel, parse_panel_spec
 from creditflow.envs.wikisearch.data_check import DATA_SETS, list_questions, load_slices
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.slices.check import PLAIN_SETS
-from creditflow.envs.wikisearch.slices.panel import SLICES, slice_rows
+from creditflow.envs.wikisearch.slices import PLAIN_SETS, SLICES, slice_rows
 from creditflow.train.cli import main
 from creditflow.train.rollout import play_groups
 from creditflow.train.rollout.answers import dialect_of

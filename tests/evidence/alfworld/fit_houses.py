@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from evidence.alfworld.released import Content, in_split, released_contents, room_of, scene_of
 
 from creditflow.envs.alfworld.game_files.content import STATES
-from creditflow.envs.alfworld.generator import FORMAT, barred
+from creditflow.envs.alfworld.generator import STATISTICS_FORMAT, barred
 
 TARGET = Path(__file__).resolve().parents[3] / "assets" / "houses" / "alfworld.json"
 WEIGHTS = 10_000  # a type's weights add up to this
@@ -241,7 +241,7 @@ def fit(games: Mapping[str, Content]) -> dict[str, Any]:
     }
     openable = _openable(contents)
     return {
-        "format": FORMAT,
+        "format": STATISTICS_FORMAT,
         "games": len(games),
         "goals": _goals(games),
         "targets": _targets(contents),

@@ -31,11 +31,10 @@ from numpy.typing import NDArray
 
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.text.bm25.analyser import analyse
-from creditflow.envs.text.fusion import reciprocal_rank_fusion
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.engines.dense_options import DenseOptions
-from creditflow.envs.wikisearch.retrieval.engines.hybrid_index import DEPTH
+from creditflow.envs.wikisearch.retrieval.engines.hybrid_index import DEPTH, reciprocal_rank_fusion
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia

@@ -36,7 +36,7 @@ from creditflow.envs.text.bm25.analyser import analyse
 from creditflow.envs.text.encoding.encoder import TextEncoder
 from creditflow.envs.text.vectors.approximate import ApproximateSettings, build_approximate, open_approximate
 from creditflow.envs.text.vectors.shards import open_shards
-from creditflow.envs.wikisearch.files.question_files import read_questions
+from creditflow.envs.wikisearch.question_files import read_questions
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus, read_passages

@@ -23,7 +23,7 @@ import numpy as np
 
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.envs.wikisearch.files.question_files import read_questions
+from creditflow.envs.wikisearch.question_files import read_questions
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus

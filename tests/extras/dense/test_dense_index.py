@@ -17,9 +17,9 @@ from helpers.worlds.retrieval_contract import HOSTILE, PASSAGES, check_corpus, c
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.encoding.encoder import TextEncoder
 from creditflow.envs.text.encoding.settings import EncoderSettings
-from creditflow.envs.text.fusion import reciprocal_rank_fusion
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.retrieval.engines.dense_options import DenseOptions
+from creditflow.envs.wikisearch.retrieval.engines.hybrid_index import reciprocal_rank_fusion
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 

@@ -24,8 +24,7 @@ from creditflow.envs.http import bound, url_of
 from creditflow.envs.wikisearch import HttpRetriever
 from creditflow.envs.wikisearch.retrieval.documents import write_document
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
-from creditflow.envs.wikisearch.retrieval.request_bodies import ServerLimits
-from creditflow.envs.wikisearch.retrieval.server import create_app
+from creditflow.envs.wikisearch.retrieval.server import ServerLimits, create_app
 from creditflow.train.commands.serve import search as serve_search
 
 pytestmark = pytest.mark.dense

@@ -13,7 +13,7 @@ from typing import Any
 
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.pretrained import PromptingConfig, read_agent_file, write_agent_file
-from creditflow.envs.wikisearch.grading.judge import ModelJudge
+from creditflow.envs.wikisearch.grading.grade import ModelJudge
 from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.annotate.success.labels import Labels, read_labels, write_labels
 from creditflow.train.bench.jobs import Job, JobRunner

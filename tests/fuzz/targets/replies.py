@@ -17,7 +17,7 @@ from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.openai_backend import OpenAIBackend
 from creditflow.agents.language_model.openai_agent import parse_served
 from creditflow.envs.errors import CreditflowError
-from creditflow.envs.wikisearch.grading.judge import ModelJudge
+from creditflow.envs.wikisearch.grading.grade import ModelJudge
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.annotate.registry import Context, make_annotator

@@ -15,7 +15,7 @@ from helpers.worlds.film_corpus import write_films
 from helpers.worlds.question_writer import QuestionWriter
 
 from creditflow.envs.text.entity_matching import normalized_phrase
-from creditflow.envs.wikisearch.files.question_files import read_questions
+from creditflow.envs.wikisearch.question_files import read_questions
 from creditflow.envs.wikisearch.synthesis import instructions
 from creditflow.train.cli import main
 from creditflow.train.synthesis.build import provenance_of

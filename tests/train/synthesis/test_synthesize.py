@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.text.entity_matching import normalized_phrase
-from creditflow.envs.wikisearch.files.question_files import read_questions
+from creditflow.envs.wikisearch.question_files import read_questions
 from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
 from creditflow.envs.wikisearch.retrieval.documents import read_document
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages

@@ -26,7 +26,7 @@ from creditflow.envs.wikisearch.retrieval.corpus import read_passages
 from creditflow.envs.wikisearch.retrieval.engines.base import ENGINES
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.opening import open_engine
-from creditflow.envs.wikisearch.retrieval.request_bodies import ServerLimits
+from creditflow.envs.wikisearch.retrieval.server import ServerLimits
 from creditflow.envs.wikisearch.retrieval.store import write_store
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES, DEFAULT_SEED, load_encyclopedia
 from creditflow.train.arguments.options import seed

@@ -25,8 +25,14 @@ from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.corpus import Corpus
 from creditflow.envs.wikisearch.retrieval.disk_corpus import PASSAGES
 from creditflow.envs.wikisearch.retrieval.engines.base import Ranking, no_ranking
-from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java
-from creditflow.envs.wikisearch.retrieval.engines.jvm import DEFAULT_MEMORY, JavaMachine, checked_memory, java_machine
+from creditflow.envs.wikisearch.retrieval.engines.java import (
+    DEFAULT_MEMORY,
+    JavaMachine,
+    checked_memory,
+    find_jar,
+    find_java,
+    java_machine,
+)
 
 __all__ = ["LuceneBuilder", "LuceneIndex", "open_lucene", "row_by_id"]
 

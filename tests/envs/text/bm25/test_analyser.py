@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.text.bm25 import analyser
-from creditflow.envs.text.bm25.analyser import MAX_WORD, STOP_WORDS, analyse, words
-from creditflow.envs.text.bm25.porter import stem
+from creditflow.envs.text.bm25.analyser import MAX_WORD, STOP_WORDS, analyse, stem, words
 
 ASCII = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=60).map(str.lower)
 TRICKY = st.text(st.sampled_from("ab1_.,;:'\"-!é’·日ひカ한๑ก™❤️\u200d🔥½\u0301"), max_size=30)

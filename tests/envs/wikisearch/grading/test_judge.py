@@ -9,7 +9,7 @@ from helpers.servers.loopback import Exchange
 from helpers.servers.replies import replying, serving
 
 from creditflow.envs.errors import ConfigError, DataError, ServiceError
-from creditflow.envs.wikisearch.grading.judge import ModelJudge, make_judge
+from creditflow.envs.wikisearch.grading.grade import ModelJudge, make_judge
 from creditflow.envs.wikisearch.retrieval.page_readers import make_reader
 
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.wikisearch.grading.formats import FORMAT_RULES, Transcript
-from creditflow.envs.wikisearch.grading.rewards import REWARDS, Reward, named_reward
+from creditflow.envs.wikisearch.grading.rewards import FORMAT_RULES, REWARDS, Reward, Transcript, named_reward
 
 GOOD = "<think>a</think><search>q</search>\n\n<information>The Nile is long.</information>\n\n<think>b</think><answer>%s</answer>"
 CALLS = (

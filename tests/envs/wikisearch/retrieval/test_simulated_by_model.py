@@ -13,8 +13,7 @@ from helpers.worlds.wikisearch_small import questions, search, small_env
 
 from creditflow.envs.errors import DataError, ServiceError
 from creditflow.envs.wikisearch.retrieval.page_readers import ModelReader
-from creditflow.envs.wikisearch.retrieval.simulation.noise import is_noisy
-from creditflow.envs.wikisearch.retrieval.simulation.writer import MAX_TEXT, MAX_TITLE, ModelSimulator
+from creditflow.envs.wikisearch.retrieval.simulation import MAX_TEXT, MAX_TITLE, ModelSimulator, is_noisy
 
 CLEAN = {"start": 0.0, "end": 0.0}
 

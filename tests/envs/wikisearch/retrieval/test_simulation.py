@@ -15,9 +15,7 @@ from creditflow.envs.text.entity_matching import normalized_phrase
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
-from creditflow.envs.wikisearch.retrieval.simulation.engine import open_simulation
-from creditflow.envs.wikisearch.retrieval.simulation.noise import Curriculum, is_noisy
-from creditflow.envs.wikisearch.retrieval.simulation.passages import CorpusSimulator
+from creditflow.envs.wikisearch.retrieval.simulation import CorpusSimulator, Curriculum, is_noisy, open_simulation
 
 PROBABILITY = st.floats(0, 1)
 NOISY, CLEAN = {"start": 1.0, "end": 1.0}, {"start": 0.0, "end": 0.0}

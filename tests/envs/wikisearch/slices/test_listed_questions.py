@@ -19,9 +19,15 @@ from creditflow.envs.errors import ConfigError, CreditflowError, DataError
 from creditflow.envs.tasks import PanelRow
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.questions import question_task
-from creditflow.envs.wikisearch.slices.check import check_slice
-from creditflow.envs.wikisearch.slices.panel import file_of, find_questions, listed_ids, slice_rows
-from creditflow.envs.wikisearch.slices.questions import DATA_SETS, released_question
+from creditflow.envs.wikisearch.slices import (
+    DATA_SETS,
+    check_slice,
+    file_of,
+    find_questions,
+    listed_ids,
+    released_question,
+    slice_rows,
+)
 
 AUTHORS: dict[str, dict[str, Any]] = {
     "hotpotqa": {
@@ -192,7 +198,7 @@ def test_a_check_tells_same_changed_missing_and_unusable_questions_apart(
     (tmp_path / "frames.jsonl").write_text("\n".join(map(json.dumps, made)))
     rows = [row for row in slice_rows(tmp_path) if row.strata["data_set"] == "frames"]
     listed = {row.locator["question"]: row.task_id for row in rows}
-    monkeypatch.setattr("creditflow.envs.wikisearch.slices.check.listed_ids", lambda *_: listed)
+    monkeypatch.setattr("creditflow.envs.wikisearch.slices.listed_ids", lambda *_: listed)
     path = tmp_path / "mine.jsonl"
     mine = [made[0], {**made[1], "answers": ["x"]}, {"question": made[2]["question"]}, made[0], {"question": 7}, [1]]
     path.write_text("\n".join(map(json.dumps, mine)))

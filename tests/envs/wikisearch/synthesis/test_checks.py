@@ -16,7 +16,6 @@ from creditflow.envs.wikisearch.synthesis.checks import (
     shortcut,
     supporting_rows,
 )
-from creditflow.envs.wikisearch.synthesis.definitions import Definition
 from creditflow.envs.wikisearch.synthesis.graph import CorpusGraph, Node, Statement
 from creditflow.envs.wikisearch.synthesis.queries import (
     Described,
@@ -29,7 +28,7 @@ from creditflow.envs.wikisearch.synthesis.queries import (
     terms_of,
     without_link,
 )
-from creditflow.envs.wikisearch.synthesis.statements import plain_title
+from creditflow.envs.wikisearch.synthesis.statements import Definition, plain_title
 
 RELATIONS = ("director", "spouse", "sibling")
 WORDS = ("film", "actor")

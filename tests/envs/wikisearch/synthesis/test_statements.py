@@ -7,10 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.text.entity_matching import phrase_tokens
-from creditflow.envs.wikisearch.synthesis.definitions import definition_of, sentences_of
 from creditflow.envs.wikisearch.synthesis.markup import MAX_TEXT, without_markup
-from creditflow.envs.wikisearch.synthesis.names import names_at
-from creditflow.envs.wikisearch.synthesis.statements import plain_title, read_statements
+from creditflow.envs.wikisearch.synthesis.statements import (
+    definition_of,
+    names_at,
+    plain_title,
+    read_statements,
+    sentences_of,
+)
 
 
 def facts(title: str, text: str, *titles: str) -> dict[str, tuple[str, ...]]:

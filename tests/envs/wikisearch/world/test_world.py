@@ -15,8 +15,16 @@ from creditflow.envs.wikisearch.world.ask import InvalidRecipeError, build_quest
 from creditflow.envs.wikisearch.world.counter_rng import permuted_index, random_int, random_ints
 from creditflow.envs.wikisearch.world.encyclopedia import load_encyclopedia
 from creditflow.envs.wikisearch.world.graph import KINDS, make_world
-from creditflow.envs.wikisearch.world.probes import answer_from, closed_book, copied_queries, facts_in, supported
-from creditflow.envs.wikisearch.world.selection import STRATA, Selected, select_questions
+from creditflow.envs.wikisearch.world.selection import (
+    STRATA,
+    Selected,
+    answer_from,
+    closed_book,
+    copied_queries,
+    facts_in,
+    select_questions,
+    supported,
+)
 
 MANY = 400
 

@@ -16,7 +16,7 @@ from evidence.search_training.analyses import GROUP_SIZE, QUESTIONS, gaps, rollo
 from evidence.search_training.run import ARMS, BASELINE, CONSTANT, learn, settings_for, tables
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.wikisearch.retrieval.simulation.noise import Curriculum
+from creditflow.envs.wikisearch.retrieval.simulation import Curriculum
 
 STORED = Path(__file__).parents[3] / "evidence" / "search_training"
 SIZES = {"train": 24, "valid": 6, "test": 8}

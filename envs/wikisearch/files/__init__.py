@@ -1,1 +1,0 @@
-"""Question files: formats of published sets, and their rows as tasks."""

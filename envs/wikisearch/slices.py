@@ -1,0 +1,237 @@
+"""The panel ``slices-v1``: fixed questions of eight published data sets, by content; the texts come from the user's files.
+
+Splits are "<data set>-<split>", such as "hotpotqa-dev"; several are joined by "+". A row names its question by a hash.
+
+Files of the authors and of collections that repack them differ in the order of answers, in spaces, and in how golden passages are named
+(ids of a corpus, or titles). In the form here answers are sorted, spaces are single and golden passages are titles, so that its hash,
+the task id, is the same for the same question, answers and evidence. A question of a slice belongs to no corpus.
+
+``creditflow data check nq_open`` (or ``triviaqa``, ``popqa``, ``bamboogle``, ``frames``) compares a file of questions and
+answers with the panel. These data sets have no ids of their own in all of their copies, so a question is found by its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from creditflow.envs.data_report import DataReport, Difference, PartReport
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.reading.json_text import read_json_rows
+from creditflow.envs.tasks import PanelRow, content_id, load_panel
+from creditflow.envs.wikisearch.question_files import read_question
+from creditflow.envs.wikisearch.questions import Question, question_task
+
+__all__ = [
+    "DATA_SETS",
+    "PLAIN_SETS",
+    "SLICES",
+    "check_slice",
+    "file_of",
+    "find_questions",
+    "listed_ids",
+    "question_hash",
+    "released_question",
+    "slice_rows",
+]
+
+DATA_SETS: Final = ("hotpotqa", "2wiki", "musique", "nq_open", "triviaqa", "popqa", "bamboogle", "frames")
+
+
+def _clean(text: Any) -> str:
+    return " ".join(str(text).split())
+
+
+def question_hash(text: Any) -> str:
+    """Return the hash of a question's text, 16 hex digits."""
+    return content_id("", _clean(text))[1:17]
+
+
+def released_question(data_set: str, row: Any) -> Question:
+    """Return the question of a row of a published file.
+
+    Its ``kind`` is "<data set>/<type>", or the data set alone where questions have no types. Its id is the authors', or the
+    hash of its text in data sets without ids.
+
+    Args:
+        data_set: one of ``DATA_SETS``.
+        row: of the authors' file, or a repacked one; see ``question_files``.
+
+    Raises:
+        DataError: a missing or malformed key.
+    """
+    question = read_question(row)
+    common = {"question": _clean(question.text), "answers": sorted({_clean(answer) for answer in question.answers})}
+    evidence = EVIDENCE.get(data_set)
+    if evidence is None:
+        return read_question({**common, "id": question_hash(question.text), "type": data_set}, "plain")
+    try:
+        gold, kind = evidence(row)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise DataError(f"not a question of {data_set}: {error!r}") from error
+    return read_question({**common, **gold, "id": question.id, "type": f"{data_set}/{kind}"}, data_set)
+
+
+def _titles(row: Mapping[str, Any]) -> list[list[str]]:
+    """The golden passages' titles, sorted, as facts in the authors' form."""
+    facts = row["supporting_facts"]
+    titles: Iterable[Any] = facts["title"] if isinstance(facts, Mapping) else [fact[0] for fact in facts]
+    return [[title] for title in sorted(set(map(_clean, titles)))]
+
+
+def _hotpot(row: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    return {"supporting_facts": _titles(row)}, str(row["type"])
+
+
+def _two_wiki(row: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    triples = [[_clean(text) for text in triple] for triple in row["evidences"]]
+    return {"evidences": triples, "supporting_facts": _titles(row)}, str(row["type"])
+
+
+def _musique(row: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    paragraphs = {paragraph["idx"]: paragraph["title"] for paragraph in row.get("paragraphs", [])}
+    steps = []
+    for step in row.get("decomposition", row.get("question_decomposition")):
+        title = step["support_title"] if "support_title" in step else paragraphs[step["paragraph_support_idx"]]
+        question = step.get("sub_question", step.get("question"))
+        answer = step.get("sub_answer", step.get("answer"))
+        steps.append({"question": _clean(question), "answer": _clean(answer), "support_title": _clean(title)})
+    return {"decomposition": steps}, str(row["id"]).partition("__")[0]
+
+
+EVIDENCE: Final = {"hotpotqa": _hotpot, "2wiki": _two_wiki, "musique": _musique}
+
+
+SLICES: Final = "slices-v1"
+SPLIT_OF: Final = {"nq_open": "dev"}  # of data sets whose rows name no split; of the others "test"
+SUFFIXES: Final = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
+
+
+def slice_rows(folder: Path) -> Iterator[PanelRow]:
+    """Yield the rows of the panel from a folder of question files: by data set, in the order of its file.
+
+    Raises:
+        DataError: a missing or malformed file.
+    """
+    for name in DATA_SETS:
+        seen = set[str]()
+        for _, row in read_json_rows(file_of(folder, name)):
+            question = released_question(name, row)
+            digest = question_hash(question.text)
+            if digest not in seen:  # the same question with other answers is another row of some files
+                seen.add(digest)
+                split = f"{name}-{row.get('split', SPLIT_OF.get(name, 'test'))}"
+                strata = {"data_set": name, "kind": question.kind}
+                yield PanelRow(question_task(question).task_id, split, {"question": digest}, strata)
+
+
+def listed_ids(data_set: str, splits: Collection[str] = ()) -> dict[str, str]:
+    """Return the task ids of the panel's questions of a data set, by the hash of their texts; of all splits by default."""
+    named = {f"{data_set}-{split}" for split in splits}
+    return {
+        row.locator["question"]: row.task_id
+        for row in load_panel("wikisearch", SLICES).rows
+        if row.strata["data_set"] == data_set and (not splits or row.split in named)
+    }
+
+
+def file_of(path: Path, data_set: str) -> Path:
+    """Return the file of a data set: the path itself, or the file of that name in a folder.
+
+    Raises:
+        DataError: the folder has no such file, or several.
+    """
+    if not path.is_dir():
+        return path
+    files = [file for suffix in SUFFIXES if (file := path / f"{data_set}{suffix}").is_file()]
+    if len(files) != 1:
+        names = ", ".join(file.name for file in files) or "none"
+        raise DataError(f"{path}: expected one file {data_set}{{{','.join(SUFFIXES)}}}, found {names}")
+    return files[0]
+
+
+def find_questions(rows: Sequence[PanelRow], path: Path) -> dict[str, Question]:
+    """Return the questions of rows of the panel, by task id, in the rows' order.
+
+    Args:
+        rows: rows of the panel.
+        path: the file of their data set, or a folder with a file for each of them.
+
+    Raises:
+        ConfigError: one file for rows of several data sets.
+        DataError: a malformed file, or a question that is missing or has other answers or evidence.
+    """
+    sets = dict.fromkeys(str(row.strata["data_set"]) for row in rows)
+    if len(sets) > 1 and not path.is_dir():
+        raise ConfigError(
+            f"the panel's rows are of {', '.join(sets)}: questions must be a folder with a file for each, got {path}"
+        )
+    by_task: dict[str, Question] = {}
+    for name in sets:
+        hashes = {row.locator["question"] for row in rows if row.strata["data_set"] == name}
+        for where, row in read_json_rows(file_of(path, name)):
+            if isinstance(row, dict) and question_hash(row.get("question", row.get("Question"))) in hashes:
+                try:
+                    question = released_question(name, row)
+                except DataError as error:
+                    raise DataError(f"{where}: {error}") from error
+                by_task[question_task(question).task_id] = question
+    missing = [row for row in rows if row.task_id not in by_task]
+    if missing:
+        raise DataError(
+            f"{path}: {len(missing)} of {len(rows)} questions of panel {SLICES} are missing or have other answers or evidence, the first "
+            f"{missing[0].locator['question']} of {missing[0].split}; `creditflow data check {missing[0].strata['data_set']} FILE` says which"
+        )
+    return {row.task_id: by_task[row.task_id] for row in rows}
+
+
+PLAIN_SETS: Final = {
+    name: SPLIT_OF.get(name, "test") for name in ("nq_open", "triviaqa", "popqa", "bamboogle", "frames")
+}
+KINDS: Final = ("same", "changed", "missing", "unusable")
+
+
+def check_slice(name: str, path: str | Path, splits: Collection[str] = ()) -> DataReport:
+    """Compare a question file with the panel. Questions that the panel does not list are not looked at.
+
+    Args:
+        name: one of ``PLAIN_SETS``.
+        path: the authors' file, or a repacked one.
+        splits: only these; () for all.
+
+    Raises:
+        DataError: the file cannot be read, or a line is not JSON.
+    """
+    listed = listed_ids(name, splits)
+    kinds = dict.fromkeys(listed, "missing")
+    details: dict[str, str] = {}
+    for _, row in read_json_rows(path):
+        digest = question_hash(row.get("question", row.get("Question"))) if isinstance(row, dict) else ""
+        if kinds.get(digest, "same") == "same":
+            continue  # not listed, or found already: some files ask a question twice, with other answers
+        try:
+            same = question_task(released_question(name, row)).task_id == listed[digest]
+        except DataError as error:
+            kinds[digest], details[digest] = "unusable", " ".join(str(error).split())[:300]
+            continue
+        kinds[digest] = "same" if same else "changed"
+        details[digest] = "" if same else "other golden answers: exact match and F1 differ"
+    split = PLAIN_SETS[name]
+    verdicts = list(kinds.values())
+    counts = {kind: verdicts.count(kind) for kind in KINDS}
+    complete = counts["same"] == len(verdicts)
+    if complete:
+        verdict = f"can stand for the slice of {name}; panel='{SLICES}:{name}-{split}' can be played"
+    elif counts["missing"] == len(verdicts):
+        verdict = f"cannot stand for the slice of {name}: none of its questions is here; is this the file of another split or data set?"
+    else:
+        verdict = f"cannot stand for the slice of {name}: get the file again from its authors"
+    differences = [
+        Difference(split, kind, digest, details.get(digest, ""))
+        for kind in KINDS[1:]
+        for digest, verdict_kind in kinds.items()
+        if verdict_kind == kind
+    ]
+    report = PartReport(split, len(verdicts), len(verdicts), counts, complete, complete, verdict)
+    return DataReport(name, SLICES, str(path), [report], differences)
