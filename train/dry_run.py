@@ -198,12 +198,12 @@ def _local_snapshot(path: str) -> Path | None:
     if Path(path).exists():
         return Path(path)
     try:
-        found = try_to_load_from_cache(path, "config.json")
+        cached = try_to_load_from_cache(path, "config.json")
     except HFValidationError as error:
         raise ConfigError(
             f"model.path {path!r} is neither a folder nor the name of a Hugging Face model: {error}"
         ) from error
-    if not isinstance(found, str):
+    if not isinstance(cached, str):
         return None
-    folder = Path(found).parent
+    folder = Path(cached).parent
     return folder if list(folder.glob("*.safetensors")) else None

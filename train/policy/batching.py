@@ -136,8 +136,8 @@ def to_batch(rows: Sequence[Row], chosen: Sequence[int], device: Any, packing: P
 def _packed(members: Sequence[Row], chosen: list[int], target: NDArray[Any], device: Any) -> MicroBatch:
     forest = Forest.of([row.ids for row in members])
     before = np.concatenate([places[row.target - 1] for row, places in zip(members, forest.places, strict=True)])
-    both = before << 32 | target.astype(np.int64)
-    _, first, prediction = np.unique(both, return_index=True, return_inverse=True)
+    keys = before << 32 | target.astype(np.int64)
+    _, first, prediction = np.unique(keys, return_index=True, return_inverse=True)
     return MicroBatch(
         chosen,
         _move(forest.ids, device)[None],

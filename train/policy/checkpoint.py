@@ -87,8 +87,8 @@ def save_checkpoint(
                 write(temporary)
     except (OSError, SafetensorError) as error:
         last = latest_checkpoint(folder)
-        kept = f"the latest complete checkpoint is {last}" if last else "there is no earlier one"
-        raise DataError(f"could not write checkpoint {final}: {error}; {kept}") from error
+        remaining = f"the latest complete checkpoint is {last}" if last else "there is no earlier one"
+        raise DataError(f"could not write checkpoint {final}: {error}; {remaining}") from error
     if keep:
         for old in _found(folder)[:-keep]:
             shutil.rmtree(folder / old.folder)
@@ -97,8 +97,8 @@ def save_checkpoint(
 
 def latest_checkpoint(folder: Path) -> Path | None:
     """The latest complete checkpoint in a folder; None if there is none."""
-    found = _found(folder)
-    return folder / found[-1].folder if found else None
+    checkpoints = _found(folder)
+    return folder / checkpoints[-1].folder if checkpoints else None
 
 
 def records_at(path: Path) -> int | None:
@@ -174,7 +174,7 @@ def _load_moments(path: Path, optimizer: Any, moments: Mapping[str, Any]) -> Non
     groups = optimizer.state_dict()["param_groups"]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     # a parameter that had no gradient yet has no moments
-    if any(i >= len(parameters) or one["exp_avg"].shape != parameters[i].shape for i, one in state.items()):
+    if any(i >= len(parameters) or tensors["exp_avg"].shape != parameters[i].shape for i, tensors in state.items()):
         raise DataError(f"{path}: its optimiser state belongs to another model")
     try:
         optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from creditflow.agents.models.lora import has_adapter, merged_weights
@@ -79,10 +80,17 @@ class Critic(torch.nn.Module):
             ``loss`` with gradient, and ``clip_fraction``, the part of the targets whose loss was clipped.
         """
         device = batch.ids.device
-        flat = [np.concatenate([getattr(rows[i], name) for i in batch.rows]) for name in ("value_target", "value_old")]
-        has_target = torch.from_numpy(np.flatnonzero(np.isfinite(flat[0]))).to(device)
-        target, old = (torch.from_numpy(one.astype(np.float32)).to(device)[has_target] for one in flat)
-        losses, clipped = value_losses(self(batch, before)[has_target], old, target, self.config.clip)
+
+        def column(name: str) -> NDArray[np.float64]:
+            return np.concatenate([getattr(rows[i], name) for i in batch.rows])
+
+        targets, old_values = column("value_target"), column("value_old")
+        has_target = np.isfinite(targets)
+        target = torch.from_numpy(targets[has_target].astype(np.float32)).to(device)
+        old = torch.from_numpy(old_values[has_target].astype(np.float32)).to(device)
+        losses, clipped = value_losses(
+            self(batch, before)[torch.from_numpy(has_target).to(device)], old, target, self.config.clip
+        )
         return {"loss": losses.sum() / count, "clip_fraction": float(clipped.sum()) / count}
 
 

@@ -95,21 +95,22 @@ def token_logprobs(
     if nuclei is not None and batch.first is not None:
         nuclei = nuclei.select(batch.first)
     head = partial(_completion_logits, model, model.get_output_embeddings())
-    parts = []
+    chunks = []
     for start in range(0, len(target), logits_chunk):
         chunk = slice(start, start + logits_chunk)
-        part = None if nuclei is None else nuclei.select(np.arange(len(target))[chunk])
-        arguments = (head, before[chunk], target[chunk], temperature, truncation, part, compiled)
+        chunk_nuclei = None if nuclei is None else nuclei.select(np.arange(len(target))[chunk])
+        arguments = (head, before[chunk], target[chunk], temperature, truncation, chunk_nuclei, compiled)
         if torch.is_grad_enabled() and len(target) > logits_chunk:
-            parts.append(checkpoint(_logprob_entropy, *arguments, use_reentrant=False))
+            chunks.append(checkpoint(_logprob_entropy, *arguments, use_reentrant=False))
         else:
-            parts.append(_logprob_entropy(*arguments))
-    computed = [part[2] for part in parts if part[2] is not None]
-    own = Nuclei.concatenate(computed) if computed else None
-    if own is not None and batch.prediction is not None:
-        own = own.select(batch.prediction.cpu().numpy())
-    logprob, entropy = (batch.by_target(torch.cat([part[i] for part in parts])) for i in (0, 1))
-    return TokenLogprobs(logprob, entropy, own)
+            chunks.append(_logprob_entropy(*arguments))
+    logprobs, entropies, chunked_nuclei = zip(*chunks, strict=True)
+    computed = [one_chunk for one_chunk in chunked_nuclei if one_chunk is not None]
+    policy_nuclei = Nuclei.concatenate(computed) if computed else None
+    if policy_nuclei is not None and batch.prediction is not None:
+        policy_nuclei = policy_nuclei.select(batch.prediction.cpu().numpy())
+    logprob, entropy = batch.by_target(torch.cat(logprobs)), batch.by_target(torch.cat(entropies))
+    return TokenLogprobs(logprob, entropy, policy_nuclei)
 
 
 def _completion_logits(model: Any, head: Any, states: Any) -> Any:
@@ -174,12 +175,12 @@ def check_model(model: Any) -> None:
     trained = model.training
     model.eval()
     with torch.no_grad():
-        own = model(input_ids=ids, use_cache=False).logits.float()
+        expected = model(input_ids=ids, use_cache=False).logits.float()
         ours = model.get_output_embeddings()(
             decoder_of(model)(input_ids=ids, use_cache=False).last_hidden_state
         ).float()
     model.train(trained)
-    if not torch.allclose(own, ours, rtol=1e-3, atol=1e-3):
+    if not torch.allclose(expected, ours, rtol=1e-3, atol=1e-3):
         raise ConfigError(
             f"{type(model).__name__} changes its logits after the output layer (scaling or soft caps): chunked "
             "log-probabilities would be wrong for it, so it cannot be trained here"

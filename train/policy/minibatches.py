@@ -62,7 +62,7 @@ def split_into_minibatches(rows: Sequence[Row], count: int, rng: np.random.Gener
     """
     trajectories = sorted({row.trajectory for row in rows})
     order = rng.permutation(len(trajectories)).tolist()
-    minibatch_of = {trajectories[place]: i % count for i, place in enumerate(order)}
+    minibatch_of = {trajectories[index]: i % count for i, index in enumerate(order)}
     minibatches: list[list[int]] = [[] for _ in range(count)]
     for i, row in enumerate(rows):
         minibatches[minibatch_of[row.trajectory]].append(i)
@@ -153,5 +153,5 @@ def _tokens_per_trajectory(rows: Sequence[Row], all_tokens: Mapping[int, int]) -
         rows: of a minibatch.
         all_tokens: number of target tokens in the batch by trajectory.
     """
-    own = _tokens_of(rows)
-    return own.total() / sum_in_order(count / all_tokens[trajectory] for trajectory, count in own.items())
+    counts = _tokens_of(rows)
+    return counts.total() / sum_in_order(count / all_tokens[trajectory] for trajectory, count in counts.items())

@@ -41,7 +41,7 @@ class Nuclei:
     @classmethod
     def concatenate(cls, parts: Sequence[Nuclei]) -> Nuclei:
         """The nuclei of all parts, in order."""
-        return cls(np.concatenate([one.sizes for one in parts]), np.concatenate([one.ids for one in parts]))
+        return cls(np.concatenate([nuclei.sizes for nuclei in parts]), np.concatenate([nuclei.ids for nuclei in parts]))
 
     def split(self, sizes: Sequence[int]) -> list[Nuclei]:
         """Consecutive parts; ``sizes`` are their numbers of nuclei."""
@@ -51,8 +51,8 @@ class Nuclei:
     def select(self, index: NDArray[np.int64]) -> Nuclei:
         """The nuclei of some target tokens; ``index`` (M,) are their positions among the N."""
         starts = np.cumsum(self.sizes) - self.sizes
-        parts = [self.ids[starts[i] : starts[i] + self.sizes[i]] for i in index]
-        return Nuclei(self.sizes[index], np.concatenate([np.zeros(0, np.int32), *parts]))
+        selected = [self.ids[starts[i] : starts[i] + self.sizes[i]] for i in index]
+        return Nuclei(self.sizes[index], np.concatenate([np.zeros(0, np.int32), *selected]))
 
 
 def allowed_tokens(logits: Any, target: Any, sampling: Sampling, nuclei: Nuclei | None = None) -> Any:

@@ -128,8 +128,8 @@ def _forward(
             for i, logprobs in split_by_row(policy.logprob, batch, rows):
                 out[i] = logprobs
             if policy.nuclei is not None:
-                parts = policy.nuclei.split([len(rows[i].target) for i in batch.rows])
-                computed |= dict(zip(batch.rows, parts, strict=True))
+                by_row = policy.nuclei.split([len(rows[i].target) for i in batch.rows])
+                computed |= dict(zip(batch.rows, by_row, strict=True))
     model.train(was_training)
     has_nuclei = truncation is not None and nuclei is None
     return _Pass(out, [computed[i] for i in range(len(rows))] if has_nuclei else None)

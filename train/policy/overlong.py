@@ -44,15 +44,17 @@ def subtract_overlong(groups: Sequence[Group], config: OverlongConfig) -> tuple[
     changed, penalised, count = [], 0, 0
     for group in groups:
         trajectories = []
-        for one in group.trajectories:
-            penalties = config.weight * overlong_penalty(_lengths(one, config.unit), config.max_tokens, config.margin)
+        for trajectory in group.trajectories:
+            penalties = config.weight * overlong_penalty(
+                _lengths(trajectory, config.unit), config.max_tokens, config.margin
+            )
             penalised, count = penalised + int((penalties > 0.0).sum()), count + len(penalties)
-            first = len(one.turns) - len(penalties)  # of the turns that have a penalty: all, or the last
+            first = len(trajectory.turns) - len(penalties)  # of the turns that have a penalty: all, or the last
             turns = tuple(
                 replace(turn, reward=turn.reward - float(penalties[t - first])) if t >= first else turn
-                for t, turn in enumerate(one.turns)
+                for t, turn in enumerate(trajectory.turns)
             )
-            trajectories.append(replace(one, turns=turns))
+            trajectories.append(replace(trajectory, turns=turns))
         changed.append(Group(tuple(trajectories), group.task))
     return changed, {"overlong_fraction": penalised / max(count, 1)}
 

@@ -128,15 +128,15 @@ def _token_columns(trajectory: Trajectory, credit: Credit, i: int) -> _Columns |
     turn = np.full(len(tokens.ids), -1, np.int32)
     turn[offsets[0] : offsets[-1]] = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
     completion = tokens.mask & (turn >= 0)
-    kept = completion.copy()
-    kept[completion] = credit.loss_mask[i][turn[completion]]
+    in_loss = completion.copy()
+    in_loss[completion] = credit.loss_mask[i][turn[completion]]
     if credit.token_advantages is None:
-        advantage = broadcast_to_tokens(credit.advantages[i], offsets, kept)
+        advantage = broadcast_to_tokens(credit.advantages[i], offsets, in_loss)
     else:
-        advantage = np.where(kept, _scatter(credit.token_advantages[i], completion, 0.0), 0.0)
+        advantage = np.where(in_loss, _scatter(credit.token_advantages[i], completion, 0.0), 0.0)
     value = credit.value_targets
     if value is None:
-        return _Columns(turn, kept, advantage, None, None)
+        return _Columns(turn, in_loss, advantage, None, None)
     has_target = completion
     target, old = value.targets[i], value.values[i]
     if value.level == "turn":  # the value target of a turn is that of its first model token
@@ -145,7 +145,7 @@ def _token_columns(trajectory: Trajectory, credit: Credit, i: int) -> _Columns |
         has_target = np.zeros(len(completion), np.bool_)
         has_target[first] = True
         target, old = target[turn[first]], old[turn[first]]
-    return _Columns(turn, kept, advantage, _scatter(target, has_target, np.nan), _scatter(old, has_target, np.nan))
+    return _Columns(turn, in_loss, advantage, _scatter(target, has_target, np.nan), _scatter(old, has_target, np.nan))
 
 
 def _scatter(values: NDArray[np.float64], mask: NDArray[np.bool_], fill: float) -> NDArray[np.float64]:
@@ -232,9 +232,9 @@ def ratio_segments(rows: Sequence[Row], level: RatioLevel) -> NDArray[np.int64] 
             "loss.ratio: sequence needs a row per trajectory (history: append, row_layout: trajectory); with a row per turn, "
             "where released code calls the turn a sequence, use ratio: turn"
         )
-    row = np.repeat(np.arange(len(rows)), [len(one.target) for one in rows])
+    row_of_token = np.repeat(np.arange(len(rows)), [len(row.target) for row in rows])
     if level == "sequence":
-        return row
-    turn = np.concatenate([one.turn for one in rows])
-    starts = (np.diff(row, prepend=-1) != 0) | (np.diff(turn, prepend=-1) != 0)
+        return row_of_token
+    turn = np.concatenate([row.turn for row in rows])
+    starts = (np.diff(row_of_token, prepend=-1) != 0) | (np.diff(turn, prepend=-1) != 0)
     return np.cumsum(starts) - 1

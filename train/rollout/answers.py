@@ -47,5 +47,10 @@ def mean_answer_scores(rounds: Sequence[Sequence[Group]], dialect: Dialect) -> d
         rounds: in each, one group of one episode per task.
         dialect: format of their calls.
     """
-    scores = [[answer_scores(group, 0, dialect) for group in groups] for groups in rounds]
-    return {name: np.mean([[one[name] for one in played] for played in scores], axis=0) for name in ANSWER_METRICS}
+    totals = {name: np.zeros(len(rounds[0])) for name in ANSWER_METRICS}
+    for groups in rounds:
+        for task, group in enumerate(groups):
+            scores = answer_scores(group, 0, dialect)
+            for name in ANSWER_METRICS:
+                totals[name][task] += scores[name]
+    return {name: total / len(rounds) for name, total in totals.items()}

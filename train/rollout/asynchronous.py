@@ -91,7 +91,7 @@ class _Unit:
     def running(self) -> list[_Turn]:
         """Turns of the episodes that are running."""
         episodes = enumerate(self.group.episodes)
-        return [_Turn(i, one) for i, one in episodes if one.running and self.episode in (None, i)]
+        return [_Turn(i, episode) for i, episode in episodes if episode.running and self.episode in (None, i)]
 
 
 @dataclass(slots=True, eq=False)
@@ -121,11 +121,11 @@ class _Play:
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._waiting: list[tuple[_Unit, _Turn]] = []  # for the next batch
         self._stepping = 0
-        whole = bool(engine.branching.max_trajectories)
+        branching = bool(engine.branching.max_trajectories)
         self._units = [
             _Unit(number, group, episode)
             for number, group in enumerate(groups)
-            for episode in ([None] if whole else range(len(group.episodes)))
+            for episode in ([None] if branching else range(len(group.episodes)))
         ]
         self._open = len(self._units)
         self._running = 0  # episodes

@@ -168,8 +168,8 @@ class RolloutEngine:
             episode.first_turn_entropy = entropy
         if episode.next_turn < episode.first_forkable_turn:
             return
-        wanted = config.branches(entropy, episode.first_turn_entropy, episode.rng)
-        for _ in range(min(wanted, config.remaining(len(group.episodes), group.generated_tokens))):
+        branches = config.branches(entropy, episode.first_turn_entropy, episode.rng)
+        for _ in range(min(branches, config.remaining(len(group.episodes), group.generated_tokens))):
             starter.add_branch(group, episode, agent)
 
 

@@ -186,41 +186,49 @@ def evaluate(
     greedy_groups = players[0].round(0)
     rounds = [players[1].round(1 + r) for r in range(samples)] if sampled is not None else []
     reported = rounds or [greedy_groups]
-    trajectories = [[group.trajectories[0] for group in groups] for groups in reported]
     episodes = [group for groups in reported for group in groups]
     turns = [turn for group in episodes for turn in group.turns]
+
+    def by_task(value: Callable[[Group], float]) -> NDArray[np.float64]:
+        """Mean of each task's values over the reported rounds."""
+        values = np.array([value(group) for group in episodes], np.float64)
+        return values.reshape(len(reported), len(tasks)).mean(axis=0)
+
+    def success(group: Group) -> bool:
+        return group.trajectories[0].success
+
     return Evaluation(
         task_ids=tuple(task.task_id for task in tasks),
-        greedy=np.array([group.trajectories[0].success for group in greedy_groups], np.bool_),
-        sampled=np.array([sum(g[i].trajectories[0].success for g in rounds) for i in range(len(tasks))], np.int64),
+        greedy=np.array(list(map(success, greedy_groups)), np.bool_),
+        sampled=np.array(
+            [sum(map(success, played)) for played in zip(*rounds, strict=True)] or [0] * len(tasks), np.int64
+        ),
         samples=len(rounds),
         turns=len(turns) / len(episodes),
         invalid_fraction=float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
         errors=sum(group.trajectories[0].stop_reason == "env_error" for group in episodes),
         task_rewards={
-            name: _by_task([[reward(transcript_of(group, 0)) for group in groups] for groups in reported])
+            name: by_task(lambda group, reward=reward: reward(transcript_of(group, 0)))
             for name, reward in (rewards or {}).items()
         },
         task_answers={} if dialect is None else mean_answer_scores(reported, dialect),
-        task_metrics={one.name: _by_task([measured(one, played) for played in trajectories]) for one in metrics},
-        success_rates=_by_task([[one.success for one in played] for played in trajectories]),
-        scores=_by_task([[one.score for one in played] for played in trajectories]),
+        task_metrics={
+            metric.name: by_task(lambda group, metric=metric: measured(metric, group.trajectories[:1])[0])
+            for metric in metrics
+        },
+        success_rates=by_task(success),
+        scores=by_task(lambda group: group.trajectories[0].score),
         types=tuple(map(task_type, tasks)),
         solved_by_trial=_solved_by_trial((players[-1] if rounds else players[0]).trials_needed, trials),
     )
-
-
-def _by_task(rounds: Sequence[Sequence[float]]) -> NDArray[np.float64]:
-    """Mean of each task's values over the rounds."""
-    means: NDArray[np.float64] = np.asarray(rounds, np.float64).mean(axis=0)
-    return means
 
 
 def _solved_by_trial(needed: Sequence[int], trials: int) -> tuple[float, ...]:
     """Fraction of episodes that succeeded by the k-th trial, of the trials that each needed (0: never); () for one trial."""
     if trials == 1:
         return ()
-    return tuple(float(np.mean([0 < number <= k for number in needed])) for k in range(1, trials + 1))
+    counts = np.asarray(needed)
+    return tuple(float(((counts > 0) & (counts <= k)).mean()) for k in range(1, trials + 1))
 
 
 def task_type(task: Task) -> str:

@@ -92,16 +92,16 @@ def measured(metric: Metric, trajectories: Sequence[Trajectory]) -> list[float]:
     """
     numbers = []
     for trajectory in trajectories:
-        place = f"metric {metric.name!r}, trajectory {short_repr(trajectory.trajectory_id, 120)}"
+        where = f"metric {metric.name!r}, trajectory {short_repr(trajectory.trajectory_id, 120)}"
         try:
             value = metric.measure(trajectory)
         except Exception as error:
-            raise MetricError(f"{place}: {type(error).__name__}: {str(error)[:500]}") from error
+            raise MetricError(f"{where}: {type(error).__name__}: {str(error)[:500]}") from error
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
-            raise MetricError(f"{place}: measure must return a finite number, got {short_repr(value)}")
+            raise MetricError(f"{where}: measure must return a finite number, got {short_repr(value)}")
         numbers.append(number)
     return numbers

@@ -70,7 +70,7 @@ def load_plugin(spec: str) -> str:
 
 def carried() -> Carried:
     """Return what another process must load to know the same plug-ins; installed packages it finds by itself."""
-    return tuple((one.kind, one.code.spec, one.code.digest) for one in loaded())
+    return tuple((plugin.kind, plugin.code.spec, plugin.code.digest) for plugin in loaded())
 
 
 def load_carried(plugins: Iterable[tuple[Kind, str, str]]) -> None:
@@ -85,10 +85,10 @@ def load_carried(plugins: Iterable[tuple[Kind, str, str]]) -> None:
 
 def failed_in(error: BaseException) -> str:
     """Return where in a plug-in or foreign environment an error was raised, "" if in none."""
-    files = {getattr(sys.modules.get(one.code.target.__module__), "__file__", None): one for one in loaded()}
+    files = {getattr(sys.modules.get(plugin.code.target.__module__), "__file__", None): plugin for plugin in loaded()}
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if (one := files.get(frame.filename)) is not None:
-            return f"{one.kind} {one.name!r} ({frame.filename}, line {frame.lineno})"
+        if (plugin := files.get(frame.filename)) is not None:
+            return f"{plugin.kind} {plugin.name!r} ({frame.filename}, line {frame.lineno})"
     return failed_environment(error)
 
 

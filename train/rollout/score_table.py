@@ -111,9 +111,11 @@ def task_groups(types: Sequence[str]) -> dict[str, list[int]]:
     """
     several = len({kind.partition("/")[0] for kind in types if kind}) > 1
     names = [kind.partition("/")[0] if several else kind.rpartition("/")[2] for kind in types]
-    known = [kind for kind in TYPE_NAMES if kind in names]
-    others = sorted(set(names) - {"", *TYPE_NAMES})
-    return {TYPE_NAMES.get(kind, kind): [i for i, one in enumerate(names) if one == kind] for kind in known + others}
+    named = [kind for kind in TYPE_NAMES if kind in names]
+    groups: dict[str, list[int]] = {}
+    for kind in [*named, *sorted(set(names) - {"", *TYPE_NAMES})]:
+        groups[TYPE_NAMES.get(kind, kind)] = [task for task, name in enumerate(names) if name == kind]
+    return groups
 
 
 def row_groups(types: Sequence[str]) -> dict[str, list[list[int]]]:
@@ -159,14 +161,14 @@ def estimate(groups: Sequence[NDArray[np.float64]]) -> Estimate:
         (values,) = groups
         low, high = clustered_interval(values[0]) if bounded else normal_interval(values[0])
         return Estimate(float(values.mean()), float(low), float(high))
-    found = crossed_strata_mean(groups)
-    low, high = found.interval
-    if bounded and found.standard_error <= NO_ERROR:
+    strata = crossed_strata_mean(groups)
+    low, high = strata.interval
+    if bounded and strata.standard_error <= NO_ERROR:
         tasks = sum(values.shape[1] for values in groups)
-        low, high = wilson_interval(min(found.mean, 1.0) * tasks, tasks)
+        low, high = wilson_interval(min(strata.mean, 1.0) * tasks, tasks)
     elif bounded:
         low, high = max(0.0, low), min(1.0, high)
-    return Estimate(found.mean, low, high) if math.isfinite(low) else Estimate(found.mean, -math.inf, math.inf)
+    return Estimate(strata.mean, low, high) if math.isfinite(low) else Estimate(strata.mean, -math.inf, math.inf)
 
 
 def _cells(rows: Sequence[ScoreRow]) -> list[list[str]]:
@@ -179,9 +181,8 @@ def _cells(rows: Sequence[ScoreRow]) -> list[list[str]]:
     }
     columns |= {name: [row.rewards[name] for row in rows] for name in rows[0].rewards}
     head = ["Tasks", "N", *columns]
-    return [head] + [
-        [row.name, str(row.tasks), *(str(column[i]) for column in columns.values())] for i, row in enumerate(rows)
-    ]
+    values = zip(*columns.values(), strict=True)
+    return [head] + [[row.name, str(row.tasks), *map(str, scores)] for row, scores in zip(rows, values, strict=True)]
 
 
 def score_text(rows: Sequence[ScoreRow]) -> str:

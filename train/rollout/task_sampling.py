@@ -57,19 +57,19 @@ def sample_groups(
     for attempt in range(attempts):
         number = iteration * attempts + attempt
         rng = np.random.default_rng([seed, 4, number])
-        wanted = rollout.tasks - len(sampled.groups)
+        missing = rollout.tasks - len(sampled.groups)
         chosen: list[Task] = []
-        while len(chosen) < wanted:
-            order = rng.permutation(len(tasks))[: wanted - len(chosen)]
+        while len(chosen) < missing:
+            order = rng.permutation(len(tasks))[: missing - len(chosen)]
             chosen += [tasks[i] for i in order.tolist()]
         distinct = _distinct(chosen)
         played = _play(
             engine, agent, distinct, rollout.concurrent_groups,
             seed=seed, iteration=number, progress=progress, report=sampled.report, on_turn=on_turn,
         )  # fmt: skip
-        kept = credit.filter_groups(played, keep_all=attempt == attempts - 1)
-        sampled.discarded += len(played) - len(kept)
-        sampled.groups += kept
+        useful = credit.filter_groups(played, keep_all=attempt == attempts - 1)
+        sampled.discarded += len(played) - len(useful)
+        sampled.groups += useful
         if len(sampled.groups) >= rollout.tasks:
             break
     return sampled

@@ -85,5 +85,7 @@ def _base(env: EnvConfig, panel: str | None = None) -> AgentEnv[Any, Any, Any]:
 
 def on_panel(env: EnvConfig, panel: str) -> EnvConfig:
     """The environment on a panel instead of its configured source; files that the panel is about stay."""
-    kept = {name: value for name, value in env.options.items() if name not in ("panel", "levels", "level", "generator")}
-    return replace(env, options={**kept, "panel": panel})
+    options = {
+        name: value for name, value in env.options.items() if name not in ("panel", "levels", "level", "generator")
+    }
+    return replace(env, options={**options, "panel": panel})

@@ -58,8 +58,8 @@ def scratch_tokenizer(settings: TrainConfig, tasks: list[Task]) -> Any:
                         "tokenizer: model.path"
                     )
                 slots = slots_of(prompt, view, settings.prompting.window)
-                part = "later" if view.turns and settings.prompting.history == "append" else "first"
-                texts.append(prompt.fill(part, slots).replace(PICTURE, ""))
+                template = "later" if view.turns and settings.prompting.history == "append" else "first"
+                texts.append(prompt.fill(template, slots).replace(PICTURE, ""))
                 texts.extend(dialect.write(action) for action in view.info["admissible_actions"])
             return super().act(views)
 
@@ -81,12 +81,12 @@ def make_policy(settings: TrainConfig, tokenizer: Any | None, tasks: list[Task])
     if settings.model.path:
         lora = settings.model.lora
         dtype = lora.base_dtype if lora.rank else "float32"
-        model, found = open_pretrained(settings.model.path, device=str(device), dtype=dtype)
+        model, stored_tokenizer = open_pretrained(settings.model.path, device=str(device), dtype=dtype)
         if has_adapter(model):
             raise ConfigError(
                 f"model.path {settings.model.path!r} is an adapter: start from the merged model beside it"
             )
-        tokenizer = tokenizer or found
+        tokenizer = tokenizer or stored_tokenizer
     else:
         scratch: ScratchConfig = settings.model.scratch
         tokenizer = tokenizer or scratch_tokenizer(settings, tasks)

@@ -72,8 +72,8 @@ def init_run_folder(folder: Path, settings: Any, tokenizer: Any) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     write_run_file(folder, run_identity(to_plain_data(settings)))  # first: a config.yaml alone is no run
     write_yaml(folder / "config.yaml", to_plain_data(settings))
-    with new_folder(folder / "tokenizer", replace=True) as place:
-        save_tokenizer(tokenizer, place)
+    with new_folder(folder / "tokenizer", replace=True) as temporary:
+        save_tokenizer(tokenizer, temporary)
     return load_run_tokenizer(folder)
 
 
@@ -82,8 +82,12 @@ def run_identity(settings: Mapping[str, Any]) -> Identity:
 
     The run folder is left out, and the settings of the machines that verl trains on.
     """
-    own = {name: value for name, value in settings.items() if name not in ("out", "verl")}
-    return {"versions": versions() | {"checkpoint": CHECKPOINT_VERSION}, "files": contents(own), "settings": own}
+    determining = {name: value for name, value in settings.items() if name not in ("out", "verl")}
+    return {
+        "versions": versions() | {"checkpoint": CHECKPOINT_VERSION},
+        "files": contents(determining),
+        "settings": determining,
+    }
 
 
 def require_same_run(folder: Path, settings: Any) -> None:
@@ -126,8 +130,8 @@ def _with_iterations_of(current: Identity, stored: Identity) -> Identity:
 
 def export_model(folder: Path, save: Callable[[Path], None]) -> None:
     """Write a model folder completely or not at all."""
-    with new_folder(folder, replace=True) as place:
-        save(place)
+    with new_folder(folder, replace=True) as temporary:
+        save(temporary)
 
 
 def load_run_tokenizer(folder: Path) -> Any:
@@ -136,10 +140,10 @@ def load_run_tokenizer(folder: Path) -> Any:
     Raises:
         DataError: it is missing.
     """
-    place = folder / "tokenizer"
-    if not place.is_dir():
-        raise DataError(f"{place}: the run's tokenizer is missing; this folder cannot be resumed")
-    return open_tokenizer(place)
+    path = folder / "tokenizer"
+    if not path.is_dir():
+        raise DataError(f"{path}: the run's tokenizer is missing; this folder cannot be resumed")
+    return open_tokenizer(path)
 
 
 def load_or_save_reference(folder: Path, model: Any, optimizer: Any) -> Any:
@@ -151,25 +155,25 @@ def load_or_save_reference(folder: Path, model: Any, optimizer: Any) -> Any:
     """
     if has_adapter(model):
         return BasePolicy(model)
-    place = folder / "reference"
+    path = folder / "reference"
     reference = copy.deepcopy(model)
-    saved = latest_checkpoint(place)
+    saved = latest_checkpoint(path)
     if saved is not None:
         load_checkpoint(saved, reference)
     else:
-        save_checkpoint(place, Progress("rl", 0), model, optimizer)
+        save_checkpoint(path, Progress("rl", 0), model, optimizer)
     return reference.eval().requires_grad_(False)
 
 
 def save_diverged_state(folder: Path, progress: Progress, learner: Any, optimizer: Any, error: DivergedError) -> Path:
     """Save the state before a loss or gradient that was not finite, with a report; returns the folder."""
-    place = save_checkpoint(folder / "diverged", progress, learner, optimizer)
+    checkpoint = save_checkpoint(folder / "diverged", progress, learner, optimizer)
     report = {
         "error": str(error), "phase": progress.phase, "done": progress.done, "trajectories": error.trajectories,
     }  # fmt: skip
     with atomic_writer(folder / "diverged" / "report.json") as stream:
         stream.write(json.dumps(report, indent=1) + "\n")
-    return place
+    return checkpoint
 
 
 def export_run(folder: Path, model: Any, tokenizer: Any, settings: TrainConfig, critic: Critic | None) -> None:
@@ -177,9 +181,9 @@ def export_run(folder: Path, model: Any, tokenizer: Any, settings: TrainConfig, 
     export_model(folder / "model", partial(save_policy, model, tokenizer, settings))
     if has_adapter(model):
 
-        def save(place: Path) -> None:
-            save_adapter(model, place, settings.model.path)
-            write_agent_file(place / AGENT_FILE, settings.prompting, settings.sampling)
+        def save(temporary: Path) -> None:
+            save_adapter(model, temporary, settings.model.path)
+            write_agent_file(temporary / AGENT_FILE, settings.prompting, settings.sampling)
 
         export_model(folder / "adapter", save)
     if critic is not None:

@@ -55,7 +55,7 @@ class OtherRunError(DataError):
 
 def versions() -> dict[str, Any]:
     """Versions of the package and the log format, a digest of all prompts, and those of the plug-ins that were loaded."""
-    plugins = {f"{one.kind} {one.name}": one.code.digest for one in loaded()}
+    plugins = {f"{plugin.kind} {plugin.name}": plugin.code.digest for plugin in loaded()}
     texts = json.dumps({name: asdict(prompt) for name, prompt in PROMPTS.items()}, sort_keys=True)
     return {
         "creditflow": creditflow.__version__,
@@ -81,8 +81,8 @@ def model_identity(place: str) -> str:
 
 def contents(values: Any) -> dict[str, str]:
     """Digests of the files and folders named in plain values, by path."""
-    places = sorted({str(place) for place in paths_named(values)})
-    return {place: content_digest(place) if Path(place).is_dir() else file_digest(place) for place in places}
+    paths = sorted({str(path) for path in paths_named(values)})
+    return {path: content_digest(path) if Path(path).is_dir() else file_digest(path) for path in paths}
 
 
 def identity_text(identity: Identity) -> str:
@@ -104,13 +104,13 @@ def require_same(stored: Identity, requested: Identity, place: str) -> None:
         )
 
 
-def differences(one: Identity, other: Identity, name: str, other_name: str) -> list[str]:
+def differences(first: Identity, second: Identity, first_name: str, second_name: str) -> list[str]:
     """One line for every field that differs, with the values in both, which have these names."""
-    left, right = dict(_flat(one)), dict(_flat(other))
+    first_fields, second_fields = dict(_flat(first)), dict(_flat(second))
     return [
-        f"  {field}: {name} {_shown(left, field)}, {other_name} {_shown(right, field)}"
-        for field in sorted(left.keys() | right.keys())
-        if field not in left or field not in right or left[field] != right[field]
+        f"  {field}: {first_name} {_shown(first_fields, field)}, {second_name} {_shown(second_fields, field)}"
+        for field in sorted(first_fields.keys() | second_fields.keys())
+        if field not in first_fields or field not in second_fields or first_fields[field] != second_fields[field]
     ]
 
 
@@ -120,7 +120,7 @@ def require_same_log(group: Group, requested: Identity, place: str) -> None:
     Raises:
         OtherRunError: it differs, or the group has none.
     """
-    for text in sorted({one.provenance.get(RUN, "") for one in group.trajectories}):
+    for text in sorted({trajectory.provenance.get(RUN, "") for trajectory in group.trajectories}):
         if not text:
             raise OtherRunError(
                 f"{place}: group {group.group_id!r} has no identity of its run: it was written before logs recorded "

@@ -56,20 +56,20 @@ def write_log(
         raise ConfigError(
             f"{partial} is left from an interrupted run: continue it with --resume, or start over with --force"
         )
-    left = partial if partial.exists() else out
-    if resume and left.exists():
-        done = finished(left)
+    written = partial if partial.exists() else out
+    if resume and written.exists():
+        done = finished(written)
         write_jsonl(partial, done)  # without an incomplete last group
-    found = len(done)
+    resumed = len(done)
     out.parent.mkdir(parents=True, exist_ok=True)
     with partial.open("a", encoding="ascii") as stream:
-        for fresh in remaining(found):
+        for fresh in remaining(resumed):
             write_jsonl(stream, fresh)
             stream.flush()
             done += fresh
     write_jsonl(out, done)
     partial.unlink()
-    return done, found
+    return done, resumed
 
 
 def log_lines(partial: Path) -> list[str]:

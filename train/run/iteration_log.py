@@ -48,7 +48,7 @@ def rollout_sums(
         "branches": sum(bool(t.parent) for t in episodes),
         "turns": len(turns),
         "successes": sum(t.success for t in episodes),
-        "returns": float(np.sum([value for group in groups for value in group.arrays.returns])),
+        "returns": float(sum(group.arrays.returns.sum() for group in groups)),
         "invalid": sum(not turn.valid for turn in turns),
         "groups_with_success": sum(any(t.success for t in group.trajectories) for group in groups),
         "groups_discarded": discarded,
@@ -99,12 +99,12 @@ def speeds(sums: Mapping[str, float], seconds: Mapping[str, float], peak: float 
         ``speed_mfu`` (FLOP of these passes, without recomputation, as a fraction of the peak) and ``speed_share_NAME``.
     """
     total, trained = sum(seconds.values()), seconds["logprobs"] + seconds["update"]
-    found = {
+    rates = {
         "speed_sampled_tokens": sums["completion_tokens"] / seconds["rollout"],
         "speed_trained_tokens": sums["row_tokens"] / trained,
         **{f"speed_share_{name}": value / total for name, value in seconds.items()},
     }
-    return found | ({"speed_mfu": sums["row_flops"] / trained / peak} if peak and sums["row_flops"] else {})
+    return rates | ({"speed_mfu": sums["row_flops"] / trained / peak} if peak and sums["row_flops"] else {})
 
 
 def peak_flops(device: Any) -> float:
@@ -146,7 +146,7 @@ def format_iteration(number: int, total: int, numbers: Mapping[str, float], seco
     def value(name: str) -> float:
         return numbers.get(name, float("nan"))
 
-    left = duration_text(sum(seconds.values()) * (total - number))
+    remaining = duration_text(sum(seconds.values()) * (total - number))
     critic = f" explained variance {numbers['explained_variance']:.2f}" if "explained_variance" in numbers else ""
     mfu = f" (MFU {numbers['speed_mfu']:.1%})" if "speed_mfu" in numbers else ""
     return (
@@ -155,7 +155,7 @@ def format_iteration(number: int, total: int, numbers: Mapping[str, float], seco
         f"mismatch {value('sampler_mismatch_max'):.1e} | {value('speed_sampled_tokens'):.0f} tokens/s sampled, "
         f"{value('speed_trained_tokens'):.0f} trained{mfu} | {value('seconds'):.2f} s "
         f"({', '.join(f'{name} {value:.2f}' for name, value in seconds.items())})"
-        + (f", about {left} left" if number < total else "")
+        + (f", about {remaining} left" if number < total else "")
     )
 
 

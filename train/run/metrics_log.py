@@ -78,13 +78,15 @@ class MetricsLogger:
         self.path = folder / "metrics.jsonl"
         self._stream = stream
         folder.mkdir(parents=True, exist_ok=True)
-        kept = [r for r in read_metrics(self.path) if after and not after < Progress(r["phase"], r["step"])][:records]
+        records_before = [r for r in read_metrics(self.path) if after and not after < Progress(r["phase"], r["step"])][
+            :records
+        ]
         with atomic_writer(self.path) as out:
-            out.writelines(json.dumps(record) + "\n" for record in kept)
-        self.records = len(kept)
+            out.writelines(json.dumps(record) + "\n" for record in records_before)
+        self.records = len(records_before)
         shutil.rmtree(folder / "tensorboard", ignore_errors=True)  # events of dropped records cannot be removed
         self._writer = _tensorboard(folder) if tensorboard else None
-        for record in kept:
+        for record in records_before:
             self._show(record)
         self._wandb = _wandb(folder, wandb) if wandb else None
 

@@ -31,14 +31,16 @@ def paths_named(values: Any, *, alone: bool = True) -> list[Path]:
         return [path for value in values for path in paths_named(value, alone=alone)]
     if not isinstance(values, str):
         return []
-    parts = [values[match.end() :] for match in _SEPARATORS.finditer(values)] + ([values] if alone else [])
-    parts += [part for whole in parts if "," in whole for part in whole.split(",")]
-    found = [Path(part) for part in dict.fromkeys(parts) if part not in ("", "-") and _exists(part)]
+    candidates = [values[match.end() :] for match in _SEPARATORS.finditer(values)] + ([values] if alone else [])
+    candidates += [candidate for listed in candidates if "," in listed for candidate in listed.split(",")]
+    paths = [
+        Path(candidate) for candidate in dict.fromkeys(candidates) if candidate not in ("", "-") and _exists(candidate)
+    ]
     start = values.find("=") + 1
     if values[start : start + 1] in ("[", "{"):
         with contextlib.suppress(ValueError, RecursionError):
-            found += paths_named(json.loads(values[start:]))
-    return found
+            paths += paths_named(json.loads(values[start:]))
+    return paths
 
 
 def _exists(text: str) -> bool:

@@ -67,8 +67,8 @@ class Rollouts:
             return
         self._ahead = RolloutsAhead(lag, total, refresh=self._refresh, sample=self._sample)
         ahead = max(0, min(lag, total - done))
-        kept = read_ahead(checkpoint, done, ahead) if checkpoint is not None and done and ahead else {}
-        self._ahead.begin(done, kept)
+        stored = read_ahead(checkpoint, done, ahead) if checkpoint is not None and done and ahead else {}
+        self._ahead.begin(done, stored)
 
     def take(self, iteration: int) -> SampledGroups:
         """The groups of an iteration."""

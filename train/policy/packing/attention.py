@@ -133,16 +133,16 @@ def check_packing(model: Any, precision: str = "none") -> None:
     trained = model.training
     model.eval()
     with torch.no_grad(), autocast(precision, device):
-        ids, positions = (torch.from_numpy(one).to(device)[None] for one in (forest.ids, forest.positions))
-        found = packed_hidden(decoder, ids, positions, PackedForest(forest, device))[0].float()
+        ids, positions = (torch.from_numpy(array).to(device)[None] for array in (forest.ids, forest.positions))
+        packed = packed_hidden(decoder, ids, positions, PackedForest(forest, device))[0].float()
         gaps = [
-            float((found[torch.from_numpy(places).to(device)] - _alone(decoder, sequence, device)).abs().max())
+            float((packed[torch.from_numpy(places).to(device)] - _alone(decoder, sequence, device)).abs().max())
             for sequence, places in zip(sequences, forest.places, strict=True)
         ]
     gap = float(np.max(gaps))  # nan if one is
     model.train(trained)
     exact = precision == "none" and weight.dtype == torch.float32
-    if not gap <= (EXACT if exact else ROUGH) * max(1.0, float(found.abs().max())):
+    if not gap <= (EXACT if exact else ROUGH) * max(1.0, float(packed.abs().max())):
         raise ConfigError(
             f"{type(model).__name__} computes something else for packed sequences (off by {gap:.2g}): {REMEDY}"
         )

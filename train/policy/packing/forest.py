@@ -58,7 +58,7 @@ class Forest:
         places: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(sequences)
         path = np.zeros(0, np.int64)  # of the sequence before
         first: set[int] = set()
-        parts: list[NDArray[Any]] = []
+        suffixes: list[NDArray[Any]] = []
         size = 0
         for i, depth in zip(order, shared, strict=True):
             new = sequences[i][depth:]
@@ -66,22 +66,22 @@ class Forest:
                 first.update(([int(path[depth])] if depth < len(path) else []) + [size])
             path = np.concatenate([path[:depth], np.arange(size, size + len(new))])
             places[i] = path
-            parts.append(new)
+            suffixes.append(new)
             size += len(new)
-        ids, positions = np.concatenate(parts).astype(np.int64), np.empty(size, np.int64)
-        for one in places:
-            positions[one] = np.arange(len(one))
+        ids, positions = np.concatenate(suffixes).astype(np.int64), np.empty(size, np.int64)
+        for path_of_row in places:
+            positions[path_of_row] = np.arange(len(path_of_row))
         starts = np.array(sorted(first), np.int64)
         stops = np.append(starts[1:], size)
         return cls(ids, positions, starts, stops, *_relations(positions[starts], starts, stops), places)
 
     def path(self, segment: int) -> NDArray[np.int64]:
         """int64: the tokens of a segment and of its ancestors, by position."""
-        parts = []
+        segments = []
         while segment >= 0:
-            parts.append(np.arange(self.starts[segment], self.stops[segment]))
+            segments.append(np.arange(self.starts[segment], self.stops[segment]))
             segment = int(self.parents[segment])
-        return np.concatenate(parts[::-1])
+        return np.concatenate(segments[::-1])
 
 
 def _relations(
@@ -145,7 +145,7 @@ def plan_packed(sequences: Sequence[NDArray[Any]], budget: int) -> list[list[int
             stop = _best_cut(shared, sizes, start, stop, budget)
         batches.append((sizes[stop - start - 1], order[start:stop]))
         start = stop
-    return [batch for _, batch in sorted(batches, key=lambda one: -one[0])]
+    return [batch for _, batch in sorted(batches, key=lambda sized: -sized[0])]
 
 
 def _filled(lengths: Sequence[int], shared: Sequence[int], start: int, budget: int) -> tuple[list[int], int]:

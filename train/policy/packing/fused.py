@@ -71,7 +71,7 @@ def _torch(q: Any, k: Any, v: Any, paths: Paths, scale: float) -> Any:
         if "enable_gqa" in signature(varlen_attn).parameters:
             grouped = {"enable_gqa": True}
         else:  # torch 2.11 promises results for equal numbers of heads only
-            k, v = (one.repeat_interleave(q.shape[1] // one.shape[1], 1) for one in (k, v))
+            k, v = (tensor.repeat_interleave(q.shape[1] // tensor.shape[1], 1) for tensor in (k, v))
     return varlen_attn(
         q, k, v, paths.queries, paths.keys, paths.longest_query, paths.longest_key,
         scale=scale, window_size=(-1, 0), **grouped,

@@ -45,12 +45,12 @@ def attend(q: Any, k: Any, v: Any, *, causal: bool, scale: float, own_kernel: bo
         out, sums = getattr(torch.ops.aten, _CPU_KERNELS[0])(q, k, v, 0.0, causal, scale=scale)
         return out, sums
     q, k, v = _wide(q, k, v)
-    parts = []
+    blocks = []
     for _, scores in _scores(q, k, causal, scale):
         sums = scores.logsumexp(-1)
         seen = v[:, :, : scores.shape[-1]]
-        parts.append(((scores - sums[..., None]).exp_() @ seen, sums))
-    return torch.cat([out for out, _ in parts], 2), torch.cat([sums for _, sums in parts], 2)
+        blocks.append(((scores - sums[..., None]).exp_() @ seen, sums))
+    return torch.cat([out for out, _ in blocks], 2), torch.cat([sums for _, sums in blocks], 2)
 
 
 def attend_backward(
@@ -68,7 +68,7 @@ def attend_backward(
         return dq, dk, dv
     grad, q, k, v, out = _wide(grad, q, k, v, out)
     dk, dv = torch.zeros_like(k), torch.zeros_like(v)
-    parts = []
+    query_gradients = []
     inner = (grad * out).sum(-1, keepdim=True)
     for rows, scores in _scores(q, k, causal, scale):
         seen = slice(scores.shape[-1])
@@ -76,14 +76,14 @@ def attend_backward(
         dv[:, :, seen] += weights.transpose(-1, -2) @ grad[:, :, rows]
         change = (grad[:, :, rows] @ v[:, :, seen].transpose(-1, -2)).sub_(inner[:, :, rows])
         change = change.mul_(weights).mul_(scale)
-        parts.append(change @ k[:, :, seen])
+        query_gradients.append(change @ k[:, :, seen])
         dk[:, :, seen] += change.transpose(-1, -2) @ q[:, :, rows]
-    return torch.cat(parts, 2), dk, dv
+    return torch.cat(query_gradients, 2), dk, dv
 
 
 def _wide(*values: Any) -> list[Any]:
     """The same numbers in float32, or wider if they are."""
-    return [one.to(torch.promote_types(one.dtype, torch.float32)) for one in values]
+    return [tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in values]
 
 
 def _scores(q: Any, k: Any, causal: bool, scale: float) -> Iterator[tuple[slice, Any]]:
@@ -126,14 +126,14 @@ class Tile:
         """(T, H, …) to (B, H, L, …); ``padding`` replaces what is not a token."""
         batch, length = self.shape
         if self.tokens is None:
-            found = values[self.start : self.start + batch * length]
+            rows = values[self.start : self.start + batch * length]
         else:
-            found = values.index_select(0, self.index)
+            rows = values.index_select(0, self.index)
             if padding is not None and len(self.real) < len(self.index):
-                kept = torch.full_like(found, padding)
-                kept.index_copy_(0, self.real, found.index_select(0, self.real))
-                found = kept
-        return found.view(batch, length, *values.shape[1:]).transpose(1, 2)
+                padded = torch.full_like(rows, padding)
+                padded.index_copy_(0, self.real, rows.index_select(0, self.real))
+                rows = padded
+        return rows.view(batch, length, *values.shape[1:]).transpose(1, 2)
 
     def put(self, values: Any, out: Any) -> None:
         """Write (B, H, L, …) to its tokens in (T, H, …)."""
@@ -181,7 +181,7 @@ def _tile(forest: Forest, run: NDArray[np.int64], lengths: NDArray[np.int64], de
     if real.all() and (tokens == start + np.arange(len(tokens))).all():
         return Tile(shape, None, None, None, start)
     index, at = np.where(real, slots, 0).reshape(-1), np.flatnonzero(real)
-    arrays = [torch.from_numpy(one.astype(np.int64)).to(device) for one in (index, at, tokens)]
+    arrays = [torch.from_numpy(array.astype(np.int64)).to(device) for array in (index, at, tokens)]
     return Tile(shape, arrays[0], arrays[1], arrays[2], start)
 
 
@@ -207,18 +207,18 @@ class _ForestAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Any, k: Any, v: Any, layout: Layout, scale: float, own_kernel: bool) -> Any:
-        keys, values = (_repeated(one, q.shape[1]) for one in (k, v))
+        keys, values = (_repeated(tensor, q.shape[1]) for tensor in (k, v))
         out = torch.empty_like(q, dtype=torch.promote_types(q.dtype, torch.float32))
         sums = torch.empty(q.shape[:2], dtype=out.dtype, device=q.device)
         for tile in layout.tiles:
-            inputs = [tile.take(one) for one in (q, keys, values)]
-            part, part_sums = attend(*inputs, causal=True, scale=scale, own_kernel=own_kernel)
-            tile.put(part, out)
-            tile.put(part_sums.to(sums.dtype), sums)
+            inputs = [tile.take(tensor) for tensor in (q, keys, values)]
+            block, block_sums = attend(*inputs, causal=True, scale=scale, own_kernel=own_kernel)
+            tile.put(block, out)
+            tile.put(block_sums.to(sums.dtype), sums)
         for start, stop, end in layout.shared:
             inputs = [_block(q, stop, end), _block(keys, start, stop), _block(values, start, stop)]
-            part, part_sums = attend(*inputs, causal=False, scale=scale, own_kernel=own_kernel)
-            _merge(out[stop:end], sums[stop:end], part[0].transpose(0, 1), part_sums[0].transpose(0, 1))
+            block, block_sums = attend(*inputs, causal=False, scale=scale, own_kernel=own_kernel)
+            _merge(out[stop:end], sums[stop:end], block[0].transpose(0, 1), block_sums[0].transpose(0, 1))
         ctx.layout, ctx.scale, ctx.own_kernel = layout, scale, own_kernel
         out = out.to(q.dtype)
         ctx.save_for_backward(q, k, v, out, sums)
@@ -230,21 +230,21 @@ class _ForestAttention(torch.autograd.Function):
         q, k, v, out, sums = ctx.saved_tensors
         grad, layout = grad.contiguous(), ctx.layout
         options = {"scale": ctx.scale, "own_kernel": ctx.own_kernel}
-        keys, values = (_repeated(one, q.shape[1]) for one in (k, v))
+        keys, values = (_repeated(tensor, q.shape[1]) for tensor in (k, v))
         wide = torch.promote_types(q.dtype, torch.float32)
-        dq, dk, dv = (torch.empty_like(one, dtype=wide) for one in (q, keys, values))
+        dq, dk, dv = (torch.empty_like(tensor, dtype=wide) for tensor in (q, keys, values))
         for tile in layout.tiles:
-            inputs = [*(tile.take(one) for one in (grad, q, keys, values, out)), tile.take(sums, MASKED)]
-            found = attend_backward(*inputs, causal=True, **options)
-            for part, whole in zip(found, (dq, dk, dv), strict=True):
-                tile.put(part, whole)
+            inputs = [*(tile.take(tensor) for tensor in (grad, q, keys, values, out)), tile.take(sums, MASKED)]
+            gradients = attend_backward(*inputs, causal=True, **options)
+            for gradient, total in zip(gradients, (dq, dk, dv), strict=True):
+                tile.put(gradient, total)
         for start, stop, end in layout.shared:
-            upper = [_block(one, stop, end) for one in (grad, q, out, sums)]
-            lower = [_block(one, start, stop) for one in (keys, values)]
-            found = attend_backward(*upper[:2], *lower, *upper[2:], causal=False, **options)
-            for part, whole in zip(found, (dq[stop:end], dk[start:stop], dv[start:stop]), strict=True):
-                whole += part[0].transpose(0, 1)
-        dk, dv = (_summed(one, k.shape[1]) for one in (dk, dv))
+            upper = [_block(tensor, stop, end) for tensor in (grad, q, out, sums)]
+            lower = [_block(tensor, start, stop) for tensor in (keys, values)]
+            gradients = attend_backward(*upper[:2], *lower, *upper[2:], causal=False, **options)
+            for gradient, total in zip(gradients, (dq[stop:end], dk[start:stop], dv[start:stop]), strict=True):
+                total += gradient[0].transpose(0, 1)
+        dk, dv = (_summed(tensor, k.shape[1]) for tensor in (dk, dv))
         return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, None, None
 
 

@@ -50,6 +50,8 @@ class PiCA(Scheme):
         outcome_weight: weight of the outcome.
         unanswered: reward of an episode that ended without an answer (at a limit, by a format error): its "outcome" as
             for any other, or "minus_one": −1 times ``outcome_weight``, without step rewards (released).
+        format_reward: added to the outcome of a trajectory all of whose turns could be parsed, and before its weight. The
+            paper's outcome is a format reward plus F1, and it does not state the size of the former; the release has none.
         penalty: λ_p ≥ 0, penalty of the third turn; 0 for none.
         penalty_growth: α ≥ 1. Not meant for long episodes: 0.3 · 1.5^37 is a million.
         penalty_start_turn: first turn with a penalty, counted from 1, and among searches if only they are rewarded.
@@ -90,6 +92,7 @@ class PiCA(Scheme):
     outcome: Literal["return", "success", "score"] = "return"
     outcome_weight: float = 1.0
     unanswered: Literal["outcome", "minus_one"] = "outcome"
+    format_reward: float = 0.0
     penalty: float = 0.3
     penalty_growth: float = 1.5
     penalty_start_turn: int = 3
@@ -101,6 +104,7 @@ class PiCA(Scheme):
         """Check every parameter."""
         super().__post_init__()
         require_range(self, "penalty", 0.0, np.inf)
+        require_range(self, "format_reward", 0.0, np.inf)
         for name in ("discount", "gae_lambda"):
             require_range(self, name, 0.0, 1.0)
         require_range(self, "log_floor", -np.inf, 0.0, above=True, below=True)
@@ -204,6 +208,10 @@ class PiCA(Scheme):
         scores = outcome_scores(group, self.outcome)
         if self.unanswered == "minus_one":
             scores = np.where(answered(group), scores, -1.0)
+        if self.format_reward:
+            scores = scores + self.format_reward * np.array(
+                [all(turn.parsed for turn in turns) for turns in group.episodes]
+            )
         return self.outcome_weight * scores
 
     def _advantages(self, group: Group, rewards: Floats, outcome: Floats) -> tuple[Floats, Floats, Floats]:

@@ -97,7 +97,7 @@ class EGRPO(EntityScheme):
         best = gamma.max(initial=0.0) if self.rate == "group" else 1.0
         gamma_hat = gamma / best if best > 0.0 else np.zeros_like(gamma)
         overlength = np.array([member.stop_reason in _LIMITS[self.overlength] for member in group.trajectories])
-        zero = overlength | np.array([member.stop_reason == "format" for member in group.trajectories])
+        zero = overlength | self.has_format_error(group)
         base = self.well_formed_scores(group)
         rewards = np.where(zero, 0.0, np.where(arrays.success, base, base + self.match_weight * gamma_hat))
         scorer = self

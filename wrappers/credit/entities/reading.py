@@ -27,7 +27,9 @@ class EntityScheme(OutcomeScheme):
     """Parameters of reading entities from texts.
 
     Attributes:
-        outcome: outcome of a trajectory; a trajectory that ended by a format error always scores 0.
+        outcome: outcome of a trajectory; one with a format error always scores 0.
+        format_errors: which trajectories have a format error: those that ended by one ("ending"); or also those with a turn,
+            at any time, that could not be parsed or has no thought ("any_turn"), as E-GRPO's appendix A and SAPO have it.
         rule: when a text mentions an entity: "normalized" compares token sequences (NFKC, case folded), "exact_substring"
             characters; see ``envs/text/entity_matching.py``.
         thoughts: "wide" uses the full response outside calls, answers and tool results, for models without
@@ -38,6 +40,7 @@ class EntityScheme(OutcomeScheme):
     """
 
     outcome: Literal["return", "success", "score"] = "success"
+    format_errors: Literal["ending", "any_turn"] = "ending"
     outcome_std_kind: StdKind = "population"
     rule: MatchRule = "normalized"
     thoughts: Thoughts = "wide"
@@ -91,5 +94,12 @@ class EntityScheme(OutcomeScheme):
 
     def well_formed_scores(self, group: Group) -> NDArray[np.float64]:
         """float64 (G,): the outcomes; 0 after a format error."""
+        return np.where(self.has_format_error(group), 0.0, outcome_scores(group, self.outcome))
+
+    def has_format_error(self, group: Group) -> NDArray[np.bool_]:
+        """bool (G,): the trajectories with a format error."""
         malformed = np.array([member.stop_reason == "format" for member in group.trajectories])
-        return np.where(malformed, 0.0, outcome_scores(group, self.outcome))
+        if self.format_errors == "any_turn":
+            for i, turns in enumerate(group.episodes):
+                malformed[i] |= any(not turn.parsed or not turn.thought.strip() for turn in turns)
+        return malformed

@@ -153,3 +153,11 @@ def test_turn_values_come_in_the_order_of_turns():
         with_success_values(walk("s b", name="b"), [0.4, 0.5]),
     )
     assert turn_values(g, "value.pica.next", scheme="pica").tolist() == [0.2, 0.3, 0.5]
+
+
+def test_the_format_reward_is_added_to_the_outcome_of_well_formed_episodes():
+    clean = with_success_values(walk("s a g"), [0.5, 0.5, 0.5])
+    malformed = replace(clean, trajectory_id="malformed", turns=(replace(clean.turns[0], parsed=False), clean.turns[1]))
+    c = pica(clean, malformed, **PLAIN, format_reward=0.1, outcome_weight=1.5)
+    # the shaping is 0: every turn has the outcome, 1.5 * (1 + 0.1), or 1.5 * 1 with a malformed turn
+    np.testing.assert_allclose(c.flat_advantages, [1.65, 1.65, 1.5, 1.5])

@@ -205,3 +205,16 @@ def test_a_branch_counts_the_entities_of_its_prefix() -> None:
     )  # fmt: skip
     group = Group((parent, branch), FILM)
     assert credit.make("egrpo").assign(group).diagnostics["gamma"].tolist() == [0.25, 0.5]
+
+
+def test_a_malformed_turn_before_a_right_answer_scores_0_where_every_turn_must_have_the_format() -> None:
+    right = named("Inception", "London", end="success", name="right")
+    first, *later = right.turns
+    malformed = replace(right, trajectory_id="malformed", turns=(replace(first, parsed=False), *later))
+    thoughtless = replace(right, trajectory_id="thoughtless", turns=(replace(first, thought=" "), *later))
+    wrong = named("Inception", "-", name="wrong")
+    members = (right, malformed, thoughtless, wrong)
+    assert score(*members).diagnostics["reward"].tolist()[:3] == [1.0, 1.0, 1.0]
+    # app. A: any response that does not follow the format, thought included, is a format error; eq. 5: its reward is 0
+    # the wrong one names one entity, the best two: 0.3 · 1/2
+    assert score(*members, format_errors="any_turn").diagnostics["reward"].tolist() == [1.0, 0.0, 0.0, 0.15]

@@ -93,7 +93,7 @@ def test_a_difference_that_16_bits_excuse_is_rejected_in_float32(
 ) -> None:
     model = pretrained(tmp_path)
     monkeypatch.setattr(
-        "creditflow.train.policy.packing.check.packed_hidden",
+        "creditflow.train.policy.packing.attention.packed_hidden",
         lambda *arguments: attention.packed_hidden(*arguments) + 0.01,
     )
     check_packing(model, "bfloat16")
@@ -110,7 +110,7 @@ def test_results_that_are_no_numbers_are_rejected(token: int, tmp_path: Path, mo
         found[0, (0, 6, -1)[token]] = torch.nan
         return found
 
-    monkeypatch.setattr("creditflow.train.policy.packing.check.packed_hidden", broken)
+    monkeypatch.setattr("creditflow.train.policy.packing.attention.packed_hidden", broken)
     with pytest.raises(ConfigError, match="off by nan"):
         check_packing(pretrained(tmp_path))
 

@@ -119,7 +119,7 @@ def test_autocast_does_not_reach_into_the_attention(own_kernel: bool) -> None:
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_blocks_of_queries_equal_the_kernel_of_torch(monkeypatch: pytest.MonkeyPatch, causal: bool) -> None:
-    monkeypatch.setattr("creditflow.train.policy.packing.kernels.SCORES", 2 * 3 * 30 * 7)  # seven queries a block
+    monkeypatch.setattr("creditflow.train.policy.packing.portable.SCORES", 2 * 3 * 30 * 7)  # seven queries a block
     generator = torch.Generator().manual_seed(0)
     q, k, v, grad = (torch.randn(2, 3, 30, 8, dtype=torch.float64, generator=generator) for _ in range(4))
     results = []
