@@ -34,11 +34,16 @@ def console_steps(code: str) -> list[tuple[str, str]]:
     return steps
 
 
-def run_page(text: str, folder: Path) -> int:
-    """Run the unmarked blocks of a page; returns their number.
+def run_page(text: str, folder: Path, tier: str = "") -> int:
+    """Run the blocks of a page that belong to a tier, and return their number.
 
-    ``file=NAME`` writes a block; ``sh`` must succeed; ``console`` must print what it shows, where … stands for anything; ``python`` runs
-    as a script; ``pycon`` as a session that goes on from block to block.
+    A block with ``file=NAME`` is written to that file. ``sh`` must succeed, ``console`` must print what it shows (… stands for
+    anything), ``python`` runs as a script, and ``pycon`` is one session from block to block.
+
+    Args:
+        text: the page.
+        folder: working folder of all blocks.
+        tier: run the blocks marked ``run=TIER``; "" runs those without such a mark.
 
     Raises:
         AssertionError: a block fails, or prints something else.
@@ -46,11 +51,13 @@ def run_page(text: str, folder: Path) -> int:
     count, session = 0, doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     names: dict[str, object] = {}
     for language, mark, code in blocks_of(text):
-        if language not in ("sh", "console", "python", "pycon") or "run=" in mark or mark.startswith("not-run"):
+        name, block_tier = marked(mark, "file"), marked(mark, "run")
+        runs = language in ("sh", "console", "python", "pycon") and not mark.startswith("not-run")
+        if block_tier != tier or not (runs or name):
             continue
         count += 1
-        if mark.startswith("file="):
-            (folder / mark.removeprefix("file=")).write_text(code, encoding="utf-8")
+        if name:
+            (folder / name).write_text(code, encoding="utf-8")
         elif language == "sh":
             run(["bash", "-euo", "pipefail", "-c", code], folder)
         elif language == "console":
@@ -71,6 +78,12 @@ def run_page(text: str, folder: Path) -> int:
             names = test.globs
             assert failed == 0, "".join(found)
     return count
+
+
+def marked(mark: str, key: str) -> str:
+    """The value of ``key=value`` in the first line of a block, "" if there is none."""
+    match = re.search(rf"\b{key}=(\S+)", mark)
+    return match[1] if match else ""
 
 
 def run(command: Iterable[str], folder: Path) -> str:

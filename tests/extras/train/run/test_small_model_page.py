@@ -1,24 +1,35 @@
-"""The site's page on a small model: its command runs, and what it makes is opened as an agent."""
+"""The site's pages on training and evaluation: their commands run as printed and have the effect that the page promises."""
 
 from __future__ import annotations
 
-import shlex
+import json
 from pathlib import Path
 
+import pytest
+from helpers.page_blocks import run_page
 from helpers.shared_data import ROOT
 
 from creditflow.agents.language_model.pretrained import read_agent_file
-from creditflow.assets.site.markdown import blocks_of
-from creditflow.train.cli import main
 
-PAGE = ROOT / "assets" / "site" / "pages" / "how_to" / "small_model.md"
+PAGES = ROOT / "assets" / "site" / "pages" / "how_to"
 
 
-def test_the_command_of_the_page_makes_a_model(tmp_path: Path) -> None:
-    [code] = [code for _, mark, code in blocks_of(PAGE.read_text(encoding="utf-8")) if mark == "run=train"]
-    program, *arguments = shlex.split(code.replace("\\\n", " "))
-    assert program == "creditflow"
-    words = [word.replace("train/configs", str(ROOT / "train/configs")) for word in arguments]
-    assert main([word.replace("runs/small", str(tmp_path / "small")) for word in words]) == 0
-    prompting, _ = read_agent_file(tmp_path / "small" / "model" / "creditflow_agent.json")
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder in which the pages' paths of shipped configurations exist, as in a checkout."""
+    (tmp_path / "train").symlink_to(ROOT / "train")
+    return tmp_path
+
+
+def test_the_page_on_a_small_model_makes_a_model_with_its_prompts(checkout: Path) -> None:
+    assert run_page((PAGES / "small_model.md").read_text(encoding="utf-8"), checkout, "train")
+    prompting, _ = read_agent_file(checkout / "runs" / "small" / "model" / "creditflow_agent.json")
     assert prompting.history == "append"
+
+
+def test_the_pages_on_training_and_evaluation_train_and_then_play_one_model(checkout: Path) -> None:
+    assert run_page((PAGES / "train.md").read_text(encoding="utf-8"), checkout, "train") >= 3
+    metrics = [json.loads(line) for line in (checkout / "runs/first/metrics.jsonl").read_text().splitlines()]
+    assert any(row.get("rollout/success", row.get("success", 0.0)) > 0 for row in metrics)
+    assert run_page((PAGES / "evaluate.md").read_text(encoding="utf-8"), checkout, "train") >= 3
+    assert (checkout / "transcripts.jsonl").stat().st_size > 0
