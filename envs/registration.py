@@ -259,7 +259,7 @@ def make_vec(
     gym_id = env_id(name)  # an unknown name is an error here, not in another process
     if vectorization_mode == "vector_entry_point":
         if gym.spec(gym_id).vector_entry_point is None:
-            raise ConfigError(f"{name} has no vector environment of its own; use vectorization_mode='sync' or 'async'")
+            raise ConfigError(f"{name} has no native vector environment; use vectorization_mode='sync' or 'async'")
         return gym.make_vec(gym_id, num_envs, vectorization_mode="vector_entry_point", **kwargs)
 
     def build() -> gym.Env[Any, Any]:

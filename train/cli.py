@@ -39,7 +39,7 @@ COMMANDS = {
     "credit": "compute the credit of a trajectory log with a scheme, or explain a scheme",
     "train": "train a language-model policy with any credit scheme",
     "eval": "evaluate a language model on a panel: success with confidence intervals",
-    "bench": "compare credit schemes with exact values and by learning curves: tables, report.html",
+    "bench": "compare credit schemes and write tables and report.html",
     "audit": "report which schemes a trajectory log supports",
     "merge": "merge similar text states of a trajectory log; report the effect on states and credit",
     "analyse": "run the papers' own analyses on a trajectory log",
@@ -75,7 +75,7 @@ def _epilog() -> str:
     """What ``creditflow --help`` shows below the options: commands and exit codes."""
     lines = ["commands:", *(f"  {name:12}  {text}" for name, text in COMMANDS.items()), ""]
     lines += [
-        "See creditflow COMMAND --help for a command. An error is one line; creditflow --traceback COMMAND shows more."
+        "Run `creditflow COMMAND --help` for details. An error is one line; creditflow --traceback COMMAND shows more."
     ]
     return "\n".join([*lines, "", "exit codes:", *(f"  {code:3} {meaning}" for code, meaning in EXIT_CODES.items())])
 

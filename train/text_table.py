@@ -1,10 +1,10 @@
-"""Tables as plain text: the one form of every table that a command prints or a page quotes."""
+"""Tables and counts as plain text: the one form of everything that a command prints or a page quotes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["text_table"]
+__all__ = ["counted", "text_table"]
 
 
 def text_table(rows: Sequence[Sequence[str]], rule_before: int | None = None) -> str:
@@ -21,3 +21,13 @@ def text_table(rows: Sequence[Sequence[str]], rule_before: int | None = None) ->
     if rule_before is not None and 0 < rule_before < len(body):
         body.insert(rule_before, line)
     return "\n".join([lines[0], line, *body])
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun in singular or plural.
+
+    >>> counted(1, "group"), counted(1200, "trajectory")
+    ('1 group', '1,200 trajectories')
+    """
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"

@@ -64,7 +64,7 @@ def model_folder(model: str) -> Path:
 
 
 class SentenceEmbedder:
-    """Texts by an encoder, scaled to length 1: pooled and truncated as the folder says, else by the mean and the model's limit.
+    """Encode texts as unit vectors, with the pooling and truncation that the model folder specifies (by default the mean, up to the model's limit).
 
     Prompts of the folder are not used: they tell queries from passages, and here all texts are of one kind.
 

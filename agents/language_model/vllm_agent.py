@@ -45,7 +45,7 @@ def make_vllm_agent(
         MissingExtraError: vLLM, torch or transformers is not installed.
     """
     if not argument:
-        raise ConfigError("name the model: vllm:PATH")
+        raise ConfigError("missing model path; write vllm:PATH")
     require_torch()
     release = vllm_release()
     kind = "cpu" if release.cpu else "cuda"

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from docutils.nodes import SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
+
 from creditflow import __version__
 
 project = "creditflow"
@@ -20,7 +23,7 @@ nitpicky = False  # types of other packages are not documented here; links of pa
 keep_warnings = False
 
 # Pages: Markdown with fences for directives; every heading is an anchor that a link can name.
-myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence"]
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "dollarmath"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 
@@ -42,6 +45,7 @@ napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
 # Nothing is loaded from elsewhere: the theme's fonts are the reader's own.
+html_math_renderer = "mathml"
 html_theme = "furo"
 pygments_style, pygments_dark_style = "friendly", "github-dark"
 html_title = f"creditflow {release}"
@@ -75,6 +79,19 @@ def formulas(*event: Any) -> None:
     lines[:] = changed
 
 
+def visit_math(translator: Any, node: Any) -> None:
+    """Write a formula within a line as MathML, which browsers draw without a script."""
+    translator.body.append(tex2mathml(node.astext(), as_block=False))
+    raise SkipNode
+
+
+def visit_displayed_math(translator: Any, node: Any) -> None:
+    """Write a displayed formula as MathML."""
+    translator.body.append(f'<div class="formula">{tex2mathml(node.astext(), as_block=True)}</div>')
+    raise SkipNode
+
+
 def setup(app: Any) -> None:
-    """Register the change of docstrings, before Napoleon's."""
+    """Register the change of docstrings, before Napoleon's, and the writer of formulas."""
     app.connect("autodoc-process-docstring", formulas, priority=400)
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_displayed_math, None))

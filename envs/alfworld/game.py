@@ -192,7 +192,7 @@ class Game:
 
     @cached_property
     def _anywhere(self) -> dict[str, ParsedCommand]:
-        """Walks to every receptacle that has a location, inventory, look, help; sorted."""
+        """The commands that are always admissible (go to every receptacle, inventory, look, help), sorted."""
         commands = {
             f"go to {name}": ParsedCommand("go", -1, r)
             for r, name in enumerate(self.receptacle_names)

@@ -329,7 +329,7 @@ class GoalOracle:
                 yield asin, back + pages + 1
 
     def optimal_actions(self, state: ShopState) -> tuple[str, ...]:
-        """Listed actions that begin a shortest plan, sorted; where none does, a search that does."""
+        """Listed actions that start a shortest plan, sorted. If there is none, a search action that does."""
         distance = self.distance(state)
         if state.page == "done" or math.isinf(distance):
             return ()

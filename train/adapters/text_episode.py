@@ -82,7 +82,7 @@ class TextEpisode:
     ) -> None:
         play.require_one_row()
         if play.budget.tokens:
-            raise ConfigError("the trainer samples, so it counts tokens: set its own limit instead of budget.tokens")
+            raise ConfigError("this trainer samples by itself; set its own token limit instead of budget.tokens")
         if not isinstance(content, Mapping):
             raise DataError(f"a task's content must be a mapping, got {short_repr(content)}")
         self._prompt, self._dialect = make_prompt(play.prompting.prompt), make_dialect(play.prompting.dialect)

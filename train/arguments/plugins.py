@@ -43,7 +43,7 @@ def add_load(parser: argparse.ArgumentParser) -> None:
     """Define ``--load``."""
     parser.add_argument(
         "--load", action="append", default=[], metavar="SPEC",
-        help="load a scheme, environment, agent or metric of yours, which runs its code: path/to/file.py:NAME or package.module:NAME (repeatable)",
+        help="load your own scheme, environment, agent or metric (this runs its code): path/to/file.py:NAME or package.module:NAME (repeatable)",
     )  # fmt: skip
 
 

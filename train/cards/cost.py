@@ -128,7 +128,7 @@ def complete_group(
 
 
 def _values(numbers: NDArray[np.float64]) -> list[Mapping[str, float]]:
-    """By turn its annotations, each before and after it (``NAME.next``)."""
+    """Annotations of each turn, before (``NAME``) and after it (``NAME.next``)."""
     named = zip(needed_annotations(), numbers, strict=True)
     of = {name: (row - float(name.startswith("logp."))).tolist() for name, row in named}
     return [

@@ -17,8 +17,7 @@ In the suite shared one policy over local features learns many grids or Sokoban 
 the others every task has a table of its own.
 
 Schemes that read annotations get them from the benchmark itself: --schemes pica means pica[fitted], with means over
-earlier rollouts, and also pica[exact], with exact values, where there are any. The preset full compares all of these
-schemes; the other presets only those named.
+earlier rollouts, and also pica[exact], with exact values, where there are any. --preset full includes all of these; other presets include only the ones you name.
 
 --sweep compares values of parameters, as the papers' tables of γ, α and λ do: a scheme is replaced by one variant per value, named with
 it, graphgpo{distance_discount=0.3}, in tables, plots and results; the name can also be given to --schemes. Several --sweep are a grid.
@@ -28,15 +27,14 @@ The preset confirmation compares the variants of grouptd with published schemes 
 they were not designed.
 
 --estimator scores advantage code of others, which runs: a function from the turns of a batch, as arrays, to one number per turn or token
-(`train/adapters/DATA.md`). Which scheme it computes, and how good its gradient is, are answered apart.
+(`train/adapters/DATA.md`). The answer has two parts: which scheme it matches, and how good its gradient is.
 
 The preset lm trains small language models from scratch with every method, on tasks of its own instead of --envs, and evaluates
 them exactly; it needs the extra train.
 
 Writes results.json, rollouts-*.jsonl.gz, *.png, report.html, and run.json (everything that determines the figures).
 An interrupted run that is started again with --resume and the same settings does only what is missing. With other
-settings or other code --resume is an error, and --force starts over. Exit code 1: a sanity check failed, so the figures are
-meaningless.
+settings or other code --resume is an error, and --force starts over. Exit code 1 means a sanity check failed; do not use the results.
 """
 
 from __future__ import annotations

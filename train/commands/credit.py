@@ -28,6 +28,7 @@ from creditflow.train.arguments.options import parse_rewards
 from creditflow.train.arguments.outputs import add_input, add_output
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.settings.overrides import apply_overrides
+from creditflow.train.text_table import counted
 from creditflow.wrappers import credit
 from creditflow.wrappers.episode_rewards import with_reward
 from creditflow.wrappers.records.group import Group
@@ -99,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     turns = sum(len(group.turns) for group in groups)
     moved = sum(int(np.count_nonzero(result.flat_step_advantages)) for result in results)
     print(
-        f"{args.scheme} ({args.semantics}): {len(groups)} groups, {sum(map(len, groups))} trajectories, {turns} turns "
+        f"{args.scheme} ({args.semantics}): {counted(len(groups), 'group')}, {counted(sum(map(len, groups)), 'trajectory')}, {counted(turns, 'turn')} "
         f"in {seconds:.3f} s; step credit on {moved / max(turns, 1):.0%} of the turns",
         file=sys.stderr,
     )

@@ -1,8 +1,8 @@
 """List embedded data, compare released data with manifests, and import, generate, verify and label data of your own.
 
 creditflow data list                                    embedded panels, and the argument that takes your own files
-creditflow data check alfworld "$ALFWORLD_DATA"         released games: which are there, missing, or in other words
-creditflow data check webshop FOLDER                    the released thousand products: what differs, what it changes
+creditflow data check alfworld "$ALFWORLD_DATA"         released games: present, missing or reworded
+creditflow data check webshop FOLDER                    the released 1,000 products: differences and their effect
 creditflow data check hotpotqa FILE --only dev          questions of a fixed slice (2wiki, musique likewise)
 creditflow data import webshop FOLDER --out STORE       the original product files, verified and indexed once
 creditflow data import verifiers FILE --out LOG.jsonl   another library's log (trl, verl, openenv, verl-agent, searchr1) as ours

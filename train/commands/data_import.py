@@ -74,7 +74,10 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
         "--success", metavar="FIELD", help="field that says whether a rollout succeeded (default: the reward)"
     )
     logs.add_argument(
-        "--success-at", type=float, metavar="X", help="a rollout succeeded if that number is at least X (default 1)"
+        "--success-at",
+        type=float,
+        metavar="X",
+        help="count a rollout as successful if this number is at least X (default 1)",
     )
     logs.add_argument(
         "--turns", choices=("roles", "search", "single"),

@@ -39,7 +39,7 @@ _TOOLS: Final = ("conftest", "setup")  # modules that have a meaning in a projec
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     parser.add_argument("kind", choices=list(KINDS), help="what to begin: scheme, env, agent or metric")
-    parser.add_argument("name", metavar="NAME", help="its name: small letters, digits and _, also that of the module")
+    parser.add_argument("name", metavar="NAME", help="name of the class and module: lower-case letters, digits and _")
     add_output(
         parser, "--out", FOLDER, default="", metavar="DIR", help="folder to write into (default: a new folder NAME)"
     )

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "config",
         nargs="?",
         metavar="CONFIG",
-        help="config of the run, .yaml or .toml; not needed with --resume",
+        help="configuration file (.yaml or .toml); not needed with --resume",
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the config (repeatable)"

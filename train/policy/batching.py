@@ -61,7 +61,7 @@ class MicroBatch:
         return int(self.ids.numel())
 
     def by_target(self, values: Any) -> Any:
-        """(P,) numbers of predictions as (N,) numbers of target tokens."""
+        """Convert prediction indices (P,) to target-token indices (N,)."""
         return values if self.prediction is None else values.index_select(0, self.prediction)
 
 

@@ -107,7 +107,7 @@ class RolloutsAhead:
         return {iteration: groups.result() for iteration, groups in self._pending.items()}
 
     def close(self) -> None:
-        """End what is being sampled after its present turn, and the thread."""
+        """Let running episodes finish their current turn, then stop the thread."""
         self._closing.set()
         self._pool.shutdown(cancel_futures=True)
 

@@ -77,7 +77,7 @@ def read_value(text: str, key: str) -> Any:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")
+    raise ValueError(f"{name} is not a valid JSON number")
 
 
 def _word(text: str) -> Any:

@@ -320,7 +320,7 @@ def open_text(source: str | os.PathLike[str] | IO[str]) -> Iterator[tuple[IO[str
         return
     path = Path(source)
     if path.is_dir():
-        raise TrajectoryError(f"{path}: is a folder, expected a .jsonl or .jsonl.gz file")
+        raise TrajectoryError(f"{path} is a folder; expected a .jsonl or .jsonl.gz file")
     if not path.exists():
         raise TrajectoryError(f"{path}: no such file")
     with streams.open_text(path) as stream:

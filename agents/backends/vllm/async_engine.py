@@ -207,7 +207,7 @@ SECONDS: Final = 10.0  # for the tasks to end after their cancellation
 
 
 def result_of(work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> Any:
-    """Run a coroutine in the loop and return its result; whatever ends the waiting, such as Ctrl-C at any moment, cancels it.
+    """Run a coroutine in the loop and return its result; the coroutine is cancelled if the wait is interrupted, for example by Ctrl-C.
 
     The future of ``run_coroutine_threadsafe`` alone would not do: Ctrl-C may come before it is returned.
     """

@@ -27,7 +27,7 @@ def pages() -> dict[str, tuple[str, str]]:
     rows = "\n".join(f"- [`{name}`]({file_of(name)}.md): {text}" for name, text in PACKAGES.items())
     tree = "\n".join(file_of(name) for name in PACKAGES)
     index = (
-        "# API\n\nWhat the packages name in `__all__`. Everything else may change between releases.\n\n"
+        "# API\n\nEverything exported in `__all__` is public. Everything else may change between releases.\n\n"
         f"{rows}\n\n```{{toctree}}\n:hidden:\n{tree}\n```\n"
     )
     found = {"reference/api/index": ("", index)}

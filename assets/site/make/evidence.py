@@ -106,7 +106,7 @@ def pages() -> dict[str, tuple[str, str]]:
     head = (
         "# Evidence\n\nEvery figure on this site comes from a stored file that a command wrote. The command stands in the "
         "file or on its page, and so do most commits and machines. It is the command of that commit; the page has the present one. Rows with a link have a page that says what was found and what was not shown. "
-        "A commit marked as rebased is not in the history under that name: `git log FILE` shows the one that brought the file.\n"
+        "Commits marked as rebased have a new hash; `git log FILE` finds it.\n"
     )
     return {"evidence/index": ("", f"{head}\n{table(rows)}\n{tree}")}
 

@@ -52,7 +52,7 @@ def pages() -> dict[str, tuple[str, str]]:
     head = (
         "# Leaderboard\n\nMade from the stored result files when this site is built; no number is written by hand. **Learning** is the area under the "
         "curve of exact success minus `grpo`'s, in points; **M2** the success gained by one step relative to the exact gradient's. 95 % intervals over "
-        "tasks, layout seeds, or seeds and tasks. Two rows whose intervals overlap are not ranked by this table: "
+        "tasks, layout seeds, or seeds and tasks. Do not rank two rows by this table if their intervals overlap: "
         "`creditflow bench --show FILE` prints paired differences.\n"
     )
     parts = [head]

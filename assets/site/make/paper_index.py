@@ -15,7 +15,7 @@ FILE = Path(__file__).resolve().parents[1] / "papers.toml"
 
 HEAD = """# Paper index
 
-Equation by equation, where it is in the code. Numbers are the paper's; a dash is a formula without a number, or one whose paper we could not read:
+Where each paper's equations are implemented. Equation numbers are the paper's; "–" means the formula is unnumbered or we could not read the paper:
 then the page of the scheme says what it was checked against.
 """
 

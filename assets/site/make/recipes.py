@@ -27,8 +27,7 @@ FOLDER: Final = ROOT / "train" / "configs"
 
 HEAD = """# Reproduce a paper
 
-**Every recipe of a paper is unverified**: none was trained here, for want of a GPU, so no figure of any paper is reproduced. What is tested: every recipe is
-read, every line of it names its source, and a dry run builds environment, scheme and batches.
+**Every recipe of a paper is unverified**: we had no GPU to train them, so no figure of any paper is reproduced. What is tested: every recipe is parsed, every setting cites its source, and a dry run builds environment, scheme and batches.
 
 ```sh not-run: GPUs; the dry run of every recipe is a test of the tier train
 creditflow train train/configs/gigpo_alfworld.yaml --dry-run     # settings, GPU memory on 1 and 8 GPUs, GPU hours
@@ -39,7 +38,7 @@ creditflow train train/configs/gigpo_alfworld.yaml --set model.path=PATH --set o
 ## Results and curves
 
 A *row* is a file in `train/configs/`. Size is tasks × group size × iterations; a group includes its branches. Results and curves are the papers' own, for the model of
-the row; –: none of the five papers that we have states it. A curve that is only a figure is not read off here.
+the row; –: none of the five papers that we have states it. We do not read numbers off plotted curves.
 """
 
 HOURS = """

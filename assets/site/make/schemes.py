@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
-from collections.abc import Mapping
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Literal, cast
 
+from creditflow.assets.site.make.paper_index import papers
 from creditflow.assets.site.markdown import prose, table
 from creditflow.train.cards.card import Card, make_card
 from creditflow.train.cards.figures import shipped
@@ -14,68 +19,150 @@ from creditflow.train.cards.page import figure_rows, needs_lines, overview
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
 
-__all__ = ["pages"]
+__all__ = ["formulas", "pages"]
 
-SHOWN = 6  # columns; cost and verification stand on the page of each scheme
+SHOWN = 6  # columns of the overview; cost and verification stand on the page of each scheme
 WHERE = "wrappers/credit/SCHEMES.md"
+FORMULAS = Path(__file__).resolve().parents[1] / "formulas.toml"
+GROUPS = {
+    "states": ("Needs state keys", "These schemes compare turns that start in the same state."),
+    "outcomes": ("Needs only outcomes", "These schemes give every turn of a rollout the same advantage."),
+    "entities": (
+        "Needs the entities of a search task",
+        "These schemes read which entities the agent found and mentioned.",
+    ),
+    "annotations": (
+        "Needs the numbers of a model",
+        "These schemes read what `creditflow annotate` writes: values of a critic, likelihoods, or the scores of a judge.",
+    ),
+}
+RECOMMENDED = ("grouptd", "graphgpo", "grpo")
 INTRODUCTION = """# Schemes
 
-A scheme turns a group of rollouts of one task into an advantage for every turn. Each has a page, made from its code when this
-site is built. New here? Read [the verdict](/benchmark/verdict.md) first: it says which one to use.
-
-**M2** is the success that one policy step gains, divided by what the exact gradient gains: 1 is perfect, and a scheme that knows only the
-outcome has about 0.3 to 0.4. **Learning** is the area under the curve of exact success minus `grpo`'s, in points. Intervals are 95 %.
-*Tables*: one softmax table per task. *Shared*: one policy over features for many tasks. *LM*: small language models, on held-out
-tasks. –: not measured.
+A scheme turns a group of rollouts of one task into an advantage for every turn. [The verdict](/benchmark/verdict.md) says which one to
+use. Start with [`grouptd`](/schemes/grouptd.md) or [`graphgpo`](/schemes/graphgpo.md) if you have exact state keys, and with
+[`grpo`](/schemes/grpo.md) otherwise.
 """
+COLUMNS = """## Results in the benchmark
+
+**M2** is the success gained by one policy step, divided by what a step along the exact gradient gains. A perfect scheme has 1, and a scheme that reads only
+the outcome has about 0.3 to 0.4. **Learning** is the mean success during training compared with `grpo`, in percentage points. *Tabular* policies
+have one softmax table per task, *shared* policies use features of the state for many tasks, and *LM* stands for small language models on held-out tasks.
+Intervals are 95% confidence intervals. "–" means not measured.
+"""
+
+
+def formulas() -> dict[str, dict[str, str]]:
+    """By group and scheme the formula in TeX."""
+    return tomllib.loads(FORMULAS.read_text(encoding="utf-8"))
+
+
+def display_name(card: Card) -> str:
+    """The scheme's name in its paper, with the name in the registry: ``GiGPO (`gigpo`)``."""
+    title, colon, _ = card.summary.partition(": ")
+    return f"{title} (`{card.name}`)" if colon and " " not in title else f"`{card.name}`"
 
 
 def pages() -> dict[str, tuple[str, str]]:
     """The overview and a page per scheme."""
     figures = shipped()
-    cards = [make_card(name, figures) for name in credit.names()]
+    cards = {name: make_card(name, figures) for name in credit.names()}
     rows = [row[:SHOWN] for row in overview(figures)]
-    linked = [rows[0], *([f"[{row[0]}](/schemes/{row[0]}.md)" if row[0] in credit.names() else row[0], *row[1:]] for row in rows[1:])]  # fmt: skip
+    linked = [rows[0]]
+    for row in rows[1:]:
+        linked.append([f"[{row[0]}](/schemes/{row[0]}.md)" if row[0] in cards else row[0], *row[1:]])
     runs = [f"- {source['regime']}: `{source['command']}` at {source['commit']}" for source in figures.sources]
-    listed = "\n".join(credit.names())
     index = (
-        f"{INTRODUCTION}\n{table(linked)}\nThe runs behind the figures:\n\n" + "\n".join(runs) + "\n\n"
-        f"```{{toctree}}\n:hidden:\n{listed}\n```\n"
+        f"{INTRODUCTION}\n{grouped(cards)}\n{COLUMNS}\n{table(linked)}\nThe commands behind these results:\n\n"
+        + "\n".join(runs)
+        + "\n\n"
     )
-    return {"schemes/index": (WHERE, index), **{f"schemes/{card.name}": (WHERE, scheme_page(card)) for card in cards}}
+    for group, (title, _) in GROUPS.items():
+        members = "\n".join(f"{display_name(cards[name])} <{name}>" for name in ordered(formulas()[group]))
+        index += f"```{{toctree}}\n:hidden:\n:caption: {title}\n{members}\n```\n\n"
+    return {
+        "schemes/index": (WHERE, index),
+        **{f"schemes/{name}": (WHERE, scheme_page(card)) for name, card in cards.items()},
+    }
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    """Recommended schemes first, then by name."""
+    return sorted(names, key=lambda name: (RECOMMENDED.index(name) if name in RECOMMENDED else len(RECOMMENDED), name))
+
+
+def grouped(cards: Mapping[str, Card]) -> str:
+    """A list of schemes under each kind of input, each with one sentence."""
+    parts = []
+    for group, (title, sentence) in GROUPS.items():
+        lines = []
+        for name in ordered(formulas()[group]):
+            summary = cards[name].summary
+            lines.append(
+                f"- [{display_name(cards[name])}](/schemes/{name}.md): {prose(summary.partition(': ')[2] or summary)}"
+            )
+        parts.append(f"## {title}\n\n{sentence}\n\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
 
 
 def scheme_page(card: Card) -> str:
-    """The page of one scheme: formula, source, release, needs, properties, figures, when it fails."""
+    """The page of one scheme: formula, source, use, results, limits, needs, parameters, cost, properties."""
+    tex = next(group[card.name] for group in formulas().values() if card.name in group)
+    links = [
+        f"[arXiv {paper['arxiv']}](https://arxiv.org/abs/{paper['arxiv']})"
+        for paper in papers()
+        if card.name in paper.get("schemes", ())
+    ]
+    code = lookup(card.name).__module__.removeprefix("creditflow.").replace(".", "/")
+    source = "; ".join([prose(card.source), *links])
     parts = [
-        f"# {card.name}\n\n{prose(card.summary)}",
-        f"## Formula\n\n    {card.formula}\n\n{prose(card.text)}",
-        f"**Source** {prose(card.source)}.\\\n**Checked against** {prose(card.verification)}.",
-        f'In Python `credit.make("{card.name}")`, for a log `creditflow credit --scheme {card.name} LOG`.',
+        f"# {display_name(card)}\n\n{prose(card.summary)}",
+        f"$$\n{tex}\n$$",
+        f'Use it in Python as `credit.make("{card.name}")`, or for a log as `creditflow credit --scheme {card.name} LOG`.',
+        f"**Paper and code** {source}. This implementation: `{code}.py`.\\\n**Checked against** {prose(card.verification)}.",
+        f"## Details\n\n    {card.formula}\n\n{prose(card.text)}",
         f"## How well it works\n\n{measured(card)}",
         f"## When it fails\n\n{failures(card)}",
         "## What it needs\n\n" + "\n".join(f"- {prose(line)}" for line in needs_lines(card)),
-        f"## Parameters{', and what the release does differently' * ('release' in card.presets)}\n\n{parameters(card)}",
+        f"## Parameters\n\n{parameters(card)}",
         f"## Cost\n\n{cost(card)}",
         f"## Properties\n\n{properties(card)}",
+        "Next: [compare it with the other schemes](/schemes/index.md), [see why a turn has its advantage](/start/own_log.md), "
+        "or [train with it](/how_to/train.md).",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def attribute_texts(kind: type) -> dict[str, str]:
+    """By parameter its description, from the ``Attributes`` of the scheme's docstring and of its bases."""
+    texts: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        _, _, block = inspect.cleandoc(base.__dict__.get("__doc__") or "").partition("\nAttributes:\n")
+        for names, text in re.findall(r"^    ([a-z_, ]+): (.*?)(?=^    \S|\Z|\n\n)", block, re.M | re.S):
+            for name in names.split(", "):
+                texts[name] = " ".join(text.split())
+    return texts
+
+
 def parameters(card: Card) -> str:
-    """Every parameter with its value in each preset; values of the release that differ are bold."""
+    """Every parameter with its value in each preset and its meaning; values of the release that differ are bold."""
     kind = lookup(card.name)
+    texts = attribute_texts(kind)
     settings: dict[str, Mapping[str, Any]] = {
         name: vars_of(card.name, cast("Literal['paper', 'release']", name)) for name in kind.presets
     }
-    rows = [["parameter", *settings]]
+    heads = {"paper": "default" if len(settings) == 1 else "default (paper)", "release": "released code"}
+    rows = [["parameter", *(heads.get(name, name) for name in settings), "meaning"]]
     for name in settings["paper"]:
         values = [repr(preset[name]) for preset in settings.values()]
-        rows.append([f"`{name}`", *(f"**`{v}`**" if v != values[0] else f"`{v}`" for v in values)])
-    where = f"`creditflow credit --scheme {card.name} --explain` explains them."
-    if "release" not in settings:
-        where += " There is no preset of released code."
-    return f"{table(rows)}\n{where}"
+        cells = [f"**`{value}`**" if value != values[0] else f"`{value}`" for value in values]
+        rows.append([f"`{name}`", *cells, prose(texts.get(name, ""))])
+    released = (
+        '`credit.make(NAME, semantics="release")` sets the values of the released code; those that differ are bold.'
+        if "release" in settings
+        else "There is no preset of released code."
+    )
+    return f"{table(rows)}\n{released}"
 
 
 def vars_of(name: str, semantics: Literal["paper", "release"]) -> dict[str, Any]:
@@ -85,17 +172,17 @@ def vars_of(name: str, semantics: Literal["paper", "release"]) -> dict[str, Any]
 
 
 def measured(card: Card) -> str:
-    """The figures of the stored runs: a row per regime."""
+    """Results of the stored runs, a row per setting."""
     rows = figure_rows(card)
     if not rows:
-        return "Not measured: its annotations need a model or a search task."
+        return "It is not measured, because its annotations need a model or a search task."
     heads, *methods = rows
     turned = [["", *(f"`{row[0]}`" for row in methods)]]
     turned += [[head, *(row[i] for row in methods)] for i, head in enumerate(heads) if i]
     names = "\n".join(f"- `{method}`: {prose(text)}" for method, text in card.settings.items())
     fitted = any("[fitted]" in row[0] for row in methods)
-    note = "\n\n`[fitted]`: means over earlier rollouts stand for the annotations of a model." if fitted else ""
-    return f"{table(turned)}\n{names}{note}\n\nWhat the rows mean: [all schemes](/schemes/index.md)."
+    note = "\n\nFor `[fitted]`, means over earlier rollouts replace the annotations of a model." if fitted else ""
+    return f"{table(turned)}\n{names}{note}\n\n[All schemes](/schemes/index.md) explains the rows."
 
 
 def failures(card: Card) -> str:

@@ -123,7 +123,7 @@ def _required(body: dict[str, Any], key: str) -> Any:
 
 def _text(value: Any, loc: tuple[str | int, ...]) -> str:
     if not isinstance(value, str):
-        raise BadRequestError("string_type", loc, "a text is expected here")
+        raise BadRequestError("string_type", loc, "expected a string")
     return value
 
 

@@ -80,7 +80,7 @@ ROWS = (
     Row(
         "GEM {gem-llm} (gem-llm)", "gem",
         "our environments by one import; shaped rewards; a record per episode, numbers per turn",
-        "tokens, which stay the loop's; its trainers were not run",
+        "tokens (the loop keeps them); its trainers were not run",
         "1, an import",
         "`tests/extras/gem`; page `LOOPS.md`",
     ),

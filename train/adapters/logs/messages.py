@@ -59,7 +59,7 @@ def turns_of(messages: Sequence[Any], *, prompt: Sequence[Any] = ()) -> tuple[li
         )
         shown = []
     if not turns:
-        raise RowError("no message is the model's", f"{len(messages)} messages")
+        raise RowError("no message was written by the model", f"{len(messages)} messages")
     return turns, observed(shown) if shown else None
 
 

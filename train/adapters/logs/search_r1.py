@@ -90,7 +90,7 @@ def read_search_r1(path: str | Path) -> SearchR1Report:
         counts["unanswered"] += trajectory.stop_reason not in ANSWERED
         counts["disagreeing"] += not agrees
     if not members:
-        raise DataError(f"{path} holds no trajectories")
+        raise DataError(f"{path} contains no trajectories")
     groups = tuple(Group(tuple(rollouts), payloads[name]) for name, rollouts in members.items())
     numbers = {name: number for number, name in enumerate(members)}
     return SearchR1Report(

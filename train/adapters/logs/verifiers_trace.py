@@ -62,7 +62,7 @@ def turns_of_branch(branch: Sequence[Node]) -> tuple[list[Exchange], Shown | Non
         )  # fmt: skip
         shown = []
     if not turns:
-        raise RowError("no message is the model's", f"{len(branch)} messages")
+        raise RowError("no message was written by the model", f"{len(branch)} messages")
     return turns, observed(shown) if shown else None
 
 

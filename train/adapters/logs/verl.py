@@ -43,7 +43,7 @@ def _episode(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Ep
 
 
 def _sample(row: Row) -> list[Any]:
-    """The name of the sample that a ``uid`` begins with; [] without one: rollouts of equal prompts form a group."""
+    """Sample name at the start of a ``uid``, or [] if there is none."""
     uid = row.get("uid")
     if not isinstance(uid, str):
         return []

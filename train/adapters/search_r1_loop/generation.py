@@ -97,7 +97,7 @@ class QuestionBook:
                     "one of them from the file"
                 )
         if not self._tasks:
-            raise ConfigError("this task source is endless, so questions cannot be looked up: name a panel or a file")
+            raise ConfigError("cannot look up questions in an endless task source; pass a panel or a file")
 
     def find(self, prompts: Sequence[str]) -> list[Task]:
         """The task of every prompt.

@@ -39,7 +39,7 @@ class SharedCurve(NamedTuple):
 
     @property
     def held_out_area(self) -> float:
-        """Mean over the measured points after the start, held-out tasks; nan without any."""
+        """Mean success on held-out tasks over all measured points after the start; nan if there are none."""
         return float(self.held_out[1:].mean())
 
 

@@ -31,7 +31,7 @@ def add_dense_arguments(parser: argparse.ArgumentParser) -> None:
     build.add_argument(
         "--normalise", action=argparse.BooleanOptionalAction, default=None, help="scale vectors to length 1"
     )
-    build.add_argument("--precision", choices=tuple(PRECISIONS), help="of the stored vectors (default float16)")
+    build.add_argument("--precision", choices=tuple(PRECISIONS), help="dtype of the stored vectors")
     build.add_argument("--approximate", metavar="CODES", help="also build an approximate index: pqM (M bytes) or sq8")
     build.add_argument("--lists", type=int, metavar="N", help="inverted lists of it (default about √passages)")
     build.add_argument("--lexical", choices=LEXICAL, help="hybrid: the engine fused with the vectors (default bm25)")

@@ -56,7 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-sessions", type=positive, default=64, help="maximum number of sessions at a time (default 64)"
     )
     parser.add_argument(
-        "--idle-seconds", type=float, default=600.0, help="close a session that sends nothing for so long (default 600)"
+        "--idle-seconds",
+        type=float,
+        default=600.0,
+        help="close a session after this many seconds without a message (default 600)",
     )
     parser.add_argument(
         "--max-seconds", type=float, default=60.0, help="time limit of an HTTP request in seconds (default 60)"

@@ -190,7 +190,7 @@ def _language_model(config: ScratchConfig, tokenizer: Any) -> Any:
 
 
 def parameter_count(model: Any) -> int:
-    """Number of parameters, tied ones once."""
+    """Number of parameters; tied parameters are counted once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -1,4 +1,4 @@
-"""GroupTD, our own scheme: policy evaluation on the group's state graph instead of a search for the shortest path.
+"""GroupTD (ours): estimates state values on the group's state graph by averaging, where GraphGPO uses the shortest path.
 
 A group is treated as an empirical Markov reward process, which gives the value of each state under the policy that sampled
 the group: a *mean* backup over observed transitions, pooled over all trajectories that pass through a state. The shortest
@@ -85,7 +85,7 @@ class GroupTD(StateScheme):
 
         V_h(k) = [κ Φ(k) + Σ_{turns u in k} V_{h−1}(k′_u)] / (κ + n(k)),   V_h(k) = Φ(k) where n(k) = 0,
         V_0(k) = 0,   V_h(success of i) = V_h(failure of i) = R_i,
-        Φ(k) = ρ γ^d(k),   ρ = (Σ_i R_i + 1) / (G + 2),   d(k) hops to a success on observed edges (γ^d = 0: no path).
+        Φ(k) = ρ γ^d(k),   ρ = (Σ_i R_i + 1) / (G + 2),   d(k) is the number of hops from k to a success along observed edges (γ^d = 0 if there is no path).
 
     By default ρ* = ρ, β = 2, and λ(k) = .6, or 1 for a key that fails the merge test; with ρ* = 1, β = 0 and no test
     c_t = δ_t + λ c_{t+1}. A truncated trajectory has no terminal node: its

@@ -108,7 +108,7 @@ class VectorParts:
         self.files.append(files)
 
     def aside(self, name: str) -> Path:
-        """A folder for what is made of all the parts; another one if a part differs."""
+        """Folder for files derived from all parts; it changes if any part changes."""
         path = self.folder / f"{name}.{self._digest.hexdigest()}"
         path.mkdir(exist_ok=True)
         return path

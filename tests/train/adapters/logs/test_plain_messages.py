@@ -126,7 +126,7 @@ def test_rewards_of_turns_are_kept(tmp_path: Path) -> None:
         ({**ROW, "done": "who knows"}, {}, "is neither true, false nor one of done, stop"),
         (ROW, {"done": "finish"}, "there is no end under 'finish'"), (ROW, {"id": "uid"}, "there is no id under 'uid'"),
         (ROW, {"group": "g"}, "there is no group under 'g'"),
-        ({**ROW, "messages": ROW["messages"][:2]}, {}, "no message is the model's"),
+        ({**ROW, "messages": ROW["messages"][:2]}, {}, "no message was written by the model"),
     ],
 )  # fmt: skip
 def test_a_row_that_cannot_be_read_says_what_was_expected(
