@@ -68,9 +68,8 @@ def pages() -> dict[str, tuple[str, str]]:
     figures = shipped()
     cards = {name: make_card(name, figures) for name in credit.names()}
     rows = [row[:SHOWN] for row in overview(figures)]
-    linked = [rows[0]]
-    for row in rows[1:]:
-        linked.append([f"[{row[0]}](/schemes/{row[0]}.md)" if row[0] in cards else row[0], *row[1:]])
+    links = {name: f"[{name}](/schemes/{name}.md)" for name in cards}
+    linked = [rows[0], *([links.get(row[0], row[0]), *row[1:]] for row in rows[1:])]
     runs = [f"- {source['regime']}: `{source['command']}` at {source['commit']}" for source in figures.sources]
     index = (
         f"{INTRODUCTION}\n{grouped(cards)}\n{COLUMNS}\n{table(linked)}\nThe commands behind these results:\n\n"
