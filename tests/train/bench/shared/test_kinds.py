@@ -16,7 +16,7 @@ def best_scores(mdp):
     return value
 
 
-@pytest.mark.parametrize("kind", ["trapdoors", "graded", "long", "sokoban-boxes", "sokoban-fresh"])
+@pytest.mark.parametrize("kind", ["trapdoors", "graded", "long", "key", "sokoban-boxes", "sokoban-fresh"])
 def test_tasks_repeat_exactly_and_differ_between_units(kind):
     first, again, other = (viewed_tasks(kind, 3, unit, 6) for unit in (0, 0, 1))
     for a, b in zip(first, again, strict=True):
@@ -108,3 +108,17 @@ def test_every_seed_and_layout_seed_has_tasks_of_its_own(kind):
     assert [len(of_unit) for of_unit in names] == [12, 12, 12]
     assert not (names[0] & names[1] or names[0] & names[2])
     assert names[0] == {task.mdp.name for task in viewed_tasks(kind, 0, 0, 12)}
+
+
+def test_the_goal_opens_with_the_key_alone_and_the_text_key_hides_it():
+    for mdp, parts in viewed_tasks("key", 3, 0, 12):
+        has_key = np.array([key.endswith(":key") for key in mdp.keys[: mdp.size]])
+        ends = (mdp.next_states[:, :, 0] >= mdp.size).any(axis=1)
+        assert not (ends & ~has_key).any()
+        assert (ends & has_key).any()
+        alive = parts[:, 0] >= 0
+        np.testing.assert_array_equal(parts[alive, 0], has_key[alive])
+        cells = [key.rsplit(":", 1)[0] for key in mdp.keys[: mdp.size]]
+        assert list(mdp.text_keys[: mdp.size]) == cells
+        assert len(set(cells)) < mdp.size
+        assert best_scores(mdp)[mdp.start] == 1.0
