@@ -30,7 +30,7 @@ from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.gigpo import GiGPO
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["CONTROLS", "FIRST", "ShuffledGiGPO", "curves", "trainer_iterations"]
+__all__ = ["CONTROLS", "FIRST", "ShuffledGiGPO", "curves", "train_curve", "trainer_iterations"]
 
 FIRST = ("grpo", "gigpo", "graphgpo", "rewardflow", "grouptd")  # trained first, in case the time limit is reached
 CONTROLS = ("gigpo_shuffled", "more_sft")
@@ -101,7 +101,7 @@ def trainer_iterations(folder: Path, toy: bool, results: Mapping[str, Any]) -> d
     shutil.rmtree(folder / "speed-0", ignore_errors=True)
     sizes = ("sft.steps=30",) if toy else ("sft.steps=150", "sft.episodes=1000")
     few = (*sizes, f"update.iterations={count}", "evaluation.panel=", "evaluation.final_panel=")
-    records = _run(_settings(folder, "speed", 0, (), toy, "env.options.reward=gym_sokoban", *few))["train"][1:]
+    records = train_curve(_settings(folder, "speed", 0, (), toy, "env.options.reward=gym_sokoban", *few))["train"][1:]
 
     def median(name: str) -> float:
         return float(np.median([record[name] or 0.0 for record in records]))
@@ -171,7 +171,7 @@ def _settings(folder: Path, name: str, seed: int, overrides: Sequence[str], toy:
     return read_dataclass(TrainConfig, apply_overrides(apply_overrides(data, overrides), more))
 
 
-def _run(settings: TrainConfig) -> dict[str, Any]:
+def train_curve(settings: TrainConfig) -> dict[str, Any]:
     """Run or continue one training run; returns its curve."""
     from creditflow.train.trainer import Trainer
 
@@ -198,7 +198,7 @@ def _run(settings: TrainConfig) -> dict[str, Any]:
 
 
 def _run_sft(folder: Path, seed: int, overrides: Sequence[str], toy: bool) -> dict[str, Any]:
-    return _run(_settings(folder, "sft", seed, overrides, toy, "update.iterations=0"))
+    return train_curve(_settings(folder, "sft", seed, overrides, toy, "update.iterations=0"))
 
 
 def _run_scheme(folder: Path, scheme: str, seed: int, overrides: Sequence[str], toy: bool) -> dict[str, Any]:
@@ -207,14 +207,14 @@ def _run_scheme(folder: Path, scheme: str, seed: int, overrides: Sequence[str], 
         raise ConfigError(f"the SFT model of seed {seed} is missing: {start}")
     begin = (f"model.path={start}",)
     if scheme == "more_sft":
-        return _run(_settings(folder, scheme, seed, overrides, toy, *begin, "update.iterations=0"))
+        return train_curve(_settings(folder, scheme, seed, overrides, toy, *begin, "update.iterations=0"))
     made = credit.make(scheme)
     written = _annotator_settings(scheme, start, folder) if made.needs else ()
     if written is None or (scheme in ONLY_TOY and not toy):
         return {
             "skipped": f"needs {', '.join(made.needs)}, which no annotator here writes: {WITHOUT.get(scheme, scheme)}"
         }
-    return _run(
+    return train_curve(
         _settings(folder, scheme, seed, overrides, toy, *begin, "sft.episodes=0", f"credit.scheme={scheme}", *written)
     )
 

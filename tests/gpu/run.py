@@ -6,8 +6,8 @@
 
 Parts, in this order: ``equality`` (the sampler, layouts and precisions against plain fp32), ``speed`` (sampler, SFT, update in every
 layout and with LoRA, the trainer; with memory and the fraction of the device's measured limits), ``lm`` (the benchmark of language
-models, seed by seed, as many as fit, pooled), and only if it is named ``curves`` (learning curves of every scheme on sampled
-episodes). Every piece is written to gpu.json when it is done, with the commit, and within a seed every training run is stored; --resume
+models, seed by seed, as many as fit, pooled), and only if they are named ``curves`` (learning curves of every scheme on sampled
+episodes) and ``pretrained`` (the schemes on an instruct model, ``--model FOLDER``; its protocol and primary contrast stand in ``pretrained.py``). Every piece is written to gpu.json when it is done, with the commit, and within a seed every training run is stored; --resume
 continues after an interruption or the time limit, on a machine with the same device and versions, so one that can be held for some
 minutes at a time suffices. gpu.json, lm.json (for ``creditflow bench --show``) and lm.txt are the results, together below a megabyte.
 """
@@ -27,6 +27,7 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from gpu.language_models import FOLDER, pool, seed_pieces
 from gpu.pieces import Piece, ResultsFile, plan
+from gpu.pretrained import pretrained
 
 from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, DataError
@@ -40,8 +41,9 @@ __all__ = ["add_arguments", "main", "run"]
 
 RESULTS: Final = "gpu.json"
 RUNS: Final = "runs"
+PRETRAINED_SECONDS: Final = 7200.0  # of one run, an assumption: 150 iterations of 128 episodes at 0.5 B parameters
 POOLED: Final = ("lm.json", "lm.txt")
-PARTS: Final = ("equality", "speed", "lm", "curves")
+PARTS: Final = ("equality", "speed", "lm", "curves", "pretrained")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run in the same folder")
     parser.add_argument(
-        "--parts", nargs="+", choices=PARTS, default=list(PARTS[:3]), help="parts (default: all but curves)"
+        "--parts",
+        nargs="+",
+        choices=PARTS,
+        default=list(PARTS[:3]),
+        help="parts (default: all but curves and pretrained)",
     )
     parser.add_argument(
         "--minutes", type=float, default=27.0, help="stop after this many minutes, to be continued (default 27)"
@@ -68,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="schemes and controls to train (default: the controls, and all schemes that need no fields of a task)",
     )
+    parser.add_argument("--model", default="", help="folder of the pretrained model of the part pretrained")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a training setting")
 
 
@@ -141,6 +148,8 @@ def _pieces(
     if "curves" in args.parts:
         runs = curves.curves(folder / RUNS, seeds=seeds, schemes=args.schemes, overrides=args.set, toy=toy)
         add("curves", 120.0, runs)
+    if "pretrained" in args.parts:
+        add("pretrained", PRETRAINED_SECONDS, pretrained(folder / RUNS, args.model, seeds, args.set))
     return pieces
 
 

@@ -146,18 +146,23 @@ def fraction(count: int = RANDOM, seed: int = 0) -> list[Setting]:
 
 def settings() -> list[Setting]:
     """All settings."""
-    return [*one_at_a_time(), *fraction()]
+    long = [
+        Setting("long", update=update) for update in FACTORS["update"]
+    ]  # large grids, added after the first jobs had run
+    return [*one_at_a_time(), *fraction(), *long]
 
 
 def jobs(units: int) -> list[tuple[Setting, int]]:
-    """All jobs: those of the conditions that decide most, under one layout seed after the other, before all others."""
+    """All jobs, a layout seed after the other: under each first those of the conditions that decide most."""
     first = [
         one
         for one in one_at_a_time()
         if not LATER & {one.outcome, one.turns, f"group {one.group}", f"batch {one.batch}"}
     ]
     rest = [one for one in settings() if one not in set(first)]
-    return [(setting, unit) for part in (first, rest) for unit in range(units) for setting in part]
+    long = [setting for setting in rest if setting.tasks == "long"]
+    rest = [setting for setting in rest if setting.tasks != "long"]
+    return [(setting, unit) for unit in range(units) for setting in (*first, *long, *rest)]
 
 
 def half(setting: Setting) -> str:
@@ -191,7 +196,7 @@ def cells_of(setting: Setting, names: Sequence[str]) -> Iterator[tuple[SharedCel
 def layout_seed(setting: Setting, unit: int) -> int:
     """The layout seed of a job: every condition has tasks of its own, and both kinds of update the same ones."""
     conditions = list(dict.fromkeys((one.tasks, one.condition) for one in settings()))
-    return unit * len(conditions) + conditions.index((setting.tasks, setting.condition))
+    return 1000 * unit + conditions.index((setting.tasks, setting.condition))
 
 
 def measure(setting: Setting, seed: int, unit: int) -> dict[str, Any]:

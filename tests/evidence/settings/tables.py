@@ -1,0 +1,132 @@
+"""The tables of the study of settings, from its stored results.
+
+python tests/evidence/settings/tables.py tests/evidence/settings/results.jsonl > tests/evidence/settings/tables.txt
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from evidence.settings.run import BASELINE, EXACT, FACTORS, Setting, half, rows_of, settings
+
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.statistics import crossed_mean
+from creditflow.train.text_table import text_table
+
+__all__ = ["Leads", "best_table", "leads_of", "map_table", "mean_lead", "pooled_table", "tables"]
+
+Leads = Mapping[
+    Setting, Mapping[str, float]
+]  # by setting and method: mean success during training minus grpo's, in points
+CLOSE: Final = 2.0  # points within which a method counts as level with the best
+SHOWN: Final = ("stateless", "gigpo", "graphgpo", "rewardflow", "rtmc", "grouptd", "blend", "blend_uncentred", EXACT)
+
+
+def leads_of(path: Path) -> dict[Setting, dict[str, float]]:
+    """The measured settings, averaged over layout seeds; settings without an initial policy are left out."""
+    by_name = {str(setting): setting for setting in settings()}
+    collected: dict[Setting, dict[str, list[float]]] = {}
+    for row in rows_of(path):
+        for name, (area, *_) in row.get("values", {}).items():
+            lead = 100.0 * (area - row["values"][BASELINE][0])
+            collected.setdefault(by_name[row["setting"]], {}).setdefault(name, []).append(lead)
+    return {setting: {name: float(np.mean(x)) for name, x in of.items()} for setting, of in collected.items()}
+
+
+def mean_lead(
+    leads: Leads, method: str, other: str = BASELINE, *, chosen: Callable[[Setting], bool] = lambda _: True
+) -> Estimate:
+    """A method minus another one, mean over conditions; the interval is over conditions, which have tasks of their own."""
+    by_condition: dict[tuple[str, str], list[float]] = {}
+    for setting, of in leads.items():
+        if chosen(setting) and method in of:
+            by_condition.setdefault((setting.tasks, setting.condition), []).append(of[method] - of[other])
+    means = [np.mean(values) for values in by_condition.values()]
+    return Estimate.of(crossed_mean(np.array(means)[:, None]))
+
+
+def methods_of(leads: Leads) -> list[str]:
+    """The methods in all settings, the largest mean lead first."""
+    common = set.intersection(*(set(of) for of in leads.values()))
+    return sorted(common, key=lambda name: -float(np.mean([of[name] for of in leads.values()])))
+
+
+def best_of(of: Mapping[str, float]) -> list[str]:
+    """The schemes within a point of the best one, the exact advantage left out, the best first."""
+    schemes = sorted((name for name in of if name != EXACT), key=lambda name: -of[name])
+    return [name for name in schemes if of[name] > of[schemes[0]] - 1.0]
+
+
+def close(leads: Leads, method: str, chosen: Callable[[Setting], bool]) -> tuple[int, int, float]:
+    """In how many settings a method is within ``CLOSE`` points of the best, of how many, and the largest distance."""
+    gaps = []
+    for setting, of in leads.items():
+        if chosen(setting) and method in of:
+            gaps.append(max(value for name, value in of.items() if name != EXACT) - of[method])
+    return sum(gap <= CLOSE for gap in gaps), len(gaps), max(gaps, default=0.0)
+
+
+def map_table(leads: Leads) -> list[list[str]]:
+    """Setting by setting: the leads of some methods, and the best ones."""
+    names = [name for name in SHOWN if all(name in of for of in leads.values())]
+    rows = [["tasks", "setting", "update", "half", *names, "within a point of the best"]]
+    for setting, of in leads.items():
+        cells = [f"{of[name]:+.1f}" for name in names]
+        rows.append(
+            [setting.tasks, setting.condition, setting.update, half(setting), *cells, ", ".join(best_of(of)[:4])]
+        )
+    return rows
+
+
+def pooled_table(leads: Leads) -> list[list[str]]:
+    """Method by method: the mean lead over grpo in all settings, by half and by update."""
+    parts: dict[str, Callable[[Setting], bool]] = {
+        "all": lambda _: True,
+        **{name: lambda setting, name=name: half(setting) == name for name in ("design", "confirmation")},
+        **{name: lambda setting, name=name: setting.update == name for name in FACTORS["update"]},
+    }
+    rows = [["method", *parts]]
+    for method in methods_of(leads):
+        estimates = [mean_lead(leads, method, chosen=chosen) for chosen in parts.values()]
+        rows += [[method, *(estimate.text(1, "+") for estimate in estimates)]]
+    return rows
+
+
+def best_table(leads: Leads) -> list[list[str]]:
+    """Method by method: in how many settings it is close to the best one."""
+    parts: dict[str, Callable[[Setting], bool]] = {
+        "all": lambda _: True,
+        **{name: lambda setting, name=name: half(setting) == name for name in ("design", "confirmation")},
+        **{name: lambda setting, name=name: setting.update == name for name in FACTORS["update"]},
+        "keys recur": lambda setting: setting.keys != "fresh",
+    }
+    rows = [["method", *parts, "largest distance"]]
+    for method in methods_of(leads):
+        if method == EXACT:
+            continue
+        counts = [close(leads, method, chosen)[:2] for chosen in parts.values()]
+        worst = close(leads, method, lambda _: True)[2]
+        rows.append([method, *(f"{count} of {total}" for count, total in counts), f"{worst:.1f}"])
+    return sorted(rows[:1]) + sorted(rows[1:], key=lambda row: -int(row[1].split()[0]))
+
+
+def tables(path: Path) -> str:
+    """All tables as text."""
+    leads = leads_of(path)
+    jobs = len(rows_of(path))
+    parts: Sequence[tuple[str, list[list[str]]]] = (
+        (f"Mean success during training minus grpo's, in points; {jobs} jobs, {len(leads)} settings", map_table(leads)),
+        ("Mean over settings [95 % interval over conditions]", pooled_table(leads)),
+        (f"Settings in which a method is within {CLOSE:g} points of the best one", best_table(leads)),
+    )
+    return "\n\n".join(f"{title}\n\n{text_table(rows)}" for title, rows in parts)
+
+
+if __name__ == "__main__":
+    print(tables(Path(sys.argv[1])))
