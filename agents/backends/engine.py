@@ -66,11 +66,13 @@ class Engine(Protocol):
         context: maximum sequence length.
         block_size: tokens in a block of its prefix cache.
         exact: whether it computes in float32.
+        reads_tensors: whether its worker is in this process, so that ``receive`` works.
     """
 
     context: int
     block_size: int
     exact: bool
+    reads_tensors: bool
 
     def complete(
         self, prompts: Sequence[UniquePrompt], sampling: Sampling, end_ids: frozenset[int], seed: int
@@ -84,6 +86,10 @@ class Engine(Protocol):
 
     def load(self, folder: str) -> int:
         """Load the weights in a folder; returns how many tensors every worker read."""
+        ...
+
+    def receive(self, tensors: Mapping[str, Any]) -> int:
+        """Load these tensors, by their names in a checkpoint; returns how many every worker read."""
         ...
 
     def reset_prefix_cache(self) -> bool:

@@ -13,7 +13,8 @@ compiled into one graph.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, Final, Literal
 
@@ -21,6 +22,8 @@ import numpy as np
 import torch
 from transformers import DynamicCache, StaticCache
 from transformers.cache_utils import DynamicLayer
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
 from creditflow.agents.backends.cohort import Cohort, picture_names
@@ -38,6 +41,7 @@ from creditflow.envs.errors import ConfigError, short_repr
 __all__ = [
     "TransformersBackend",
     "growing_cache",
+    "one_token_attention",
 ]
 
 ROOM: Final = 1.25  # slots after growing, relative to the tokens held
@@ -90,6 +94,46 @@ def growing_cache(config: Any) -> Any:
     cache = DynamicCache(config=config)
     cache.layers = [GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     return cache
+
+
+def one_token_attention(
+    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float | None = None, **options: Any
+) -> tuple[Any, None]:
+    """Attention of one new token, in which query heads that share keys and values are rows of one product.
+
+    Before 5.23, transformers repeats the whole cache for every query head where there is a mask, in every layer and at every
+    token. All other calls are those of transformers.
+
+    Args:
+        module: the attention layer.
+        query: (rows, heads, tokens, size).
+        key, value: (rows, heads that have keys and values, slots, size).
+        attention_mask: bool (rows, 1, tokens, slots), or None.
+        scaling: of the products.
+        **options: for transformers.
+
+    Returns:
+        (rows, tokens, heads, size), and None.
+    """
+    rows, heads, tokens, size = query.shape
+    if tokens > 1 or attention_mask is None or heads == key.shape[1] or options.get("position_bias") is not None:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)  # type: ignore[no-any-return]
+    together = query.reshape(rows, key.shape[1], heads // key.shape[1], size)
+    output = torch.nn.functional.scaled_dot_product_attention(
+        together, key, value, attn_mask=attention_mask, scale=scaling
+    )
+    return output.reshape(rows, 1, heads, value.shape[-1]), None
+
+
+@contextmanager
+def _one_token_attention() -> Iterator[None]:
+    """Models with ``sdpa`` attention use ``one_token_attention`` in the block."""
+    ALL_ATTENTION_FUNCTIONS["sdpa"] = one_token_attention
+    try:
+        yield
+    finally:
+        if "sdpa" in ALL_ATTENTION_FUNCTIONS._local_mapping:
+            del ALL_ATTENTION_FUNCTIONS["sdpa"]
 
 
 class TransformersBackend:
@@ -167,7 +211,7 @@ class TransformersBackend:
         training = self.model.training
         self.model.eval()
         try:
-            with torch.inference_mode():
+            with torch.inference_mode(), _one_token_attention():
                 return self._generate(requests, sampling, end_ids)
         except BaseException:
             self._cohort = None

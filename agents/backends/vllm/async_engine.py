@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import count
@@ -54,11 +54,13 @@ class VllmAsyncEngine:
         folder, dtype, config, seed, empty: see ``VllmEngine``.
 
     Attributes:
-        release, context, block_size, exact: see ``VllmEngine``.
+        release, context, block_size, exact, reads_tensors: see ``VllmEngine``.
 
     Raises:
         MissingExtraError, ConfigError, GenerationError: as ``VllmEngine``.
     """
+
+    reads_tensors = False  # its worker is in another process
 
     def __init__(
         self, folder: str, *, dtype: str, config: VllmConfig | None = None, seed: int = 0, empty: bool = False
@@ -141,6 +143,11 @@ class VllmAsyncEngine:
     def load(self, folder: str) -> int:
         """Load the weights in a folder; returns how many tensors every worker read, the minimum if they differ."""
         return min(int(read) for read in self._wait(self._call("collective_rpc", "creditflow_load", args=(folder,))))
+
+    def receive(self, tensors: Mapping[str, Any]) -> int:
+        """Not possible: see ``reads_tensors``."""
+        del tensors
+        raise GenerationError("the engine is in another process: its weights are read from a folder")
 
     def reset_prefix_cache(self) -> bool:
         """Empty the prefix cache, and that of pictures; returns whether it was emptied."""

@@ -20,11 +20,12 @@ class VllmConfig:
             (its own 128 would keep nothing of short prompts), the engine's choice on a GPU.
         max_sequences: maximum number of concurrent sequences.
         max_context: maximum sequence length; 0 takes the model's own limit.
-        eager: do not compile or capture graphs: the engine starts at once, but samples more slowly on a GPU. On a CPU it is
-            always eager.
+        eager: do not compile or capture graphs: the engine starts at once, but every token takes several times as long on a
+            GPU. On a CPU it is always eager.
         sleep: free the GPU's memory while the policy is updated.
         tolerance: allowed difference of log-probabilities between sampler and trained model on the probe after a weight push:
-            the largest if the sampler computes in float32 (0 takes 1e-3), else the mean (0 takes 0.1).
+            the largest if the sampler computes in float32 (0 takes 1e-3), else the mean (0 takes 0.1, or three times what
+            that format does to the trained model's own numbers).
     """
 
     memory: float = 0.4
@@ -32,7 +33,7 @@ class VllmConfig:
     block_size: int = 0
     max_sequences: int = 256
     max_context: int = 0
-    eager: bool = True
+    eager: bool = False
     sleep: bool = False
     tolerance: float = 0.0
 

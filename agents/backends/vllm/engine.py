@@ -7,7 +7,7 @@ starts (torch's thread setter, the global random state); these changes are undon
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from weakref import WeakSet
 
@@ -46,13 +46,15 @@ class VllmEngine:
 
     Attributes:
         release: the installed vLLM release.
-        context, block_size, exact: see ``Engine``.
+        context, block_size, exact, reads_tensors: see ``Engine``.
 
     Raises:
         MissingExtraError: vLLM is not installed.
         ConfigError: an unsupported release, or a model or setting that vLLM rejects.
         GenerationError: the engine did not start.
     """
+
+    reads_tensors = True
 
     def __init__(
         self, folder: str, *, dtype: str, config: VllmConfig | None = None, seed: int = 0, empty: bool = False
@@ -106,6 +108,14 @@ class VllmEngine:
         """
         return min(int(read) for read in self._call("collective_rpc", "creditflow_load", args=(folder,)))
 
+    def receive(self, tensors: Mapping[str, Any]) -> int:
+        """Load these tensors, by their names in a checkpoint; nothing is written. Returns how many the worker read.
+
+        Raises:
+            GenerationError: the worker failed.
+        """
+        return min(int(read) for read in self._call("collective_rpc", "creditflow_receive", args=(tensors,)))
+
     def reset_prefix_cache(self) -> bool:
         """Empty the prefix cache, and that of pictures; returns whether it was emptied."""
         if self._picture is not None:
@@ -125,8 +135,9 @@ class VllmEngine:
     def _generate(self, prompts: Sequence[dict[str, Any]], parameters: list[Any], seed: int) -> list[Any]:
         import torch
 
-        with unchanged_host():
+        with unchanged_host():  # the newer model runner draws from NumPy's global state, the older one from torch's
             torch.manual_seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002, TID251 - vLLM reads this state
             outputs: list[Any] = self._call("generate", list(prompts), parameters, use_tqdm=False)
         return outputs
 

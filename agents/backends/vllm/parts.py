@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random  # noqa: TID251 - only to restore its state
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -158,15 +159,21 @@ def starting(release: Release, **environment: str) -> Iterator[None]:
 
 @contextmanager
 def unchanged_host() -> Iterator[None]:
-    """Undo what vLLM changes in its host process: the global random state and torch's thread setter."""
+    """Undo what vLLM changes in its host process: the global random states and torch's thread setter.
+
+    Its newer model runner draws seeds from NumPy's global state, and starting seeds Python's, NumPy's and torch's.
+    """
     import torch
 
     setter, threads = torch.set_num_threads, torch.get_num_threads()
+    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - vLLM's, not ours
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices=devices):
         try:
             yield
         finally:
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)  # noqa: NPY002 - as above
             torch.set_num_threads = setter
             if torch.get_num_threads() != threads:
                 torch.set_num_threads(threads)

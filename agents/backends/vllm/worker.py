@@ -1,4 +1,4 @@
-"""The part that runs inside vLLM's worker: it loads weights from a folder.
+"""The part that runs inside vLLM's worker: it loads weights from a folder, or from the trainer's tensors in its process.
 
 vLLM mixes the class into its own worker by name. ``reload_weights`` is the one call that works on CPUs and GPUs: plain
 ``load_weights`` fails on matrices that a CPU worker has repacked for its kernels.
@@ -6,7 +6,7 @@ vLLM mixes the class into its own worker by name. ``reload_weights`` is the one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,19 @@ class WeightReceiver:
 
     def creditflow_load(self, folder: str) -> int:
         """Load the weights in a folder's safetensors files; returns the number of tensors."""
+        return self.creditflow_load_tensors(_tensors(Path(folder)))
+
+    def creditflow_receive(self, tensors: Mapping[str, Any]) -> int:
+        """Load tensors by their names in a checkpoint; returns their number. For a worker in the trainer's own process."""
+        return self.creditflow_load_tensors(tensors.items())
+
+    def creditflow_load_tensors(self, tensors: Iterable[tuple[str, Any]]) -> int:
+        """Load pairs of name and tensor; returns their number."""
         read = 0
 
         def counting() -> Iterator[tuple[str, Any]]:
             nonlocal read
-            for pair in _tensors(Path(folder)):
+            for pair in tensors:
                 read += 1
                 yield pair
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ from creditflow.train.policy.network.scratch import ScratchConfig, build_model, 
 class TransformersEngine:
     """An inference engine made of transformers that records its calls; ``lose`` names calls without effect."""
 
-    block_size, exact = 4, True
+    block_size, exact, reads_tensors = 4, True, False
 
     def __init__(self, folder: str) -> None:
         config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
         assert config["architectures"] == ["Qwen2ForCausalLM"]
+        self.config = config
         self.context = int(config["max_position_embeddings"])
         self.calls: list[str] = []
         self.lose: set[str] = set()
@@ -58,6 +59,17 @@ class TransformersEngine:
         if self.model is None or "load" not in self.lose:
             self.model = AutoModelForCausalLM.from_pretrained(folder).eval()
         return tensors_in(folder) - ("tensor" in self.lose)
+
+    def receive(self, tensors: Mapping[str, Any]) -> int:
+        from transformers import Qwen2Config, Qwen2ForCausalLM
+
+        self.calls.append("receive")
+        self.model = Qwen2ForCausalLM(Qwen2Config(**self.config)).eval()
+        missing, unexpected = self.model.load_state_dict(tensors, strict=False)
+        assert not unexpected
+        assert set(missing) <= {"lm_head.weight"}  # which a tied model has once
+        self.model.tie_weights()
+        return len(tensors)
 
     def reset_prefix_cache(self) -> bool:
         self.calls.append("reset_prefix_cache")

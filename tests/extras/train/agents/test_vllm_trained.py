@@ -16,7 +16,12 @@ from helpers.models.transformers_engine import TransformersEngine, toy_model
 from creditflow.agents.backends.base import GenerationError, GenerationRequest, Sampling, WeightPushError
 from creditflow.agents.backends.engine import ProbeResult
 from creditflow.agents.backends.vllm.config import VllmConfig
-from creditflow.agents.backends.vllm.trained import VllmTrainedBackend, probe_differences
+from creditflow.agents.backends.vllm.trained import (
+    COARSE_TOLERANCE,
+    VllmTrainedBackend,
+    checkpoint_tensors,
+    probe_differences,
+)
 
 
 @pytest.fixture(params=[True, False], ids=["tied", "untied"])
@@ -24,14 +29,14 @@ def model(request: pytest.FixtureRequest) -> Any:
     return toy_model(tied=request.param)
 
 
-def follower(model: Any, **options: Any) -> tuple[VllmTrainedBackend, TransformersEngine]:
+def follower(model: Any, *, dtype: str = "float32", **options: Any) -> tuple[VllmTrainedBackend, TransformersEngine]:
     made: list[TransformersEngine] = []
 
     def make(folder: str) -> TransformersEngine:
         made.append(TransformersEngine(folder))
         return made[0]
 
-    return VllmTrainedBackend(model, dtype="float32", make_engine=make, **options), made[0]
+    return VllmTrainedBackend(model, dtype=dtype, make_engine=make, **options), made[0]
 
 
 def move(model: Any) -> None:
@@ -136,6 +141,72 @@ def test_a_probe_without_log_probabilities_is_a_failed_push(model: Any, monkeypa
         backend.sync()
 
 
+def test_an_engine_in_this_process_gets_the_tensors_and_nothing_is_written(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, engine = follower(model)
+    monkeypatch.setattr(engine, "reads_tensors", True)
+    monkeypatch.setattr(model, "save_pretrained", lambda *args, **options: pytest.fail("weights were written"))
+    move(model)
+    backend.sync("v1")
+    assert engine.calls == ["receive", "reset_prefix_cache", "probe"]
+    for ours, theirs in zip(model.parameters(), engine.model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_tensors_have_the_names_and_values_of_a_checkpoint(model: Any, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    model.save_pretrained(tmp_path)
+    written, tensors = load_file(tmp_path / "model.safetensors"), checkpoint_tensors(model)
+    assert tensors.keys() == written.keys()
+    assert all(torch.equal(tensors[name], written[name]) for name in written)
+
+
+def test_weights_are_written_once_and_in_the_samplers_format(model: Any, tmp_path: Path) -> None:
+    from creditflow.agents.backends.vllm.trained import _write_weights
+
+    _write_weights(model, str(tmp_path), torch.bfloat16)
+    size = sum(path.stat().st_size for path in tmp_path.glob("*.safetensors"))
+    parameters = sum(parameter.numel() for parameter in model.parameters())  # a shared matrix is one parameter
+    assert 2 * parameters <= size < 2 * parameters + 8_192  # two bytes each, and the file's header
+
+
+def test_blocks_that_torch_caches_are_free_before_the_engine_wakes(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend, engine = follower(model)
+    backend.sync()
+    backend.sleep()
+    engine.calls.clear()
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: engine.calls.append("empty_cache"))
+    backend.sync()
+    assert engine.calls[:2] == ["empty_cache", "wake weights"]
+
+
+def test_the_tolerance_of_a_coarse_format_grows_with_what_it_does_to_the_model_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = toy_model(tied=False)
+    with torch.no_grad():  # large weights: bfloat16 alone moves log-probabilities by more than 0.1
+        for parameter in model.parameters():
+            parameter.mul_(10.0 if parameter.ndim > 1 else 1.0)
+    backend, engine = follower(model, dtype="bfloat16")
+    monkeypatch.setattr(engine, "exact", False)
+    load = engine.load
+
+    def coarse(folder: str) -> int:
+        read = load(folder)
+        engine.model.to(torch.bfloat16)
+        return read
+
+    monkeypatch.setattr(engine, "load", coarse)
+    backend.sync("v1")
+    assert backend.sync_numbers["push_difference"] > COARSE_TOLERANCE
+    move(model)
+    engine.lose.add("load")
+    with pytest.raises(WeightPushError, match="is allowed"):
+        backend.sync("v2")
+
+
 def test_sleep_and_wake_surround_the_push_in_order(model: Any) -> None:
     backend, engine = follower(model)
     with pytest.raises(GenerationError, match="the sampler is empty"):
@@ -167,9 +238,9 @@ def test_no_weights_are_left_behind(model: Any, tmp_path: Path, monkeypatch: pyt
     folders: list[str] = []
     whole = vllm_trained._write_weights
 
-    def recording(model_: Any, folder: str) -> None:
+    def recording(model_: Any, folder: str, dtype: Any) -> None:
         folders.append(folder)
-        whole(model_, folder)
+        whole(model_, folder, dtype)
 
     monkeypatch.setattr(vllm_trained, "_write_weights", recording)
     backend, engine = follower(model)
