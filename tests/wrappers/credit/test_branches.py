@@ -50,7 +50,11 @@ SETTINGS: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
 NOT_POOLED: list[tuple[str, credit.Semantics, Mapping[str, Any]]] = [
     *(case for case in SETTINGS if case[0] != "rewardflow"),
     # these count a branch as a full episode in their statistics too
-    *((name, "paper", {}) for name in ("hgpo", "gagpo", "rtmc", "steppo", "trace", "hcapo", "draco", "agent_opsd")),
+    *(
+        (name, "paper", {})
+        for name in ("hgpo", "gagpo", "g2po", "milegpo", "rtmc", "steppo", "trace", "hcapo", "draco")
+    ),
+    *((name, "paper", {}) for name in ("agent_opsd", "aem", "beacon", "vpr")),
     ("hgpo", "release", {"key": "state"}),
     *(("gagpo", "paper", {"gae_lambda": value}) for value in (0.0, 0.5, 1.0)),
     *(("rtmc", "paper", {"prior": prior}) for prior in ("outcome", "return")),

@@ -8,7 +8,8 @@ from helpers.episodes.builders import group, walk
 from creditflow import credit
 
 
-# grouptd compares a rollout with its prior, rtmc its discounted returns with an undiscounted one
-@pytest.mark.parametrize("name", [name for name in credit.names(given=()) if name not in ("grouptd", "rtmc")])
+# g2po compares the turns of a rollout with each other, grouptd a rollout with its prior, rtmc its discounted returns with an
+# undiscounted one
+@pytest.mark.parametrize("name", [name for name in credit.names(given=()) if name not in ("g2po", "grouptd", "rtmc")])
 def test_a_singleton_group_gets_zero_credit_from_states_visited_once(name):
     assert (credit.make(name).assign(group(walk("s a g"))).flat_advantages == 0.0).all()

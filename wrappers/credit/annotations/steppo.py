@@ -41,6 +41,6 @@ class StepPO(MTPPO):
 
     whitening: bool = False
 
-    def whitening_weights(self, one: Estimate) -> NDArray[np.int64]:
+    def whitening_weights(self, estimate: Estimate) -> NDArray[np.int64]:
         """int (M,): 1 for every turn, which is one sample."""
-        return np.ones(len(one.advantages), np.int64)
+        return np.ones(len(estimate.advantages), np.int64)

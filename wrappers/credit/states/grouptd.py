@@ -4,6 +4,10 @@ A group is treated as an empirical Markov reward process, which gives the value 
 the group: a *mean* backup over observed transitions, pooled over all trajectories that pass through a state. The shortest
 path to success enters only as a prior, which is outweighed as counts grow.
 
+G2PO (arXiv 2606.22995; ``g2po``) is the nearest published method: it too values the states of the group's graph and credits an
+edge by its temporal difference. There the value is the mean discounted *outcome* of the visits, as in ``gigpo``, without a backup
+along edges, a horizon or a prior.
+
 ``divide_by_success``, ``progress_weight`` and ``merge_test`` (together the default; without them ``VARIANTS["grouptd_base"]``) and
 ``prior="pooled"`` are for policies whose parameters are shared by many tasks, where the weights *between* tasks matter: with the
 prior ρ γ^d alone, groups with few successes get little credit, while solved tasks still get credit for shorter paths.
@@ -123,7 +127,10 @@ class GroupTD(StateScheme):
     """
 
     name = "grouptd"
-    source = "our own: certainty-equivalent policy evaluation on the group's graph with a shortest-path prior"
+    source = (
+        "our own: certainty-equivalent policy evaluation on the group's graph with a shortest-path prior; nearest published method: "
+        "G2PO (arXiv 2606.22995), whose values are mean outcomes of visits"
+    )
     credit_needs = "a success"
     verification = "ours; the formula is tested against exact values"
     limitations = "The prior counts the shortest observed path as the best. On long episodes prior='pooled' is better."

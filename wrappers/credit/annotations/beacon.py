@@ -1,0 +1,107 @@
+"""BEACON: trajectories cut at milestones, with rewards that decay backwards from each, compared within equal segments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.wrappers.credit.annotations.values import turn_values
+from creditflow.wrappers.credit.backward import backward_sums
+from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.normalize import Scale, normalize
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
+from creditflow.wrappers.credit.registry import register
+from creditflow.wrappers.records.group import Group
+
+__all__ = ["BEACON"]
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class BEACON(OutcomeScheme):
+    """A = A^E + ω (r − mean r) over the group's turns that have the same number of milestones behind them.
+
+    r_t = R_succ γ^(τ − t), where τ is the first turn from t on that attains a milestone, and r_t = 0 if none does. A turn is
+    in segment k if its episode attained k milestones before it, so that segment k of one rollout is compared with segment k of
+    the others: a distant failure does not change the credit of turns that led to a milestone.
+
+    The environment says which turns attain a milestone, by the annotation "milestone" (1 for a turn that attains one, else 0): the
+    released code matches ALFWorld's actions with a list for each game, and detects WebShop's from its pages. Of the paper the
+    abstract and the released code were read. In that code a success has R = 10 and a milestone 10; here both have R_succ. Its
+    scripts set ω = 1 and γ = .95 (WebShop, ScienceWorld), and ω = 10 and γ = .9 on ALFWorld.
+
+    Attributes:
+        discount: γ.
+        step_weight: ω.
+        success_reward: R_succ, the reward of the turn that attains a milestone, in units of the reward of a success.
+        step_scale: "none" (all released scripts), or "std", which also divides by the deviation within the segments.
+        milestones: the "annotation", or turns with a positive "reward" (ours; for environments that reward subgoals).
+    """
+
+    name = "beacon"
+    source = "BEACON (arXiv 2605.06078), abstract; release: ZJU-REAL/BEACON @ db9347f, migpo/core_migpo.py"
+    verification = "abstract and released code read; release checked against numbers computed by the released code"
+    limitations = (
+        "Someone must define the milestones, and the order in which an episode attains them does not matter: its k-th segment is "
+        "compared with every k-th segment. Turns get credit for milestones in groups without a success too."
+    )
+    presets = {"paper": {}, "release": {**RELEASE_OUTCOME, "outcome_scale": "none"}}
+    requires = ("milestone",)
+    properties = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift"})
+
+    discount: float = 0.95
+    step_weight: float = 1.0
+    success_reward: float = 1.0
+    step_scale: Scale = "none"
+    milestones: Literal["annotation", "reward"] = "annotation"
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "discount", 0.0, 1.0)
+        require_range(self, "success_reward", 0.0, np.inf, above=True)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The annotation, unless rewards show the milestones."""
+        return self.requires if self.milestones == "annotation" else ()
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group."""
+        outcome, turn_part = self.outcome_part(group)
+        episodes = group.episode_index
+        attained = self._attained(group)[episodes.stored]
+        rewards = self.success_reward * backward_sums(
+            attained.astype(np.float64), episodes.offsets, np.where(attained, 0.0, self.discount)
+        )
+        count = np.concatenate([[0], np.cumsum(attained)])
+        segment = count[:-1] - count[episodes.offsets[:-1]][episodes.episode]
+        compared = normalize(
+            rewards,
+            segment.astype(np.int32),
+            int(segment.max(initial=-1)) + 1,
+            scale=self.step_scale,
+            std_eps=self.std_eps,
+            quantity="reward by the next milestone",
+            rows=episodes.stored,
+        )[episodes.own]
+        return Credit.of(
+            group,
+            outcome=outcome,
+            step={
+                "outcome, changed by the turn's own penalty": turn_part,
+                "next milestone, among turns of this segment": self.step_weight * compared,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
+            rewards=rewards[episodes.own],
+            diagnostics={"segment": segment[episodes.own], "step_advantage": compared},
+        )
+
+    def _attained(self, group: Group) -> NDArray[np.bool_]:
+        """bool (N,): turns that attain a milestone."""
+        if self.milestones == "reward":
+            return group.arrays.reward > 0.0
+        return turn_values(group, "milestone", scheme=self.name) > 0.5

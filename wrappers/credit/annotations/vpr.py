@@ -1,0 +1,89 @@
+"""VPR: an oracle's verdict on every turn, compared with the same turn of the group's other rollouts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from creditflow.wrappers.credit.annotations.values import turn_values
+from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.normalize import Scale, normalize
+from creditflow.wrappers.credit.outcome import OutcomeScheme
+from creditflow.wrappers.credit.registry import register
+from creditflow.wrappers.records.group import Group
+
+__all__ = ["VPR"]
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class VPR(OutcomeScheme):
+    """A_t = ω_E A^E + (v_t − mean v) / std v over the group's turns of number t, v_t = 1 if the oracle confirms turn t, else 0.
+
+    The oracle confirms a turn that brings the state nearer to success: "distance.oracle.next" < "distance.oracle", the fewest
+    turns to a success, where −1 stands for none. These annotations are the environment's own exact distances, so this is the
+    ceiling of what a judge of single turns can give, not a method for tasks without an oracle. ``prm`` with
+    value="value.oracle" and form="increase" sums an oracle's *values* to the end of the episode instead.
+
+    Read were the abstract, and the summary of the method in the README of the released code: verifier rewards are normalised at
+    each turn over the group, in an objective as GRPO's. The code could not be read. The paper's verifiers are a search for
+    Tic-Tac-Toe, the solution of a Sudoku and the posterior of Minesweeper; ours is the distance. Ours: a turn number that one
+    rollout alone reaches gets 0.
+
+    Attributes:
+        episode_weight: ω_E ≥ 0; the paper's advantage has no outcome part.
+        step_scale: "std", or "none" to subtract the mean only.
+    """
+
+    name = "vpr"
+    source = "VPR (arXiv 2605.10325), abstract and the README of thu-nics/VPR; the verifier is our oracle's distance"
+    verification = "abstract and README read; code and paper not read"
+    limitations = (
+        "It needs exact knowledge of the task. Turns are compared by their number, whatever their states: a confirmed turn gets "
+        "nothing where all others are confirmed, and the same mistake costs more in a group that is right."
+    )
+    requires = ("distance.oracle",)
+    properties = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift", "ties_zero"})
+
+    episode_weight: float = 0.0
+    step_scale: Scale = "std"
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "episode_weight", 0.0, np.inf)
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group."""
+        outcome, turn_part = self.outcome_part(group)
+        episodes = group.episode_index
+        confirmed = self._confirmed(group)[episodes.stored].astype(np.float64)
+        number = np.arange(len(confirmed)) - episodes.offsets[episodes.episode]
+        compared = normalize(
+            confirmed - self.score_penalties(group)[episodes.stored],
+            number.astype(np.int32),
+            int(number.max(initial=-1)) + 1,
+            scale=self.step_scale,
+            std_eps=self.std_eps,
+            quantity="the oracle's verdict",
+            rows=episodes.stored,
+        )[episodes.own]
+        return Credit.of(
+            group,
+            outcome=self.episode_weight * outcome,
+            step={
+                "outcome, changed by the turn's own penalty": self.episode_weight * turn_part,
+                "verdict among turns of this number": compared,
+                "penalty of the advantage": -self.advantage_penalties(group),
+            },
+            rewards=confirmed[episodes.own],
+            diagnostics={"step_advantage": compared},
+        )
+
+    def _confirmed(self, group: Group) -> NDArray[np.bool_]:
+        """bool (N,): turns after which a success is nearer than before."""
+        before = turn_values(group, "distance.oracle", scheme=self.name)
+        after = turn_values(group, "distance.oracle.next", scheme=self.name)
+        return (after >= 0.0) & ((after < before) | (before < 0.0))
