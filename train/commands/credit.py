@@ -74,7 +74,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.input is None:
         raise ConfigError("give a trajectory log (or - for standard input), or --explain")
-    scheme = credit.make(args.scheme, semantics=args.semantics, **apply_overrides({}, args.set))
+    parameters = apply_overrides({}, args.set)
+    semantics = parameters.pop("semantics", args.semantics)  # also a parameter of ``make``
+    scheme = credit.make(args.scheme, semantics=semantics, **parameters)
     rewards = parse_rewards([args.reward] if args.reward else [])
     texts = None if rewards else {*scheme.texts, *(["response"] if args.tokenizer else [])}  # a transcript needs all
     log = log_of(args, texts)
@@ -100,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     turns = sum(len(group.turns) for group in groups)
     moved = sum(int(np.count_nonzero(result.flat_step_advantages)) for result in results)
     print(
-        f"{args.scheme} ({args.semantics}): {counted(len(groups), 'group')}, {counted(sum(map(len, groups)), 'trajectory')}, {counted(turns, 'turn')} "
+        f"{args.scheme} ({semantics}): {counted(len(groups), 'group')}, {counted(sum(map(len, groups)), 'trajectory')}, {counted(turns, 'turn')} "
         f"in {seconds:.3f} s; step credit on {moved / max(turns, 1):.0%} of the turns",
         file=sys.stderr,
     )

@@ -1,4 +1,4 @@
-"""Dynamic sampling: drop dead groups, whose outcomes are all equal."""
+"""Dynamic sampling: drop groups whose outcomes are all equal, or vary less than those of the others."""
 
 from __future__ import annotations
 
@@ -19,23 +19,40 @@ def filter_groups(
     *,
     outcome: Literal["return", "success", "score"] = "return",
     tolerance: float = 0.0,
+    top_p: float = 1.0,
     keep_all: bool = False,
 ) -> list[Group]:
-    """Return the groups whose outcomes are not all equal (DAPO; "+DS" in GraphGPO's tables).
+    """Return the groups whose outcomes are not all equal (DAPO; "+DS" in GraphGPO's tables), or those that vary most (RAGEN-2).
+
+    RAGEN-2 (arXiv 2604.06268; mll-lab-nu/RAGEN @ 20daedc, ``rollout_filter_top_p_prob_mode: linear``) filters by the "reward
+    variance", which its code measures by the standard deviation: groups in descending order, until they have ``top_p`` of the sum
+    over all groups. The code takes 0.01 off that threshold; here only rounding is forgiven.
 
     Args:
         groups: groups to filter.
         outcome: which outcome is compared; penalties do not count.
         tolerance: outcomes that differ by no more than this count as equal. 0 is the published rule, under which groups
             with dense rewards are rarely dead.
+        top_p: share of the sum of standard deviations that the groups kept must have, in (0, 1]; 1 keeps all with unequal outcomes.
         keep_all: keep every group, as the released loop does on its last attempt.
 
     Returns:
         The groups kept, in order. The caller should count the others: sampling them took environment turns as well.
 
     Raises:
-        ConfigError: the tolerance is negative, or the outcome is unknown.
+        ConfigError: the tolerance is negative, ``top_p`` is not in (0, 1], or the outcome is unknown.
     """
     if tolerance < 0:
         raise ConfigError(f"tolerance must be ≥ 0, got {short_repr(tolerance)}")
-    return [group for group in groups if keep_all or np.ptp(outcome_scores(group, outcome)) > tolerance]
+    if not 0.0 < top_p <= 1.0:
+        raise ConfigError(f"top_p must lie in (0, 1], got {short_repr(top_p)}")
+    if keep_all:
+        return list(groups)
+    alive = [group for group in groups if np.ptp(outcome_scores(group, outcome)) > tolerance]
+    if top_p == 1.0:
+        return alive
+    deviation = np.array([outcome_scores(group, outcome).std(ddof=1) for group in alive])
+    order = np.argsort(-deviation, kind="stable")
+    before = np.cumsum(deviation[order]) - deviation[order]
+    enough = top_p * deviation.sum() * (1.0 - 1e-9)
+    return [alive[i] for i in np.sort(order[before < enough]).tolist()]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.random_group import random_fork, random_group
 from creditflow.wrappers.graphs.state_graph import StateGraph
@@ -161,6 +162,21 @@ def monotone(scheme: Scheme, rng: np.random.Generator) -> str:
     return ""
 
 
+def conditional_variance(scheme: Scheme, rng: np.random.Generator) -> str:
+    """Among turns of one transition, step rewards vary no more than discounted returns (GraphGPO, proposition 4.2)."""
+    group = sample_group(scheme, rng, outcome=0.6)
+    graph, arrays = StateGraph.from_group(group), group.arrays
+    rewards = scheme.assign(group).flat_step_rewards
+    returns = backward_sums(arrays.reward, arrays.offsets, 0.95)  # the feedback of GiGPO
+    _, transition = np.unique(graph.source.astype(np.int64) * (graph.size + 1) + graph.target, return_inverse=True)
+    _, pair = np.unique(transition * (len(arrays.actions) + 1) + arrays.action, return_inverse=True)
+    for number in np.unique(pair):
+        at = np.flatnonzero(pair == number)
+        if rewards[at].var() > returns[at].var() + 1e-9:
+            return _describe(group, rewards[at], float(rewards[at].mean()))
+    return ""
+
+
 def keeps_sign(scheme: Scheme, rng: np.random.Generator) -> str:
     """The step advantage never flips the sign of the outcome advantage."""
     group = sample_group(scheme, rng, dense=True)
@@ -210,5 +226,5 @@ _ALL = (
     telescoping,
 )
 PROPERTIES: dict[str, Property] = {
-    check.__name__: check for check in (*_ALL, monotone, keeps_sign, unnamed_entity, branches)
+    check.__name__: check for check in (*_ALL, monotone, conditional_variance, keeps_sign, unnamed_entity, branches)
 }

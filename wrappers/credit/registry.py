@@ -17,6 +17,7 @@ from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.plugins.code import Code
 from creditflow.envs.plugins.registry import Registry
 from creditflow.wrappers.credit.base import Scheme, Semantics
+from creditflow.wrappers.credit.weights import SHARED_OPTIONS, weighted
 
 __all__ = ["SCHEMES", "describe", "known", "load", "lookup", "make", "names", "register"]
 
@@ -134,17 +135,20 @@ def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> 
         name: one of ``names()``.
         semantics: "paper" (the published formula) or "release" (what the released code computes); each is a preset of
             parameter values, see ``describe(name)``.
-        **parameters: values that override the preset.
+        **parameters: values that override the preset. Every scheme also takes ``centre="group"``, which centres its credit in each
+            group, and ``divide_by_success=True`` (see ``weights.py``; grouptd's own, where the scheme has it).
 
     Raises:
         ConfigError: unknown name, semantics, parameter or value; the message suggests the nearest one.
     """
     scheme = lookup(name)
     preset = scheme.preset(semantics)
+    shared = {option: parameters.pop(option) for option in SHARED_OPTIONS if option in {*parameters} - {*preset}}
     for parameter in parameters:
         if parameter not in preset:
-            raise unknown_name_error(f"parameter of {name}", parameter, preset)
-    return scheme(**(preset | parameters))
+            raise unknown_name_error(f"parameter of {name}", parameter, (*preset, *SHARED_OPTIONS))
+    plain = scheme(**(preset | parameters))
+    return weighted(plain, **shared) if shared else plain
 
 
 def describe(name: str) -> str:

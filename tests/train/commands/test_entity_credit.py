@@ -79,3 +79,9 @@ def test_the_audit_reports_where_the_entity_schemes_give_credit(log: Path, capsy
     assert main(["audit", str(log)]) == 0
     rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
     assert all("%" in rows[scheme] for scheme in ("gdcr", "sapo", "egrpo"))
+
+
+def test_semantics_is_an_option_or_a_parameter_as_in_make(log: Path, tmp_path: Path) -> None:
+    by_option = scored(log, tmp_path / "a.jsonl", "--scheme", "grpo", "--semantics", "release")
+    assert scored(log, tmp_path / "b.jsonl", "--scheme", "grpo", "--set", "semantics=release") == by_option
+    assert scored(log, tmp_path / "c.jsonl", "--scheme", "grpo") != by_option

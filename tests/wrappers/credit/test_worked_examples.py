@@ -8,8 +8,10 @@ from helpers.episodes.builders import group, walk
 from creditflow import credit
 
 
-# g2po compares the turns of a rollout with each other, grouptd a rollout with its prior, rtmc its discounted returns with an
+# blend and g2po compare the turns of a rollout with each other, grouptd a rollout with its prior, rtmc its discounted returns with an
 # undiscounted one
-@pytest.mark.parametrize("name", [name for name in credit.names(given=()) if name not in ("g2po", "grouptd", "rtmc")])
+@pytest.mark.parametrize(
+    "name", [name for name in credit.names(given=()) if name not in ("blend", "g2po", "grouptd", "rtmc")]
+)
 def test_a_singleton_group_gets_zero_credit_from_states_visited_once(name):
     assert (credit.make(name).assign(group(walk("s a g"))).flat_advantages == 0.0).all()

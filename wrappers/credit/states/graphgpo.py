@@ -70,7 +70,17 @@ class GraphGPO(StateScheme):
         },
     }
     properties = frozenset(
-        {"all_fail_zero", "branches", "monotone", "one_member_zero", "permutation", "scale", "shift", "ties_zero"}
+        {
+            "all_fail_zero",
+            "branches",
+            "conditional_variance",
+            "monotone",
+            "one_member_zero",
+            "permutation",
+            "scale",
+            "shift",
+            "ties_zero",
+        }
     )
 
     distance_discount: float = 0.1

@@ -21,6 +21,7 @@ RANGES = {
     "gae_lambda": FRACTION,
     "gate_eps": WEIGHT,
     "gate_turns": POSITIVE,
+    "gigpo_weight": WEIGHT,
     "history_length": "[0, 64]",
     "horizon": WEIGHT,
     "invalid_penalty": WEIGHT,
@@ -64,6 +65,7 @@ RANGES = {
     "words_per_citation": WEIGHT,
 }
 EXCEPTIONS = {
+    ("blend", "prior_weight"): POSITIVE,
     ("trace", "discount"): "(0, 1]",  # its potential divides by it
     ("graphgpo", "episode_weight"): ANY,
     ("gdcr", "step_weight"): WEIGHT,

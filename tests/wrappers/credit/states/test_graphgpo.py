@@ -58,3 +58,18 @@ def test_graphgpo_without_step_std_keeps_the_size():
     # at s {.1, .01, .01}: mean .04; at b {.001, .1}: mean .0505
     c = credit.make("graphgpo", step_scale="none", episode_weight=0.0).assign(group(*MAZE))
     near(c.advantages, [[0.06, 0], [-0.03, -0.0495], [-0.03, 0.0495]])
+
+
+def test_the_reward_of_an_action_does_not_depend_on_what_follows_it_where_gigpos_return_does():
+    # proposition 4.2: s → a lies on a success and a failure; its returns are γ² and 0, its reward is one number
+    played = group(walk("s a b g"), walk("s a x", "failed"))
+    (first, *_), (second, *_) = credit.make("graphgpo").assign(played).step_rewards
+    assert first == second
+    (first, *_), (second, *_) = credit.make("gigpo").assign(played).step_rewards
+    near([[first], [second]], [[0.95**2], [0.0]])
+
+
+def test_a_scheme_whose_step_rewards_are_noisier_than_returns_fails_proposition_4_2():
+    report = credit.check_credit(credit.make("graphgpo"), draws=20)
+    assert "conditional_variance" in report.declared
+    assert not credit.check_credit(credit.make("beacon"), draws=20).holds("conditional_variance")
