@@ -107,10 +107,28 @@ RULES = (
 )
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("name", BY_REWARDS)
-def test_no_scheme_over_rewards_gives_a_bonus_for_turns(name: str, rule: Callable[[Scheme], None]) -> None:
+Rule = Callable[[Scheme], None]
+# g2po discounts the whole outcome by the turns to the end, also a reward of the first turn; blend's baseline by time grows with
+# the turns that few rollouts reach, where keys do not recur. Their cards say so.
+BROKEN: list[tuple[str, Rule]] = [
+    ("g2po", further_turns_without_reward_get_zero_credit),
+    *(("blend", rule) for rule in RULES),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"), [(name, rule) for name in BY_REWARDS for rule in RULES if (name, rule) not in BROKEN]
+)
+def test_no_scheme_over_rewards_gives_a_bonus_for_turns(name: str, rule: Rule) -> None:
     rule(credit.make(name))
+
+
+@pytest.mark.parametrize(("name", "rule"), BROKEN)
+def test_schemes_whose_formula_gives_a_bonus_say_so_on_their_card(name: str, rule: Rule) -> None:
+    scheme = credit.make(name)
+    with pytest.raises(AssertionError):
+        rule(scheme)
+    assert "longer" in scheme.limitations
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -52,7 +52,8 @@ class Blend(StateScheme):
     credit_needs = "a success"
     verification = "ours; the formula is tested against values worked out by hand"
     limitations = (
-        "The scale of a group's credit depends on the batch. Groups without a success get credit by time where keys do not recur. "
+        "The scale of a group's credit depends on the batch. Where keys do not recur, turns that few rollouts reach have a higher "
+        "baseline, so that a longer failure gets less blame for its first turn, also in groups without a success. "
         "It was designed with linear policies on one suite; in small language models it was level with grouptd, not above it."
     )
     properties = frozenset({"batch_permutation", "permutation"})

@@ -45,7 +45,8 @@ class G2PO(StateScheme):
     verification = "abstract and released code read; release checked against numbers computed by the released code"
     limitations = (
         "The second term compares turns of all states, so an expected step gets credit for where it stands in the episode: equal "
-        "rollouts get unequal credit for their turns. Graded outcomes of failures count in V, but not after the last turn."
+        "rollouts get unequal credit for their turns. Graded outcomes of failures count in V, but not after the last turn. All rewards "
+        "count as if they came at the end: with negative ones before it, a longer failure gets less blame for the same first turn."
     )
     presets = {
         "paper": {},

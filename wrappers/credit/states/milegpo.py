@@ -28,7 +28,7 @@ class MileGPO(StateScheme):
     """A = A^E + ω r with r(s, s′) = c₊(s′) [s′ is nearer, the turn beat its alternatives] − c₋(s′) [neither].
 
     c₊(k) = max(0, (p(k) − ρ) / (1 − ρ)) is the confidence that k is a milestone, for states on a success; c₋(k) = max(0, (ρ −
-    p(k)) / ρ) that it is a trap, for states on no success that at least two failures visit. p(k) = (w + 2ρ) / (n + 2), where w of
+    p(k)) / ρ) that it is a trap, for states on no success that at least two failures visit (the end of a failure is none). p(k) = (w + 2ρ) / (n + 2), where w of
     the n rollouts through k succeed, and ρ = (Σ w + 1) / (G + 2) over the group. "Nearer": fewer observed transitions from s′ to
     a success than from s. "Beat": the rollouts that take the transition succeed more often than the others from s; a trap counts
     if they succeed less often and s′ is not nearer. A transition without an observed alternative gets 0.
@@ -117,6 +117,7 @@ class MileGPO(StateScheme):
         probability = (wins + 2.0 * rate) / (visits + 2.0)
         milestone = np.where(wins > 0.0, np.maximum(probability - rate, 0.0) / (1.0 - rate), 0.0)
         recurring = (wins == 0.0) & (visits >= self.recurrences)
+        recurring[-1] = False  # the end itself is no trap: failing later is as bad as failing at once
         return milestone, np.where(recurring, np.maximum(rate - probability, 0.0) / rate, 0.0)
 
 
