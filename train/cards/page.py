@@ -203,4 +203,5 @@ def _markdown(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells).replace("|", "\\|") + " |"
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return f"| {' | '.join(escaped)} |"
