@@ -65,8 +65,8 @@ def formulas(*event: Any) -> None:
     """Docstrings write formulas as indented blocks and norms as |x|; reStructuredText wants a mark for both."""
     lines: list[str] = event[-1]
     text = "\n".join(lines)
-    found = _SECTION.search(text)
-    at = found.start() if found else len(text)
+    section = _SECTION.search(text)
+    at = section.start() if section else len(text)
     blocks: list[str] = []
     for block in re.split(r"\n{2,}", text[:at]):
         if re.match(r" {4,}(?!>>>)", block) and not (blocks and blocks[-1].startswith("    ")):

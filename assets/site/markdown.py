@@ -27,9 +27,9 @@ _SPAN: Final = re.compile(r"(?<![`\[])`([\w./-]+)`(?!`|\])")
 
 def blocks_of(text: str) -> Iterator[tuple[str, str, str]]:
     """(language, mark, code) of every fenced block, in order; the code without the indent of a list."""
-    for found in _FENCE.finditer(text):
-        code = re.sub(f"^{found['indent']}", "", found["code"], flags=re.M)
-        yield found["language"], found["mark"].strip(), code
+    for fence in _FENCE.finditer(text):
+        code = re.sub(f"^{fence['indent']}", "", fence["code"], flags=re.M)
+        yield fence["language"], fence["mark"].strip(), code
 
 
 def mark_text(mark: str) -> str:
@@ -45,9 +45,9 @@ def mark_text(mark: str) -> str:
         return f"Not run by any test: {reason}."
     tier = re.search(r"\brun=([\w-]+)", mark)
     name = re.search(r"\bfile=([\w./-]+)", mark)
-    parts = [f"The file `{name[1]}`."] if name else []
-    parts += [f"Run by the tests of the tier `{tier[1]}`."] if tier else []
-    return " ".join(parts)
+    sentences = [f"The file `{name[1]}`."] if name else []
+    sentences += [f"Run by the tests of the tier `{tier[1]}`."] if tier else []
+    return " ".join(sentences)
 
 
 def staged_text(text: str, path: str = "") -> tuple[str, set[str]]:
@@ -58,18 +58,18 @@ def staged_text(text: str, path: str = "") -> tuple[str, set[str]]:
         path: the page of the repository that its relative links start from; "" for a page of the site.
     """
     pictures: set[str] = set()
-    parts, at = [], 0
-    for found in _FENCE.finditer(text):
-        parts.append(_prose(text[at : found.start()], path, pictures))
-        at = found.end()
-        mark = found["mark"].strip()
-        note = (mark_text(mark) if mark else NOT_RUN.get(path, "")) if found["language"] in RUNNABLE else ""
-        head = f"{found['indent']}{found['ticks']}{found['language']}"
-        plain = found["language"] in RUNNABLE
-        parts.append(f"{head}\n{found['code']}{found['indent']}{found['ticks']}" if plain else found.group())
-        parts += [f"\n\n{found['indent']}{{.mark}}\n{found['indent']}{note}\n"] if note else []
-    parts.append(_prose(text[at:], path, pictures))
-    return "".join(parts), pictures
+    blocks, at = [], 0
+    for fence in _FENCE.finditer(text):
+        blocks.append(_prose(text[at : fence.start()], path, pictures))
+        at = fence.end()
+        mark = fence["mark"].strip()
+        note = (mark_text(mark) if mark else NOT_RUN.get(path, "")) if fence["language"] in RUNNABLE else ""
+        head = f"{fence['indent']}{fence['ticks']}{fence['language']}"
+        plain = fence["language"] in RUNNABLE
+        blocks.append(f"{head}\n{fence['code']}{fence['indent']}{fence['ticks']}" if plain else fence.group())
+        blocks += [f"\n\n{fence['indent']}{{.mark}}\n{fence['indent']}{note}\n"] if note else []
+    blocks.append(_prose(text[at:], path, pictures))
+    return "".join(blocks), pictures
 
 
 def _prose(text: str, path: str, pictures: set[str]) -> str:
@@ -77,12 +77,12 @@ def _prose(text: str, path: str, pictures: set[str]) -> str:
 
     def link(found: re.Match[str]) -> str:
         image, label, target = found.groups()
-        place, _, anchor = target.partition("#")
+        page, _, anchor = target.partition("#")
         if image and target.startswith("/"):
             pictures.add(target[1:])
         if "://" in target or target.startswith(("mailto:", "/", "#")) or not path:
             return found.group()
-        inside = posixpath.normpath(posixpath.join(folder, place))
+        inside = posixpath.normpath(posixpath.join(folder, page))
         if image:
             pictures.add(inside)
             return f"![{label}](/{inside})"
@@ -92,8 +92,12 @@ def _prose(text: str, path: str, pictures: set[str]) -> str:
 
     def span(found: re.Match[str]) -> str:
         name = found[1].rstrip("/")
-        known = [TARGETS[one] for one in (name, posixpath.normpath(posixpath.join(folder, name))) if one in TARGETS]
-        return f"[`{found[1]}`](/{known[0]}.md)" if known and TARGETS.get(path) != known[0] else found.group()
+        targets = [
+            TARGETS[path_or_name]
+            for path_or_name in (name, posixpath.normpath(posixpath.join(folder, name)))
+            if path_or_name in TARGETS
+        ]
+        return f"[`{found[1]}`](/{targets[0]}.md)" if targets and TARGETS.get(path) != targets[0] else found.group()
 
     text = _LINK.sub(link, text)
     return "\n".join(line if re.match(r" {0,3}#", line) else _SPAN.sub(span, line) for line in text.split("\n"))
@@ -101,10 +105,10 @@ def _prose(text: str, path: str, pictures: set[str]) -> str:
 
 def table(rows: list[list[str]]) -> str:
     """A Markdown table, header first; bars in cells are escaped, and no interval is broken at its comma."""
-    shown = [
+    escaped = [
         [_INTERVAL.sub("[\\1,\u00a0\\2]", cell.replace("|", "\\|").replace("\n", " ")) for cell in row] for row in rows
     ]
-    lines = [f"| {' | '.join(row)} |" for row in shown]
+    lines = [f"| {' | '.join(row)} |" for row in escaped]
     return "\n".join([lines[0], "| " + " | ".join("---" for _ in rows[0]) + " |", *lines[1:]]) + "\n"
 
 
@@ -118,7 +122,7 @@ def prose(text: str) -> str:
     """
     lines = []
     for line in text.replace("``", "`").split("\n"):
-        parts = re.split(r"(`[^`]*`)", line)
-        quoted = [part if part.startswith("`") else re.sub(r"([\\*_<\[\]|#~$])", r"\\\1", part) for part in parts]
+        spans = re.split(r"(`[^`]*`)", line)
+        quoted = [span if span.startswith("`") else re.sub(r"([\\*_<\[\]|#~$])", r"\\\1", span) for span in spans]
         lines.append(line if line.startswith("    ") else "".join(quoted))
     return "\n".join(lines)

@@ -50,18 +50,18 @@ def pages() -> dict[str, tuple[str, str]]:
     Raises:
         ValueError: two sources make the same page.
     """
-    found: dict[str, tuple[str, str]] = {}
+    collected: dict[str, tuple[str, str]] = {}
     sources = [{page: (path, read(path)) for page, path in PAGES.items()}]
     written = sorted((HERE / "pages").rglob("*.md"))
     names = [path.relative_to(HERE / "pages").with_suffix("").as_posix() for path in written]
     sources.append({name: ("", path.read_text(encoding="utf-8")) for name, path in zip(names, written, strict=True)})
     sources += [module.pages() for module in GENERATORS]
     for source in sources:
-        twice = found.keys() & source.keys()
+        twice = collected.keys() & source.keys()
         if twice:
             raise ValueError(f"two sources for the pages {sorted(twice)}")
-        found |= source
-    return found
+        collected |= source
+    return collected
 
 
 def stage(folder: Path) -> None:
@@ -74,12 +74,12 @@ def stage(folder: Path) -> None:
         raise ConfigError(
             f"{folder} has files that are not staged pages, and would lose them: name another --out, or remove it"
         )
-    made = {_write(folder / MARK, b"")}
+    written = {_write(folder / MARK, b"")}
     for name, (path, text) in pages().items():
-        shown, pictures = staged_text(text, path)
-        made.add(_write(folder / f"{name}.md", shown.encode()))
-        made |= {_write(folder / picture, (ROOT / picture).read_bytes()) for picture in pictures}
-    for old in [path for path in folder.rglob("*") if path.is_file() and path not in made]:
+        staged, pictures = staged_text(text, path)
+        written.add(_write(folder / f"{name}.md", staged.encode()))
+        written |= {_write(folder / picture, (ROOT / picture).read_bytes()) for picture in pictures}
+    for old in [path for path in folder.rglob("*") if path.is_file() and path not in written]:
         old.unlink()
     for empty in [
         path for path in folder.rglob("*") if path.is_dir() and not any(p.is_file() for p in path.rglob("*"))

@@ -34,7 +34,7 @@ class _Page(HTMLParser):
             if name in ("href", "src", "poster", "data") and value is not None:
                 self.links.append((tag, name, value))
             if name == "srcset" and value:
-                self.links += [(tag, name, one.split()[0]) for one in value.split(",") if one.split()]
+                self.links += [(tag, name, candidate.split()[0]) for candidate in value.split(",") if candidate.split()]
 
 
 @cache
@@ -52,11 +52,11 @@ def _links(folder: Path) -> Iterator[tuple[Path, str, str, str]]:
 
 def external_links(folder: Path) -> dict[str, list[str]]:
     """Addresses outside the site, each with the pages that name it."""
-    found: dict[str, list[str]] = {}
+    addresses: dict[str, list[str]] = {}
     for path, _, _, address in _links(folder):
         if urlsplit(address).scheme in ("http", "https"):
-            found.setdefault(address, []).append(path.relative_to(folder).as_posix())
-    return found
+            addresses.setdefault(address, []).append(path.relative_to(folder).as_posix())
+    return addresses
 
 
 def check_links(folder: Path) -> list[str]:
@@ -72,25 +72,25 @@ def check_links(folder: Path) -> list[str]:
         if fault:
             wrong.append(f"{path.relative_to(folder)}: {address}: {fault}")
     wrong += [
-        f"{path.relative_to(folder)}: {found.group()}: loaded from another host"
+        f"{path.relative_to(folder)}: {match.group()}: loaded from another host"
         for path in folder.rglob("*.css")
-        if (found := _LOADED.search(path.read_text(encoding="utf-8")))
+        if (match := _LOADED.search(path.read_text(encoding="utf-8")))
     ]
     return sorted(set(wrong))
 
 
 def _fault(folder: Path, path: Path, tag: str, name: str, address: str) -> str:
-    parts = urlsplit(address)
-    if parts.scheme in ("data", "mailto"):
+    url = urlsplit(address)
+    if url.scheme in ("data", "mailto"):
         return ""
-    if parts.scheme or parts.netloc:
+    if url.scheme or url.netloc:
         if name != "href" or tag == "link":
             return "loaded from another host"
-        if parts.scheme != "https":
+        if url.scheme != "https":
             return "not https"
-        return "" if _HOST.match(parts.netloc) else "not a host"
-    place, anchor = urldefrag(address)
-    file = path if not place else (path.parent / unquote(urlsplit(place).path)).resolve()
+        return "" if _HOST.match(url.netloc) else "not a host"
+    page, anchor = urldefrag(address)
+    file = path if not page else (path.parent / unquote(urlsplit(page).path)).resolve()
     if file.is_dir():
         file /= "index.html"
     if not file.is_file():

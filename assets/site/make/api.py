@@ -30,12 +30,12 @@ def pages() -> dict[str, tuple[str, str]]:
         "# API\n\nEverything exported in `__all__` is public. Everything else may change between releases.\n\n"
         f"{rows}\n\n```{{toctree}}\n:hidden:\n{tree}\n```\n"
     )
-    found = {"reference/api/index": ("", index)}
+    staged = {"reference/api/index": ("", index)}
     for name, text in PACKAGES.items():
         more = "   :no-index:\n" if name == "creditflow" else ""  # what it names is documented where it is defined
         body = f"# {name}\n\n{text[0].upper()}{text[1:]}.\n\n```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n   :show-inheritance:\n{more}```\n"
-        found[f"reference/api/{file_of(name)}"] = ("", body)
-    return found
+        staged[f"reference/api/{file_of(name)}"] = ("", body)
+    return staged
 
 
 def file_of(name: str) -> str:

@@ -43,20 +43,20 @@ def section(parser: argparse.ArgumentParser, level: int) -> str:
     """Description, usage and arguments of a parser."""
     usage = parser.format_usage().removeprefix("usage: ").rstrip()
     rows = [["argument", "meaning"], *arguments(parser)]
-    parts = [f"{'#' * level} {parser.prog}", description(parser.description or ""), f"```text\n{usage}\n```"]
-    return "\n\n".join([*parts, table(rows) if len(rows) > 1 else ""])
+    blocks = [f"{'#' * level} {parser.prog}", description(parser.description or ""), f"```text\n{usage}\n```"]
+    return "\n\n".join([*blocks, table(rows) if len(rows) > 1 else ""])
 
 
 def description(text: str) -> str:
     """Prose as paragraphs; lines that are commands as a block."""
-    parts: list[str] = []
+    blocks: list[str] = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         lines = paragraph.splitlines()
         if all(EXAMPLE.match(line) or line.startswith("    ") for line in lines):
-            parts.append("```text\n" + "\n".join(line.strip() for line in lines) + "\n```")
+            blocks.append("```text\n" + "\n".join(line.strip() for line in lines) + "\n```")
         else:
-            parts.append(prose(paragraph))
-    return "\n\n".join(parts)
+            blocks.append(prose(paragraph))
+    return "\n\n".join(blocks)
 
 
 def arguments(parser: argparse.ArgumentParser) -> list[list[str]]:

@@ -96,16 +96,16 @@ def pages() -> dict[str, tuple[str, str]]:
         command, commit = origin(document)
         commit += " (rebased since)" * (name in REBASED)
         where = f"{FOLDER}/{name}"
-        page = next((TARGETS[one] for one in (str(Path(where).parent), where.replace(".json", ".md")) if one in TARGETS), "")  # fmt: skip
+        page = next((TARGETS[target] for target in (str(Path(where).parent), where.replace(".json", ".md")) if target in TARGETS), "")  # fmt: skip
         page = page or ELSEWHERE.get(name, "")
         line = LINES.get(name) or about(document, name)
-        shown = f"[{line}](/{page}.md)" if page else line
-        rows.append([shown, f"`{command}`" if command else "see its page", commit, f"`{where}`"])
+        label = f"[{line}](/{page}.md)" if page else line
+        rows.append([label, f"`{command}`" if command else "see its page", commit, f"`{where}`"])
     listed = sorted(page.removeprefix("evidence/") for page in TARGETS.values() if page.startswith("evidence/"))
     tree = "```{toctree}\n:hidden:\n" + "\n".join(dict.fromkeys(listed)) + "\n```\n"
     head = (
         "# Evidence\n\nEvery figure on this site comes from a stored file that a command wrote. The command stands in the "
-        "file or on its page, and so do most commits and machines. It is the command of that commit; the page has the present one. Rows with a link have a page that says what was found and what was not shown. "
+        "file or on its page, and so do most commits and machines. It is the command of that commit; the page has the present one. Rows with a link have a page that says what was found and what was not label. "
         "Commits marked as rebased have a new hash; `git log FILE` finds it.\n"
     )
     return {"evidence/index": ("", f"{head}\n{table(rows)}\n{tree}")}
@@ -126,8 +126,8 @@ def about(document: Any, name: str) -> str:
 def result_files() -> list[Path]:
     """The result files of the folder, without those that others sent, which the leaderboard shows."""
     folder = ROOT / FOLDER
-    found = sorted(path for path in folder.rglob("*") if path.name.endswith((".json", ".json.gz")))
-    return [path for path in found if path.parent != ROOT / SUBMITTED]
+    paths = sorted(path for path in folder.rglob("*") if path.name.endswith((".json", ".json.gz")))
+    return [path for path in paths if path.parent != ROOT / SUBMITTED]
 
 
 def _text(path: Path) -> str:
@@ -139,10 +139,10 @@ def origin(document: Any) -> tuple[str, str]:
     """The command that wrote a result file, and its commit; "" where it does not say."""
     if not isinstance(document, dict):
         return "", ""
-    parts = [document, document.get("provenance") or {}]
-    parts += [value for value in document.values() if isinstance(value, dict)]
-    command = next((part["command"] for part in parts if isinstance(part.get("command"), str)), "")
+    records = [document, document.get("provenance") or {}]
+    records += [value for value in document.values() if isinstance(value, dict)]
+    command = next((record["command"] for record in records if isinstance(record.get("command"), str)), "")
     several = document.get("commands")
     command = command or (several[0] + " …" if isinstance(several, list) and several else "")
-    commit = next((str(part["commit"]) for part in parts if part.get("commit")), "")
+    commit = next((str(record["commit"]) for record in records if record.get("commit")), "")
     return command.partition(" --force")[0], "".join(_DIGITS.findall(commit)[:1])

@@ -42,18 +42,21 @@ MORE = ("loops", "openenv", "torchrl", "verl_scaling", "data")
 def pages() -> dict[str, tuple[str, str]]:
     """The overview and a page per section."""
     head, *sections = re.split(r"^## ", read(WHERE), flags=re.M)
-    found = {}
+    staged = {}
     for section in sections:
         title, _, text = section.partition("\n")
         name = name_of(title.strip())
         if name not in INCLUDED:
-            found[f"integrations/{name}"] = (WHERE, f"# {title}\n{text.rstrip()}\n{names_used(text)}")
+            staged[f"integrations/{name}"] = (WHERE, f"# {title}\n{text.rstrip()}\n{names_used(text)}")
     names = [name_of(section.partition("\n")[0].strip()) for section in sections]
     listed = [INCLUDED.get(name, name) for name in names] + list(MORE)
     title, _, rest = head.partition("\n")
     tree = "```{toctree}\n:hidden:\n" + "\n".join(dict.fromkeys(listed)) + "\n```\n"
-    found["integrations/index"] = (WHERE, f"# Integrations\n\n*{title.lstrip('# ')}.* {linked(rest.strip())}\n\n{tree}")
-    return found
+    staged["integrations/index"] = (
+        WHERE,
+        f"# Integrations\n\n*{title.lstrip('# ')}.* {linked(rest.strip())}\n\n{tree}",
+    )
+    return staged
 
 
 def linked(text: str) -> str:

@@ -55,42 +55,42 @@ def pages() -> dict[str, tuple[str, str]]:
         "tasks, layout seeds, or seeds and tasks. Do not rank two rows by this table if their intervals overlap: "
         "`creditflow bench --show FILE` prints paired differences.\n"
     )
-    parts = [head]
+    blocks = [head]
     for regime, meaning in REGIMES.items():
-        parts.append(f"## {regime.capitalize()}: {meaning}\n\n{regime_table(figures, regime)}")
-    parts.append(
+        blocks.append(f"## {regime.capitalize()}: {meaning}\n\n{regime_table(figures, regime)}")
+    blocks.append(
         f"## Submitted\n\n{section(list(submissions()))}\n\nYour own row: [Submit a result](/benchmark/submit.md)."
     )
     runs = "\n".join(
         f"- {s['regime']}: `{s['file'] or COST}`, `{s['command']}` at {s['commit']}" for s in figures.sources
     )
     settings = "\n".join(f"- `{method}`: {prose(text)}" for method, text in figures.settings.items())
-    parts.append(f"## Settings that differ from the papers'\n\n{settings}")
-    parts.append(f"## Where it comes from\n\n{runs}\n")
-    return {"benchmark/leaderboard": ("", "\n\n".join(parts))}
+    blocks.append(f"## Settings that differ from the papers'\n\n{settings}")
+    blocks.append(f"## Where it comes from\n\n{runs}\n")
+    return {"benchmark/leaderboard": ("", "\n\n".join(blocks))}
 
 
 def regime_table(figures: Figures, regime: Any) -> str:
     """Methods of a regime, by learning, then by M2; where one was not measured, at the end."""
-    found = []
+    ranked = []
     for method, measured in figures.measured.items():
         endpoints = measured.get(regime, {})
         learning, step = endpoints.get("learning"), endpoints.get("step")
         if method == "grpo" and learning is None and endpoints:
             learning = Estimate(0.0, float("nan"), float("nan"))
         if endpoints:
-            found.append((learning, step, method))
-    found.sort(key=lambda row: tuple(part.mean if part else -math.inf for part in row[:2]), reverse=True)
+            ranked.append((learning, step, method))
+    ranked.sort(key=lambda row: tuple(estimate.mean if estimate else -math.inf for estimate in row[:2]), reverse=True)
     rows = [["method", "learning over grpo, points", "M2"]]
-    for learning, step, method in found:
+    for learning, step, method in ranked:
         area = "–" if learning is None else scaled(learning).text(1, "+")
         rows.append([label(method), area if method != "grpo" else "0 (baseline)", step.text(2) if step else "–"])
     return table(rows)
 
 
-def scaled(found: Estimate) -> Estimate:
+def scaled(estimate: Estimate) -> Estimate:
     """An estimate in points."""
-    return Estimate(100 * found.mean, 100 * found.low, 100 * found.high)
+    return Estimate(100 * estimate.mean, 100 * estimate.low, 100 * estimate.high)
 
 
 def label(method: str) -> str:

@@ -22,29 +22,29 @@ then the page of the scheme says what it was checked against.
 
 def papers() -> list[dict[str, Any]]:
     """The papers of the index: title, arXiv number, page of the scheme, and rows of (equation, quantity, places)."""
-    found: list[dict[str, Any]] = tomllib.loads(FILE.read_text(encoding="utf-8"))["paper"]
-    return found
+    entries: list[dict[str, Any]] = tomllib.loads(FILE.read_text(encoding="utf-8"))["paper"]
+    return entries
 
 
 def places() -> Iterator[tuple[str, str, str]]:
     """(paper, file, qualified name) of every place that the index names."""
     for paper in papers():
         for _, _, where in paper["rows"]:
-            for place in where.split(", "):
-                file, _, name = place.partition("::")
+            for location in where.split(", "):
+                file, _, name = location.partition("::")
                 yield paper["title"], file, name
 
 
 def pages() -> dict[str, tuple[str, str]]:
     """One page with a table per paper."""
-    parts = [HEAD]
+    blocks = [HEAD]
     for paper in papers():
         rows = [["equation", "what", "where"]]
         for equation, quantity, where in paper["rows"]:
-            shown = [f"`{name}` in `{file}`" for file, _, name in (p.partition("::") for p in where.split(", "))]
-            rows.append([equation, prose(quantity), "; ".join(shown)])
+            locations = [f"`{name}` in `{file}`" for file, _, name in (p.partition("::") for p in where.split(", "))]
+            rows.append([equation, prose(quantity), "; ".join(locations)])
         named = [f"[{name}](/schemes/{name}.md)" for name in paper.get("schemes", ())]
         link = f"[arXiv {paper['arxiv']}](https://arxiv.org/abs/{paper['arxiv']})"
         about = f"{link}. Schemes: {', '.join(named)}." if named else f"{link}."
-        parts.append(f"## {paper['title']}\n\n{about}\n\n{table(rows)}")
-    return {"paper_index": ("", "\n\n".join(parts))}
+        blocks.append(f"## {paper['title']}\n\n{about}\n\n{table(rows)}")
+    return {"paper_index": ("", "\n\n".join(blocks))}

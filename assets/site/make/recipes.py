@@ -104,8 +104,8 @@ def _measured() -> str:
     """What a small run on one core of a CPU took, beside its estimate."""
     run = read_json(ROOT / MEASURED)["models"]["5 M"]
     rollout, update = (
-        f"{run['seconds'][part]:.2g} s ({range_text(*run['estimated_seconds'][part])} estimated)"
-        for part in ("rollout", "update")
+        f"{run['seconds'][stage]:.2g} s ({range_text(*run['estimated_seconds'][stage])} estimated)"
+        for stage in ("rollout", "update")
     )
     return (
         f". On one core of a CPU (`{MEASURED}`) rollouts of a model of 5 M parameters took {rollout} and updates {update}: these reached "
@@ -125,23 +125,23 @@ def estimated_hours(name: str, gpu: str, measured: dict[str, Prompts] | None = N
     sizes, evaluation = known_sizes(settings.model.path), settings.evaluation
     if sizes is None:
         raise ConfigError(f"{name}: no sizes of {settings.model.path} are known")
-    known = {} if measured is None else measured
+    lengths = {} if measured is None else measured
     key = repr((settings.env, settings.prompting, settings.rollout.max_turns))
-    if key not in known:
+    if key not in lengths:
         ids, get = _tasks(settings.env)
-        known[key] = measured_prompts(settings, [get(one) for one in ids[:: max(1, len(ids) // EPISODES)]])
+        lengths[key] = measured_prompts(settings, [get(task_id) for task_id in ids[:: max(1, len(ids) // EPISODES)]])
     panels = [
         len(_tasks(settings.env, panel)[0]) if panel else 0 for panel in (evaluation.panel, evaluation.final_panel)
     ]
-    low, high = (hours_of(sizes, settings, known[key], GPUS[gpu], pace, Panels(*panels)) for pace in (LOW, HIGH))
+    low, high = (hours_of(sizes, settings, lengths[key], GPUS[gpu], pace, Panels(*panels)) for pace in (LOW, HIGH))
     return low.total, high.total
 
 
 def _tasks(env: EnvConfig, panel: str = "") -> tuple[Sequence[str], Callable[[str], Task]]:
     """Ids of the tasks of an environment, or of a panel instead, and what opens them."""
     options = {**env.options, "panel": panel} if panel else env.options
-    made = cast("AgentEnv[Any, Any, Any]", creditflow.make(env.name, **options).unwrapped)
-    return made.tasks.task_ids(), made.tasks.get
+    environment = cast("AgentEnv[Any, Any, Any]", creditflow.make(env.name, **options).unwrapped)
+    return environment.tasks.task_ids(), environment.tasks.get
 
 
 def title(text: str) -> str:
@@ -162,5 +162,5 @@ def setting(text: str, name: str) -> str:
     >>> setting("rollout:\n  tasks: 16    # GraphGPO app. C.4\n", "tasks")
     '16'
     """
-    found = re.search(rf"^ +{name}: +([^\s#]+)", text, re.M) or re.search(rf"^{name}: +([^\s#]+)", text, re.M)
-    return found[1] if found else ""
+    match = re.search(rf"^ +{name}: +([^\s#]+)", text, re.M) or re.search(rf"^{name}: +([^\s#]+)", text, re.M)
+    return match[1] if match else ""

@@ -37,16 +37,16 @@ def attributes_of(kind: type) -> dict[str, str]:
     """
     text = inspect.cleandoc(kind.__doc__ or "")
     section = re.search(r"^Attributes:\n(.*?)(?=^\S|\Z)", text, re.M | re.S)
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     names: list[str] = []
     for line in section[1].splitlines() if section else ():
         entry = re.match(r"    ((?:\w+, )*\w+): (.*)", line)
         if entry:
             names = entry[1].split(", ")
-            found |= dict.fromkeys(names, entry[2])
+            texts |= dict.fromkeys(names, entry[2])
         elif line.strip():
-            found |= {name: f"{found[name]} {line.strip()}" for name in names}
-    return found
+            texts |= {name: f"{texts[name]} {line.strip()}" for name in names}
+    return texts
 
 
 def fields_table(kind: Any) -> str:
@@ -54,8 +54,8 @@ def fields_table(kind: Any) -> str:
     meaning, hints = attributes_of(kind), typing.get_type_hints(kind)
     rows = [["field", "type", "default", "meaning"]]
     rows += [
-        [f"`{one.name}`", f"`{type_name(hints[one.name])}`", default_of(one), prose(meaning.get(one.name, ""))]
-        for one in dataclasses.fields(kind)
+        [f"`{field.name}`", f"`{type_name(hints[field.name])}`", default_of(field), prose(meaning.get(field.name, ""))]
+        for field in dataclasses.fields(kind)
     ]
     return table(rows)
 
@@ -66,8 +66,8 @@ def default_of(field: dataclasses.Field[Any]) -> str:
         return f"`{field.default!r}`"
     if field.default_factory is dataclasses.MISSING:
         return "needed"
-    made = plain(field.default_factory())
-    return "a section of its own" if dataclasses.is_dataclass(made) else f"`{made!r}`"
+    default = plain(field.default_factory())
+    return "a section of its own" if dataclasses.is_dataclass(default) else f"`{default!r}`"
 
 
 def plain(value: Any) -> Any:
@@ -85,7 +85,7 @@ def type_name(hint: Any) -> str:
     if origin in (typing.Union, types.UnionType):
         return " | ".join(map(type_name, arguments))
     if origin is not None:
-        inner = ", ".join("…" if one is Ellipsis else type_name(one) for one in arguments)
+        inner = ", ".join("…" if argument is Ellipsis else type_name(argument) for argument in arguments)
         return f"{getattr(origin, '__name__', origin)}[{inner}]"
     return str(getattr(hint, "__name__", hint))
 
@@ -98,7 +98,7 @@ def log_page() -> str:
         "Shortest example: [Score your own log](/start/own_log.md#anything-else-write-json-lines)."
     )
     reasons = ", ".join(f"`{reason}`" for reason in STOP_REASONS)
-    parts = [
+    blocks = [
         head,
         f"## A line: a trajectory\n\n{fields_table(Trajectory)}\nThe first line of a group may also have `task`, the payload that some "
         f"schemes need (answers, entities, documents).\n\n`stop_reason` is one of {reasons}; only `success` is a success.",
@@ -108,7 +108,7 @@ def log_page() -> str:
         "`outcome_advantage` (one number), and one entry per turn in `step_rewards`, `step_advantages`, `advantages` (their sum with the outcome) "
         "and `loss_mask`; `aggregation` says how the scheme averages token losses.",
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(blocks) + "\n"
 
 
 def info_page() -> str:
@@ -130,7 +130,7 @@ def settings_page() -> str:
     """Settings of ``creditflow train``: a table per section."""
     from creditflow.train.settings.schema import TrainConfig
 
-    parts = [
+    blocks = [
         "# Settings of a training run\n\n`creditflow train CONFIG.yaml` reads these; a wrong name, type or value is an error that names the line. "
         "`--set update.learning_rate=1e-6` overrides one, `--dry-run` prints all of them with their values and the GPU memory needed.",
         f"## The file\n\n{fields_table(TrainConfig)}",
@@ -139,12 +139,12 @@ def settings_page() -> str:
 
     def sections(kind: type, prefix: str) -> None:
         for name, hint in typing.get_type_hints(kind).items():
-            for one in (hint, *typing.get_args(hint)):
-                if isinstance(one, type) and dataclasses.is_dataclass(one) and one not in done:
-                    done.add(one)
-                    summary = inspect.cleandoc(one.__doc__ or "").split("\n\n")[0]
-                    parts.append(f"## `{prefix}{name}`\n\n{prose(summary)}\n\n{fields_table(one)}")
-                    sections(one, f"{prefix}{name}.")
+            for part_type in (hint, *typing.get_args(hint)):
+                if isinstance(part_type, type) and dataclasses.is_dataclass(part_type) and part_type not in done:
+                    done.add(part_type)
+                    summary = inspect.cleandoc(part_type.__doc__ or "").split("\n\n")[0]
+                    blocks.append(f"## `{prefix}{name}`\n\n{prose(summary)}\n\n{fields_table(part_type)}")
+                    sections(part_type, f"{prefix}{name}.")
 
     sections(TrainConfig, "")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(blocks) + "\n"

@@ -92,7 +92,7 @@ def ordered(names: Iterable[str]) -> list[str]:
 
 def grouped(cards: Mapping[str, Card]) -> str:
     """A list of schemes under each kind of input, each with one sentence."""
-    parts = []
+    blocks = []
     for group, (title, sentence) in GROUPS.items():
         lines = []
         for name in ordered(formulas()[group]):
@@ -100,8 +100,8 @@ def grouped(cards: Mapping[str, Card]) -> str:
             lines.append(
                 f"- [{display_name(cards[name])}](/schemes/{name}.md): {prose(summary.partition(': ')[2] or summary)}"
             )
-        parts.append(f"## {title}\n\n{sentence}\n\n" + "\n".join(lines) + "\n")
-    return "\n".join(parts)
+        blocks.append(f"## {title}\n\n{sentence}\n\n" + "\n".join(lines) + "\n")
+    return "\n".join(blocks)
 
 
 def scheme_page(card: Card) -> str:
@@ -114,7 +114,7 @@ def scheme_page(card: Card) -> str:
     ]
     code = lookup(card.name).__module__.removeprefix("creditflow.").replace(".", "/")
     source = "; ".join([prose(card.source), *links])
-    parts = [
+    blocks = [
         f"# {display_name(card)}\n\n{prose(card.summary)}",
         f"$$\n{tex}\n$$",
         f'Use it in Python as `credit.make("{card.name}")`, or for a log as `creditflow credit --scheme {card.name} LOG`.',
@@ -129,7 +129,7 @@ def scheme_page(card: Card) -> str:
         "Next: [compare it with the other schemes](/schemes/index.md), [see why a turn has its advantage](/start/own_log.md), "
         "or [train with it](/how_to/train.md).",
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(block for block in blocks if block) + "\n"
 
 
 def attribute_texts(kind: type) -> dict[str, str]:
@@ -200,5 +200,7 @@ def properties(card: Card) -> str:
     """What `check_credit` found, with counterexamples."""
     rows = [["property", "", "rule"], *([p.name, p.result, prose(p.rule)] for p in card.properties)]
     examples = [f"- {p.name}: {prose(p.counterexample)}" for p in card.properties if p.counterexample]
-    shown = "\n\nCounterexamples: each rollout as its states, then a turn's credit, and what the property requires.\n\n"
-    return table(rows) + (shown + "\n".join(examples) if examples else "")
+    heading = (
+        "\n\nCounterexamples: each rollout as its states, then a turn's credit, and what the property requires.\n\n"
+    )
+    return table(rows) + (heading + "\n".join(examples) if examples else "")

@@ -94,8 +94,10 @@ def read_submission(path: Path, presets: Sequence[str] = ()) -> Submission:
         _check_tasks(path, document, preset, seed)
         _check_methods(path, document)
         figures = figures_of(document)
-        failed = [f"{one.suite}: {one.check} ({one.observed})" for one in sanity_checks(document) if not one.passed]
-        values = [found.mean for of in figures.values() for ends in of.values() for found in ends.values()]
+        failed = [
+            f"{check.suite}: {check.check} ({check.observed})" for check in sanity_checks(document) if not check.passed
+        ]
+        values = [estimate.mean for of in figures.values() for ends in of.values() for estimate in ends.values()]
     if not figures or not all(map(math.isfinite, values)):
         raise DataError(f"{path}: expected finite results of the suite grids, the suite shared or the preset lm")
     if failed:
@@ -133,8 +135,10 @@ def _check_tasks(path: Path, document: Mapping[str, Any], preset: str, seed: int
             raise DataError(f"{path}: expected the suites {' and '.join(SUITES)}, got {short_repr(suite['spec'])}")
     for cells in [suite["cells"] for suite in document["suites"] if suite["spec"] == "grids"]:
         work = PRESETS[preset].grids
-        found = [(Cell(cell["kind"], cell["success"], cell["size"]), cell["task_names"]) for cell in cells]
-        if found != [(cell, _names(cell, seed, work.tasks)) for cell in cells_of(exact_kinds("grids")[0], work)]:
+        cells_and_tasks = [(Cell(cell["kind"], cell["success"], cell["size"]), cell["task_names"]) for cell in cells]
+        if cells_and_tasks != [
+            (cell, _names(cell, seed, work.tasks)) for cell in cells_of(exact_kinds("grids")[0], work)
+        ]:
             raise DataError(f"{path}: its cells and tasks are not those of the preset {preset} with seed {seed}")
 
 
@@ -151,13 +155,13 @@ def _names(cell: Cell, seed: int, count: int) -> list[str]:
 
 def _check_methods(path: Path, document: Mapping[str, Any]) -> None:
     """grpo and the controls were measured in every part, and few enough schemes."""
-    parts = [{*suite["schemes"], *suite["controls"]} for suite in document["suites"]]
+    methods = [{*suite["schemes"], *suite["controls"]} for suite in document["suites"]]
     if "language_models" in document:
-        parts += [set(family["one_step"][0]) for family in document["language_models"]["families"].values()]
-    absent = {name for methods in parts for name in CONTROLS - methods}
-    if absent or not parts:
+        methods += [set(family["one_step"][0]) for family in document["language_models"]["families"].values()]
+    absent = {name for names in methods for name in CONTROLS - names}
+    if absent or not methods:
         raise DataError(f"{path}: lacks {', '.join(sorted(absent))}; measure grpo and the controls in the same run")
-    if any(len({base_method(name) for name in methods}) > MAX_METHODS for methods in parts):
+    if any(len({base_method(name) for name in names}) > MAX_METHODS for names in methods):
         raise DataError(f"{path}: more than {MAX_METHODS} schemes; send those that are yours")
 
 
@@ -177,17 +181,20 @@ def section(found: Sequence[Submission]) -> str:
     if not found:
         return "No result was submitted yet."
     rows = [["who", "method", "regime", "learning over grpo, points", "M2", "M2 of grpo"]]
-    for one in found:
-        for regime, methods in one.figures.items():
+    for submission in found:
+        for regime, methods in submission.figures.items():
             for method, ends in methods.items():
                 if method == BASELINE or is_control(method):
                     continue
                 learning, step, base = ends.get("learning"), ends.get("step"), methods.get(BASELINE, {}).get("step")
                 area = Estimate(*(100 * x for x in (learning.mean, learning.low, learning.high))) if learning else None
-                shown = [area.text(1, "+") if area else "–", *(x.text(2) if x else "–" for x in (step, base))]
-                rows.append([one.who, quoted(method), regime, *shown])
+                cells = [area.text(1, "+") if area else "–", *(x.text(2) if x else "–" for x in (step, base))]
+                rows.append([submission.who, quoted(method), regime, *cells])
     runs = [["file", "command", "commit", "seed"]]
-    runs += [[f"`{one.file}`", quoted(one.command), f"`{one.commit}`", str(one.seed)] for one in found]
+    runs += [
+        [f"`{submission.file}`", quoted(submission.command), f"`{submission.commit}`", str(submission.seed)]
+        for submission in found
+    ]
     return f"Checked by the build, not run again.\n\n{table(rows)}\n{table(runs)}"
 
 
@@ -212,13 +219,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code = 0
     for path in args.files:
         try:
-            found = read_submission(path, args.preset.split(","))
+            submission = read_submission(path, args.preset.split(","))
         except (CreditflowError, OSError) as error:
             print(error, file=sys.stderr)
             code = 1
             continue
-        print(f"{path}: sound; {found.who}, preset {found.preset}, seed {found.seed}")
-        print(section([found]))
+        print(f"{path}: sound; {submission.who}, preset {submission.preset}, seed {submission.seed}")
+        print(section([submission]))
     return code
 
 
