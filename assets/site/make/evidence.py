@@ -105,7 +105,7 @@ def pages() -> dict[str, tuple[str, str]]:
     tree = "```{toctree}\n:hidden:\n" + "\n".join(dict.fromkeys(listed)) + "\n```\n"
     head = (
         "# Evidence\n\nEvery figure on this site comes from a stored file that a command wrote. The command stands in the "
-        "file or on its page, and so do most commits and machines. It is the command of that commit; the page has the present one. Rows with a link have a page that says what was found and what was not label. "
+        "file or on its page, and so do most commits and machines. It is the command of that commit; the page has the present one. Rows with a link have a page that says what was found and what was not. "
         "Commits marked as rebased have a new hash; `git log FILE` finds it.\n"
     )
     return {"evidence/index": ("", f"{head}\n{table(rows)}\n{tree}")}
