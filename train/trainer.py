@@ -25,7 +25,7 @@ from creditflow.train.policy.failures import DivergedError, memory_errors, sampl
 from creditflow.train.policy.kl_reward import subtract_kl
 from creditflow.train.policy.network.adapter import stop_dropout
 from creditflow.train.policy.old_logprobs import OldLogprobs, compute_old_logprobs, sampler_mismatch, select_loss_tokens
-from creditflow.train.policy.optimizer import learning_rate, make_optimizer
+from creditflow.train.policy.optimizer import OptimizerConfig, learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.policy.overlong import subtract_overlong
 from creditflow.train.policy.samples import Row, make_rows
 from creditflow.train.policy.sft import demonstrations, describe_demonstrations, run_sft, sft_plan, sft_rows
@@ -235,7 +235,11 @@ class Trainer:
     ) -> dict[str, float]:
         """The optimiser steps of an iteration; returns their metrics. Without rows nothing is trained."""
         settings, update = self.settings, self.settings.update
-        lr = learning_rate(update.optimizer, iteration, max(update.iterations, 1))
+        iterations = max(update.iterations, 1)
+        lr = learning_rate(update.optimizer, iteration, iterations)
+        if self.critic is not None:
+            warmup = OptimizerConfig(lr=settings.critic.lr, warmup_fraction=settings.critic.warmup_fraction)
+            set_learning_rate(self.optimizer, learning_rate(warmup, iteration, iterations), role="critic")
         metrics: dict[str, float] = {}
         if rows:
             aggregation = update.loss.aggregation

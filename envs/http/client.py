@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import threading
 import time
@@ -22,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from creditflow.envs.errors import ConfigError, DataError, ServiceError
+from creditflow.envs.errors import ConfigError, DataError, ServiceError, short_repr
 from creditflow.envs.http.credentials import ApiKey, check_url
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reading.limits import Limits
@@ -53,6 +54,7 @@ class JsonClient:
         backoff: seconds before the second attempt; doubles each time, up to 10.
         max_bytes: most bytes of a response.
         key: API key sent with every request; no error, result or log contains it.
+        key_header: name of the header that carries it, such as "X-API-KEY".
         sleep: function that waits; replaced in tests.
 
     Raises:
@@ -68,6 +70,7 @@ class JsonClient:
         backoff: float = 0.2,
         max_bytes: int = 64 * 2**20,
         key: ApiKey | None = None,
+        key_header: str = "Authorization",
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if not urls or not 0 < timeout <= MAX_TIMEOUT or max_attempts < 1 or backoff < 0 or max_bytes < 1:
@@ -77,7 +80,9 @@ class JsonClient:
             )
         self.urls = tuple(check_url(url) for url in urls)
         self._timeout, self._max_attempts, self._backoff, self._max_bytes = timeout, max_attempts, backoff, max_bytes
-        self._key = key
+        if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", key_header):
+            raise ConfigError(f"key_header is the name of an HTTP header, got {short_repr(key_header)}")
+        self._key, self._key_header = key, key_header
         self._sleep = sleep
         self._next = 0
         self._aborts = 0
@@ -150,7 +155,7 @@ class JsonClient:
             if expired.is_set():  # the timer fired while connecting, before there was a socket to shut down
                 raise TimeoutError
             headers = {"Content-Type": "application/json", "Accept": "application/json"}
-            headers |= self._key.headers() if self._key else {}
+            headers |= self._key.headers(self._key_header) if self._key else {}
             connection.request("GET" if data is None else "POST", target.path or "/", data, headers)
             response = connection.getresponse()
             text = response.read(self._max_bytes + 1)

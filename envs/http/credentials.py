@@ -61,9 +61,9 @@ class ApiKey:
             raise ConfigError("the environment variable named for the API key is unset or empty")
         return cls(text, f"the environment variable {variable}") if text else None
 
-    def headers(self) -> dict[str, str]:
-        """Return the HTTP headers that authorise a request."""
-        return {"Authorization": f"Bearer {self._text}"}
+    def headers(self, name: str = "Authorization") -> dict[str, str]:
+        """Return the HTTP headers that authorise a request; a header of another name carries the key alone."""
+        return {name: f"Bearer {self._text}" if name == "Authorization" else self._text}
 
     def is_in(self, value: Any) -> bool:
         """Return whether parsed JSON contains the key in any string."""

@@ -18,7 +18,7 @@ from creditflow.envs.wikisearch.info import StepRecord, extra_info, stop_reason
 from creditflow.envs.wikisearch.oracle import EvidenceOracle, HopOracle
 from creditflow.envs.wikisearch.protocol.dialects import dialect as named_dialect
 from creditflow.envs.wikisearch.questions import Question, question_task
-from creditflow.envs.wikisearch.render import clip, count_tokens, render_notice, render_result
+from creditflow.envs.wikisearch.render import count_tokens, render_notice, render_result
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.site import site_options
 from creditflow.envs.wikisearch.rules import Budget, Episode, StateReader, check_call
@@ -39,7 +39,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         questions: otherwise instead of a panel, the path of a question file (see ``question_files``).
         world: instead, ``{"articles": N, "questions": M, "seed": S}``: another fictional encyclopedia.
         corpus: with ``questions``: the path of a passage file or index folder; a folder names its engine.
-        retriever: with ``questions``, instead of a corpus: ``{"url": …}``, a search server (see ``retrieval.remote``); or
+        retriever: with ``questions``, instead of a corpus: ``{"url": …}``, a search server (see ``retrieval.remote``);
+            ``{"web_search": {"url": …, "key_variable": …}, "web_page": …, "recording": …}``, the web (see ``retrieval.web``); or
             ``{"index": …, "engine": …, "corpus": …, "memory": …, "threads": …}`` (see ``retrieval.opening``).
         file_format: with ``questions``: the file's format, or "auto".
         answers: with ``questions``: what to do where the answer is not a graph node: "none", "virtual" or "skip".
@@ -49,7 +50,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         simulation: searches are simulated (ZeroSearch): ``{"start": …, "end": …, "base": …, "seed": …, "model": …}``, with documents
             of the corpus or of a served model, noisy by a curriculum (see ``retrieval.simulation``); not with "browse".
         top_k: passages that a search returns for each query.
-        metric: "em", "f1" or "sub_em": the metric that is the ``score``.
+        metric: "em", "f1" (bags of words), "pica_f1" (sets of words) or "sub_em": the metric that is the ``score``.
         judge: instead of the metric: a callable (question, golden answers, answer) → score in [0, 1], or the arguments
             of ``grading.judge.ModelJudge`` as a mapping.
         max_steps: limit of an episode; the last step is announced, and a search in it is still executed.
@@ -57,6 +58,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         max_tokens: limit of tool-result tokens, counted as UTF-8 bytes / 4; None for no limit. When it or ``max_calls``
             is used up, only an answer is admissible, which is announced.
         max_passage_chars: longer passages are cut in the observation, with a mark at the cut.
+        max_result_tokens: longer tool results are cut in the observation, counted as for ``max_tokens``: the passage that goes
+            beyond it has a mark at the cut, those after it are left out; None for no limit.
         oracle: "exact" or "proxy" (see ``oracle``); a server's corpus has only the proxy.
 
     The reward is the score of the answer when it is given, else 0. ``success`` is exact match ("em"), or a score of 1.
@@ -93,6 +96,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         max_calls: int | None = None,
         max_tokens: int | None = None,
         max_passage_chars: int = 4_000,
+        max_result_tokens: int | None = None,
         oracle: str = "exact",
         render_mode: str | None = None,
     ) -> None:
@@ -101,7 +105,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
                 f"render_mode must be None or 'ansi' and oracle 'exact' or 'proxy', got {short_repr(render_mode)} and "
                 f"{short_repr(oracle)}"
             )
-        self.budget = Budget(top_k, max_calls, max_tokens, max_passage_chars)
+        self.budget = Budget(top_k, max_calls, max_tokens, max_passage_chars, max_result_tokens)
         library = open_library(
             panel=panel, questions=questions, world=world, corpus=corpus, server=retriever, file_format=file_format, answers=answers
         )  # fmt: skip
@@ -200,7 +204,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
 
     def _show(self, result: LastResult, groups: Sequence[Sequence[Passage]]) -> None:
         self.episode.last_result = result
-        self._content = render_result(self.dialect, result, groups, self.budget.max_passage_chars)
+        self._content = render_result(self.dialect, result, self.budget.shown(groups))
 
     def _used_up(self) -> str:
         return self.budget.used_up(self.episode.calls, self.episode.tokens)
@@ -236,7 +240,8 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
 
     def _extra_info(self) -> dict[str, Any]:
         episode, passages = self.episode, self._step.passages
-        text = "\n".join(clip(passage, self.budget.max_passage_chars).contents for passage in passages)
+        shown = self.budget.shown([passages])[0]
+        text = "\n".join(passage.contents for passage in shown)
         entities = tuple(episode.question.entities[number].name for number in self._matcher.found(text))
         return extra_info(episode, self._step, entities, stop_reason(episode, self.budget) if self._over else "")
 

@@ -17,11 +17,10 @@ def clip(passage: Passage, max_chars: int) -> Passage:
     return passage if len(passage.text) <= max_chars else replace(passage, text=passage.text[:max_chars] + " […]")
 
 
-def render_result(dialect: Dialect, result: LastResult, groups: Sequence[Sequence[Passage]], max_chars: int) -> str:
+def render_result(dialect: Dialect, result: LastResult, groups: Sequence[Sequence[Passage]]) -> str:
     """A tool result: the passages of each query or page, in the dialect's frame."""
-    clipped = [[clip(passage, max_chars) for passage in group] for group in groups]
     write = dialect.results if result.tool == "search" else dialect.pages
-    return write(result.items, clipped)
+    return write(result.items, groups)
 
 
 def render_notice(dialect: Dialect, used_up: str, last_turn: bool) -> str:

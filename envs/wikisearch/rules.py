@@ -12,6 +12,7 @@ from creditflow.envs.wikisearch.evidence import Reader, evidence_bits, listed_ca
 from creditflow.envs.wikisearch.grading.grade import Grade, Grader
 from creditflow.envs.wikisearch.protocol.escaping import one_line
 from creditflow.envs.wikisearch.questions import Question
+from creditflow.envs.wikisearch.render import clip
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.snapshot import LastResult, State
 from creditflow.envs.wikisearch.tasks import Library
@@ -31,6 +32,7 @@ class Budget:
         max_calls: tool calls of an episode; None for no limit.
         max_tokens: tokens of tool results, counted as UTF-8 bytes / 4; None for no limit.
         max_passage_chars: longer passages are cut in the observation.
+        max_result_tokens: longer tool results are cut in the observation, counted as ``max_tokens``; None for no limit.
 
     Raises:
         ConfigError: a number out of its range.
@@ -40,14 +42,34 @@ class Budget:
     max_calls: int | None
     max_tokens: int | None
     max_passage_chars: int
+    max_result_tokens: int | None = None
 
     def __post_init__(self) -> None:
         for name, value, most in (
             ("top_k", self.top_k, 100), ("max_calls", self.max_calls, 10**6), ("max_tokens", self.max_tokens, 10**9),
-            ("max_passage_chars", self.max_passage_chars, 10**7),
+            ("max_passage_chars", self.max_passage_chars, 10**7), ("max_result_tokens", self.max_result_tokens, 10**9),
         ):  # fmt: skip
             if value is not None and (type(value) is not int or not 1 <= value <= most):
                 raise ConfigError(f"{name} must be an integer from 1 to {most}, got {short_repr(value)}")
+
+    def shown(self, groups: Sequence[Sequence[Passage]]) -> list[list[Passage]]:
+        """The passages of a tool result as the observation shows them, cut or left out where the result is too long."""
+        room = float("inf") if self.max_result_tokens is None else 4.0 * self.max_result_tokens  # bytes
+        shown = []
+        for group in groups:
+            cut = []
+            for passage in group:
+                title, text = passage.title.encode("utf-8", "replace"), passage.text.encode("utf-8", "replace")
+                if len(title) >= room:
+                    room = 0.0
+                    continue
+                chars = self.max_passage_chars
+                if len(title) + len(text) > room:
+                    chars = min(chars, len(text[: int(room) - len(title)].decode("utf-8", "ignore")))
+                cut.append(clip(passage, chars))
+                room -= len(title) + min(len(text), len(passage.text[:chars].encode("utf-8", "replace")))
+            shown.append(cut)
+        return shown
 
     def used_up(self, calls: int, tokens: int) -> str:
         """Which budget is used up; "" while tools may still be called."""

@@ -25,6 +25,7 @@ from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engin
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 from creditflow.envs.wikisearch.retrieval.simulation import Simulation, open_simulation
 from creditflow.envs.wikisearch.retrieval.site import SiteOptions, open_site
+from creditflow.envs.wikisearch.retrieval.web import WebRetriever
 from creditflow.envs.wikisearch.slices import SLICES, find_questions
 from creditflow.envs.wikisearch.world.ask import build_question
 from creditflow.envs.wikisearch.world.encyclopedia import (
@@ -120,11 +121,13 @@ class Library:
         return replace(self, simulation=open_simulation(options, self.local))
 
     def on_site(self, options: SiteOptions) -> Library:
-        """The same tasks over the corpus as a web site.
+        """The same tasks over the corpus as a web site; over the web itself as they are.
 
         Raises:
             ConfigError: the corpus is on a server.
         """
+        if isinstance(self.retriever, WebRetriever):
+            return self  # its pages have URLs of their own
         if self.local is None:
             raise ConfigError(
                 "dialect='browse' shows a corpus in this process as a web site, but the retriever is a server: give corpus=PATH"
@@ -243,12 +246,14 @@ def _engine_of(corpus: str | None, server: Any) -> Retriever:
 
 
 def _engine(options: Any) -> Retriever:
-    """A search server (``url``), or an engine in this process (``index``, ``corpus``)."""
+    """A search server (``url``), the web (``web_search``), or an engine in this process (``index``, ``corpus``)."""
     if not isinstance(options, Mapping):
         raise ConfigError(
             f"retriever must be a mapping such as {{'url': …}} or {{'index': …}}, got {short_repr(options)}"
         )
-    maker = HttpRetriever if "url" in options else open_engine
+    maker: Callable[..., Retriever] = HttpRetriever if "url" in options else open_engine
+    if "web_search" in options:
+        maker = WebRetriever
     parameters = signature(maker).parameters
     if unknown := sorted(set(options) - set(parameters)):
         raise unknown_name_error("option of a retriever", unknown[0], parameters)

@@ -150,7 +150,8 @@ class CriticConfig:
     Attributes:
         kind: "none"; "shared": a value head on the policy's own last hidden state; "separate": a network of its own,
             initialised from the policy at the start of RL.
-        lr: learning rate of the critic's own weights (a shared critic: of its head), constant.
+        lr: learning rate of the critic's own weights (a shared critic: of its head), constant after the warm-up.
+        warmup_fraction: fraction of all iterations in which it increases, in [0, 1).
         weight: weight of a shared critic's value loss, relative to the policy loss.
         detach: stop the gradient of a shared critic's loss at the value head.
         clip: value clip range around the rollout-time value; 0 does not clip.
@@ -160,6 +161,7 @@ class CriticConfig:
 
     kind: Literal["none", "shared", "separate"] = "none"
     lr: float = 1e-5
+    warmup_fraction: float = 0.0
     weight: float = 0.5
     detach: bool = False
     clip: float = 0.2
@@ -172,6 +174,8 @@ class CriticConfig:
                 "lr must be positive, weight, clip and grad_clip not negative, epochs at least 1; got "
                 f"{self.lr}, {self.weight}, {self.clip}, {self.grad_clip}, {self.epochs}"
             )
+        if not 0.0 <= self.warmup_fraction < 1.0:
+            raise ConfigError(f"critic.warmup_fraction must lie in [0, 1), got {self.warmup_fraction}")
         if self.epochs > 1 and self.kind != "separate":
             raise ConfigError(
                 f"only a separate critic can take more epochs than the policy: use kind=separate, got kind={self.kind}"

@@ -14,7 +14,7 @@ from typing import Final
 
 from creditflow.envs.errors import check_name
 
-__all__ = ["METRICS", "exact_match", "metric", "normalize_answer", "set_f1", "sub_match", "token_f1"]
+__all__ = ["METRICS", "exact_match", "metric", "normalize_answer", "pica_f1", "set_f1", "sub_match", "token_f1"]
 
 _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
@@ -56,8 +56,23 @@ def _multiset_f1(prediction: str, answer: str) -> float:
     return 2.0 * common / (len(predicted) + len(golden_tokens)) if common else 0.0
 
 
+def pica_f1(prediction: str, golden: Iterable[str]) -> float:
+    """PiCA's eqs. 16 and 17: F1 of token *sets*, 2 |T ∩ T*| / (|T| + |T*|), the best over the golden answers.
+
+    >>> pica_f1("Duran Duran", ["Duran Duran"])
+    1.0
+    """
+    predicted = set(normalize_answer(prediction).split())
+    scores = []
+    for answer in golden:
+        golden_tokens = set(normalize_answer(answer).split())
+        common = len(predicted & golden_tokens)
+        scores.append(2.0 * common / (len(predicted) + len(golden_tokens)) if common else 0.0)
+    return max(scores, default=0.0)
+
+
 def set_f1(prediction: str, golden: Iterable[str]) -> float:
-    """PiCA's published F1: overlap of token *sets* over token list lengths. Kept for parity only.
+    """F1 of PiCA's released code: overlap of token *sets* over token list lengths. Kept for parity only.
 
     A repeated word is counted in the lengths but not in the overlap, so a perfect answer may score below 1.
 
@@ -77,12 +92,13 @@ def set_f1(prediction: str, golden: Iterable[str]) -> float:
 METRICS: Final[Mapping[str, Callable[[str, Iterable[str]], float]]] = {
     "em": exact_match,
     "f1": token_f1,
+    "pica_f1": pica_f1,
     "sub_em": sub_match,
 }
 
 
 def metric(name: str) -> Callable[[str, Iterable[str]], float]:
-    """The metric with this name: "em", "f1" or "sub_em".
+    """The metric with this name: "em", "f1", "pica_f1" or "sub_em".
 
     Raises:
         ConfigError: no such metric.

@@ -136,6 +136,10 @@ class HttpRetriever:
         if not passage.id:
             digest = blake2b(passage.contents.encode("utf-8", "replace"), digest_size=8).hexdigest()
             passage = Passage(digest, passage.title, passage.text, passage.page)
+        return self._remembered(passage)
+
+    def _remembered(self, passage: Passage) -> Passage:
+        """The passage, kept for ``fetch``."""
         with self._lock:
             self._known[passage.id] = passage
             self._known.move_to_end(passage.id)

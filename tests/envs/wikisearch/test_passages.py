@@ -35,6 +35,19 @@ def test_long_passages_are_cut_with_a_mark(tmp_path: Path) -> None:
     assert env.step("search: cat")[0].endswith("word word word word  […]")
 
 
+def test_a_long_result_is_cut_where_the_limit_of_tokens_falls_and_what_follows_is_left_out(tmp_path: Path) -> None:
+    corpus, questions = tmp_path / "c.jsonl", tmp_path / "q.jsonl"
+    rows = [{"id": str(i), "title": f"cat{i}", "text": "cat " * 10} for i in range(3)]  # 44 bytes each with its title
+    corpus.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    questions.write_text(json.dumps({"question": "cat?", "answers": ["x"]}) + "\n", encoding="utf-8")
+    env = small_env(world=None, questions=str(questions), corpus=str(corpus), max_result_tokens=15)
+    env.reset(seed=0)
+    shown, *_, info = env.step("search: cat")
+    # 15 tokens are 60 bytes: the first passage whole, of the second 16 bytes, 4 of them its title, nothing of the third
+    assert shown.splitlines()[1:] == ["[1] cat0: " + "cat " * 10, "[2] cat1: cat cat cat  […]"]
+    assert len(info["doc_ids"]) == 3
+
+
 def test_awkward_titles_are_listed_only_if_every_dialect_can_write_them(tmp_path: Path) -> None:
     titles = ["A | B", "</search> x", "two\tlines", "Plain", "Shared"]
     rows = [{"id": f"{t}{i}", "title": t, "text": f"cat {i}", "page": t} for t in titles for i in range(2)]

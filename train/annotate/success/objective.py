@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.nn import functional
 
 from creditflow.train.annotate.success.loss import SuccessLossConfig, hazard_loss, paper_loss
@@ -28,28 +29,50 @@ def success_step(
     """Take one optimiser step on some episodes, of equal weight.
 
     Returns:
-        ``loss``, ``grad_norm`` (before clipping), ``tokens``.
+        ``loss``, ``grad_norm`` (before clipping), ``tokens``; ``reward_pivot`` and ``reward_other``, the mean step reward
+        of the labelled turns (PiCA, figure 5): log f(t) − log f(t−1), or log(1 − h(t)) of a hazard model; nan without any.
 
     Raises:
         DivergedError: the loss or the gradient is not finite.
     """
     device = next(model.parameters()).device
     optimizer.zero_grad(set_to_none=True)
-    total = 0.0
+    total, rewards, pivots = 0.0, list[NDArray[np.float32]](), list[NDArray[np.bool_]]()
     for chosen in plan([len(sample.episode) for sample in samples], settings.batch_tokens):
         members = [samples[i] for i in chosen]
         with autocast(settings.model.autocast, device):
-            loss = _micro_loss(model, members, settings) * (len(members) / len(samples))
+            logits, loss = _micro_loss(model, members, settings)
+            loss = loss * (len(members) / len(samples))
         if not torch.isfinite(loss):
             raise DivergedError("the loss of the success model is not finite", [])
         loss.backward()
         total += float(loss.detach())
+        for row, sample in zip(_step_rewards(logits.detach(), settings.loss.kind), members, strict=True):
+            labelled = (sample.pivot | sample.non_pivot)[1:]
+            rewards.append(row[: len(labelled)][labelled])
+            pivots.append(sample.pivot[1:][labelled])
     norm = clip_gradient(model, settings.optimizer.grad_clip)
     optimizer.step()
-    return {"loss": total, "grad_norm": norm, "tokens": float(sum(len(sample.episode) for sample in samples))}
+    reward, pivot = np.concatenate(rewards), np.concatenate(pivots)
+    return {
+        "loss": total, "grad_norm": norm, "tokens": float(sum(len(sample.episode) for sample in samples)),
+        "reward_pivot": _mean(reward[pivot]), "reward_other": _mean(reward[~pivot]),
+    }  # fmt: skip
 
 
-def _micro_loss(model: SuccessModel, members: Sequence[Sample], settings: SuccessTrainConfig) -> Any:
+def _mean(values: NDArray[np.float32]) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _step_rewards(logits: Any, kind: str) -> NDArray[np.float32]:
+    """The step rewards of turns, float32 (B, S − 1), from the logits at the question and at turn ends."""
+    if kind == "hazard":
+        return np.asarray(functional.logsigmoid(-logits[:, 1:]).float().cpu().numpy())
+    return np.asarray(functional.logsigmoid(logits).diff(dim=1).float().cpu().numpy())
+
+
+def _micro_loss(model: SuccessModel, members: Sequence[Sample], settings: SuccessTrainConfig) -> tuple[Any, Any]:
+    """The logits at turn ends, and the mean loss of some episodes."""
     device = next(model.parameters()).device
     batch = EpisodeBatch([sample.episode for sample in members], device)
     hidden = model.hidden(batch.ids)
@@ -62,7 +85,7 @@ def _micro_loss(model: SuccessModel, members: Sequence[Sample], settings: Succes
         next_token = model.backbone.get_output_embeddings()(hidden[:, :-1][is_token[:, 1:].to(device)])
         targets = batch.ids[is_token.to(device)]
         loss = loss + settings.language_weight * functional.cross_entropy(next_token.float(), targets)
-    return loss
+    return logits, loss
 
 
 def label_loss(logits: Any, present_mask: Any, members: Sequence[Sample], config: SuccessLossConfig) -> Any:

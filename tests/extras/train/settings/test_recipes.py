@@ -57,6 +57,17 @@ def test_every_line_of_a_published_recipe_names_its_source(path: Path) -> None:
         assert "  # " in line or below.startswith("# ^ "), f"{path.name}:{number + 1} names no source: {line}"
 
 
+def test_the_two_recipes_of_pica_are_one_chain() -> None:
+    """The second reads the model that the first writes, in the released form that it is trained for."""
+    model, policy = load_mapping(FOLDER / "pica_success_model.yaml"), load_mapping(FOLDER / "pica_wikisearch.yaml")
+    assert policy["credit"]["annotators"] == [f"success:{model['out']}/model"]
+    assert (policy["credit"]["semantics"], model["loss"]["kind"]) == ("release", "hazard")
+    assert policy["env"]["options"]["max_result_tokens"] == model["text"]["observation_tokens"] == 800
+    commands = (FOLDER / "pica_success_model.yaml").read_text(encoding="utf-8")
+    for file in (model["data"]["log"], model["data"]["labels"]):
+        assert f"--out {file}" in commands
+
+
 def test_there_is_a_recipe_for_every_method_on_the_environments_of_its_paper() -> None:
     interactive = {
         f"{scheme}_{env}"

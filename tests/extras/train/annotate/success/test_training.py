@@ -35,6 +35,10 @@ def test_a_model_learns_which_look_is_the_pivot(
     trainer.run()
     result = evaluate_success(trainer.model, trainer.train, "paper", 4096)
     assert result["pivot_auc"] > 0.9
+    # figure 5: step rewards of pivots and of the others part during training
+    records = [json.loads(line) for line in (trainer.folder / "metrics.jsonl").read_text().splitlines()]
+    gaps = [row["reward_pivot"] - row["reward_other"] for row in records if "reward_pivot" in row]
+    assert gaps[-1] > 1.0 > abs(gaps[0])
 
 
 @pytest.mark.parametrize("kind", ["paper", "hazard"])
