@@ -105,17 +105,15 @@ class ExactEvaluation:
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per task: id, number of states, and the values of both policies."""
-        return [
-            {"task_id": task_id, "states": states}
-            | {
-                f"{policy}_{name}": getattr(values, name)
-                for policy, values in (("sampled", sampled), ("greedy", greedy))
-                for name in ("success", "score", "turns", "invalid")
-            }
-            for task_id, states, sampled, greedy in zip(
-                self.task_ids, self.states, self.sampled, self.greedy, strict=True
-            )
-        ]
+        rows = []
+        columns = zip(self.task_ids, self.states, self.sampled, self.greedy, strict=True)
+        for task_id, states, sampled, greedy in columns:
+            row: dict[str, Any] = {"task_id": task_id, "states": states}
+            for policy, values in (("sampled", sampled), ("greedy", greedy)):
+                for name in ("success", "score", "turns", "invalid"):
+                    row[f"{policy}_{name}"] = getattr(values, name)
+            rows.append(row)
+        return rows
 
 
 def table_values(mdp: FiniteMDP, policy: Floats) -> TableValues:

@@ -194,7 +194,7 @@ def sample_batches(
         groups = [list(of_policy) for of_policy in zip(*by_task, strict=True)]
     if sampling.wrong:  # the same rollouts are reported wrongly under every policy
         wrong = draw.rng.random((len(draw.tasks), size)) < sampling.wrong
-        groups = [[group.misreported(w) for group, w in zip(of_policy, wrong, strict=True)] for of_policy in groups]
+        groups = [list(map(ArrayGroup.misreported, of_policy, wrong)) for of_policy in groups]
     batches = [Batch(list(draw.tasks), stack, *of_policy) for of_policy in zip(tables, groups, strict=True)]
     if not sampling.dynamic:
         return batches

@@ -55,13 +55,10 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
     cells = cells_of(work)
     selection, facts = _selected(names, cells[0], work, seed)
     learned = learned_names(selection.schemes, selection.controls)
-    jobs = {
-        cell: [
-            Job(f"shared/{cell}/{unit}", run_unit, (cell, work, selection.names, learned, seed, unit))
-            for unit in range(work.units)
-        ]
-        for cell in cells
-    }
+    jobs = {}
+    for cell in cells:
+        arguments = (cell, work, selection.names, learned, seed)
+        jobs[cell] = [Job(f"shared/{cell}/{unit}", run_unit, (*arguments, unit)) for unit in range(work.units)]
     crossed = {cell: _crossed_jobs(cell, work, _crossed_names(selection), seed) for cell in crossed_cells(work)}
     results = runner.run([job for of_cell in (*jobs.values(), *crossed.values()) for job in of_cell], "shared")
     undefined = dict(selection.undefined)

@@ -86,9 +86,9 @@ def family_contrasts(family: Family, name: str, baseline: str) -> dict[str, Cont
 def pooled_contrasts(families: Mapping[str, Family], name: str, baseline: str) -> dict[str, Contrast]:
     """As ``family_contrasts``, over families with equal weights."""
     by_family = [_differences(family, name, baseline) for family in families.values()]
-    return contrasts_of(
-        {method: stratified_mean([of_family[method] for of_family in by_family]) for method in by_family[0]}
-    )
+    methods = list(by_family[0])
+    of_method = zip(*(map(of_family.__getitem__, methods) for of_family in by_family), strict=True)
+    return contrasts_of(dict(zip(methods, map(stratified_mean, of_method), strict=True)))
 
 
 def _differences(family: Family, name: str, baseline: str) -> dict[str, ClusteredMean]:

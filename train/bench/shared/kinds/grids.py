@@ -102,8 +102,10 @@ def _depths_without(layout: GridLayout, cells: Sequence[Cell]) -> dict[Cell, int
 
 def _changed(layout: GridLayout, symbols: Mapping[Cell, str]) -> GridLayout:
     """The layout with other symbols in some cells."""
-    rows = ["".join(symbols.get((r, c), symbol) for c, symbol in enumerate(row)) for r, row in enumerate(layout.rows)]
-    return replace(layout, rows=tuple(rows))
+    cells = [list(row) for row in layout.rows]
+    for (row, column), symbol in symbols.items():
+        cells[row][column] = symbol
+    return replace(layout, rows=tuple(map("".join, cells)))
 
 
 def graded(layout: GridLayout) -> tuple[FiniteMDP, Parts] | None:
@@ -117,9 +119,8 @@ def graded(layout: GridLayout) -> tuple[FiniteMDP, Parts] | None:
     order = np.random.default_rng(int(layout.digest, 16)).permutation(len(pool))[: len(EXIT_SCORES)]
     exits = [pool[i] for i in order.tolist()]
     inside = _depths_without(layout, exits)
-    reached = all(
-        cell in _depths_without(layout, [exit_cell for exit_cell in exits if exit_cell != cell]) for cell in exits
-    )
+    first, second = exits
+    reached = first in _depths_without(layout, [second]) and second in _depths_without(layout, [first])
     if not reached or inside.get(goal, HORIZON + 1) > HORIZON or len(inside) + len(exits) < len(depth):
         return None
     plain = grid_mdp(layout, HORIZON)
