@@ -44,6 +44,7 @@ from creditflow.train.run.folder import (
     unfinished_run,
 )
 from creditflow.train.run.iteration_log import (
+    entity_sums,
     graph_sums,
     log_iteration,
     peak_flops,
@@ -222,6 +223,7 @@ class Trainer:
             losses |= overlong | self.rollouts.numbers | self.rollouts.update(iteration + 1)
         sums = (
             rollout_sums(groups, credits_, report, sampled.discarded)
+            | entity_sums(groups)
             | graph
             | row_sums(rows, self.model, self.settings)
         )

@@ -19,10 +19,13 @@ from creditflow.train.run.memory.sizes import ModelSizes
 from creditflow.train.run.metrics_log import MetricsLogger
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
+from creditflow.wrappers.graphs.entity_reading import EntityReader
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 
 __all__ = [
+    "entity_sums",
     "format_iteration",
     "graph_sums",
     "iteration_metrics",
@@ -50,6 +53,8 @@ def rollout_sums(
         "successes": sum(t.success for t in episodes),
         "returns": float(sum(group.arrays.returns.sum() for group in groups)),
         "invalid": sum(not turn.valid for turn in turns),
+        "without_effect": sum(not (turn.valid and turn.effective) for turn in turns),
+        "tool_calls": sum(bool(turn.queries or turn.doc_ids) for turn in turns),
         "groups_with_success": sum(any(t.success for t in group.trajectories) for group in groups),
         "groups_discarded": discarded,
         "groups_failed_to_start": report.groups_failed_to_start,
@@ -58,6 +63,21 @@ def rollout_sums(
         "prompt_tokens": report.prompt_tokens,
         "completion_tokens": report.completion_tokens,
     }
+
+
+def entity_sums(groups: Sequence[Group]) -> dict[str, float]:
+    """Number of episodes whose question has entities, and the sum of the fractions of them that thoughts name (E-GRPO, eq. 2)."""
+    episodes, rates = 0, 0.0
+    for group in groups:
+        graph = EntityGraph.from_task(group.task)
+        if not len(graph):
+            continue
+        reader = EntityReader(graph, rule="exact_substring", aliases=False)
+        for turns in group.episodes:
+            named = {entity for turn in turns for entity in reader.found(reader.thought(turn))}
+            rates += len(named) / max(reader.countable, 1)
+        episodes += len(group)
+    return {"episodes_with_entities": episodes, "entity_match_rates": rates}
 
 
 def graph_sums(groups: Sequence[Group]) -> dict[str, float]:
@@ -115,10 +135,13 @@ def peak_flops(device: Any) -> float:
 
 
 def iteration_metrics(sums: Mapping[str, float]) -> dict[str, float]:
-    """Metrics of the rollout, its credit and its state graphs (their mean size, as the papers report it).
+    """Metrics of the rollout, its credit, its entities and its state graphs (their mean size, as the papers report it).
+
+    ``invalid_state_fraction`` is the fraction of turns after which the environment's reply is no new state, because the action
+    was invalid or had no effect (RewardFlow, table 6); ``tool_calls`` is per episode (E-GRPO, figure 3).
 
     Args:
-        sums: ``rollout_sums`` and ``graph_sums`` together.
+        sums: ``rollout_sums``, ``entity_sums`` and ``graph_sums`` together.
     """
     episodes, turns, graphs = sums["episodes"], sums["turns"], sums["graphs"]
     copied = ("groups_discarded", "groups_failed_to_start", "env_errors")
@@ -126,11 +149,15 @@ def iteration_metrics(sums: Mapping[str, float]) -> dict[str, float]:
         "success": sums["successes"] / episodes,
         "return": sums["returns"] / episodes,
         "invalid_fraction": sums["invalid"] / turns if turns else 0.0,
+        "invalid_state_fraction": sums["without_effect"] / turns if turns else 0.0,
+        "tool_calls": sums["tool_calls"] / episodes,
         "groups_with_success": sums["groups_with_success"] / sums["groups"],
         **{name: sums[name] for name in copied},
         "step_credit_fraction": sums["steps_with_credit"] / turns if turns else 0.0,
         **{name: sums[name] for name in ("prompt_tokens", "completion_tokens")},
     }
+    if sums.get("episodes_with_entities"):
+        metrics["entity_match_rate"] = sums["entity_match_rates"] / sums["episodes_with_entities"]
     if not graphs:
         return metrics
     return metrics | {

@@ -62,7 +62,8 @@ class RewardFlow(StateScheme):
             computes (the paper discusses networks in appendix C.3, and gives none); or "first_seen_rewards" (released
             code: every node starts with the environment reward of the transition that first entered it, then V ← max(V, γ max V(next)); the last
             transition is missing in episodes as long as the longest of the batch, which get the raw reward instead).
-        pruning: which turns are not edges: "invalid" (paper: invalid, or without effect), "self_loops" (released code
+        pruning: which turns are not edges: "invalid" (paper: invalid, or without effect), "none" (table 5, "without
+            pruning"; with text keys of raw observations an error message is then a state of its own), "self_loops" (released code
             for Sokoban, WebShop, Search) or "alfworld" (released ALFWorld manager: looking around and "Nothing
             happens" are skipped and bridged; requires keys that are texts).
         pruned_turns: "difference" (paper); "zero" gives pruned turns q = 0; "exclude" also leaves them out of the
@@ -98,7 +99,7 @@ class RewardFlow(StateScheme):
     trajectory_weight: float = 1.0
     step_scale: Scale = "std"
     propagation: Literal["success_hops", "mean_hops", "graph_network", "first_seen_rewards"] = "success_hops"
-    pruning: Literal["invalid", "self_loops", "alfworld"] = "invalid"
+    pruning: Literal["invalid", "none", "self_loops", "alfworld"] = "invalid"
     pruned_turns: Literal["difference", "zero", "exclude"] = "difference"
 
     def __post_init__(self) -> None:
@@ -181,6 +182,8 @@ class RewardFlow(StateScheme):
 
         A turn that ends the episode changes the state even if the key stays the same: its terminal node is not open.
         """
+        if self.pruning == "none":
+            return np.zeros(len(graph.source), np.bool_)
         self_loop: NDArray[np.bool_] = graph.source == graph.target
         return self_loop | ~group.arrays.valid if self.pruning == "invalid" else self_loop
 

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from helpers.episodes.search_logs import question, rollout
 from helpers.models.training_runs import Make
 
+from creditflow import credit
 from creditflow.train.policy.samples import Row
+from creditflow.train.rollout.engine import RolloutReport
 from creditflow.train.run.hours.work import forward_flops
-from creditflow.train.run.iteration_log import format_iteration, peak_flops, row_sums, speeds
+from creditflow.train.run.iteration_log import (
+    entity_sums,
+    format_iteration,
+    iteration_metrics,
+    peak_flops,
+    rollout_sums,
+    row_sums,
+    speeds,
+)
 from creditflow.train.run.memory.sizes import ModelSizes
 from creditflow.train.run.metrics_log import read_metrics
 
@@ -70,3 +82,19 @@ def test_every_iteration_logs_its_speeds(trainer_of: Make, config: dict[str, Any
     assert record["speed_sampled_tokens"] == pytest.approx(record["completion_tokens"] / record["seconds_rollout"])
     assert record["speed_trained_tokens"] > 0.0
     assert record["speed_share_update"] == pytest.approx(record["seconds_update"] / record["seconds"])
+
+
+def test_curves_of_search_agents_are_entity_matches_tool_calls_and_turns_without_a_new_state() -> None:
+    # four entities; one rollout's thoughts name Nolan and London, the other's nothing: (2/4 + 0) / 2 = 1/4
+    searching = rollout("a", [("Nolan made it, born in London", "a page")], True)
+    call, answer = searching.turns
+    searching = replace(searching, turns=(replace(call, queries=("it",)), answer))
+    idle = rollout("b", [("hm", "a page")], False)
+    idle = replace(idle, turns=(replace(idle.turns[0], effective=False), idle.turns[1]))
+    groups = [question(searching, idle)]
+    report = RolloutReport()
+    sums = rollout_sums(groups, [credit.make("grpo").assign(group) for group in groups], report, 0)
+    found = iteration_metrics(sums | entity_sums(groups) | {"graphs": 0})
+    assert found["entity_match_rate"] == 0.25
+    assert found["tool_calls"] == 0.5
+    assert found["invalid_state_fraction"] == 0.25  # one of four turns

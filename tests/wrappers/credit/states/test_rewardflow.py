@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 
 from helpers.episodes.builders import group, walk
@@ -79,3 +80,14 @@ def test_rewardflow_weights_scale_its_two_parts():
 
 def test_rewardflow_group_without_success_gets_exactly_zero_credit():
     assert (rewardflow(walk("s a x", "failed"), walk("s b", "env_limit")).flat_advantages == 0.0).all()
+
+
+def test_rewardflow_without_pruning_an_error_message_is_a_state_on_the_way():
+    # the invalid turn leads to a state "error" of its own, from which the rollout goes on to a success:
+    # R(a) = 1/2, R(error) = 1/4, R(s) = 1/2 · R(a) with the direct rollout, so s → error changes nothing
+    detour, direct = walk("s error a g"), walk("s a g")
+    invalid = replace(detour.turns[0], admissible=False)
+    detour = replace(detour, turns=(invalid, *detour.turns[1:]))
+    near(rewardflow(detour, direct, pruning="none").step_rewards, [[0, 1 / 4, 1 / 2], [1 / 4, 1 / 2]])
+    assert rewardflow(detour, direct, pruning="none").diagnostics["pruned"].sum() == 0
+    assert rewardflow(detour, direct).diagnostics["pruned"].tolist() == [True, False, False, False, False]
