@@ -131,10 +131,9 @@ def _values(numbers: NDArray[np.float64]) -> list[Mapping[str, float]]:
     """Annotations of each turn, before (``NAME``) and after it (``NAME.next``)."""
     named = zip(needed_annotations(), numbers, strict=True)
     of = {name: (row - float(name.startswith("logp."))).tolist() for name, row in named}
-    return [
-        {f"{name}{after}": row[t + bool(after)] for name, row in of.items() for after in ("", ".next")}
-        for t in range(numbers.shape[1] - 1)
-    ]
+    before = [dict(zip(of, column, strict=True)) for column in zip(*of.values(), strict=True)]
+    following = [{f"{name}.next": value for name, value in values.items()} for values in before[1:]]
+    return [values | after for values, after in zip(before, following, strict=False)]
 
 
 def _tokens(turns: int) -> Tokens:

@@ -44,7 +44,7 @@ class CreditConfig:
     """The credit scheme.
 
     Attributes:
-        scheme, semantics, parameters: arguments of ``credit.make``.
+        scheme, semantics, parameters: arguments of ``credit.make``; any scheme takes ``centre: group`` and ``divide_by_success: true``.
         annotators: annotators of every iteration's rollouts, before credit is assigned, as in
             ``creditflow annotate --with`` ("likelihood:DIR"); the run's own critic needs no entry.
         overlong: penalty on long responses.

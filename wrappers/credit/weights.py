@@ -9,53 +9,67 @@ so do ``--set`` and ``credit.parameters`` of a run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
+from functools import cache
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from creditflow.wrappers.credit.base import STEP, Credit, Scheme
+from creditflow.wrappers.credit.base import STEP, Credit, Scheme, check_parameter
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["SHARED_OPTIONS", "weighted"]
 
-SHARED_OPTIONS: Final = ("centre", "divide_by_success")
+SHARED_OPTIONS: Final = {"centre": Literal["none", "group"], "divide_by_success": bool}
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Weights(Scheme):
-    """A scheme with other weights between groups.
+def weighted(scheme: Scheme, *, centre: Literal["none", "group"] = "none", divide_by_success: bool = False) -> Scheme:
+    """The scheme with other weights between groups; itself with the defaults.
 
-    Attributes:
+    The result is an instance of the scheme's class, with its parameters, and declares no properties.
+
+    Args:
+        scheme: any scheme.
         centre: "group" subtracts from the credit of every turn the mean over the group's turns in the loss.
-        divide_by_success: divide the credit of the group by ρ = (Σ_i R_i + 1) / (G + 2), with graded outcomes R_i in [0, 1].
+        divide_by_success: divide the credit of a group by ρ = (Σ_i R_i + 1) / (G + 2), with graded outcomes R_i in [0, 1].
+
+    Raises:
+        ConfigError: an option has another value.
+    """
+    for name, value in (("centre", centre), ("divide_by_success", divide_by_success)):
+        check_parameter(scheme.name, name, value, SHARED_OPTIONS[name])
+    return scheme if centre == "none" and not divide_by_success else _weighted(scheme, centre, divide_by_success)
+
+
+@cache
+def _weighted(scheme: Scheme, centre: str, divide: bool) -> Scheme:
+    kind = type(scheme)
+    attributes = {"inner": scheme, "centred": centre == "group", "divided": divide, "__module__": __name__}
+    values = {field.name: getattr(scheme, field.name) for field in fields(scheme)}
+    instance: Scheme = type(f"Weighted{kind.__name__}", (_Weights, kind), attributes)(**values)
+    return instance
+
+
+class _Weights(Scheme):
+    """What a weighted scheme does differently from the class that it is made of.
+
+    Class attributes:
+        inner: the scheme.
+        centred, divided: the options.
     """
 
     inner: ClassVar[Scheme]
+    centred: ClassVar[bool]
+    divided: ClassVar[bool]
 
-    centre: Literal["none", "group"] = "none"
-    divide_by_success: bool = False
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Those of the scheme."""
-        return self.inner.needs
-
-    @property
-    def couples_groups(self) -> bool:
-        """Whether the scheme's groups depend on each other."""
-        return self.inner.couples_groups
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _weighted, (self.inner, "group" if self.centred else "none", self.divided)
 
     @property
     def checked_properties(self) -> frozenset[str]:
         """None: what a scheme declares holds for its own weights."""
         return frozenset()
-
-    def undefined_on(self, group: Group) -> str:
-        """As the scheme."""
-        return self.inner.undefined_on(group)
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
@@ -67,39 +81,17 @@ class _Weights(Scheme):
 
     def _weigh(self, group: Group, credit: Credit) -> Credit:
         in_loss = credit.flat_advantages[credit.flat_loss_mask]
-        shift = -float(in_loss.mean()) if self.centre == "group" and in_loss.size else 0.0
-        scale = 1.0
-        if self.divide_by_success:
-            scale = (len(group) + 2.0) / (float(outcome_scores(group, "score").sum()) + 1.0)
+        shift = -float(in_loss.mean()) if self.centred and in_loss.size else 0.0
+        scale = (len(group) + 2.0) / (float(outcome_scores(group, "score").sum()) + 1.0) if self.divided else 1.0
         terms = {name: scale * x for name, x in (credit.step_terms or {STEP: credit.flat_step_advantages}).items()}
         if shift:
             terms["centred over the group's turns"] = np.full(len(credit.flat_loss_mask), scale * shift)
+        tokens = credit.token_advantages
         return replace(
             credit,
             outcome_advantages=scale * credit.outcome_advantages,
             flat_step_rewards=scale * credit.flat_step_rewards,
             flat_step_advantages=scale * (credit.flat_step_advantages + shift),
-            token_advantages=_changed(credit.token_advantages, scale, shift),
+            token_advantages=None if tokens is None else tuple(scale * (x + shift) for x in tokens),
             step_terms=terms,
         )
-
-
-def _changed(
-    tokens: tuple[NDArray[np.float64], ...] | None, scale: float, shift: float
-) -> tuple[NDArray[np.float64], ...] | None:
-    return None if tokens is None else tuple(scale * (advantages + shift) for advantages in tokens)
-
-
-def weighted(scheme: Scheme, **options: Any) -> Scheme:
-    """The scheme with ``centre`` and ``divide_by_success``; itself where both have their defaults.
-
-    The class of the result is made for this scheme, so that its name, source and needs are the scheme's own.
-
-    Raises:
-        ConfigError: an option has a value of another kind.
-    """
-    copied = ("name", "source", "requires", "requires_tokens", "task_fields", "texts", "credit_needs", "presets")
-    namespace = {"inner": scheme, **{name: getattr(type(scheme), name) for name in copied}}
-    wrapper = type(f"Weighted{type(scheme).__name__}", (_Weights,), namespace)(**options)
-    unchanged = wrapper.centre == "none" and not wrapper.divide_by_success
-    return scheme if unchanged else wrapper

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from helpers.episodes.builders import annotated, group, walk
@@ -50,6 +52,15 @@ def test_the_needs_of_the_scheme_are_its_own() -> None:
     )
     assert scheme.assign(played).flat_advantages.sum() == pytest.approx(0.0)
     assert "judge.score" in scheme.undefined_on(PLAYED)
+
+
+def test_a_weighted_scheme_is_one_of_its_class_and_can_be_sent_to_another_process() -> None:
+    scheme = credit.make("graphgpo", centre="group", invalid_penalty=0.3)
+    assert isinstance(scheme, credit.GraphGPO)
+    assert scheme.invalid_penalty == 0.3
+    copy = deepcopy(scheme)
+    np.testing.assert_array_equal(copy.assign(PLAYED).flat_advantages, scheme.assign(PLAYED).flat_advantages)
+    assert str(credit.explain(PLAYED, scheme, "s a b g", 0)).startswith("graphgpo")
 
 
 def test_defaults_leave_the_scheme_as_it_is_and_other_values_are_refused() -> None:

@@ -99,10 +99,10 @@ class MileGPO(StateScheme):
 
     def _targets(self, group: Group, process: RewardProcess, episodes: EpisodeIndex) -> NDArray[np.int64]:
         """int64 (M,): the state that each turn leads to; K after a success, K + 1 after a failure."""
-        ended = np.where(group.arrays.success, process.size, process.size + 1)[episodes.episode]
+        end_state = np.where(group.arrays.success, process.size, process.size + 1)[episodes.episode]
         truncated = (group.arrays.end == TRUNCATED)[episodes.episode]
         terminal = episodes.last & ~truncated
-        return np.where(terminal, ended, process.following[episodes.stored]).astype(np.int64)
+        return np.where(terminal, end_state, process.following[episodes.stored]).astype(np.int64)
 
     def _confidence(
         self, group: Group, target: NDArray[np.int64], episodes: EpisodeIndex, size: int
