@@ -56,12 +56,15 @@ class CreditWorkflow(RolloutWorkflow):
         turns = TurnColumns(
             group=["task"] * len(calls),
             trajectory=[i for i, episode in enumerate(episodes) for _ in episode],
-            state=[
-                "\n\n".join(str(message["content"]) for message in call.remaining_messages) for call in calls.values()
-            ],
+            state=[_shown(call) for call in calls.values()],
             reward=[float(call.reward or 0.0) for call in calls.values()],
             action=[str(call.output_message_list) for call in calls.values()],
         )
         for call, number in zip(calls.values(), advantages(self.scheme, turns).per_turn.tolist(), strict=True):
             call.reward = number
         return calls
+
+
+def _shown(call: Any) -> str:
+    """The messages that an interaction adds to the conversation before its completion."""
+    return "\n\n".join(str(message["content"]) for message in call.remaining_messages)

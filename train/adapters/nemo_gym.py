@@ -19,8 +19,7 @@ from resources_servers.gymnasium import GymnasiumServer, extract_text
 
 from creditflow.envs.errors import DataError, EpisodeError, short_repr
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.text_episode import TextEpisode
+from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers.credit.bridge import FIELD
 from creditflow.wrappers.records.stop_reasons import STOP_REASONS, TRUNCATED

@@ -47,12 +47,12 @@ class Releases:
 
         >>> Releases("trl", "TRL", "1.16", "1.17", "reads a private method").check("1.16.2")
         """
-        found = version_numbers(version)
-        if not found or not version_numbers(self.first) <= found < version_numbers(self.beyond):
-            wanted = f"{self.package}>={self.first},<{self.beyond}"
+        installed = version_numbers(version)
+        if not installed or not version_numbers(self.first) <= installed < version_numbers(self.beyond):
+            requirement = f"{self.package}>={self.first},<{self.beyond}"
             raise ConfigError(
                 f"{self.label} {version} is installed; this adapter {self.touches} and was tested with "
-                f"{self.first} ≤ {self.label} < {self.beyond}: pip install '{wanted}'"
+                f"{self.first} ≤ {self.label} < {self.beyond}: pip install '{requirement}'"
             )
 
 

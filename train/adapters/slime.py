@@ -16,15 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from creditflow.wrappers.credit.bridge import (
-    FIELD,
-    Played,
-    assign_turns,
-    make_group,
-    over_mask,
-    read_record,
-    require_plain,
-)
+from creditflow.wrappers.credit.bridge import FIELD, Played, assign_episodes, over_mask, read_record
 from creditflow.wrappers.credit.registry import make
 
 __all__ = ["credit_rewards", "write_advantages"]
@@ -45,16 +37,11 @@ def credit_rewards(
         ConfigError: a scheme that reads annotations, credits tokens or learns a critic.
     """
     scheme = make(getattr(args, "creditflow_scheme", "gigpo"), **getattr(args, "creditflow_parameters", {}))
-    require_plain(scheme)
     read = read or (lambda sample: read_record(sample.metadata.get(FIELD), str(sample.index)))
-    members: dict[str, list[int]] = {}
-    for i, sample in enumerate(samples):
-        members.setdefault(str(sample.group_index), []).append(i)
-    groups = [make_group(name, [read(samples[i]) for i in rows]) for name, rows in members.items()]
-    rewards: list[list[float]] = [[] for _ in samples]
-    for rows, group, numbers in zip(members.values(), groups, assign_turns(groups, scheme), strict=True):
-        for i, played, per_turn in zip(rows, group.trajectories, numbers, strict=True):
-            rewards[i] = over_mask(played, per_turn, samples[i].loss_mask)
+    names = [str(sample.group_index) for sample in samples]
+    scored = assign_episodes([read(sample) for sample in samples], names, scheme)
+    pairs = zip(scored, samples, strict=True)
+    rewards = [over_mask(played, per_turn, sample.loss_mask) for (played, per_turn), sample in pairs]
     return [sample.get_reward_value(args) for sample in samples], rewards
 
 

@@ -2,30 +2,117 @@
 
 For trainers that own the conversation and sample themselves: they send a completion and receive the next user message. The
 history is append-only. What credit needs (states, actions, rewards) is in the record, a line of our trajectory log, which
-travels in a field that the trainer leaves alone; the bridge (``wrappers/credit/bridge.py``) reads it.
+travels in a field that the trainer leaves alone; the bridge (``wrappers/credit/bridge.py``) reads it. ``EpisodeConfig`` says what
+is played and how, and ``panel_tasks`` lists tasks for trainers that take them at the start.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from creditflow.agents.base import Decision
 from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.envs.errors import ConfigError, DataError, short_repr
-from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.task_lists import one_member
+from creditflow.envs.registration import maker
+from creditflow.envs.tasks import Task, TaskSource
+from creditflow.train.rollout.engine import Budget
 from creditflow.train.rollout.play import episode_rng
 from creditflow.train.rollout.running import RunningEpisode
+from creditflow.train.settings.schema import EnvConfig
 from creditflow.wrappers.group_env import GroupEnv, member_seed, payload
 from creditflow.wrappers.records.jsonl_lines import encode_line
 from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["MAX_CHARACTERS", "Reply", "TextEpisode"]
+__all__ = ["MAX_CHARACTERS", "EpisodeConfig", "Reply", "TextEpisode", "check_completions", "one_member", "panel_tasks"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeConfig:
+    """How episodes are run.
+
+    Attributes:
+        env: environment and its options.
+        prompting: prompt, dialect and history.
+        max_new_tokens: maximum length of one turn's completion. (A trainer's maximum completion length does not limit
+            episodes; ``budget`` does.)
+        budget: limits of one episode in turns and tokens.
+    """
+
+    env: EnvConfig = field(default_factory=EnvConfig)
+    prompting: PromptingConfig = field(default_factory=PromptingConfig)
+    max_new_tokens: int = 256
+    budget: Budget = field(default_factory=Budget)
+
+    @property
+    def windowed(self) -> bool:
+        """Whether every turn has a prompt of its own, and so a row of its own."""
+        return self.prompting.history == "window"
+
+    def require_one_row(self) -> None:
+        """Raise ConfigError for a windowed history, where the trainer takes one row per episode."""
+        if self.windowed:
+            raise ConfigError(
+                "this trainer takes one row per episode, a windowed history needs one per turn: use history='append' "
+                "here, or creditflow's own trainer, verl or TRL"
+            )
+
+
+_SOURCES: Final = frozenset(
+    {"panel", "levels", "level", "generator", "world", "game"}
+)  # options that name a source of tasks
+
+
+def panel_tasks(env: EnvConfig, *, panel: str = "", count: int = 0) -> list[Task]:
+    """The tasks of a panel "NAME:SPLIT", or of the environment's own source.
+
+    Args:
+        env: the environment.
+        panel: replaces the source that its options name.
+        count: only the first tasks; 0 takes all.
+
+    Raises:
+        ConfigError: an endless source, whose tasks have no order, or a negative count.
+    """
+    if count < 0:
+        raise ConfigError(f"count is a number of tasks, or 0 for all; got {count}")
+    options = {name: value for name, value in env.options.items() if not (panel and name in _SOURCES)}
+    played = EnvConfig(name=env.name, options={**options, "panel": panel} if panel else options)
+    source: TaskSource = one_member(played).tasks
+    ids = source.task_ids()
+    if not ids:
+        raise ConfigError(
+            "this task source is endless, and other trainers take lists of tasks: name a panel such as 'small-v1:train'"
+        )
+    return [source.get(name) for name in (ids[:count] if count else ids)]
+
+
+def one_member(env: EnvConfig) -> GroupEnv:
+    """A group of one, which records texts."""
+    make_env = maker(env.name, env.options)
+    return GroupEnv(make_env, size=1, invalid_actions=env.invalid_actions, texts=True, policy="lm")
+
+
+def check_completions(completions: Any, count: int) -> None:
+    """Require one text for each of ``count`` episodes.
+
+    Raises:
+        ConfigError: another number of completions, or one that is no text; names it.
+
+    >>> check_completions(["left", "right"], 2)
+    """
+    if isinstance(completions, str) or len(completions) != count:
+        received = short_repr(completions) if isinstance(completions, str) else str(len(completions))
+        raise ConfigError(f"expected one completion for each of the {count} episodes, got {received}")
+    for number, text in enumerate(completions):
+        if not isinstance(text, str):
+            raise ConfigError(f"completion {number} must be a text, got {short_repr(text)}")
+
 
 MAX_CHARACTERS: Final = 100_000  # of a completion; longer ones are an invalid action
 _log = logging.getLogger(__name__)

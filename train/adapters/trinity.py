@@ -42,7 +42,9 @@ class CreditAdvantage(AdvantageFn, ExperienceOperator):
         first: dict[str, int] = {}
         for exp in exps:
             first[exp.eid.rid] = min(first.get(exp.eid.rid, exp.eid.step), exp.eid.step)
-        columns: dict[str, Any] = {ours: [exp.info.get(theirs) for exp in exps] for ours, theirs in COLUMNS.items()}
+        columns: dict[str, Any] = {}
+        for ours, theirs in COLUMNS.items():
+            columns[ours] = [exp.info.get(theirs) for exp in exps]
         absent = {name: None for name in ("next_state", "ended") if None in columns[name]}
         turns = TurnColumns(
             group=[exp.eid.tid for exp in exps], trajectory=[exp.eid.rid for exp in exps], called=COLUMNS,

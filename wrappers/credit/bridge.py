@@ -48,6 +48,7 @@ __all__ = [
     "Played",
     "TurnColumns",
     "advantages",
+    "assign_episodes",
     "assign_groups",
     "assign_turns",
     "make_episode",
@@ -534,6 +535,33 @@ def assign_turns(groups: Sequence[Group], scheme: Scheme) -> list[tuple[NDArray[
         turns = zip(credit.advantages, credit.loss_mask, strict=True)
         assigned.append(tuple(np.where(in_loss, per_turn, 0.0) for per_turn, in_loss in turns))
     return assigned
+
+
+def assign_episodes(
+    played: Sequence[Played], names: Sequence[str], scheme: Scheme
+) -> list[tuple[Trajectory, NDArray[np.float64]]]:
+    """Every episode, as a member of its group, with its advantages per turn, float64 (T_i,); in the order given.
+
+    Args:
+        played: episodes and payloads.
+        names: the group of each episode.
+        scheme: any scheme without annotations.
+
+    Raises:
+        TrajectoryError: see ``make_group``.
+        ConfigError: see ``require_plain`` and ``assign_groups``.
+    """
+    require_plain(scheme)
+    members: dict[str, list[int]] = {}
+    for i, name in enumerate(names):
+        members.setdefault(name, []).append(i)
+    groups = []
+    for name, rows in members.items():
+        groups.append(make_group(name, [played[i] for i in rows]))
+    scored: dict[int, tuple[Trajectory, NDArray[np.float64]]] = {}
+    for rows, group, numbers in zip(members.values(), groups, assign_turns(groups, scheme), strict=True):
+        scored |= zip(rows, zip(group.trajectories, numbers, strict=True), strict=True)
+    return [scored[i] for i in range(len(played))]
 
 
 def per_completion(played: Trajectory, per_turn: NDArray[np.float64], completions: int) -> list[float]:

@@ -199,7 +199,7 @@ def _learn_sb3(envs: Any, rate: float, steps: int, seed: int, measure: Any) -> N
     from stable_baselines3 import PPO
     from stable_baselines3.common.callbacks import BaseCallback
 
-    from creditflow.train.adapters.sb3.vec_env import VectorEnvAdapter
+    from creditflow.train.adapters.sb3 import VectorEnvAdapter
 
     class Measure(BaseCallback):
         """Measures before every rollout, which is after an update."""

@@ -41,7 +41,7 @@ from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.adapters.verl.data import rows_of
+from creditflow.train.adapters.verl.engine import rows_of
 from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
 from creditflow.train.adapters.verl.trainer import assign_advantages
 from creditflow.train.policy.losses import LossConfig, token_losses

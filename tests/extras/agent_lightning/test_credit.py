@@ -61,7 +61,7 @@ def end(case: ContractCase, scheme: Scheme) -> OnTokens:
     if ESTIMATOR not in ADV_ESTIMATOR_REGISTRY:
         register_adv_est(ESTIMATOR)(row_advantages)
     batch, metrics = adapter(scheme).get_train_data_batch(rollouts(case), global_steps=0)
-    assert metrics["training/credit_groups"] == len(case.groups) * case.whole
+    assert metrics["training/credit_groups"] == len(case.groups) * case.complete
     batch.batch["token_level_rewards"] = batch.batch["token_level_scores"]
     batch.batch["response_mask"] = compute_response_mask(batch)
     batch.non_tensor_batch["uid"] = batch.non_tensor_batch["data_id_list"]

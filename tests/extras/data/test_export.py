@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.train.adapters.export.columns import EXACT, row_of, trajectory_of
-from creditflow.train.adapters.export.parquet import read_parquet, write_parquet
+from creditflow.train.adapters.export.parquet import EXACT, read_parquet, row_of, trajectory_of, write_parquet
 from creditflow.train.cli import main
 from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.records.group import Group

@@ -12,9 +12,10 @@ from helpers.worlds.sokoban_episodes import LEVELS
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.gem.credit import assign_infos, groups_of
+from creditflow.train.adapters.gem.credit import assign_infos
+from creditflow.train.adapters.text_episode import EpisodeConfig
 from creditflow.train.settings.schema import EnvConfig
+from creditflow.wrappers.credit.bridge import make_group, read_record
 
 pytestmark = pytest.mark.gem
 WORDS = ("up", "down", "left", "right", "jump")
@@ -52,9 +53,9 @@ def episodes(options: dict[str, Any], size: int, *, vector: bool) -> tuple[list[
 @pytest.mark.parametrize("scheme", ["grpo", "gigpo", "graphgpo", "rewardflow"])
 def test_credit_is_that_of_our_own_log_of_the_same_episodes(options: dict[str, Any], scheme: str, vector: bool) -> None:
     infos, written = episodes(options, 8, vector=vector)
-    [group], places = groups_of(infos)
-    assert places == [(0, i) for i in range(8)]
-    assert {one.success for one in group.trajectories} == {True, False}
+    records = [info.get("creditflow", info.get("prev_ep_creditflow")) for info in infos]
+    group = make_group("group", [read_record(record, str(i)) for i, record in enumerate(records)])
+    assert {member.success for member in group.trajectories} == {True, False}
     play = EpisodeConfig(env=EnvConfig(name="sokoban", options={**options, "symbols": "ascii"}))
     ours = replayed(play, {"xsb": LEVELS[0]}, written)
     assert_same_credit(ours, group, credit.make(scheme))
@@ -68,7 +69,7 @@ def test_credit_is_that_of_our_own_log_of_the_same_episodes(options: dict[str, A
 def test_infos_that_are_no_ends_of_whole_groups_are_rejected(options: dict[str, Any]) -> None:
     infos, _ = episodes(options, 4, vector=False)
     scheme = credit.make("gigpo")
-    assert len(groups_of(infos, ["a", "b", "a", "b"])[0]) == 2
+    assert len(assign_infos(infos, scheme, ["a", "b", "a", "b"])) == 4
     for wrong, names, message in (
         ([*infos, {}], (), "episode 4' has no record"),
         ([*infos, {"creditflow": "{"}], (), "JSON"),

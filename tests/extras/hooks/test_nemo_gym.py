@@ -10,7 +10,7 @@ from helpers.trainers.replayed import assert_same_credit, replayed
 from helpers.worlds.sokoban_episodes import LEVELS
 
 from creditflow import credit
-from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.adapters.text_episode import EpisodeConfig
 from creditflow.train.settings.schema import EnvConfig
 from creditflow.wrappers.credit.bridge import FIELD, make_group, read_record
 

@@ -248,7 +248,7 @@ def test_no_bytes_stop_the_server(sokoban: Any, data: bytes, upgraded: bool) -> 
 def test_malformed_messages_count_only_in_a_row() -> None:
     import asyncio
 
-    from creditflow.train.adapters.openenv.session import Session, SessionLimits
+    from creditflow.train.adapters.openenv.server import Session, SessionLimits
 
     bad, good = ({"type": "websocket.receive", "text": text} for text in ("?", '{"type": "state"}'))
     waiting, sent = [bad, good, bad, good, bad, bad], list[Any]()

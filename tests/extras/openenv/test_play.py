@@ -73,8 +73,7 @@ def test_an_episode_over_a_socket_is_the_episode_of_the_environment(name: str) -
 
 
 def test_typed_clients_return_typed_observations_and_states(sokoban: Any) -> None:
-    from creditflow.train.adapters.openenv.client import PlayClient
-    from creditflow.train.adapters.openenv.models import FullObservation, PlayAction, PlayState
+    from creditflow.train.adapters.openenv.client import FullObservation, PlayAction, PlayClient, PlayState
 
     with PlayClient(base_url=sokoban[0]).sync() as client:
         first = client.reset(seed=3, episode_id="mine")

@@ -40,7 +40,7 @@ def built(scheme: str) -> Any:
     from prime_rl.configs.algorithm import GRPOAlgoConfig
     from prime_rl.orchestrator.algo import build_algorithm
 
-    from creditflow.train.adapters.prime_rl.algorithm import install
+    from creditflow.train.adapters.prime_rl import install
 
     installed = install(credit.make(scheme))
     algorithm = build_algorithm(GRPOAlgoConfig(), None)
@@ -121,7 +121,7 @@ def test_groups_that_lost_their_episodes_get_zero_or_nothing_and_damaged_ones_an
 
 
 def test_another_prime_rl_than_the_one_read_is_refused(table: dict[str, Any]) -> None:
-    from creditflow.train.adapters.prime_rl.algorithm import install
+    from creditflow.train.adapters.prime_rl import install
 
     del table["grpo"]
     with pytest.raises(ConfigError, match="not as in commit 559b447"):

@@ -15,7 +15,7 @@ from helpers.models.tiny_tokenizer import byte_tokenizer
 from helpers.servers.chat_server import Model, chat_server, json_server
 from helpers.worlds.sokoban_episodes import sokoban_config
 
-from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.adapters.text_episode import EpisodeConfig
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -38,7 +38,7 @@ def engine_play(config: EpisodeConfig) -> Callable[..., list[Any]]:
     ) -> list[Any]:
         from rllm.engine.unified_workflow_engine import UnifiedWorkflowEngine
 
-        from creditflow.train.adapters.rllm.workflow import CreditWorkflow, task_rows
+        from creditflow.train.adapters.rllm import CreditWorkflow, task_rows
 
         rows = task_rows(config) if rows is None else rows
         tasks = [row for row in rows for _ in range(size)]

@@ -17,7 +17,7 @@ from creditflow import credit
 from creditflow.envs.errors import TrajectoryError
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.contract import ContractCase, OnTokens, check_end
-from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.adapters.text_episode import EpisodeConfig
 from creditflow.train.rollout.engine import Budget
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.bridge import make_group, read_record
@@ -30,7 +30,7 @@ def grouped(episodes: list[Any], scheme: Any, **others: Any) -> list[Any]:
     from rllm.trainer.algorithms.config import TransformConfig
     from rllm.trainer.algorithms.transform import transform_episodes_to_trajectory_groups
 
-    from creditflow.train.adapters.rllm.hook import CreditHook
+    from creditflow.train.adapters.rllm import CreditHook
 
     hook = CreditHook(scheme, **others)
     groups, _ = transform_episodes_to_trajectory_groups(episodes, TransformConfig(), traj_grouping_hook=hook)
@@ -77,7 +77,7 @@ def test_credit_of_its_steps_is_that_of_our_own_log_of_the_same_episodes(
 def test_the_end_passes_the_contract() -> None:
     from rllm.types import Step, Trajectory
 
-    from creditflow.train.adapters.rllm.hook import CreditHook
+    from creditflow.train.adapters.rllm import CreditHook
 
     def end(case: ContractCase, scheme: Scheme) -> OnTokens:
         groups, members = [], []
@@ -147,7 +147,7 @@ def test_a_completion_at_which_the_environment_failed_has_zero_credit_and_the_ba
 def test_ids_of_rows_with_colons_which_rllm_would_mix_are_refused(
     chat_play: Callable[..., list[Any]], config: EpisodeConfig
 ) -> None:
-    from creditflow.train.adapters.rllm.workflow import task_rows
+    from creditflow.train.adapters.rllm import task_rows
 
     rows = [{**row, "id": f"sokoban:{i}"} for i, row in enumerate(task_rows(config))]
     [episode, *_] = chat_play(random_player(0), rows=rows, size=1, raise_on_error=False)
@@ -181,7 +181,7 @@ def test_lost_rewritten_and_damaged_steps_are_refused_and_nothing_is_written(
 def test_other_workflows_are_read_from_their_steps() -> None:
     from rllm.types import Episode, Step, Trajectory
 
-    from creditflow.train.adapters.rllm.hook import read_steps
+    from creditflow.train.adapters.rllm import read_steps
 
     def episode(i: int, path: list[str], actions: list[str], reward: float) -> Any:
         steps = [

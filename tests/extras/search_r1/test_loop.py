@@ -16,7 +16,7 @@ from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError, TrajectoryError
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.retrieval.server import create_app
-from creditflow.train.adapters.search_r1_loop.generation import ROW, playing
+from creditflow.train.adapters.search_r1_loop import ROW, playing
 
 pytestmark = pytest.mark.search_r1
 TURNS = 3

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from helpers.worlds.sokoban_episodes import sokoban_config
 
-from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.adapters.text_episode import EpisodeConfig
 
 
 @pytest.fixture(autouse=True, scope="session")

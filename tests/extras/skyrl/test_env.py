@@ -16,9 +16,8 @@ from helpers.trainers.replayed import assert_same_credit, replayed
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
-from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.skyrl.credit import credit_output, credited
-from creditflow.train.adapters.task_lists import panel_tasks
+from creditflow.train.adapters.text_episode import EpisodeConfig, panel_tasks
 
 pytestmark = pytest.mark.skyrl
 

@@ -17,10 +17,9 @@ from helpers.servers.chat_server import random_player
 from helpers.trainers.replayed import assert_same_credit, replayed
 
 from creditflow import credit
-from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.skyrl.credit import credit_output, credited
 from creditflow.train.adapters.skyrl.env import NAME, register_env
-from creditflow.train.adapters.task_lists import panel_tasks
+from creditflow.train.adapters.text_episode import EpisodeConfig, panel_tasks
 from creditflow.wrappers.credit.base import Scheme
 
 pytestmark = pytest.mark.skyrl

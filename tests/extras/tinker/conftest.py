@@ -16,8 +16,7 @@ from helpers.models.tiny_tokenizer import byte_tokenizer
 from helpers.servers.chat_server import Model
 from helpers.worlds.sokoban_episodes import sokoban_config
 
-from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.task_lists import panel_tasks
+from creditflow.train.adapters.text_episode import EpisodeConfig, panel_tasks
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -53,7 +52,7 @@ def play(config: EpisodeConfig, renderer: Any, tokenizer: Any) -> Callable[..., 
         from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
         from tinker_cookbook.rl.rollouts import do_group_rollout
 
-        from creditflow.train.adapters.tinker.env import CreditGroupBuilder
+        from creditflow.train.adapters.tinker import CreditGroupBuilder
 
         class Policy(TokenCompleter):
             async def __call__(self, model_input: Any, stop: Any, *, max_tokens: int | None = None) -> Any:

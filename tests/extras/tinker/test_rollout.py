@@ -19,8 +19,7 @@ from helpers.trainers.replayed import replayed
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.contract import ContractCase, OnTokens, check_end
-from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.task_lists import panel_tasks
+from creditflow.train.adapters.text_episode import EpisodeConfig, panel_tasks
 from creditflow.wrappers.credit.base import Scheme
 
 pytestmark = pytest.mark.tinker
@@ -32,7 +31,7 @@ def test_datums_carry_the_credit_of_our_own_log_of_the_same_episodes(
 ) -> None:
     from tinker_cookbook.rl.data_processing import assemble_training_data, compute_advantages
 
-    from creditflow.train.adapters.tinker.data import assemble_credit_data
+    from creditflow.train.adapters.tinker import assemble_credit_data
 
     groups = play(random_player(1), credit.make(scheme))
     data, places = assemble_credit_data(groups)
@@ -73,8 +72,7 @@ def test_the_end_passes_the_contract() -> None:
     from tinker_cookbook.completers import TokensWithLogprobs
     from tinker_cookbook.rl.types import Trajectory, Transition
 
-    from creditflow.train.adapters.tinker.data import credit_datums
-    from creditflow.train.adapters.tinker.env import CreditEnv, CreditGroupBuilder
+    from creditflow.train.adapters.tinker import CreditEnv, CreditGroupBuilder, credit_datums
 
     def end(case: ContractCase, scheme: Scheme) -> OnTokens:
         on_tokens: OnTokens = []
@@ -113,7 +111,7 @@ def test_the_function_fits_where_the_training_loop_calls_it() -> None:
 
     from tinker_cookbook.rl import data_processing, train
 
-    from creditflow.train.adapters.tinker.data import assemble_credit_data
+    from creditflow.train.adapters.tinker import assemble_credit_data
 
     assert train.assemble_training_data is data_processing.assemble_training_data
     theirs, ours = (inspect.signature(f) for f in (data_processing.assemble_training_data, assemble_credit_data))
@@ -128,7 +126,7 @@ def test_completions_that_never_end_are_turns_too(play: Callable[..., list[Any]]
 def test_a_completion_at_which_the_environment_failed_has_zero_credit_and_the_group_its_own(
     play: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from creditflow.train.adapters.tinker.env import ADVANTAGE
+    from creditflow.train.adapters.tinker import ADVANTAGE
 
     fail_every_third_step(monkeypatch)
     groups = play(random_player(1), credit.make("gigpo"))
@@ -138,7 +136,7 @@ def test_a_completion_at_which_the_environment_failed_has_zero_credit_and_the_gr
 
 
 def test_a_group_of_one_has_zero_credit_and_without_a_scheme_there_is_none(play: Callable[..., list[Any]]) -> None:
-    from creditflow.train.adapters.tinker.data import assemble_credit_data
+    from creditflow.train.adapters.tinker import assemble_credit_data
 
     data, _ = assemble_credit_data(play(random_player(2), credit.make("gigpo"), size=1))
     assert not any(datum.loss_fn_inputs["advantages"].to_numpy().any() for datum in data)
@@ -151,8 +149,7 @@ def test_lost_and_damaged_transitions_are_refused(
 ) -> None:
     import asyncio
 
-    from creditflow.train.adapters.tinker.data import assemble_credit_data
-    from creditflow.train.adapters.tinker.env import ADVANTAGE, CreditGroupBuilder
+    from creditflow.train.adapters.tinker import ADVANTAGE, CreditGroupBuilder, assemble_credit_data
 
     groups = play(random_player(3), credit.make("grpo"), size=2)
     builder = CreditGroupBuilder(config, panel_tasks(config.env)[0].content, renderer, credit.make("grpo"), 2)
@@ -167,7 +164,7 @@ def test_lost_and_damaged_transitions_are_refused(
 def test_builders_travel_to_workers_and_reject_schemes_with_annotations(config: EpisodeConfig, renderer: Any) -> None:
     import asyncio
 
-    from creditflow.train.adapters.tinker.env import CreditGroupBuilder
+    from creditflow.train.adapters.tinker import CreditGroupBuilder
 
     task = panel_tasks(config.env)[0]
     builder = CreditGroupBuilder(config, dict(task.content), None, credit.make("gigpo"))

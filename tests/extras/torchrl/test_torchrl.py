@@ -41,7 +41,7 @@ def rollouts(episodes: int, steps: int, seed: int = 0, repeat: int = 4, **option
     """One row of time with several episodes, by random actions that often solve the level."""
     import torch
 
-    from creditflow.train.adapters.torchrl.environment import make_env
+    from creditflow.train.adapters.torchrl import make_env
 
     torch.manual_seed(seed)
     weights = torch.tensor([0.15, 0.1, 0.15, 0.6])
@@ -74,7 +74,7 @@ def recorded(rows: Any, repeat: int, **options: Any) -> list[Group]:
 @pytest.mark.parametrize("name", ["grpo", "gigpo", "graphgpo", "rewardflow", "grouptd"])
 @pytest.mark.parametrize("options", [OPTIONS, PANEL])
 def test_the_advantage_of_every_turn_is_that_of_the_recorded_episodes(name: str, options: dict[str, Any]) -> None:
-    from creditflow.train.adapters.torchrl.advantage import CreditAdvantage
+    from creditflow.train.adapters.torchrl import CreditAdvantage
 
     rows = rollouts(8, 6, **options)
     scheme = credit.make(name)
@@ -88,7 +88,7 @@ def test_the_advantage_of_every_turn_is_that_of_the_recorded_episodes(name: str,
 
 
 def test_turns_are_those_of_the_recorded_episodes() -> None:
-    from creditflow.train.adapters.torchrl.advantage import columns_of
+    from creditflow.train.adapters.torchrl import columns_of
 
     rows = rollouts(8, 6, **PANEL)
 
@@ -104,8 +104,7 @@ def test_the_end_passes_the_contract() -> None:
     import torch
     from tensordict import TensorDict
 
-    from creditflow.train.adapters.torchrl.advantage import CreditAdvantage
-    from creditflow.train.adapters.torchrl.environment import KEY_BYTES
+    from creditflow.train.adapters.torchrl import KEY_BYTES, CreditAdvantage
 
     def text(value: str) -> Any:
         return torch.frombuffer(bytearray(value.encode().ljust(KEY_BYTES, b"\0")), dtype=torch.uint8)
@@ -134,13 +133,13 @@ def test_the_end_passes_the_contract() -> None:
 def test_the_environment_passes_torchrls_own_check_of_specs() -> None:
     from torchrl.envs.utils import check_env_specs
 
-    from creditflow.train.adapters.torchrl.environment import make_env
+    from creditflow.train.adapters.torchrl import make_env
 
     check_env_specs(make_env("sokoban", seed=0, **PANEL))
 
 
 def test_an_episode_that_the_end_of_its_row_cuts_is_not_credited() -> None:
-    from creditflow.train.adapters.torchrl.advantage import CreditAdvantage
+    from creditflow.train.adapters.torchrl import CreditAdvantage
 
     rows = rollouts(4, 6)
     last = int(rows["next", "done"].reshape(-1).nonzero()[-2]) + 1
@@ -151,7 +150,7 @@ def test_an_episode_that_the_end_of_its_row_cuts_is_not_credited() -> None:
 
 
 def test_an_episode_that_began_before_its_row_is_not_credited_and_changes_no_other() -> None:
-    from creditflow.train.adapters.torchrl.advantage import CreditAdvantage, columns_of
+    from creditflow.train.adapters.torchrl import CreditAdvantage, columns_of
 
     rows = rollouts(4, 6, seed=2)
     ends = [int(i) + 1 for i in rows["next", "done"].reshape(-1).nonzero().reshape(-1)]
@@ -166,7 +165,7 @@ def test_an_episode_that_began_before_its_row_is_not_credited_and_changes_no_oth
 
 
 def test_rollouts_without_a_whole_episode_have_no_credit() -> None:
-    from creditflow.train.adapters.torchrl.advantage import CreditAdvantage
+    from creditflow.train.adapters.torchrl import CreditAdvantage
 
     rows = rollouts(1, 6)[:1]
     rows["next", "done"][:] = False
@@ -176,7 +175,7 @@ def test_rollouts_without_a_whole_episode_have_no_credit() -> None:
 
 
 def test_turns_that_the_scheme_leaves_out_of_the_loss_are_not_credited() -> None:
-    from creditflow.train.adapters.torchrl.advantage import CreditAdvantage
+    from creditflow.train.adapters.torchrl import CreditAdvantage
 
     rows = rollouts(8, 6)
     solved: list[bool] = []
@@ -201,8 +200,7 @@ def test_workers_of_one_seed_form_groups_and_the_loss_takes_the_advantage() -> N
     from torchrl.modules import OneHotCategorical
     from torchrl.objectives import ClipPPOLoss
 
-    from creditflow.train.adapters.torchrl.advantage import CreditAdvantage, columns_of
-    from creditflow.train.adapters.torchrl.environment import make_env
+    from creditflow.train.adapters.torchrl import CreditAdvantage, columns_of, make_env
 
     torch.manual_seed(1)
     net = torch.nn.Sequential(torch.nn.Flatten(-3), torch.nn.Linear(4 * 4 * 7, 4))
@@ -250,8 +248,7 @@ def test_what_cannot_travel_is_refused() -> None:
     import torch
     from tensordict import TensorDict
 
-    from creditflow.train.adapters.torchrl.advantage import CreditAdvantage
-    from creditflow.train.adapters.torchrl.environment import make_env
+    from creditflow.train.adapters.torchrl import CreditAdvantage, make_env
 
     with pytest.raises(ConfigError, match="TorchRL needs arrays and numbers"):
         make_env("sokoban", seed=0)

@@ -13,7 +13,7 @@ from helpers.trainers.replayed import assert_same_credit, replayed
 
 from creditflow import credit
 from creditflow.envs.errors import TrajectoryError
-from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.adapters.text_episode import EpisodeConfig
 from creditflow.train.settings.schema import EnvConfig
 
 pytestmark = pytest.mark.verifiers

@@ -43,7 +43,7 @@ pytestmark = pytest.mark.verl
     ],
 )
 def test_settings_that_change_the_loss_are_rejected(override: str, message: str, config_of: Callable[..., Any]) -> None:
-    from creditflow.train.adapters.verl.support import check_config
+    from creditflow.train.adapters.verl.credit import check_config
 
     check_config(config_of())
     with pytest.raises(ConfigError, match=message):
@@ -51,7 +51,7 @@ def test_settings_that_change_the_loss_are_rejected(override: str, message: str,
 
 
 def test_another_release_is_rejected() -> None:
-    from creditflow.train.adapters.verl.support import VERL
+    from creditflow.train.adapters.verl.credit import VERL
 
     for version in ("0.9.0", "0.9.2", "0.10.0", "1.0", "unknown"):
         with pytest.raises(ConfigError, match="was tested with"):

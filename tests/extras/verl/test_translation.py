@@ -60,8 +60,7 @@ def test_verl_accepts_the_translation_of_every_recipe(path: Path, gpus: int, tmp
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import omega_conf_to_dataclass, validate_config
 
-    from creditflow.train.adapters.verl.credit import check_averaging
-    from creditflow.train.adapters.verl.support import check_config, check_windowed, credit_settings
+    from creditflow.train.adapters.verl.credit import check_averaging, check_config, check_windowed, credit_settings
 
     settings = load_settings(path, (f"out={tmp_path}/run", f"verl.gpus={gpus}", *RUNNABLE.get(path.stem, ())))
     facts = facts_of(settings)
@@ -112,7 +111,7 @@ def test_verl_makes_the_agent_loops_of_the_translation(name: str, tmp_path: Path
     from hydra.utils import get_class
     from omegaconf import OmegaConf
 
-    from creditflow.train.adapters.episode_config import EpisodeConfig
+    from creditflow.train.adapters.text_episode import EpisodeConfig
     from creditflow.train.adapters.verl.loop import CreditAgentLoop
     from creditflow.train.settings.reading import read_dataclass
 

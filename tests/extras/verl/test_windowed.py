@@ -15,8 +15,7 @@ from creditflow import credit
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
 from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl.record import FIELD
-from creditflow.train.adapters.verl.rows import TurnRow, decode_row
+from creditflow.train.adapters.verl.record import FIELD, TurnRow, decode_row
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.records.group import Group
 
@@ -239,7 +238,7 @@ def test_means_over_rows_are_not_taken_for_means_over_episodes(
 def test_trainers_that_do_not_take_a_row_per_turn_are_rejected(
     override: str, message: str, config: Callable[..., Any], play: Callable[..., Any]
 ) -> None:
-    from creditflow.train.adapters.verl.support import check_windowed
+    from creditflow.train.adapters.verl.credit import check_windowed
 
     with pytest.raises(ConfigError, match=message):
         check_windowed(config(override))

@@ -10,7 +10,7 @@ import numpy as np
 
 from creditflow.agents.base import Decision, View
 from creditflow.agents.language_model.parsing import make_dialect
-from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.adapters.text_episode import EpisodeConfig
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.group_env import GroupEnv

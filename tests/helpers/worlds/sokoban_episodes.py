@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.train.adapters.text_episode import EpisodeConfig
 from creditflow.train.settings.schema import EnvConfig
 
 __all__ = ["LEVELS", "sokoban_config", "sokoban_options"]

@@ -14,7 +14,7 @@ from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.train.adapters.search_r1_loop.generation import (
+from creditflow.train.adapters.search_r1_loop import (
     NOT_RUN,
     QuestionBook,
     SearchEpisodes,

@@ -18,10 +18,8 @@ from hypothesis import strategies as st
 from creditflow import credit
 from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
-from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.gem.credit import step_info
-from creditflow.train.adapters.task_lists import panel_tasks
-from creditflow.train.adapters.text_episode import MAX_CHARACTERS, TextEpisode
+from creditflow.train.adapters.text_episode import MAX_CHARACTERS, EpisodeConfig, TextEpisode, panel_tasks
 from creditflow.train.rollout.engine import Budget
 from creditflow.train.settings.schema import EnvConfig
 from creditflow.wrappers.credit.bridge import (

@@ -11,8 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.trl.batch import TrlColumns, group_tasks, make_columns
-from creditflow.train.adapters.trl.support import TRL, check_arguments, check_averaging
+from creditflow.train.adapters.trl.batch import (
+    TRL,
+    TrlColumns,
+    check_arguments,
+    check_averaging,
+    group_tasks,
+    make_columns,
+)
 from creditflow.train.policy.samples import broadcast_to_tokens
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from creditflow import credit
 from creditflow.envs.errors import TrajectoryError
 from creditflow.train.adapters.verl.credit import credit_batch
-from creditflow.train.adapters.verl.record import EpisodeRecord
-from creditflow.train.adapters.verl.rows import RowText, TurnRow, decode_row, group_rows
+from creditflow.train.adapters.verl.record import EpisodeRecord, RowText, TurnRow, decode_row, group_rows
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 

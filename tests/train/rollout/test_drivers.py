@@ -13,8 +13,7 @@ from creditflow.agents.base import Decision, TurnTokens, View
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.tasks import Task
-from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.text_episode import TextEpisode
+from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.continuation import continue_from
 from creditflow.train.rollout.engine import RolloutEngine

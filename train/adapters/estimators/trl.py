@@ -50,15 +50,15 @@ def rloo(rows: TurnRows) -> NDArray[np.float64]:
 def _advantages(name: str, rows: TurnRows) -> NDArray[np.float64]:
     """float64 (N,): the advantage of its trajectory for every turn."""
     group = rows.group[rows.first]
-    [size, *others] = np.unique(np.bincount(group)).tolist()
-    if others or size < 2:
-        raise ValueError(f"TRL needs groups of one size of at least 2, got sizes {sorted({size, *others})}")
+    [size, *further_sizes] = np.unique(np.bincount(group)).tolist()
+    if further_sizes or size < 2:
+        raise ValueError(f"TRL needs groups of one size of at least 2, got sizes {sorted({size, *further_sizes})}")
     trainer, rewards = _trainer(name, int(size))
     rewards[:] = rows.returns.tolist()
     trainer.model.train()
     scored = trainer._generate_and_score_completions([{"prompt": "up"} for _ in rewards])
-    found: NDArray[np.float64] = scored["advantages"].cpu().numpy().astype(np.float64)
-    return found[rows.trajectory]
+    per_trajectory: NDArray[np.float64] = scored["advantages"].cpu().numpy().astype(np.float64)
+    return per_trajectory[rows.trajectory]
 
 
 @lru_cache(maxsize=32)
@@ -82,13 +82,13 @@ def _trainer(name: str, size: int) -> tuple[Any, list[float]]:
         "per_device_train_batch_size": size, "num_generations": size, "max_completion_length": 1, "beta": 0.0,
         "gradient_checkpointing": False,
     }  # fmt: skip
-    parts = {
+    arguments = {
         "reward_funcs": recorded,
         "train_dataset": Dataset.from_list([{"prompt": "up"}]),
         "processing_class": tokenizer,
     }
     model = build_model(config, tokenizer, seed=0)
     if name == "rloo":
-        return RLOOTrainer(model, args=RLOOConfig(**common), **parts), rewards
+        return RLOOTrainer(model, args=RLOOConfig(**common), **arguments), rewards
     scale = "none" if name == "dr_grpo" else "group"
-    return GRPOTrainer(model, args=GRPOConfig(**common, scale_rewards=scale), **parts), rewards
+    return GRPOTrainer(model, args=GRPOConfig(**common, scale_rewards=scale), **arguments), rewards

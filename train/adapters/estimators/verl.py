@@ -72,13 +72,13 @@ def _advantages(name: str, rows: TurnRows) -> NDArray[np.float64]:
     from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
     lengths = np.bincount(rows.trajectory, rows.tokens).astype(np.int64)
-    owner, place = np.repeat(np.arange(len(lengths)), lengths), np.arange(lengths.sum())
-    place = place - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    owner, position = np.repeat(np.arange(len(lengths)), lengths), np.arange(lengths.sum())
+    position = position - np.repeat(np.cumsum(lengths) - lengths, lengths)
     mask = np.zeros((len(lengths), lengths.max()), np.float32)
-    mask[owner, place] = 1.0
+    mask[owner, position] = 1.0
     rewards = np.zeros_like(mask)
     ends = np.cumsum(rows.tokens) - 1
-    rewards[owner[ends], place[ends]] = rows.reward
+    rewards[owner[ends], position[ends]] = rows.reward
     arguments: dict[str, Any] = {
         "token_level_rewards": torch.from_numpy(rewards), "response_mask": torch.from_numpy(mask),
         "index": rows.group[rows.first].astype(object), "config": AlgoConfig(gamma=1.0),
@@ -86,5 +86,5 @@ def _advantages(name: str, rows: TurnRows) -> NDArray[np.float64]:
     if name == "reinforce_plus_plus":
         del arguments["index"]
     advantages, _ = get_adv_estimator_fn(name)(**arguments)
-    found: NDArray[np.float64] = advantages.numpy().astype(np.float64)[owner, place]
-    return found
+    per_token: NDArray[np.float64] = advantages.numpy().astype(np.float64)[owner, position]
+    return per_token

@@ -71,10 +71,10 @@ class GiGPO:
         }  # fmt: skip
         batch = SimpleNamespace(non_tensor_batch=columns, batch={"input_ids": torch.zeros(n, 1)})
         with contextlib.redirect_stdout(io.StringIO()):  # it prints the mean size of its groups
-            found, _ = self.advantages.target(
+            per_row, _ = self.advantages.target(
                 token_level_rewards=torch.tensor(rows.returns[rows.trajectory], dtype=torch.float32)[:, None],
                 step_rewards=self.returns.target(batch, DISCOUNT), response_mask=torch.ones(n, 1),
                 anchor_obs=rows.state.astype(object), index=rows.group.astype(str).astype(object), traj_index=columns["traj_uid"],
                 mode=self.mode,
             )  # fmt: skip
-        return np.asarray(found[:, 0].numpy(), np.float64)
+        return np.asarray(per_row[:, 0].numpy(), np.float64)

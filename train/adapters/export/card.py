@@ -104,9 +104,9 @@ def _pictures(groups: Sequence[Group]) -> list[str]:
 def _documented(kind: type) -> dict[str, str]:
     """The meaning of each field, from the docstring of its class."""
     section = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")[2].split("\n\n")[0]
-    found = {}
+    meanings = {}
     for entry in re.split(r"\n(?=    \w)", "\n" + section):
         names, _, text = entry.strip().partition(": ")
         for name in names.split(", "):
-            found[name.strip()] = " ".join(text.split())
-    return found
+            meanings[name.strip()] = " ".join(text.split())
+    return meanings

@@ -11,12 +11,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from creditflow.envs.errors import DataError, MissingExtraError
 from creditflow.wrappers.records.jsonl import Log, read_log, write_jsonl
 from creditflow.wrappers.records.stop_reasons import TRUNCATED
-from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["DATASET", "LOG", "read_minari", "write_minari"]
 
@@ -55,18 +54,21 @@ def write_minari(folder: Path, log: Log) -> Path:
     members = [member for member, _ in log.records() if member.turns]
     if not members:
         raise DataError("no trajectory of the log has a turn, so Minari has nothing to store")
-    texts = [text for member in members for text in (*_observations(member), *(turn.action for turn in member.turns))]
-    charset = "".join(sorted({character for text in texts for character in _plain(text)}))
+    texts, buffers = list[str](), list[Any]()
+    for number, member in enumerate(members):
+        observations = [_plain(turn.observation) for turn in member.turns] + [""]
+        actions = [_plain(turn.action) for turn in member.turns]
+        texts += observations + actions
+        before_the_end = [False] * (len(member.turns) - 1)
+        buffers.append(
+            EpisodeBuffer(
+                id=number, observations=observations, actions=actions, rewards=[turn.reward for turn in member.turns],
+                terminations=[*before_the_end, member.end != TRUNCATED],
+                truncations=[*before_the_end, member.end == TRUNCATED],
+            )
+        )  # fmt: skip
+    charset = "".join(sorted(set("".join(texts))))
     space = spaces.Text(max(1, max(map(len, texts))), min_length=0, charset=charset or " ")
-    buffers = [
-        EpisodeBuffer(
-            id=number, observations=[_plain(text) for text in _observations(member)],
-            actions=[_plain(turn.action) for turn in member.turns], rewards=[turn.reward for turn in member.turns],
-            terminations=[False] * (len(member.turns) - 1) + [member.end != TRUNCATED],
-            truncations=[False] * (len(member.turns) - 1) + [member.end == TRUNCATED],
-        )
-        for number, member in enumerate(members)
-    ]  # fmt: skip
     with _datasets_in(folder), warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", UserWarning
@@ -77,10 +79,6 @@ def write_minari(folder: Path, log: Log) -> Path:
         )  # fmt: skip
     write_jsonl(folder / LOG, log)
     return folder / DATASET
-
-
-def _observations(member: Trajectory) -> list[str]:
-    return [*(turn.observation for turn in member.turns), ""]
 
 
 def _plain(text: str) -> str:

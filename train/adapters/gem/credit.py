@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from creditflow.envs.errors import TrajectoryError
 from creditflow.train.adapters.text_episode import TextEpisode
 from creditflow.wrappers.credit.base import Scheme
-from creditflow.wrappers.credit.bridge import FIELD, Played, assign_turns, make_group, read_record
-from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.credit.bridge import FIELD, assign_episodes, read_record
 
-__all__ = ["PREVIOUS", "assign_infos", "final_info", "groups_of", "step_info"]
+__all__ = ["PREVIOUS", "assign_infos", "final_info", "step_info"]
 
 PREVIOUS: Final = "prev_ep_"  # GEM's prefix of what a reset reports of the episode before it
 _COPIED: Final = ("state_key", "text_key", "task_id", "score", "invalid_reason")
@@ -29,13 +28,13 @@ def step_info(episode: TextEpisode, reward: float = 0.0) -> dict[str, Any]:
     in the environment is no turn.
     """
     info = episode.info
-    found: dict[str, Any] = {name: info[name] for name in _COPIED}
-    found["won"], found["is_action_valid"] = bool(info["success"]), episode.last_valid
-    found["admissible_actions"] = [] if episode.reveals_answer else list(info["admissible_actions"])
-    found["raw_reward"], found["shaping"] = float(info.get("raw_reward", reward)), float(info.get("shaping", 0.0))
+    values: dict[str, Any] = {name: info[name] for name in _COPIED}
+    values["won"], values["is_action_valid"] = bool(info["success"]), episode.last_valid
+    values["admissible_actions"] = [] if episode.reveals_answer else list(info["admissible_actions"])
+    values["raw_reward"], values["shaping"] = float(info.get("raw_reward", reward)), float(info.get("shaping", 0.0))
     if episode.done and episode.trajectory.stop_reason == "env_error":  # the rest is of the turn before
-        found |= {"is_action_valid": False, "raw_reward": reward, "shaping": 0.0}
-    return {**found, **final_info(episode)}
+        values |= {"is_action_valid": False, "raw_reward": reward, "shaping": 0.0}
+    return {**values, **final_info(episode)}
 
 
 def final_info(episode: TextEpisode | None, prefix: str = "") -> Mapping[str, Any]:
@@ -45,45 +44,25 @@ def final_info(episode: TextEpisode | None, prefix: str = "") -> Mapping[str, An
     return {f"{prefix}{FIELD}": episode.record(), f"{prefix}won": episode.trajectory.success}
 
 
-def groups_of(
-    infos: Sequence[Mapping[str, Any]], names: Sequence[str] = ()
-) -> tuple[list[Group], list[tuple[int, int]]]:
-    """The groups of finished episodes, in order of first appearance.
+def assign_infos(
+    infos: Sequence[Mapping[str, Any]], scheme: Scheme, names: Sequence[str] = ()
+) -> list[NDArray[np.float64]]:
+    """For every finished episode float64 (T_i,), its advantages per turn.
 
     Args:
         infos: per episode the info of its last step, or that of the reset after it, where a vector environment
             resets by itself (``SAME_STEP``) and keeps only the latter.
+        scheme: any scheme without annotations.
         names: the group of each episode; default its task, so that all episodes of a task are one group.
-
-    Returns:
-        The groups, and for every info its group and its place in it.
 
     Raises:
         TrajectoryError: an info without a record, a group of one, episodes of several tasks in one group, or another
             number of names than infos.
+        ConfigError: a scheme that reads annotations, credits tokens or learns a critic.
     """
     if names and len(names) != len(infos):
         raise TrajectoryError(f"{len(infos)} infos need as many names of groups, got {len(names)}")
-    members: dict[str, list[Played]] = {}
-    places = []
-    for i, info in enumerate(infos):
-        record = info.get(FIELD, info.get(PREVIOUS + FIELD))
-        played = read_record(record, f"episode {i}")
-        name = names[i] if names else played[0].task_id
-        places.append((name, len(members.setdefault(name, []))))
-        members[name].append(played)
-    number = {name: g for g, name in enumerate(members)}
-    return [make_group(name, played) for name, played in members.items()], [(number[name], k) for name, k in places]
-
-
-def assign_infos(
-    infos: Sequence[Mapping[str, Any]], scheme: Scheme, names: Sequence[str] = ()
-) -> list[NDArray[np.float64]]:
-    """For every episode float64 (T_i,), its advantages per turn; arguments and errors of ``groups_of``.
-
-    Raises:
-        ConfigError: a scheme that reads annotations, credits tokens or learns a critic.
-    """
-    groups, places = groups_of(infos, names)
-    assigned = assign_turns(groups, scheme)
-    return [assigned[group][member] for group, member in places]
+    records = [info.get(FIELD, info.get(PREVIOUS + FIELD)) for info in infos]
+    episodes = [read_record(record, f"episode {i}") for i, record in enumerate(records)]
+    tasks = [trajectory.task_id for trajectory, _ in episodes]
+    return [per_turn for _, per_turn in assign_episodes(episodes, names or tasks, scheme)]

@@ -18,11 +18,10 @@ import numpy as np
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr, unknown_name_error
 from creditflow.envs.registration import bare_env
 from creditflow.envs.tasks import Task
-from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.gem.credit import PREVIOUS, final_info, step_info
 from creditflow.train.adapters.releases import GEM
 from creditflow.train.adapters.shaping import Shaping
-from creditflow.train.adapters.text_episode import TextEpisode
+from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.stop_reasons import STOP_REASONS, TRUNCATED
@@ -156,16 +155,16 @@ class CreditEnv(gem.Env):
         Raises:
             ConfigError: other settings beside ``same_state``.
         """
-        if same_state and (others := sorted(set(kwargs) - {"seed"})):
+        if same_state and (refused := sorted(set(kwargs) - {"seed"})):
             raise ConfigError(
-                f"an environment in the same state has the same settings: {', '.join(others)} cannot differ"
+                f"an environment in the same state has the same settings: {', '.join(refused)} cannot differ"
             )
-        made = type(self)(**{**self._given, **kwargs})
+        copy = type(self)(**{**self._given, **kwargs})
         if same_state and self._started is not None:
-            made._begin(*self._started)
+            copy._begin(*self._started)
             for text in self._completions:
-                made.step(text)
-        return made
+                copy.step(text)
+        return copy
 
     def _open(self) -> GroupEnv:
         env, shaping = self._play.env, self._shaping

@@ -13,8 +13,7 @@ from hashlib import blake2b
 from typing import Any, Final, Literal
 
 from creditflow.envs.errors import ConfigError, TrajectoryError, short_repr
-from creditflow.train.adapters.logs.fields import MISSING, at_path, given_name, key_of, number
-from creditflow.train.adapters.logs.report import RowError, Tally
+from creditflow.train.adapters.logs.rows import MISSING, RowError, Tally, at_path, given_name, key_of, number
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import Log
 from creditflow.wrappers.records.stop_reasons import StopReason
@@ -183,19 +182,19 @@ def _names(source: str, episode: Episode, settings: ImportSettings) -> tuple[str
     return task_id, given_name(name) if episode.task_id else f"{task_id}#{key_of(name)}"
 
 
-def _id(episode: Episode, others: Mapping[str, Any], settings: ImportSettings, tally: Tally) -> str:
+def _id(episode: Episode, rollouts: Mapping[str, Any], settings: ImportSettings, tally: Tally) -> str:
     """The id of a rollout: the file's, or its place in the file where it has none or repeats one."""
-    place = episode.where.rpartition(": ")[2]
+    position = episode.where.rpartition(": ")[2]
     if settings.id:
         value = at_path(episode.row, settings.id)
         if value is MISSING or value in (None, ""):
             raise RowError(f"there is no id under {settings.id!r}")
-        if (name := given_name(value)) in others:
+        if (name := given_name(value)) in rollouts:
             raise RowError(f"another rollout of its group has the same id under {settings.id!r}", short_repr(name))
         return name
-    if episode.id and episode.id in others:
+    if episode.id and episode.id in rollouts:
         tally.note("ids repeat within a group; these rollouts are named by their place in the file")
-    return episode.id if episode.id and episode.id not in others else place
+    return episode.id if episode.id and episode.id not in rollouts else position
 
 
 def _digest(value: Any) -> str:
@@ -267,34 +266,34 @@ def _state_keys(episode: Episode, name: str, settings: ImportSettings, tally: Ta
         return [key_of(["visit", name, t]) for t in range(len(turns) + 1)]
     if mode in ("observation", "history"):
         tally.note("the state after the last response is not recorded", int(episode.last_observation is None))
-        shown = [*(turn.observation for turn in turns), episode.last_observation or ""]
-        keys = [*map(_text_key, shown)] if mode == "observation" else _history_keys(shown, turns)
+        observations = [*(turn.observation for turn in turns), episode.last_observation or ""]
+        keys = [*map(_text_key, observations)] if mode == "observation" else _history_keys(observations, turns)
         return [*keys[:-1], _unseen(name)] if episode.last_observation is None else keys
     return _field_keys(episode, name, mode, tally)
 
 
-def _history_keys(shown: Sequence[str], turns: Sequence[Exchange]) -> list[str]:
+def _history_keys(observations: Sequence[str], turns: Sequence[Exchange]) -> list[str]:
     """One key for each text shown (T+1), of all texts and responses up to it."""
-    told, keys = blake2b(digest_size=16), list[str]()
-    for t, text in enumerate(shown):
-        _tell(told, text)
-        keys.append("hash:" + told.hexdigest())
+    digest, keys = blake2b(digest_size=16), list[str]()
+    for t, text in enumerate(observations):
+        _tell(digest, text)
+        keys.append("hash:" + digest.hexdigest())
         if t < len(turns):
-            _tell(told, turns[t].response)
+            _tell(digest, turns[t].response)
     return keys
 
 
 def _field_keys(episode: Episode, name: str, path: str, tally: Tally) -> list[str]:
     """Keys from a field of every turn, or from a list of the row."""
-    found = [at_path(turn.fields, path) for turn in episode.turns]
+    states = [at_path(turn.fields, path) for turn in episode.turns]
     listed = at_path(episode.row, path)
-    if MISSING in found and isinstance(listed, list):
-        if len(listed) not in (len(found), len(found) + 1):
-            raise RowError(f"{path!r} has not one state for each turn", f"{len(listed)} for {len(found)} turns")
-        found = listed
-    if MISSING in found:
+    if MISSING in states and isinstance(listed, list):
+        if len(listed) not in (len(states), len(states) + 1):
+            raise RowError(f"{path!r} has not one state for each turn", f"{len(listed)} for {len(states)} turns")
+        states = listed
+    if MISSING in states:
         return _keys_after(episode, path, tally)
-    keys = [key_of(value) for value in found]
+    keys = [key_of(value) for value in states]
     if len(keys) == len(episode.turns):
         tally.note("the state after the last response is not recorded")
         keys.append(_unseen(name))
@@ -303,12 +302,12 @@ def _field_keys(episode: Episode, name: str, path: str, tally: Tally) -> list[st
 
 def _keys_after(episode: Episode, path: str, tally: Tally) -> list[str]:
     """Keys from a field of the environment's replies; a turn without a reply leaves the state as it is."""
-    found = [at_path(turn.after, path) for turn in episode.turns]
-    if all(value is MISSING for value in found):
+    states = [at_path(turn.after, path) for turn in episode.turns]
+    if all(value is MISSING for value in states):
         raise RowError(f"there is no state under {path!r}")
     tally.note("the state before the first turn is named by the task alone")
     keys = [key_of(["start", episode.task])]
-    for value in found:
+    for value in states:
         keys.append(keys[-1] if value is MISSING else key_of(value))
     return keys
 
@@ -322,6 +321,6 @@ def _text_key(observation: str) -> str:
     return key_of([observation])
 
 
-def _tell(told: Any, part: str) -> None:
-    data = part.encode("utf-8", "surrogatepass")
-    told.update(len(data).to_bytes(8, "big") + data)
+def _tell(digest: Any, text: str) -> None:
+    data = text.encode("utf-8", "surrogatepass")
+    digest.update(len(data).to_bytes(8, "big") + data)

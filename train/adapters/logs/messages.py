@@ -1,22 +1,29 @@
-"""Chat messages as turns: each message that the model wrote is one turn, and what came before it the observation.
+"""Chat messages and decoded texts as turns: each message that the model wrote is one turn, what came before it the observation.
 
 Messages have the shape of OpenAI's API, as all of these libraries write them: ``role``, ``content`` (a text or a list of
 parts), ``tool_calls`` (objects, or objects as JSON texts) and ``reasoning_content``.
+
+Where a log has no messages, its text is cut at the lines that name a role, or by Search-R1's tags (``text_turns``). A tokenizer
+that skips special tokens leaves of ChatML's end and start of a turn only a line "user". A model that writes such a line itself
+cannot be told apart from it; the report therefore counts the cuts.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.errors import DataError, check_name, short_repr
 from creditflow.envs.reading.json_text import parse_json
+from creditflow.envs.wikisearch.protocol.transcript import read_transcript
 from creditflow.train.adapters.logs.episodes import Exchange, require_length
-from creditflow.train.adapters.logs.report import RowError
+from creditflow.train.adapters.logs.rows import RowError, Tally
 
-__all__ = ["Shown", "Written", "observed", "split_thought", "turns_of", "written"]
+__all__ = ["TURNS", "Shown", "Written", "observed", "split_thought", "text_turns", "turns_of", "written"]
+
 
 _THINK_END: Final = "</think>"
 
@@ -48,19 +55,19 @@ def turns_of(messages: Sequence[Any], *, prompt: Sequence[Any] = ()) -> tuple[li
     """
     require_length(len(messages))
     turns: list[Exchange] = []
-    shown: list[Any] = [*prompt]
+    unanswered: list[Any] = [*prompt]
     for message in messages:
         if _role(message) != "assistant":
-            shown.append(message)
+            unanswered.append(message)
             continue
-        before, said = observed(shown), written(message)
+        before, said = observed(unanswered), written(message)
         turns.append(
             Exchange(before.text, said.response, said.action, said.thought, images=before.images, fields=message)
         )
-        shown = []
+        unanswered = []
     if not turns:
         raise RowError("no message was written by the model", f"{len(messages)} messages")
-    return turns, observed(shown) if shown else None
+    return turns, observed(unanswered) if unanswered else None
 
 
 def _role(message: Any) -> str:
@@ -111,18 +118,18 @@ def _content(content: Any, images: list[str]) -> str:
     if not isinstance(content, list):
         raise RowError("a message's content is no text and no list of parts", short_repr(content))
     texts = []
-    for part in content:
-        if isinstance(part, str):
-            texts.append(part)
-        elif isinstance(part, Mapping) and isinstance(part.get("text"), str):
-            texts.append(part["text"])
-        elif isinstance(part, Mapping):  # an image or a sound, by URL or as data: named, never kept
-            data = json.dumps(part, sort_keys=True, separators=(",", ":")).encode()
-            name = f"{str(part.get('type', 'part'))[:20]}:{blake2b(data, digest_size=8).hexdigest()}"
+    for item in content:
+        if isinstance(item, str):
+            texts.append(item)
+        elif isinstance(item, Mapping) and isinstance(item.get("text"), str):
+            texts.append(item["text"])
+        elif isinstance(item, Mapping):  # an image or a sound, by URL or as data: named, never kept
+            data = json.dumps(item, sort_keys=True, separators=(",", ":")).encode()
+            name = f"{str(item.get('type', 'part'))[:20]}:{blake2b(data, digest_size=8).hexdigest()}"
             images.append(name)
             texts.append(f"[{name}]")
         else:
-            raise RowError("a part of a message is no text and no object", short_repr(part))
+            raise RowError("a part of a message is no text and no object", short_repr(item))
     return "\n".join(texts)
 
 
@@ -140,3 +147,63 @@ def _call(call: Any) -> str:
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, sort_keys=True)
     return f"{inner['name']}({arguments})"
+
+
+TURNS: Final = ("roles", "search", "single")
+_MARK: Final = re.compile(r"<\|im_(?:start|end)\|>|<\|endoftext\|>")
+_ENVIRONMENT: Final = re.compile(r"^(?:user|tool|system)$", re.MULTILINE)
+_MODEL: Final = re.compile(r"^assistant$", re.MULTILINE)
+
+
+def text_turns(prompt: str, output: str, how: str, tally: Tally) -> tuple[list[Exchange], str | None]:
+    """The turns of a decoded sequence, and the text after the last one (None: there is none).
+
+    Args:
+        prompt: decoded prompt, the first observation.
+        output: decoded rest, in which the model's and the environment's texts alternate.
+        how: "roles": cut at lines that are a role's name; "search": at Search-R1's tags; "single": not at all.
+        tally: counts the cuts.
+
+    Raises:
+        ConfigError: another value of ``how``.
+        RowError: nothing is the model's.
+    """
+    check_name("way to cut a text into turns", how, TURNS)
+    if how == "search":
+        return _search_turns(prompt, output)
+    text, turns, observation = _MARK.sub("", output), list[Exchange](), prompt
+    at = 0
+    while how == "roles" and (cut := _ENVIRONMENT.search(text, at)):
+        turns.append(_turn(observation, text[at : cut.start()]))
+        require_length(len(turns))
+        reply = _MODEL.search(text, cut.end())
+        if reply is None:
+            return _cut(turns, tally), text[cut.end() :].strip()
+        observation, at = text[cut.end() : reply.start()].strip(), reply.end()
+    turns.append(_turn(observation, text[at:]))
+    return _cut(turns, tally), None
+
+
+def _cut(turns: list[Exchange], tally: Tally) -> list[Exchange]:
+    tally.note("turns cut at a line that is a role's name", len(turns) - 1)
+    return turns
+
+
+def _turn(observation: str, text: str) -> Exchange:
+    said = text.strip()
+    thought, action = split_thought(said)
+    return Exchange(observation, said, action, thought)
+
+
+def _search_turns(prompt: str, output: str) -> tuple[list[Exchange], str | None]:
+    turns, observation = [], prompt
+    exchanges = read_transcript(output)
+    require_length(len(exchanges))
+    if not exchanges:
+        raise RowError("the output is empty")
+    for exchange in exchanges:
+        call = exchange.call
+        action = exchange.text if call is None else f"<{call.tool}>{call.items[0] if call.items else ''}</{call.tool}>"
+        turns.append(Exchange(observation, exchange.text, action, exchange.thought, parsed=call is not None))
+        observation = exchange.observation
+    return turns, observation or None

@@ -12,10 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings
-from creditflow.train.adapters.logs.fields import at_path, number, own_name
 from creditflow.train.adapters.logs.messages import observed, turns_of
-from creditflow.train.adapters.logs.report import RowError, Tally
-from creditflow.train.adapters.logs.rows import Row, Rows, each_row
+from creditflow.train.adapters.logs.rows import Row, RowError, Rows, Tally, at_path, each_row, number, own_name
 
 __all__ = ["openenv_episodes"]
 

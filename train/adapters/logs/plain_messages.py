@@ -17,10 +17,19 @@ from typing import Any, Final
 from creditflow.envs.errors import short_repr
 from creditflow.envs.sums import sum_in_order
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, Limit
-from creditflow.train.adapters.logs.fields import MISSING, at_path, given_name, number, own_name
 from creditflow.train.adapters.logs.messages import observed, turns_of
-from creditflow.train.adapters.logs.report import RowError, Tally
-from creditflow.train.adapters.logs.rows import Row, Rows, each_row
+from creditflow.train.adapters.logs.rows import (
+    MISSING,
+    Row,
+    RowError,
+    Rows,
+    Tally,
+    at_path,
+    each_row,
+    given_name,
+    number,
+    own_name,
+)
 
 __all__ = ["ENDS", "message_episodes"]
 
@@ -77,7 +86,9 @@ def _rewarded(row: Row, field: str, turns: list[Exchange]) -> tuple[float, list[
     if len(value) != len(turns):
         raise RowError(f"{field!r} has not one reward for each message of the model", f"{len(value)} for {len(turns)}")
     rewards = [number(reward, field) for reward in value]
-    return sum_in_order(rewards), [replace(turn, reward=own) for turn, own in zip(turns, rewards, strict=True)]
+    return sum_in_order(rewards), [
+        replace(turn, reward=turn_reward) for turn, turn_reward in zip(turns, rewards, strict=True)
+    ]
 
 
 def _limit(row: Row, field: str, tally: Tally) -> Limit:

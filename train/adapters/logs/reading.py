@@ -11,8 +11,7 @@ from creditflow.envs.errors import check_name
 from creditflow.train.adapters.logs.episodes import Episode, ImportSettings, group_episodes
 from creditflow.train.adapters.logs.openenv import openenv_episodes
 from creditflow.train.adapters.logs.plain_messages import message_episodes
-from creditflow.train.adapters.logs.report import ImportReport, RowError, Tally, require_any
-from creditflow.train.adapters.logs.rows import Row, Rows, read_rows
+from creditflow.train.adapters.logs.rows import ImportReport, Row, RowError, Rows, Tally, read_rows, require_any
 from creditflow.train.adapters.logs.trl import trl_episodes
 from creditflow.train.adapters.logs.verifiers import verifiers_episodes
 from creditflow.train.adapters.logs.verl import verl_episodes

@@ -1,13 +1,17 @@
-"""Rows of a file as plain objects with their positions: JSON Lines, a JSON list, a table logged by W&B, or Parquet.
+"""Rows of a file, values of rows, and the report of what an import read, left out and assumed.
 
-A row that is no JSON object is the caller's to count; a file that is damaged as a whole is an error. Compressed text and
-Parquet may not expand to more than the usual ratio.
+A file is JSON Lines, a JSON list, a table logged by W&B, or Parquet. A row that is no JSON object is the caller's to count; a
+file that is damaged as a whole is an error. Compressed text and Parquet may not expand to more than the usual ratio.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -16,9 +20,259 @@ from creditflow.envs.reading.json_text import parse_json, read_json_rows
 from creditflow.envs.reading.limits import ALLOWANCE, MAX_LINE, MAX_RATIO, MAX_ROWS_FILE, Limits
 from creditflow.envs.reading.plain_data import check_plain
 from creditflow.envs.reading.streams import open_bytes, read_lines
-from creditflow.train.adapters.logs.report import RowError, Tally
+from creditflow.train.text_table import text_table
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import Log
 
-__all__ = ["Row", "Rows", "each_row", "read_rows"]
+__all__ = [
+    "MISSING",
+    "ImportReport",
+    "Row",
+    "RowError",
+    "Rows",
+    "Tally",
+    "at_path",
+    "each_row",
+    "given_name",
+    "key_of",
+    "number",
+    "own_name",
+    "read_rows",
+    "require_any",
+    "text",
+]
+
+
+LONGEST_EXAMPLE: Final = 300  # characters
+
+
+class RowError(DataError):
+    """Raised for one row that cannot be read.
+
+    Attributes:
+        reason: a constant text, by which rows are counted.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+
+
+@dataclass
+class Tally:
+    """Counts of one import.
+
+    Attributes:
+        strict: whether the first row that cannot be read is an error.
+        rows: rows of the file.
+        left_out: rows or rollouts left out, by reason.
+        examples: the first of them, by reason: where, and what was wrong.
+        notes: what was assumed or adjusted, with the number of rollouts or turns concerned.
+        turns, empty: turns read, and those of them in which the model wrote nothing.
+    """
+
+    strict: bool = False
+    rows: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    notes: Counter[str] = field(default_factory=Counter)
+    turns: int = 0
+    empty: int = 0
+
+    def leave_out(self, where: str, error: RowError) -> None:
+        """Count a row that cannot be read.
+
+        Raises:
+            DataError: with ``strict``; names the row.
+        """
+        if self.strict:
+            raise DataError(f"{where}: {error}") from error
+        self.left_out[error.reason] += 1
+        self.examples.setdefault(error.reason, f"{where}: {error}"[:LONGEST_EXAMPLE])
+
+    def note(self, text: str, count: int = 1) -> None:
+        """Count an assumption or adjustment; 0 does nothing."""
+        if count:
+            self.notes[text] += count
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """Result of an import.
+
+    Attributes:
+        source: library whose log it is.
+        log: the groups, and the order of the rollouts in the file.
+        tally: counts.
+    """
+
+    source: str
+    log: Log
+    tally: Tally
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """In order of first appearance."""
+        return self.log.groups
+
+    @property
+    def rollouts(self) -> int:
+        """Number of trajectories."""
+        return sum(map(len, self.groups))
+
+    def warnings(self) -> list[str]:
+        """What keeps schemes from comparing anything, counted: empty texts, groups of one, groups with equal outcomes."""
+        groups, texts = self.groups, list[str]()
+        if self.tally.empty:
+            texts.append(
+                f"{self.tally.empty:,} of {self.tally.turns:,} responses are empty: is some text under another key?"
+            )
+        single = sum(len(group) == 1 for group in groups)
+        if single:
+            sizes = Counter(map(len, groups)).most_common(3)
+            most = ", ".join(f"{count:,} of {size}" for size, count in sizes)
+            texts.append(
+                f"{single:,} of {len(groups):,} groups have one rollout, which nothing is compared with (groups by size: {most}); is "
+                "their group or task named wrongly? --group FIELD names it"
+            )
+        dead = sum(len(group) > 1 and len(set(group.arrays.returns.tolist())) == 1 for group in groups)
+        if dead == len(groups) - single and dead:
+            texts.append(
+                f"all rollouts of every group have equal rewards ({dead:,} groups): outcomes alone teach nothing"
+            )
+        return texts
+
+    def to_json(self) -> dict[str, Any]:
+        """Counts as plain values: what was read, what was left out and why, what was assumed."""
+        return {
+            "source": self.source,
+            "rows": self.tally.rows,
+            "groups": len(self.groups),
+            "rollouts": self.rollouts,
+            "turns": sum(len(group.turns) for group in self.groups),
+            "successes": sum(member.success for group in self.groups for member in group.trajectories),
+            "groups_of_one": sum(len(group) == 1 for group in self.groups),
+            "left_out": [
+                {"reason": reason, "count": count, "first": self.tally.examples[reason]}
+                for reason, count in self.tally.left_out.items()
+            ],
+            "warnings": self.warnings(),
+            "notes": [{"note": note, "count": count} for note, count in self.tally.notes.items()],
+        }
+
+    def to_text(self) -> str:
+        """The same as tables."""
+        data = self.to_json()
+        counts = ("rows", "groups", "rollouts", "turns", "successes", "groups_of_one")
+        sections = [text_table([["read", ""], *([name.replace("_", " "), f"{data[name]:,}"] for name in counts)])]
+        if data["left_out"]:
+            rows = [[f"{row['count']:,}", row["reason"], row["first"]] for row in data["left_out"]]
+            sections.append(text_table([["left out", "reason", "first"], *rows]))
+        sections += [f"warning: {warning}" for warning in data["warnings"]]
+        if data["notes"]:
+            sections.append(
+                text_table([["count", "note"], *([f"{row['count']:,}", row["note"]] for row in data["notes"])])
+            )
+        return "\n\n".join(sections)
+
+
+def require_any(path: str, groups: Sequence[Group], tally: Tally) -> None:
+    """Raise DataError, with the reasons, if nothing could be read, or if the model never wrote anything."""
+    if groups and tally.empty == tally.turns:
+        raise DataError(
+            f"{path}: all {tally.turns:,} responses are empty, so there is nothing to learn; the model's text is expected where this "
+            "format has it: in messages under 'content', with the role 'assistant'"
+        )
+    if groups:
+        return
+    reasons = "; ".join(f"{count} × {tally.examples[reason]}" for reason, count in tally.left_out.most_common(3))
+    raise DataError(f"{path}: no rollout could be read" + (f" of {tally.rows} rows: {reasons}" if reasons else ""))
+
+
+LONGEST_KEY: Final = 64  # characters of a state key
+LONGEST_NAME: Final = 256  # characters of an id
+MISSING: Final = object()
+
+
+def at_path(row: Any, path: str) -> Any:
+    """The value under a name, or under names and indices joined by dots; ``MISSING`` if there is none.
+
+    >>> at_path({"info": {"states": ["a", "b"]}}, "info.states.1")
+    'b'
+    """
+    if isinstance(row, Mapping) and path in row:
+        return row[path]
+    for step in path.split("."):
+        if isinstance(row, Mapping) and step in row:
+            row = row[step]
+        elif isinstance(row, list) and step.isdecimal() and int(step) < len(row):
+            row = row[int(step)]
+        else:
+            return MISSING
+    return row
+
+
+def text(row: Mapping[str, Any], name: str) -> str:
+    """The text under a name.
+
+    Raises:
+        RowError: there is none.
+    """
+    value = row.get(name, MISSING)
+    if not isinstance(value, str):
+        actual = "missing" if value is MISSING else short_repr(value)
+        raise RowError(f"there is no text under {name!r}", f"{actual}; keys: {short_repr(sorted(map(str, row)), 200)}")
+    return value
+
+
+def number(value: Any, name: str) -> float:
+    """A finite number; true and false count as 1 and 0.
+
+    Raises:
+        RowError: another value.
+    """
+    if isinstance(value, int | float):
+        try:
+            result = float(value)
+        except OverflowError:
+            result = math.inf
+        if math.isfinite(result):
+            return result
+    raise RowError(f"{name!r} is no finite number", "missing" if value is MISSING else short_repr(value))
+
+
+def given_name(value: Any) -> str:
+    """An id as the file gives it: a text of at most ``LONGEST_NAME`` characters or a whole number; anything else is hashed.
+
+    >>> given_name("run 7/ä"), given_name(12), given_name(None)[:5]
+    ('run 7/ä', '12', 'hash:')
+    """
+    if isinstance(value, str) and 0 < len(value) <= LONGEST_NAME:
+        return value
+    return str(value) if type(value) is int and abs(value) < 2**63 else key_of([value])
+
+
+def own_name(value: Any) -> str:
+    """The name under a format's own field; "" if there is none."""
+    return given_name(value) if isinstance(value, str | int) and not isinstance(value, bool) and value != "" else ""
+
+
+def key_of(value: Any) -> str:
+    """A value as a key: a short printable text is its own, anything else is hashed; equal values and no others are equal.
+
+    >>> key_of("room 3"), len(key_of("x" * 100)), key_of({"x": 1})[:5]
+    ('room 3', 37, 'hash:')
+    """
+    if (
+        isinstance(value, str)
+        and 0 < len(value) <= LONGEST_KEY
+        and value.isprintable()
+        and not value.startswith("hash:")
+    ):
+        return value
+    written = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return "hash:" + blake2b(written.encode(), digest_size=16).hexdigest()
+
 
 Row = dict[str, Any]
 Rows = Iterable[tuple[str, Row | RowError]]
@@ -56,11 +310,11 @@ def each_row(rows: Rows, tally: Tally, read: Callable[[str, Row], ResultT]) -> I
         try:
             if isinstance(row, RowError):
                 raise row
-            made = read(where, row)
+            result = read(where, row)
         except RowError as error:
             tally.leave_out(where, error)
         else:
-            yield made
+            yield result
 
 
 def _checked(row: Any) -> Row | RowError:
@@ -90,11 +344,11 @@ def _table_rows(where: str, table: Row) -> Iterator[tuple[str, Row | RowError]]:
         yield where, RowError("the table's columns are no list of names", short_repr(columns))
         return
     for number, cells in enumerate(table["data"], 1):
-        place = f"{where}, row {number}"
+        position = f"{where}, row {number}"
         if not isinstance(cells, list) or len(cells) != len(columns):
-            yield place, RowError("the row has not one cell for each column", short_repr(cells))
+            yield position, RowError("the row has not one cell for each column", short_repr(cells))
         else:
-            yield place, dict(zip(columns, cells, strict=True))
+            yield position, dict(zip(columns, cells, strict=True))
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, Row | RowError]]:

@@ -21,7 +21,7 @@ from creditflow.envs.reading.json_text import read_json_rows
 from creditflow.envs.wikisearch.grading.scoring import exact_match
 from creditflow.envs.wikisearch.protocol.transcript import Exchange, read_passages, read_transcript
 from creditflow.envs.wikisearch.questions import Question, question_task
-from creditflow.train.adapters.logs.fields import own_name
+from creditflow.train.adapters.logs.rows import own_name
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import Log
 from creditflow.wrappers.records.stop_reasons import ANSWERED, StopReason
@@ -78,7 +78,7 @@ def read_search_r1(path: str | Path) -> SearchR1Report:
         reader = _Reader(task.task_id, question)
         replica = len(members.setdefault(group_id := f"{task.task_id}#{group_id}", []))
         trajectory, agrees = reader.trajectory(row, turns, group_id, replica)
-        if (name := own_name(row.get("id"))) and all(other.trajectory_id != name for other in members[group_id]):
+        if (name := own_name(row.get("id"))) and all(member.trajectory_id != name for member in members[group_id]):
             trajectory = replace(trajectory, trajectory_id=name)
         members[group_id].append(trajectory)
         order.append(group_id)

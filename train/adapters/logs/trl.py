@@ -14,11 +14,8 @@ from typing import Any, Final
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.sums import sum_in_order
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings
-from creditflow.train.adapters.logs.fields import MISSING, at_path, number
-from creditflow.train.adapters.logs.messages import observed, turns_of
-from creditflow.train.adapters.logs.report import RowError, Tally
-from creditflow.train.adapters.logs.rows import Row, Rows, each_row
-from creditflow.train.adapters.logs.text_turns import text_turns
+from creditflow.train.adapters.logs.messages import observed, text_turns, turns_of
+from creditflow.train.adapters.logs.rows import MISSING, Row, RowError, Rows, Tally, at_path, each_row, number
 
 __all__ = ["trl_episodes"]
 
@@ -38,12 +35,12 @@ def _weights(reward: str) -> dict[str, float]:
     {'accuracy': 1.0, 'format': 0.5}
     """
     weights = dict[str, float]()
-    for part in filter(None, reward.split(",")):
-        name, star, factor = part.rpartition("*")
+    for entry in filter(None, reward.split(",")):
+        name, star, factor = entry.rpartition("*")
         try:
-            weights[name if star else part] = float(factor) if star else 1.0
+            weights[name if star else entry] = float(factor) if star else 1.0
         except ValueError:
-            raise ConfigError(f"a reward is NAME or NAME*WEIGHT, got {short_repr(part)}") from None
+            raise ConfigError(f"a reward is NAME or NAME*WEIGHT, got {short_repr(entry)}") from None
     return weights
 
 
@@ -71,9 +68,9 @@ def _episode(where: str, row: Row, weights: dict[str, float], settings: ImportSe
 def _turns(prompt: Any, completion: Any, settings: ImportSettings, tally: Tally) -> tuple[list[Exchange], str | None]:
     if isinstance(prompt, str) and isinstance(completion, str):
         return text_turns(prompt, completion, settings.turns, tally)
-    shown = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-    if not isinstance(shown, list) or not isinstance(completion, list):
+    context = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    if not isinstance(context, list) or not isinstance(completion, list):
         raise RowError("prompt and completion are no texts and no lists of messages", f"{type(completion).__name__}")
-    observed(shown)  # every message of the prompt is context, also the model's earlier ones
-    turns, after = turns_of(completion, prompt=shown)
+    observed(context)  # every message of the prompt is context, also the model's earlier ones
+    turns, after = turns_of(completion, prompt=context)
     return turns, None if after is None else after.text

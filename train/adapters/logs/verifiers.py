@@ -1,8 +1,8 @@
 """verifiers' logs: traces.jsonl of its v1 (one episode a line), and results.jsonl of the releases before.
 
-v1: a trace is a graph of messages. Its last branch is read, the root-to-leaf path that verifiers itself takes as the
-conversation; tokens, masks and log-probabilities (rounded to four decimals by its writer) are kept where every message has them.
-A reward that was not computed leaves the rollout out.
+v1: a trace is a graph of messages, each with the tokens that it adds to the sequence before it. Its last branch is read, the
+root-to-leaf path that verifiers itself takes as the conversation; tokens, masks and log-probabilities (rounded to four decimals by
+its writer) are kept where every message has them. A reward that was not computed leaves the rollout out.
 
 Before v1: ``prompt``, ``completion``, ``reward``, ``example_id`` and, if it was saved, ``trajectory``, whose steps may have rewards
 and fields of their own (``state_columns=["trajectory"]``).
@@ -10,20 +10,120 @@ and fields of their own (``state_columns=["trajectory"]``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from creditflow.envs.errors import short_repr
 from creditflow.envs.sums import sum_in_order
-from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, Limit
-from creditflow.train.adapters.logs.fields import MISSING, at_path, number, own_name
-from creditflow.train.adapters.logs.messages import turns_of
-from creditflow.train.adapters.logs.report import RowError, Tally
-from creditflow.train.adapters.logs.rows import Row, Rows, each_row
-from creditflow.train.adapters.logs.verifiers_trace import last_branch, tokens_of, turns_of_branch
+from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, Limit, require_length
+from creditflow.train.adapters.logs.messages import Shown, observed, turns_of, written
+from creditflow.train.adapters.logs.rows import MISSING, Row, RowError, Rows, Tally, at_path, each_row, number, own_name
+from creditflow.wrappers.records.tokens import Tokens
 
-__all__ = ["verifiers_episodes"]
+__all__ = ["last_branch", "tokens_of", "turns_of_branch", "verifiers_episodes"]
+
+
+Node = Mapping[str, Any]
+
+
+def last_branch(nodes: Any) -> list[Node]:
+    """The messages from a root to the leaf that was added last.
+
+    Raises:
+        RowError: nodes of another form, or a parent that does not come before its child.
+    """
+    if not isinstance(nodes, list) or not nodes or not all(isinstance(node, Mapping) for node in nodes):
+        raise RowError("'nodes' is no list of messages", short_repr(nodes))
+    require_length(len(nodes))
+    parents = set()
+    for i, node in enumerate(nodes):
+        parent = node.get("parent")
+        if parent is not None and (type(parent) is not int or not 0 <= parent < i):
+            raise RowError("a message's parent does not stand before it", f"node {i}: {short_repr(parent)}")
+        parents.add(parent)
+    at: int | None = max(i for i in range(len(nodes)) if i not in parents)
+    path = []
+    while at is not None:
+        path.append(nodes[at])
+        at = nodes[at].get("parent")
+    return path[::-1]
+
+
+def turns_of_branch(branch: Sequence[Node]) -> tuple[list[Exchange], Shown | None]:
+    """The turns: each message that a model call produced ("sampled"), with what was shown before it."""
+    turns, unanswered = list[Exchange](), list[Any]()
+    for node in branch:
+        message = node.get("message")
+        if node.get("sampled") is not True:
+            unanswered.append(message)
+            continue
+        if not isinstance(message, Mapping):
+            raise RowError("a message is no object with a role", short_repr(message))
+        before, said = observed(unanswered), written(message)
+        turns.append(
+            Exchange(
+                before.text, said.response, said.action, said.thought, images=before.images, fields=node,
+                values=_mean_advantage(node.get("advantages")),
+            )
+        )  # fmt: skip
+        unanswered = []
+    if not turns:
+        raise RowError("no message was written by the model", f"{len(branch)} messages")
+    return turns, observed(unanswered) if unanswered else None
+
+
+def _mean_advantage(advantages: Any) -> dict[str, float]:
+    if not isinstance(advantages, list) or not advantages:
+        return {}
+    return {"advantage.recorded": sum_in_order(number(value, "advantages") for value in advantages) / len(advantages)}
+
+
+def tokens_of(branch: Sequence[Node], turns: int) -> Tokens | None:
+    """The tokens of a branch up to its last turn; None if a message of it has none, or not one mask entry for each.
+
+    A turn's tokens are those of the messages shown before it and its own.
+    """
+    ids, mask, logprobs, offsets = list[int](), list[bool](), list[float](), [0]
+    for node in branch:
+        added, sampled, recorded = (node.get(name) or [] for name in ("token_ids", "mask", "logprobs"))
+        if (
+            not all(isinstance(column, list) for column in (added, sampled, recorded))
+            or not added
+            or len(sampled) != len(added)
+        ):
+            return None
+        if not all(type(token) is int and 0 <= token < 2**31 for token in added) or not all(
+            type(flag) is bool for flag in sampled
+        ):
+            raise RowError("token_ids and mask are no lists of ids and flags")
+        if sum(sampled) != len(recorded):
+            return None
+        ids += added
+        mask += sampled
+        remaining = iter(recorded)
+        logprobs += [number(next(remaining), "logprobs") if flag else 0.0 for flag in sampled]
+        if node.get("sampled") is True:
+            offsets.append(len(ids))
+        if len(offsets) > turns:
+            break
+    end = offsets[-1]
+    return Tokens(
+        np.array(ids[:end], np.int32),
+        np.array(mask[:end], np.bool_),
+        _float32(logprobs[:end]),
+        np.array(offsets, np.int32),
+    )
+
+
+def _float32(values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float32]]:
+    numbers = np.array(values, np.float64)
+    if not (np.abs(numbers) <= np.finfo(np.float32).max).all():
+        raise RowError("log-probabilities exceed 32-bit numbers")
+    return numbers.astype(np.float32)
+
 
 _TRACE: Final = "a trace of the episode"
 
@@ -74,9 +174,9 @@ def _trace(where: str, episode: Row, trace: Any, settings: ImportSettings, tally
     tally.note("rollouts with tokens", int(tokens is not None))
     model = at_path(trace, "agent.config.model")
     # agents with different parts are not samples of one policy
-    parts = [part for part in (group, agent) if part not in (MISSING, None, "", "agent")]
+    names = [name for name in (group, agent) if name not in (MISSING, None, "", "agent")]
     return Episode(
-        where, task, parts[0] if len(parts) == 1 else parts or "", tuple(turns), reward, trace, None if after is None else after.text,
+        where, task, names[0] if len(names) == 1 else names or "", tuple(turns), reward, trace, None if after is None else after.text,
         _limit(trace.get("stop_condition"), bool(trace.get("errors")), _length_finished(trace)),
         policy=model if isinstance(model, str) else "", values=_metrics(trace.get("metrics")), tokens=tokens,
         id=own_name(trace.get("id")),
@@ -122,10 +222,10 @@ def _limit(condition: Any, failed: bool, cut: bool) -> Limit:
 
 
 def _metrics(metrics: Any) -> dict[str, float]:
-    found = metrics if isinstance(metrics, Mapping) else {}
+    recorded = metrics if isinstance(metrics, Mapping) else {}
     return {
         f"metric.{name}": number(value, name)
-        for name, value in found.items()
+        for name, value in recorded.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
 
@@ -139,14 +239,14 @@ def _result(where: str, row: Row, settings: ImportSettings) -> Episode:
     prompt, completion = row.get("prompt"), row.get("completion")
     if isinstance(completion, str):
         completion = [{"role": "assistant", "content": completion}]
-    shown = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-    if not isinstance(shown, list) or not isinstance(completion, list):
+    context = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    if not isinstance(context, list) or not isinstance(completion, list):
         raise RowError("'prompt' and 'completion' are no texts and no lists of messages")
-    turns, after = turns_of(completion, prompt=shown)
+    turns, after = turns_of(completion, prompt=context)
     task = row.get("example_id", MISSING)
     cut = row.get("is_truncated") is True
     return Episode(
-        where, [task, shown] if task is not MISSING else shown, "", tuple(_with_steps(turns, row.get("trajectory"))),
+        where, [task, context] if task is not MISSING else context, "", tuple(_with_steps(turns, row.get("trajectory"))),
         number(value, name), row, None if after is None else after.text,
         _limit(row.get("stop_condition"), row.get("error") is not None, cut), values=_metrics(row.get("metrics")),
     )  # fmt: skip

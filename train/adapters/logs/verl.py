@@ -2,7 +2,7 @@
 
 A row has ``input`` and ``output`` (decoded without special tokens), ``score``, ``step``, perhaps ``gts``, and what the reward
 function returns; the trainer of ``verl/trainer/ppo/v1`` adds ``uid``, "SAMPLE_ROLLOUT_OUTPUT". Messages and tokens are not in
-the file: turns are cut out of the text (``text_turns.py``).
+the file: turns are cut out of the text (``text_turns``).
 """
 
 from __future__ import annotations
@@ -12,10 +12,19 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from creditflow.train.adapters.logs.episodes import Episode, ImportSettings
-from creditflow.train.adapters.logs.fields import MISSING, at_path, number, own_name, text
-from creditflow.train.adapters.logs.report import RowError, Tally
-from creditflow.train.adapters.logs.rows import Row, Rows, each_row
-from creditflow.train.adapters.logs.text_turns import text_turns
+from creditflow.train.adapters.logs.messages import text_turns
+from creditflow.train.adapters.logs.rows import (
+    MISSING,
+    Row,
+    RowError,
+    Rows,
+    Tally,
+    at_path,
+    each_row,
+    number,
+    own_name,
+    text,
+)
 
 __all__ = ["verl_episodes"]
 
@@ -47,9 +56,9 @@ def _sample(row: Row) -> list[Any]:
     uid = row.get("uid")
     if not isinstance(uid, str):
         return []
-    found = _UID.fullmatch(uid)
-    if found is not None and found[3] != "0":
+    match = _UID.fullmatch(uid)
+    if match is not None and match[3] != "0":
         raise RowError(
             "a further output of a rollout, of which the file does not say how it follows the first", uid[:100]
         )
-    return [found[1] if found else uid]
+    return [match[1] if match else uid]

@@ -19,10 +19,20 @@ from typing import Any, Final
 
 from creditflow.envs.errors import short_repr
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings
-from creditflow.train.adapters.logs.fields import MISSING, at_path, key_of, number, own_name, text
 from creditflow.train.adapters.logs.messages import split_thought
-from creditflow.train.adapters.logs.report import RowError, Tally
-from creditflow.train.adapters.logs.rows import Row, Rows, each_row
+from creditflow.train.adapters.logs.rows import (
+    MISSING,
+    Row,
+    RowError,
+    Rows,
+    Tally,
+    at_path,
+    each_row,
+    key_of,
+    number,
+    own_name,
+    text,
+)
 
 __all__ = ["verl_agent_episodes"]
 
@@ -72,28 +82,28 @@ def _ordered(rows: list[Row], tally: Tally) -> list[Row]:
         rows = sorted(rows, key=lambda row: row["turn"])
     elif any(turn is not None for turn in numbered):
         raise RowError("not every row of a rollout has a whole number under 'turn'", short_repr(numbered))
-    seen, kept = set[str](), list[Row]()
+    seen, distinct = set[str](), list[Row]()
     for row in rows:
         name = key_of([row])  # a copy is equal in every field; genuine turns may have equal prompts and outputs
         if name not in seen:
-            kept.append(row)
+            distinct.append(row)
         seen.add(name)
-    tally.note("copied rows dropped", len(rows) - len(kept))
-    return kept
+    tally.note("copied rows dropped", len(rows) - len(distinct))
+    return distinct
 
 
 def _turn(row: Row) -> Exchange:
     output = row["output"]
     anchor = row.get("anchor_obs")
-    shown = row["input"] if anchor is None else anchor if isinstance(anchor, str) else key_of(anchor)
+    observation = row["input"] if anchor is None else anchor if isinstance(anchor, str) else key_of(anchor)
     thought, rest = split_thought(output)
     recorded = row.get("text_actions")
-    found = _ACTION.findall(rest)
-    action = recorded if isinstance(recorded, str) else found[-1].strip() if found else rest
+    tagged = _ACTION.findall(rest)
+    action = recorded if isinstance(recorded, str) else tagged[-1].strip() if tagged else rest
     valid: Any = row.get("is_action_valid", True)
     reward = row.get("rewards", 0.0)
     return Exchange(
-        shown,
+        observation,
         output,
         action,
         thought,

@@ -12,9 +12,9 @@ from typing import Any, Final
 from creditflow import __version__
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.adapters.openenv.models import FullObservation, TextObservation
-from creditflow.train.adapters.openenv.served import Served
-from creditflow.train.adapters.openenv.session import SessionLimits
+from creditflow.train.adapters.openenv.client import FullObservation, TextObservation
+from creditflow.train.adapters.openenv.environment import Served
+from creditflow.train.adapters.openenv.server import SessionLimits
 
 __all__ = ["manifest", "write_package"]
 
@@ -74,7 +74,9 @@ def write_package(folder: Path, served: Served, limits: SessionLimits) -> None:
     _, info = base.reset(seed=0)
     options = ["--observation", served.observation]
     options += ["--max-sessions", str(limits.sessions), "--idle-seconds", str(limits.idle_seconds)]
-    options += [part for name, value in served.options.items() for part in ("--env-set", f"{name}={json.dumps(value)}")]
+    options += [
+        argument for name, value in served.options.items() for argument in ("--env-set", f"{name}={json.dumps(value)}")
+    ]
     fields = sorted(FullObservation.model_fields.keys() - TextObservation.model_fields.keys())
     values = {
         "name": served.name,

@@ -17,20 +17,18 @@ from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.bridge import (
     FIELD,
-    assign_turns,
-    make_group,
+    assign_episodes,
     per_completion,
     read_record,
     require_plain,
     sampled_runs,
 )
-from creditflow.wrappers.records.group import Group
 
 __all__ = ["credit_output", "credited", "spread_over_turns"]
 
 
-def credit_output(output: Mapping[str, Any], scheme: Scheme) -> tuple[dict[str, Any], list[Group]]:
-    """The output with credit as token rewards, and the groups.
+def credit_output(output: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
+    """The output with credit as token rewards.
 
     The rewards that SkyRL logs are then sums of advantages; success and return are among the environment's metrics.
 
@@ -53,24 +51,20 @@ def credit_output(output: Mapping[str, Any], scheme: Scheme) -> tuple[dict[str, 
         raise ConfigError(
             "credit needs trajectory_ids and env_metrics of every row, as SkyRL's trainer and generator set them"
         )
-    members: dict[str, list[int]] = {}
-    for row, identity in enumerate(ids):
-        members.setdefault(str(identity.instance_id), []).append(row)
-    groups = [
-        make_group(name, [read_record(metrics[row].get(FIELD), ids[row].to_string()) for row in rows])
-        for name, rows in members.items()
-    ]
-    rewards: list[list[float]] = [[] for _ in ids]
-    for rows, group, numbers in zip(members.values(), groups, assign_turns(groups, scheme), strict=True):
-        for row, played, per_turn in zip(rows, group.trajectories, numbers, strict=True):
-            rewards[row] = [0.0] * len(masks[row])
-            runs = sampled_runs(masks[row])
-            if masks[row] and not runs:
-                continue  # the generator left the whole row out of the loss (apply_overlong_filtering)
-            for (_, stop), number in zip(runs, per_completion(played, per_turn, len(runs)), strict=True):
-                rewards[row][stop - 1] = number
-    reported = [{name: value for name, value in each.items() if name != FIELD} for each in metrics]
-    return {**output, "rewards": rewards, "env_metrics": reported}, groups
+    names = [str(identity.instance_id) for identity in ids]
+    episodes = [read_record(each.get(FIELD), identity.to_string()) for each, identity in zip(metrics, ids, strict=True)]
+    rewards = list[list[float]]()
+    for (played, per_turn), mask in zip(assign_episodes(episodes, names, scheme), masks, strict=True):
+        row, runs = [0.0] * len(mask), sampled_runs(mask)
+        rewards.append(row)
+        if mask and not runs:
+            continue  # the generator left the whole row out of the loss (apply_overlong_filtering)
+        for (_, stop), number in zip(runs, per_completion(played, per_turn, len(runs)), strict=True):
+            row[stop - 1] = number
+    reported = [dict(each) for each in metrics]
+    for each in reported:
+        del each[FIELD]
+    return {**output, "rewards": rewards, "env_metrics": reported}
 
 
 def credited(generator: type[Any], scheme: Scheme) -> type[Any]:
@@ -84,7 +78,7 @@ def credited(generator: type[Any], scheme: Scheme) -> type[Any]:
                 return output
             ids = output.get("trajectory_ids")  # SkyRL's own generator leaves None where rows are whole episodes
             named = {**output, "trajectory_ids": input_batch.get("trajectory_ids") if ids is None else ids}
-            return {**credit_output(named, scheme)[0], "trajectory_ids": ids}
+            return {**credit_output(named, scheme), "trajectory_ids": ids}
 
     return CreditGenerator
 

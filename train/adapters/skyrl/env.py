@@ -12,9 +12,8 @@ from typing import Any
 
 from creditflow.envs.errors import DataError, EpisodeError, short_repr
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.releases import SKYRL_GYM
-from creditflow.train.adapters.text_episode import TextEpisode
+from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers.credit.bridge import FIELD
 
@@ -103,5 +102,5 @@ def _plain(config: Any) -> dict[str, Any]:
         return dict(config or {})
     from omegaconf import OmegaConf
 
-    found = OmegaConf.to_container(config, resolve=True)
-    return {str(name): section for name, section in found.items()} if isinstance(found, dict) else {}
+    sections = OmegaConf.to_container(config, resolve=True)
+    return {str(name): section for name, section in sections.items()} if isinstance(sections, dict) else {}

@@ -15,9 +15,8 @@ from creditflow.agents.backends.base import Backend, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
-from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.trl.batch import TrlColumns, group_tasks, make_columns
-from creditflow.train.adapters.trl.support import check_averaging
+from creditflow.train.adapters.text_episode import EpisodeConfig
+from creditflow.train.adapters.trl.batch import TrlColumns, check_averaging, group_tasks, make_columns
 from creditflow.train.annotate import Annotator, annotate
 from creditflow.train.rollout.engine import RolloutEngine, RolloutReport
 from creditflow.train.rollout.tasks import group_env_factory

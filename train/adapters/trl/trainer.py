@@ -63,7 +63,7 @@ from creditflow.agents.backends.base import Sampling
 from creditflow.agents.language_model.pretrained import AGENT_FILE, open_tokenizer, require_torch, write_agent_file
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.tasks import Task
-from creditflow.train.adapters.trl.support import TRL, check_arguments
+from creditflow.train.adapters.trl.batch import TRL, check_arguments
 
 require_torch()
 TRL.require()
@@ -130,8 +130,10 @@ class CreditGRPOTrainer(GRPOTrainer):
         make_backend: Callable[[Any], SyncedBackend] | None = None,
         **others: Any,
     ) -> None:
-        if taken := sorted(RESERVED_ARGUMENTS & others.keys()):
-            raise ConfigError(f"{', '.join(taken)}: rewards, prompts and rollouts come from the environment and scheme")
+        if reserved := sorted(RESERVED_ARGUMENTS & others.keys()):
+            raise ConfigError(
+                f"{', '.join(reserved)}: rewards, prompts and rollouts come from the environment and scheme"
+            )
         check_arguments(args, len(tasks), windowed=play.windowed)
         if processing_class is None:
             folder = model if isinstance(model, str) else model.config.name_or_path
@@ -225,11 +227,11 @@ class CreditGRPOTrainer(GRPOTrainer):
     def _log_advantages(self, advantages: Any, mask: Any) -> None:
         """Log the mean advantage of each episode's tokens in TRL's table of completions, instead of TRL's own estimate."""
         means = (advantages * mask).sum(1) / mask.sum(1).clamp(min=1)
-        shown = self.accelerator.gather(means).tolist()
+        per_row = self.accelerator.gather(means).tolist()
         log = self._logs["advantages"]
-        for _ in range(min(len(shown), len(log))):
+        for _ in range(min(len(per_row), len(log))):
             log.pop()
-        log.extend(shown)
+        log.extend(per_row)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model folder with the prompting settings beside the weights."""

@@ -85,11 +85,7 @@ def read_messages(*, success: Callable[[Any], bool]) -> Callable[[Any], Played]:
 
     def read(trace: Any) -> Played:
         nodes = sampled_nodes(trace)
-        calls = [[[call.name, call.arguments] for call in node.message.tool_calls or ()] for node in nodes]
-        actions = [
-            completion_text(node.message) + (json.dumps(one) if one else "")
-            for node, one in zip(nodes, calls, strict=True)
-        ]
+        actions = [_action(node.message) for node in nodes]
         played = make_episode(
             trace.id,
             task_id=str(trace.task.key or trace.task.hash),
@@ -103,13 +99,19 @@ def read_messages(*, success: Callable[[Any], bool]) -> Callable[[Any], Played]:
     return read
 
 
+def _action(message: Any) -> str:
+    """What a completion does: its text, and its tool calls with their arguments."""
+    calls = [[call.name, call.arguments] for call in message.tool_calls or ()]
+    return completion_text(message) + (json.dumps(calls) if calls else "")
+
+
 def _shown(trace: Any, node: Any) -> str:
     """What the model was shown before a completion and after the one before, but for system messages."""
     texts: list[str] = []
     while node.parent is not None and (node := trace.nodes[node.parent]).message.role != "assistant":
         if node.message.role != "system":
             content = node.message.content
-            texts.append(content if isinstance(content, str) else json.dumps([part.model_dump() for part in content]))
+            texts.append(content if isinstance(content, str) else json.dumps([item.model_dump() for item in content]))
     return "\n\n".join(reversed(texts))
 
 
@@ -150,12 +152,12 @@ def credit_episodes(
                 members.setdefault(name if agent else f"{name}/{trace.agent.name}", []).append(trace)
     if not members and alone == "refuse":
         raise TrajectoryError(f"no finished trace of the agent {agent!r} among {len(episodes)} episodes")
-    kept: Literal["refuse", "keep"] = "refuse" if alone == "refuse" else "keep"
-    groups = [make_group(name, [read(trace) for trace in traces], alone=kept) for name, traces in members.items()]
+    incomplete: Literal["refuse", "keep"] = "refuse" if alone == "refuse" else "keep"
+    groups = [make_group(name, [read(trace) for trace in traces], alone=incomplete) for name, traces in members.items()]
     spread: list[tuple[Any, list[Any], list[float], list[list[float]]]] = []
     for traces, group, numbers in zip(members.values(), groups, assign_turns(groups, scheme), strict=True):
-        for trace, member, one in zip(traces, group.trajectories, numbers, strict=True):
-            per_turn = one if len(group) > 1 else np.zeros(len(one))
+        for trace, member, advantages in zip(traces, group.trajectories, numbers, strict=True):
+            per_turn = advantages if len(group) > 1 else np.zeros(len(advantages))
             nodes = sampled_nodes(trace)
             tokens = over_tokens(member, per_turn, _counts(trace, nodes))
             spread.append((trace, nodes, per_completion(member, per_turn, len(nodes)), tokens))

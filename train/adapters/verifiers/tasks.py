@@ -19,10 +19,8 @@ from typing import Any
 
 from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.errors import TrajectoryError
-from creditflow.train.adapters.episode_config import EpisodeConfig
 from creditflow.train.adapters.releases import VERIFIERS
-from creditflow.train.adapters.task_lists import panel_tasks
-from creditflow.train.adapters.text_episode import TextEpisode
+from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode, panel_tasks
 from creditflow.train.adapters.verifiers.credit import completion_text
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.train.settings.schema import EnvConfig

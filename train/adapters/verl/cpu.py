@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, Final
 
-from creditflow.train.adapters.verl.support import VERL
+from creditflow.train.adapters.verl.credit import VERL
 
 VERL.require()
 

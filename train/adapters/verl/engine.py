@@ -1,13 +1,14 @@
 """``creditflow train CONFIG --engine verl``: write verl's configuration and data, start its trainer, make a model folder.
 
 A run is a folder, as our own trainer's: ``config.yaml`` (resolved), ``run.json``, ``tokenizer/``; in ``verl/`` what verl reads
-(``verl.yaml``, ``loops.yaml``, tasks as Parquet files) and what it writes (``metrics-N.jsonl``, ``log-N.txt``), in
-``checkpoints/`` its checkpoints, and at the end ``model/``, a Hugging Face folder with the prompting settings and the tokenizer
-of the run, so that ``creditflow eval --agent hf:OUT/model`` plays it as it was trained.
+(``verl.yaml``, ``loops.yaml``, tasks as Parquet files, each with its content, so that any node can play it) and what it writes
+(``metrics-N.jsonl``, ``log-N.txt``), in ``checkpoints/`` its checkpoints, and at the end ``model/``, a Hugging Face folder with the
+prompting settings and the tokenizer of the run, so that ``creditflow eval --agent hf:OUT/model`` plays it as it was trained.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -15,27 +16,70 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt
-from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.adapters.verl.credit import NAME
-from creditflow.train.adapters.verl.data import rows_of, write_parquet
-from creditflow.train.adapters.verl.support import VERL
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
+from creditflow.envs.files.atomic import atomic_path, atomic_writer
+from creditflow.envs.tasks import Task
+from creditflow.train.adapters.verl.credit import NAME, VERL
 from creditflow.train.adapters.verl.translation import VALIDATION_LOOP, Facts, Translation, translate
 from creditflow.train.annotate.scheme import make_scheme
 from creditflow.train.dry_run import smoke_credit
 from creditflow.train.rollout.tasks import group_env_factory, panel_tasks, training_tasks
 from creditflow.train.settings.schema import TrainConfig
 
-__all__ = ["FOLDER", "TrainerFailedError", "describe", "export_checkpoint", "facts_of", "run_verl"]
+__all__ = [
+    "FOLDER",
+    "TrainerFailedError",
+    "describe",
+    "export_checkpoint",
+    "facts_of",
+    "rows_of",
+    "run_verl",
+    "write_parquet",
+]
+
+
+def rows_of(env: str, tasks: Sequence[Task], *, agent_loop: str = "creditflow") -> list[dict[str, Any]]:
+    """One row per task, with the columns that verl's data set reads.
+
+    >>> [row] = rows_of("sokoban", [Task("sokoban1:ab", "sokoban1:ab", {"level": "#@$.#"})])
+    >>> row["data_source"], row["extra_info"]["task"]
+    ('creditflow/sokoban', '{"level": "#@$.#"}')
+    """
+    return [
+        {
+            "data_source": f"creditflow/{env}",
+            "agent_name": agent_loop,
+            "prompt": [{"role": "user", "content": task.task_id}],
+            "reward_model": {"style": "rule", "ground_truth": ""},
+            "extra_info": {"index": i, "task_id": task.task_id, "task": json.dumps(dict(task.content))},
+        }
+        for i, task in enumerate(tasks)
+    ]
+
+
+def write_parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows; the file appears only when it is complete.
+
+    Raises:
+        MissingExtraError: pyarrow, a dependency of verl, is not installed.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "verl") from error
+    with atomic_path(path) as partial:
+        pq.write_table(pa.Table.from_pylist(list(rows)), partial)
+
 
 FOLDER: Final = "verl"  # of a run, with what verl reads and writes
 CPU_MODULE: Final = "creditflow.train.adapters.verl.cpu"
@@ -164,8 +208,8 @@ def _start_trainer(settings: TrainConfig, folder: Path) -> None:
         f"hydra.run.dir={inputs}/hydra",
     ]  # fmt: skip
     log = inputs / f"log-{number}.txt"
-    with tempfile.TemporaryDirectory(prefix="ray") as place:  # names of sockets must be short
-        code = _piped(command, _environment(settings, inputs, number, place), log)
+    with tempfile.TemporaryDirectory(prefix="ray") as ray_folder:  # names of sockets must be short
+        code = _piped(command, _environment(settings, inputs, number, ray_folder), log)
     if code:
         raise TrainerFailedError(_reason(inputs, log, code))
 

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
-from creditflow.train.adapters.verl.credit import NAME, credit_batch
+from creditflow.train.adapters.verl.credit import NAME, VERL, credit_batch, credit_settings
 from creditflow.train.adapters.verl.record import EpisodeRecord
-from creditflow.train.adapters.verl.support import VERL, credit_settings
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.outcome import OutcomeScheme
 from creditflow.wrappers.credit.states.keys import StateScheme

@@ -1,8 +1,10 @@
 """verl's agent loop "creditflow": one episode in one of our environments, on token ids throughout.
 
 verl calls ``run`` once per episode, many at a time in one event loop. An append-only history gives one row, a windowed
-one a row per turn (``outputs.py``), which only verl's v1 trainers take. The episode record (states, actions, rewards,
-turn offsets) goes into the extra fields of the output, where the credit step reads it.
+one a row per turn, which only verl's v1 trainers take. The episode record (states, actions, rewards,
+turn offsets) goes into the extra fields of the output, where the credit step reads it. Sampled tokens have mask 1, prompt and
+observation tokens mask 0, and the sampler's log-probabilities are passed through. verl's queue worker gives every output the
+reward of the last one, so rewards and their metrics count rows; credit is computed from the record alone.
 
 The environment and the prompting are configured in the file that verl's
 ``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names, as ``creditflow train --engine verl`` writes it::
@@ -13,7 +15,7 @@ The environment and the prompting are configured in the file that verl's
       prompting: {prompt: think-v1, dialect: think}
       max_new_tokens: 256
 
-Rows of the data set carry the task; ``data.py`` writes such a file.
+Rows of the data set carry the task (``python -m creditflow.train.commands.programs.verl_data`` writes them).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import json
 import logging
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import lru_cache
@@ -32,18 +34,20 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Completion
 from creditflow.agents.base import Decision, TurnTokens
 from creditflow.agents.language_model.agent import Conversations, PendingCompletion, decide
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.language_model.pretrained import PromptingConfig
+from creditflow.agents.language_model.tokens import join_tokens
 from creditflow.envs.errors import CreditflowError, DataError, TrajectoryError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.train.adapters.episode_config import EpisodeConfig
-from creditflow.train.adapters.verl.credit import NAME
-from creditflow.train.adapters.verl.support import VERL, check_windowed, credit_settings
+from creditflow.train.adapters.text_episode import EpisodeConfig
+from creditflow.train.adapters.verl.credit import NAME, VERL, check_windowed, credit_settings
+from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord, TurnRow
 from creditflow.train.rollout.play import episode_rng
 from creditflow.train.rollout.running import RunningEpisode
 from creditflow.train.rollout.tasks import group_env_factory
@@ -53,11 +57,93 @@ from creditflow.wrappers.records.trajectory import Trajectory
 
 VERL.require()
 
-from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, register
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput, register
 
-from creditflow.train.adapters.verl.outputs import make_outputs
+__all__ = ["CreditAgentLoop", "make_outputs"]
 
-__all__ = ["CreditAgentLoop"]
+
+def make_outputs(
+    played: Trajectory,
+    task: Mapping[str, Any],
+    turns: Sequence[TurnTokens],
+    versions: Sequence[Mapping[str, Any]],
+    seconds: Mapping[str, float],
+    *,
+    end: int,
+) -> AgentLoopOutput | list[AgentLoopOutput]:
+    """The outputs of one episode.
+
+    Args:
+        played: the episode.
+        task: the task payload if the scheme reads it.
+        turns: tokens of the turns.
+        versions: weight versions of each completion.
+        seconds: time spent, by verl's names.
+        end: an end token, for the one masked token of an episode without turns: verl needs a row.
+    """
+    if not turns:
+        nothing = np.array([end], np.int32)
+        text = EpisodeRecord.of(replace(played, tokens=None), task).encode()
+        return _output(
+            played, nothing, nothing, np.zeros(1, np.bool_), np.zeros(1, np.float32), text, versions, seconds
+        )
+    tokens = join_tokens(turns)
+    record = EpisodeRecord.of(replace(played, tokens=tokens), task)
+    if not tokens.prompts:
+        first = len(turns[0].prompt)
+        return _output(
+            played, tokens.ids[:first], tokens.ids[first:], tokens.mask[first:], tokens.logprobs[first:],
+            record.encode(), versions, seconds,
+        )  # fmt: skip
+    last = len(turns) - 1
+    return [
+        _output(
+            played, turn.prompt, turn.completion, np.full(len(turn.completion), turn.in_loss), turn.logprobs,
+            TurnRow(played.trajectory_id, t, record if t == last else None).encode(), versions[t : t + 1],
+            seconds if t == last else {}, slice(t, t + 1),
+        )
+        for t, turn in enumerate(turns)
+    ]  # fmt: skip
+
+
+def _output(
+    played: Trajectory,
+    prompt: NDArray[np.int32],
+    response: NDArray[np.int32],
+    mask: NDArray[np.bool_],
+    logprobs: NDArray[np.float32],
+    text: str,
+    versions: Sequence[Mapping[str, Any]],
+    seconds: Mapping[str, float],
+    span: slice = slice(None),
+) -> AgentLoopOutput:
+    """One row, which holds the turns of ``span``."""
+    return AgentLoopOutput(
+        prompt_ids=prompt.tolist(),
+        response_ids=response.tolist(),
+        response_mask=mask.astype(int).tolist(),
+        response_logprobs=None if np.isnan(logprobs).any() else logprobs.tolist(),
+        reward_score=played.episode_return,
+        num_turns=2 * len(played.turns),
+        metrics=AgentLoopMetrics(**seconds),
+        extra_fields={
+            FIELD: text,
+            "turn_scores": [turn.reward for turn in played.turns[span]],
+            "tool_rewards": [],
+            "reward_extra_info": {
+                "success": float(played.success), "score": played.score, "turns": float(len(played.turns)),
+            },
+            **_version_range(versions),
+        },
+    )  # fmt: skip
+
+
+def _version_range(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Range of weight versions that sampled the row, by which verl drops stale ones."""
+    lows = [v["min_global_steps"] for v in versions if v.get("min_global_steps") is not None]
+    highs = [v["max_global_steps"] for v in versions if v.get("max_global_steps") is not None]
+    return {"min_global_steps": min(lows, default=None), "max_global_steps": max(highs, default=None)}
+
 
 _log = logging.getLogger(__name__)
 
@@ -99,8 +185,10 @@ class CreditAgentLoop(AgentLoopBase):
 
     def _configure(self, env: Any, prompting: Any, budget: Any, max_new_tokens: int) -> None:
         sections = {"env": env, "prompting": prompting, "budget": budget}
-        given = {name: _plain(section) for name, section in sections.items() if section is not None}
-        self.play = read_dataclass(EpisodeConfig, {**given, "max_new_tokens": max_new_tokens}, f"agent loop {NAME}")
+        configured = {name: _plain(section) for name, section in sections.items() if section is not None}
+        self.play = read_dataclass(
+            EpisodeConfig, {**configured, "max_new_tokens": max_new_tokens}, f"agent loop {NAME}"
+        )
         if self.play.windowed:
             check_windowed(self.config)
         self.scheme = credit_settings(self.config.algorithm).make()
@@ -142,11 +230,11 @@ class CreditAgentLoop(AgentLoopBase):
         versions: list[dict[str, Any]] = [{"min_global_steps": start_step, "max_global_steps": start_step}]
         seconds = {"generate_sequences": 0.0, "tool_calls": 0.0}
         end = min(self.conversations.chat.end_ids)
-        begun = self._begin(row)
-        if isinstance(begun, Trajectory):
+        started = self._begin(row)
+        if isinstance(started, Trajectory):
             task = _content(row) if self.scheme.task_fields else {}
-            return make_outputs(begun, task, [], versions, seconds, end=end)
-        episode = begun
+            return make_outputs(started, task, [], versions, seconds, end=end)
+        episode = started
         recorder = episode.recorder
         request = uuid4().hex  # one per episode, so that verl's router finds the server that caches its prefix
         while episode.running:
@@ -202,7 +290,7 @@ class CreditAgentLoop(AgentLoopBase):
             return 0
         if not turns:
             return int(limits.response_length) if read <= limits.prompt_length else 0
-        used = sum(len(one.prompt) + len(one.completion) for one in turns) - len(turns[0].prompt)
+        used = sum(len(turn.prompt) + len(turn.completion) for turn in turns) - len(turns[0].prompt)
         return int(limits.response_length) - used - read
 
     async def _generate(self, request: str, ids: Any, remaining: int, sampling_params: dict[str, Any]) -> Any:
@@ -246,8 +334,8 @@ def _sampled(output: Any) -> Completion:
     ids = np.asarray(output.token_ids, np.int32)
     if not len(ids):
         raise TrajectoryError(f"the server returned no token (stop_reason {output.stop_reason!r}): was it aborted?")
-    given = output.log_probs
-    logprobs = np.full(len(ids), np.nan) if not given else np.asarray(given, np.float64)
+    recorded = output.log_probs
+    logprobs = np.full(len(ids), np.nan) if not recorded else np.asarray(recorded, np.float64)
     if len(logprobs) != len(ids):
         raise TrajectoryError(f"the server returned {len(ids)} tokens and {len(logprobs)} log-probabilities")
     return Completion(ids, logprobs.astype(np.float32))

@@ -14,10 +14,17 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.adapters.verl.credit import NAME, CreditedBatch, CreditSettings, check_averaging, credit_batch
-from creditflow.train.adapters.verl.record import FIELD
-from creditflow.train.adapters.verl.rows import decode_row
-from creditflow.train.adapters.verl.support import VERL, check_config, credit_settings
+from creditflow.train.adapters.verl.credit import (
+    NAME,
+    VERL,
+    CreditedBatch,
+    CreditSettings,
+    check_averaging,
+    check_config,
+    credit_batch,
+    credit_settings,
+)
+from creditflow.train.adapters.verl.record import FIELD, decode_row
 from creditflow.wrappers.credit.base import Scheme
 
 VERL.require()
@@ -42,7 +49,7 @@ def assign_advantages(
     """Write ``advantages``, ``returns`` and the ``response_mask`` of the loss into a verl batch.
 
     Args:
-        data: with ``response_mask`` (B, T), and per row ``uid`` and what our agent loop wrote (``rows.py``).
+        data: with ``response_mask`` (B, T), and per row ``uid`` and what our agent loop wrote (``record.py``).
         scheme: credit scheme.
         size: episodes per group.
         settings: how to treat incomplete groups.
@@ -102,9 +109,9 @@ class CreditStep:
             padding=[bool(tag.get("is_padding")) for tag in batch.tags],
         )
         if settings.averaging == "scheme":
-            for one in scored.credits:
+            for credit in scored.credits:
                 mode = self.config.actor_rollout_ref.actor.loss_agg_mode
-                check_averaging(one.aggregation, mode, windowed=scored.windowed)
+                check_averaging(credit.aggregation, mode, windowed=scored.windowed)
         metrics.update(_metrics(scored))
         # verl normalizes by the tokens of this second mask, which keeps tokens that its correction rejected
         data.batch["loss_mask"] = torch.where(accepted == 0, sampled, data.batch["response_mask"])
@@ -119,18 +126,18 @@ class CreditStep:
 def _padded(columns: Any) -> DataProto:
     """The queue's ragged columns as a padded batch, with uid and records beside it."""
     n = len(columns)
-    others = {name: np.empty(n, object) for name in ("uid", FIELD)}
-    others["uid"][:] = [getattr(value, "data", value) for value in list(columns["uid"])]
+    texts = {name: np.empty(n, object) for name in ("uid", FIELD)}
+    texts["uid"][:] = [getattr(value, "data", value) for value in list(columns["uid"])]
     fields = [getattr(value, "data", value) for value in list(columns["extra_fields"])]
-    others[FIELD][:] = [value.get(FIELD) if hasattr(value, "get") else None for value in fields]
+    texts[FIELD][:] = [value.get(FIELD) if hasattr(value, "get") else None for value in fields]
     tensors = columns.exclude("uid", "extra_fields").to_padded_tensor()
-    return DataProto(batch=tensors, non_tensor_batch=others)
+    return DataProto(batch=tensors, non_tensor_batch=texts)
 
 
 def _metrics(scored: CreditedBatch) -> dict[str, float]:
     """Metrics for verl's log."""
     members = [member for group in scored.groups for member in group.trajectories]
-    without_signal = [not one.flat_advantages.any() for one in scored.credits]
+    without_signal = [not credit.flat_advantages.any() for credit in scored.credits]
     if not members:
         return {}
     return {

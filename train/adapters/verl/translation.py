@@ -168,8 +168,10 @@ def translate(settings: TrainConfig, facts: Facts) -> Translation:
         names = ("env.options", "evaluation.env_options")
         loops.append(_loop(settings, VALIDATION_LOOP, settings.evaluation_env.options, names))
     refused = (*_refusals(settings, facts), *_batch_refusals(settings, facts))
-    carried = {name for line in [*lines, *(line for loop in loops for line in loop)] for name in line.settings}
-    carried |= {name for remark in refused for name in remark.settings}
+    named: list[Line | Remark] = [*lines, *refused]
+    for loop in loops:
+        named += loop
+    carried = {name for entry in named for name in entry.settings}
     return Translation(tuple(lines), tuple(loops), refused, tuple(_left_out(settings, carried)))
 
 
@@ -599,11 +601,11 @@ def _batch_refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
 
 def _with_options(lines: list[Line], options: Mapping[str, Any]) -> list[Line]:
     """One line a key, the last one; options replace lines or stand after them."""
-    given = [Line(key, value, ("verl.options",)) for key, value in options.items()]
+    overrides = [Line(key, value, ("verl.options",)) for key, value in options.items()]
     carried: dict[str, tuple[str, ...]] = {}
     for line in lines:
         carried[line.key] = (*carried.get(line.key, ()), *line.settings)
-    last = {line.key: line for line in [*lines, *given]}
+    last = {line.key: line for line in [*lines, *overrides]}
     names = {key: tuple(dict.fromkeys((*line.settings, *carried.get(key, ())))) for key, line in last.items()}
     return [Line(key, line.value, names[key], line.why) for key, line in last.items()]
 
@@ -612,7 +614,7 @@ def _left_out(settings: TrainConfig, carried: set[str]) -> Iterator[Remark]:
     """Settings that no line carries and that differ from their default, with the reason."""
     default = TrainConfig(out=settings.out)
     for name in setting_names(settings):
-        if _at(settings, name) == _at(default, name) or any(f"{name}.".startswith(f"{one}.") for one in carried):
+        if _at(settings, name) == _at(default, name) or any(f"{name}.".startswith(f"{prefix}.") for prefix in carried):
             continue
         section = max((key for key in LEFT_OUT if f"{name}.".startswith(f"{key}.")), key=len)
         yield Remark((name,), LEFT_OUT[section])
@@ -633,10 +635,10 @@ def _yaml(lines: tuple[Line, ...], indent: int = 0) -> str:
     tree: dict[str, Any] = {}
     for line in lines:
         *sections, leaf = line.key.split(".")
-        place = tree
+        node = tree
         for section in sections:
-            place = place.setdefault(section, {})
-        place[leaf] = line
+            node = node.setdefault(section, {})
+        node[leaf] = line
     return "".join(_tree_lines(tree, " " * indent))
 
 

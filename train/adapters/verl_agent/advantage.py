@@ -224,19 +224,19 @@ def _compares_trajectories(scheme: Scheme) -> bool:
 def _clustered(groups: NDArray[np.int32], keys: list[str], threshold: float) -> NDArray[np.int32]:
     """int32 (N,): clusters of similar keys, each group by itself."""
     out = np.zeros(len(keys), np.int32)
-    made = 0
+    count = 0
     for group in range(_count(groups)):
         rows = np.flatnonzero(groups == group)
-        own = list(dict.fromkeys(keys[i] for i in rows.tolist()))
-        met = [own.index(keys[i]) for i in rows.tolist()]
-        out[rows] = made + greedy_similarity(tuple(own), met, threshold)[met]
-        made += len(own)
+        distinct = list(dict.fromkeys(keys[i] for i in rows.tolist()))
+        met = [distinct.index(keys[i]) for i in rows.tolist()]
+        out[rows] = count + greedy_similarity(tuple(distinct), met, threshold)[met]
+        count += len(distinct)
     return out
 
 
 def _numbered(names: list[Any]) -> NDArray[np.int32]:
-    known: dict[Any, int] = {}
-    return np.array([known.setdefault(name, len(known)) for name in names], np.int32)
+    labels: dict[Any, int] = {}
+    return np.array([labels.setdefault(name, len(labels)) for name in names], np.int32)
 
 
 def _count(labels: NDArray[np.int32]) -> int:
@@ -345,9 +345,9 @@ class Anchor(str):
 
     def __new__(cls, key: str, played: PlayedGroup, *, member: int, turn: int) -> Anchor:
         """Attach a place to a key."""
-        made = super().__new__(cls, key)
-        made.played, made.member, made.turn = played, member, turn
-        return made
+        anchor = super().__new__(cls, key)
+        anchor.played, anchor.member, anchor.turn = played, member, turn
+        return anchor
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Anchor:
         return self
@@ -407,8 +407,8 @@ class _Names:
 
     def check(self, row: int, column: str, name: str, place: object, label: str) -> None:
         """Raise TrajectoryError if the name stands for another place, or the place has another name."""
-        known = self._place_of.setdefault((column, name), place) == place
-        if not known or self._name_of.setdefault((column, place), name) != name:
+        consistent = self._place_of.setdefault((column, name), place) == place
+        if not consistent or self._name_of.setdefault((column, place), name) != name:
             raise TrajectoryError(
                 f"row {row}: {column} {name!r} and the recorded {label!r} do not belong together: groups of the batch "
                 "are not those that were played (is env.rollout.n the group size of the manager?)"

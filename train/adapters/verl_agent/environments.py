@@ -33,7 +33,7 @@ from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_r
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.registration import maker
 from creditflow.envs.tasks import Task, TaskSource
-from creditflow.train.adapters.completions import check_completions
+from creditflow.train.adapters.text_episode import check_completions
 from creditflow.train.adapters.verl_agent.advantage import Anchor, PlayedGroup, compute_recorded_advantages
 from creditflow.train.rollout.engine import NoGroupError
 from creditflow.train.rollout.running import RolloutReport, RunningEpisode, RunningGroup
@@ -139,11 +139,11 @@ def loop_settings(config: Any) -> LoopSettings:
     Raises:
         ConfigError: unknown or ill-typed settings, an environment that is not ours, or image observations.
     """
-    given = read_dataclass(LoopSettings, plain(entry(config, "env.creditflow", {})), "env.creditflow")
+    asked = read_dataclass(LoopSettings, plain(entry(config, "env.creditflow", {})), "env.creditflow")
     called = str(entry(config, "env.env_name", ""))
-    name = given.name or next((ours for part, ours in _NAMES.items() if part in called.lower()), "")
+    name = asked.name or next((ours for fragment, ours in _NAMES.items() if fragment in called.lower()), "")
     if name not in PRESETS:
-        raise unknown_name_error("environment (env.env_name, or env.creditflow.name)", given.name or called, PRESETS)
+        raise unknown_name_error("environment (env.env_name, or env.creditflow.name)", asked.name or called, PRESETS)
     if name == "sokoban" and entry(config, "env.sokoban.mode") == "rgb_array":
         raise ConfigError(
             "env.sokoban.mode=rgb_array shows images to a vision model; this manager shows text: set "
@@ -152,16 +152,16 @@ def loop_settings(config: Any) -> LoopSettings:
     preset = PRESETS[name]
     return LoopSettings(
         name=name,
-        options={**preset["options"], **given.options},
-        panel=f"{preset['panels']}:train" if given.panel is None else given.panel,
-        valid_panel=f"{preset['panels']}:valid" if given.valid_panel is None else given.valid_panel,
-        valid_options=given.valid_options,
-        invalid_actions=given.invalid_actions,
-        prompt=given.prompt or preset["prompt"],
-        dialect=given.dialect or preset["dialect"],
-        anchor=given.anchor,
-        max_characters=given.max_characters,
-        threads=given.threads,
+        options={**preset["options"], **asked.options},
+        panel=f"{preset['panels']}:train" if asked.panel is None else asked.panel,
+        valid_panel=f"{preset['panels']}:valid" if asked.valid_panel is None else asked.valid_panel,
+        valid_options=asked.valid_options,
+        invalid_actions=asked.invalid_actions,
+        prompt=asked.prompt or preset["prompt"],
+        dialect=asked.dialect or preset["dialect"],
+        anchor=asked.anchor,
+        max_characters=asked.max_characters,
+        threads=asked.threads,
     )
 
 
@@ -178,13 +178,15 @@ def fork_scheme(config: Any) -> Scheme:
         asked = read_dataclass(SchemeSettings, plain(section), "algorithm.creditflow")
     else:
         asked = SchemeSettings(**_own_estimator(config))
-    made = credit.make(asked.scheme, semantics=asked.semantics, **asked.parameters)
-    if hasattr(made, "invalid_penalty") and "invalid_penalty" not in asked.parameters:
+    scheme = credit.make(asked.scheme, semantics=asked.semantics, **asked.parameters)
+    if hasattr(scheme, "invalid_penalty") and "invalid_penalty" not in asked.parameters:
         actor = entry(config, "actor_rollout_ref.actor", {})
         used = entry(actor, "use_invalid_action_penalty", True)
         penalty = float(entry(actor, "invalid_action_penalty_coef", 0.0)) if used else 0.0
-        made = credit.make(asked.scheme, semantics=asked.semantics, **{**asked.parameters, "invalid_penalty": penalty})
-    return made
+        scheme = credit.make(
+            asked.scheme, semantics=asked.semantics, **{**asked.parameters, "invalid_penalty": penalty}
+        )
+    return scheme
 
 
 def _own_estimator(config: Any) -> dict[str, Any]:
@@ -252,25 +254,25 @@ class TaskOrder:
             return list(self._first)
         if not self._ids:
             return self._sample()
-        taken, self._left = self._left[: self._count], self._left[self._count :]
-        if len(taken) < self._count:  # the next round through the source, without the tasks just taken
+        names, self._left = self._left[: self._count], self._left[self._count :]
+        if len(names) < self._count:  # the next round through the source, without the tasks just taken
             order = [self._ids[i] for i in self._rng.permutation(len(self._ids)).tolist()]
-            missing = self._count - len(taken)
-            fresh = [name for name in order if name not in taken][:missing]
+            missing = self._count - len(names)
+            fresh = [name for name in order if name not in names][:missing]
             self._left = [name for name in order if name not in fresh]
-            taken += fresh
-        return [self._source.get(name) for name in taken]
+            names += fresh
+        return [self._source.get(name) for name in names]
 
     def _sample(self) -> list[Task]:
-        found: dict[str, Task] = {}
+        drawn: dict[str, Task] = {}
         for _ in range(_MAX_REDRAWS * self._count):
-            if len(found) == self._count:
+            if len(drawn) == self._count:
                 break
             task = self._source.sample(self._rng)
-            found.setdefault(task.task_id, task)
+            drawn.setdefault(task.task_id, task)
         else:
-            raise ConfigError(f"the source gave only {len(found)} different tasks for {self._count} groups")
-        return list(found.values())
+            raise ConfigError(f"the source gave only {len(drawn)} different tasks for {self._count} groups")
+        return list(drawn.values())
 
 
 def given_tasks(kwargs: Sequence[Any], source: TaskSource, size: int) -> list[Task]:
@@ -451,15 +453,15 @@ class EnvironmentManager:
             **played: ``total_infos`` and ``total_batch_list``, as the loop passes them: infos and rows by episode.
         """
         self._end_rollout()
-        found: dict[str, list[float]] = defaultdict(list)
+        metrics: dict[str, list[float]] = defaultdict(list)
         for infos, rows in zip(played["total_infos"], played["total_batch_list"], strict=True):
             last = max((t for t, row in enumerate(rows) if row["active_masks"]), default=0)
             info = infos[last]
-            found["success_rate"].append(float(info["won"]))
-            found["score (beside success_rate)"].append(float(info["task_score"]))  # logged only under such a name
+            metrics["success_rate"].append(float(info["won"]))
+            metrics["score (beside success_rate)"].append(float(info["task_score"]))  # logged only under such a name
             if self._by_type and info.get("task_type"):
-                found[f"{info['task_type']}_success_rate"].append(float(info["won"]))
-        return {name: np.array(values) for name, values in found.items()}
+                metrics[f"{info['task_type']}_success_rate"].append(float(info["won"]))
+        return {name: np.array(values) for name, values in metrics.items()}
 
     def compute_advantage(self, data: Any, **_: Any) -> Any:
         """In place of the trainer's function of this name: write ``advantages`` and ``returns`` into the batch."""
@@ -500,8 +502,8 @@ class EnvironmentManager:
             _log.warning("%s: %s: %s", recorder.identity["trajectory_id"], type(error).__name__, error)
             self._show(slot, valid=True)
             return 0.0
-        wanted = "action_parsed" if getattr(self.scheme, "invalid", "") == "unparsed" else "action_valid"
-        self._show(slot, valid=parsed.valid and bool(episode.info[wanted]))
+        flag = "action_parsed" if getattr(self.scheme, "invalid", "") == "unparsed" else "action_valid"
+        self._show(slot, valid=parsed.valid and bool(episode.info[flag]))
         return recorder.turns[-1].reward
 
     def _show(self, slot: _Slot, *, valid: bool) -> None:

@@ -26,7 +26,7 @@ from creditflow.wrappers.history_potential import HISTORY
 from creditflow.wrappers.potentials import POTENTIALS
 
 if TYPE_CHECKING:
-    from creditflow.train.adapters.openenv.served import Served
+    from creditflow.train.adapters.openenv.environment import Served
 
 __all__ = ["add_arguments", "run"]
 
@@ -84,9 +84,7 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.adapters.releases import OPENENV
 
     OPENENV.require()
-    from creditflow.train.adapters.openenv.app import make_app
-    from creditflow.train.adapters.openenv.session import SessionLimits
-    from creditflow.train.adapters.openenv.socket import GuardedSocket
+    from creditflow.train.adapters.openenv.server import GuardedSocket, SessionLimits, make_app
 
     limits = SessionLimits(
         sessions=args.max_sessions, idle_seconds=args.idle_seconds, seconds=args.max_seconds, message=args.max_message
@@ -110,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _served(args: argparse.Namespace) -> Served:
     """Return what the arguments say is served."""
-    from creditflow.train.adapters.openenv.served import Served
+    from creditflow.train.adapters.openenv.environment import Served
     from creditflow.train.adapters.shaping import Shaping
 
     if args.potential is None:

@@ -26,8 +26,7 @@ def make_model(envs: Any, **options: Any) -> Any:
 
 
 def adapted(scheme: str = "", **options: Any) -> Any:
-    from creditflow.train.adapters.sb3.hindsight import INFO_KEYS
-    from creditflow.train.adapters.sb3.vec_env import VectorEnvAdapter
+    from creditflow.train.adapters.sb3 import INFO_KEYS, VectorEnvAdapter
 
     envs: Any = SokobanVectorEnv(4, autoreset_mode="SameStep", **OPTIONS)
     return VectorEnvAdapter(VectorDenseReward(envs, scheme, **options) if scheme else envs, info_keys=INFO_KEYS)
@@ -45,7 +44,7 @@ def single(scheme: str = "", **options: Any) -> Any:
 
 def learned() -> Any:
     """A version of a potential that one rollout has taught."""
-    from creditflow.train.adapters.sb3.hindsight import HindsightCallback
+    from creditflow.train.adapters.sb3 import HindsightCallback
 
     callback = HindsightCallback("gigpo")
     make_model(adapted()).learn(256, callback=callback)
@@ -57,7 +56,7 @@ def learned() -> Any:
 
 @pytest.mark.parametrize("make_envs", [adapted, single])
 def test_the_rollout_is_that_of_the_wrapper_with_the_same_version(make_envs: Any) -> None:
-    from creditflow.train.adapters.sb3.hindsight import HindsightCallback
+    from creditflow.train.adapters.sb3 import HindsightCallback
 
     version = learned()
     assert version.values
@@ -75,7 +74,7 @@ def test_the_rollout_is_that_of_the_wrapper_with_the_same_version(make_envs: Any
 
 
 def test_it_learns_from_rollout_to_rollout_and_shapes_the_first_one_already() -> None:
-    from creditflow.train.adapters.sb3.hindsight import HindsightCallback
+    from creditflow.train.adapters.sb3 import HindsightCallback
 
     callback = HindsightCallback("grouptd", window=20)
     first = make_model(adapted())
@@ -91,7 +90,7 @@ def test_it_learns_from_rollout_to_rollout_and_shapes_the_first_one_already() ->
 
 
 def test_a_potential_over_features_reads_the_observations() -> None:
-    from creditflow.train.adapters.sb3.hindsight import HindsightCallback
+    from creditflow.train.adapters.sb3 import HindsightCallback
 
     callback = HindsightCallback("features", size=64)
     make_model(single()).learn(192, callback=callback)
@@ -103,8 +102,7 @@ def test_what_it_cannot_shape_is_refused() -> None:
     from stable_baselines3 import DQN
     from stable_baselines3.common.vec_env import VecNormalize
 
-    from creditflow.train.adapters.sb3.hindsight import HindsightCallback
-    from creditflow.train.adapters.sb3.vec_env import VectorEnvAdapter
+    from creditflow.train.adapters.sb3 import HindsightCallback, VectorEnvAdapter
 
     cases: list[tuple[Any, str]] = [
         (DQN("MlpPolicy", single(), buffer_size=100, device="cpu"), "rollout buffer"),

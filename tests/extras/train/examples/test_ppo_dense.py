@@ -131,7 +131,7 @@ def test_the_example_learns_with_dense_rewards_as_printed(capsys):
 @pytest.mark.sb3
 def test_the_adapter_gives_stable_baselines_what_gymnasium_gave():
     pytest.importorskip("stable_baselines3", reason="needs the extra [sb3]")
-    from creditflow.train.adapters.sb3.vec_env import VectorEnvAdapter
+    from creditflow.train.adapters.sb3 import VectorEnvAdapter
 
     adapter, plain = VectorEnvAdapter(small(), info_keys=("elapsed_steps",)), small()
     adapter.seed(5)
@@ -167,7 +167,7 @@ def test_the_adapter_gives_stable_baselines_what_gymnasium_gave():
 @pytest.mark.sb3
 def test_the_adapter_refuses_observations_that_change_and_passes_the_options_of_reset():
     pytest.importorskip("stable_baselines3", reason="needs the extra [sb3]")
-    from creditflow.train.adapters.sb3.vec_env import VectorEnvAdapter
+    from creditflow.train.adapters.sb3 import VectorEnvAdapter
 
     with pytest.raises(ConfigError, match="copy=True"):
         VectorEnvAdapter(small(copy=False))

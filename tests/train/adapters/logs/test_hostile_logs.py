@@ -12,8 +12,7 @@ from helpers.foreign_logs import SAMPLES, as_lines, sample
 from creditflow.envs.errors import DataError
 from creditflow.train.adapters.logs.episodes import LONGEST, ImportSettings
 from creditflow.train.adapters.logs.reading import SOURCES, read_log
-from creditflow.train.adapters.logs.report import LONGEST_EXAMPLE
-from creditflow.train.adapters.logs.rows import read_rows
+from creditflow.train.adapters.logs.rows import LONGEST_EXAMPLE, read_rows
 
 
 def write(tmp_path, data, name="log.jsonl"):

@@ -15,7 +15,7 @@ from creditflow.envs.errors import DataError
 from creditflow.train.adapters.logs.episodes import ImportSettings
 from creditflow.train.adapters.logs.plain_messages import ENDS
 from creditflow.train.adapters.logs.reading import read_log
-from creditflow.train.adapters.logs.report import ImportReport
+from creditflow.train.adapters.logs.rows import ImportReport
 from creditflow.train.cli import main
 from creditflow.wrappers.records.jsonl import read_groups, read_jsonl
 

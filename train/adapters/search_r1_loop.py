@@ -32,7 +32,7 @@ from creditflow.agents.base import Decision
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError, short_repr
 from creditflow.envs.registration import bare_env
 from creditflow.envs.tasks import Task, TaskSource
-from creditflow.train.adapters.completions import check_completions
+from creditflow.train.adapters.text_episode import check_completions
 from creditflow.train.rollout.play import episode_rng
 from creditflow.train.rollout.running import RunningEpisode
 from creditflow.wrappers import credit
@@ -55,6 +55,7 @@ __all__ = [
     "require_plain_rewards",
     "token_advantages",
 ]
+
 
 _LABEL: Final = "Question:"
 _SPACE: Final = re.compile(r"\s+")
@@ -90,10 +91,10 @@ class QuestionBook:
         self._tasks: dict[str, Task] = {}
         for name in source.task_ids():
             task = source.get(name)
-            other = self._tasks.setdefault(_plain(str(task.content["text"])), task)
-            if other.task_id != task.task_id:
+            known_task = self._tasks.setdefault(_plain(str(task.content["text"])), task)
+            if known_task.task_id != task.task_id:
                 raise ConfigError(
-                    f"tasks {other.task_id!r} and {task.task_id!r} ask the same question, so a prompt cannot name one: remove "
+                    f"tasks {known_task.task_id!r} and {task.task_id!r} ask the same question, so a prompt cannot name one: remove "
                     "one of them from the file"
                 )
         if not self._tasks:
@@ -105,7 +106,7 @@ class QuestionBook:
         Raises:
             DataError: a question that is none of the source's; names the row.
         """
-        found = []
+        tasks = []
         for row, prompt in enumerate(prompts):
             question = asked(prompt)
             task = self._tasks.get(_plain(question))
@@ -114,8 +115,8 @@ class QuestionBook:
                     f"row {row}: the question {short_repr(question, 120)} is none of the {len(self._tasks)} of the environment: "
                     "give questions= the file that the data set was made of, and a max_start_length that cuts no question"
                 )
-            found.append(task)
-        return found
+            tasks.append(task)
+        return tasks
 
 
 def _plain(question: str) -> str:
@@ -213,14 +214,14 @@ class SearchEpisodes:
         """
         if not self._rows:
             raise EpisodeError("no batch is being played: call begin() first")
-        alive = [True] * len(self._rows) if active is None else [bool(one) for one in active]
+        alive = [True] * len(self._rows) if active is None else [bool(flag) for flag in active]
         if len(alive) != len(self._rows):
             raise ConfigError(f"expected a truth value for each of the {len(self._rows)} episodes, got {len(alive)}")
         check_completions(predictions, len(self._rows))
-        self.stepped = [one and self._rows[row][1].running for row, one in enumerate(alive)]
+        self.stepped = [flag and self._rows[row][1].running for row, flag in enumerate(alive)]
         work = [(row, predictions[row], self.stepped[row], do_search) for row in range(len(alive))]
-        done = list((self._pool.map if self._pool is not None else map)(lambda one: self._turn(*one), work))
-        return Executed(*(list(column) for column in zip(*done, strict=True)))
+        done = list((self._pool.map if self._pool is not None else map)(lambda turn: self._turn(*turn), work))
+        return Executed(*map(list, zip(*done, strict=True)))
 
     def end(self) -> RecordedBatch:
         """End the batch; episodes that still run were cut by the loop's limit of turns.
@@ -234,16 +235,14 @@ class SearchEpisodes:
         for row, name in enumerate(self._names):
             members.setdefault(name, []).append(row)
         played = [self._trajectory(row) for row in range(len(self._rows))]
-        groups = tuple(
-            Group(
-                tuple(played[row] for row in rows),
-                payload(self._rows[rows[0]][0], [self._rows[row][1].recorder.base for row in rows]),
-            )
-            for rows in members.values()
-        )
-        place = {row: (g, k) for g, rows in enumerate(members.values()) for k, row in enumerate(rows)}
+        groups, position = list[Group](), dict[int, tuple[int, int]]()
+        for rows in members.values():
+            position |= {row: (len(groups), k) for k, row in enumerate(rows)}
+            environments = [self._rows[row][1].recorder.base for row in rows]
+            task = payload(self._rows[rows[0]][0], environments)
+            groups.append(Group(tuple(played[row] for row in rows), task))
         self._rows = []
-        return RecordedBatch(groups, tuple(place[row] for row in range(len(played))))
+        return RecordedBatch(tuple(groups), tuple(position[row] for row in range(len(played))))
 
     def close(self) -> None:
         """Drop the environments."""
@@ -326,10 +325,10 @@ def token_advantages(
         table.append((i, 0, 0))
         per_span.append(0.0)
         start = 0
-        for number, (written, shown) in zip(numbers_, spans[row], strict=True):
+        for number, (written, observed) in zip(numbers_, spans[row], strict=True):
             table.append((i, min(start, width), min(start + written, width)))
             per_span.append(number)
-            start += written + shown
+            start += written + observed
     try:
         return over_spans(np.array(per_span), table, sampled, exact=True).astype(np.float32)
     except TrajectoryError as error:
@@ -371,14 +370,14 @@ def playing(
     Raises:
         ConfigError: a scheme that needs annotations, or options that the manager sets itself.
     """
-    made = credit.make(scheme, **(parameters or {}))
-    require_plain(made)
-    if taken := {"dialect", "max_steps"} & set(options):
+    credit_scheme = credit.make(scheme, **(parameters or {}))
+    require_plain(credit_scheme)
+    if reserved := {"dialect", "max_steps"} & set(options):
         raise ConfigError(
-            f"{', '.join(sorted(taken))} cannot be given: the loop has its own protocol and limit of turns"
+            f"{', '.join(sorted(reserved))} cannot be given: the loop has its own protocol and limit of turns"
         )
 
-    settings = _Settings(made, dict(options), threads)
+    settings = _Settings(credit_scheme, dict(options), threads)
     return type("RecordingManager", (_Recording, manager), {"_settings": settings})
 
 
@@ -419,15 +418,15 @@ class _Recording:
         self, predictions: Any, pad_token: str, active_mask: Any = None, do_search: bool = True
     ) -> tuple[list[str], list[int], list[int], list[int]]:
         del pad_token
-        found = self._episodes.execute(predictions, active_mask, do_search=do_search)
-        return found.next_obs, found.dones, found.valid_action, found.is_search
+        executed = self._episodes.execute(predictions, active_mask, do_search=do_search)
+        return executed.next_obs, executed.dones, executed.valid_action, executed.is_search
 
     def _update_right_side(self, right_side: Any, cur_responses: Any, next_obs_ids: Any = None) -> Any:
         pad = self.tokenizer.pad_token_id
         written = _lengths(cur_responses, pad)
-        shown = [0] * len(written) if next_obs_ids is None else _lengths(next_obs_ids, pad)
+        observed = [0] * len(written) if next_obs_ids is None else _lengths(next_obs_ids, pad)
         for row in np.flatnonzero(self._episodes.stepped).tolist():
-            self._spans[row].append((written[row], shown[row]))
+            self._spans[row].append((written[row], observed[row]))
         released: Any = super()
         return released._update_right_side(right_side, cur_responses, next_obs_ids)
 
@@ -453,10 +452,10 @@ class _Recording:
 
 def _open(config: Any, settings: _Settings) -> tuple[SearchEpisodes, QuestionBook]:
     """The episodes of the loop's configuration, and the tasks that its prompts name; files are read once for all rows."""
-    given = {"top_k": config.topk, **settings.options}
-    if "questions" in given and not {"corpus", "retriever"} & set(given):
-        given["retriever"] = {"url": config.search_url, "path": ""}
-    first = bare_env("wikisearch", {**given, "dialect": "search_r1", "max_steps": config.max_turns + 2})
+    options = {"top_k": config.topk, **settings.options}
+    if "questions" in options and not {"corpus", "retriever"} & set(options):
+        options["retriever"] = {"url": config.search_url, "path": ""}
+    first = bare_env("wikisearch", {**options, "dialect": "search_r1", "max_steps": config.max_turns + 2})
 
     def make() -> GroupEnv:
         return GroupEnv(lambda: copy.copy(first), size=1, texts=True, policy="lm")
@@ -466,4 +465,4 @@ def _open(config: Any, settings: _Settings) -> tuple[SearchEpisodes, QuestionBoo
 
 def _lengths(ids: Any, pad: int) -> list[int]:
     """The number of tokens of each row that are no padding."""
-    return [int(one) for one in (numbers(ids) != pad).sum(1)]
+    return [int(count) for count in (numbers(ids) != pad).sum(1)]

@@ -17,6 +17,7 @@ from creditflow.wrappers.credit.bridge import Played, require_plain
 
 __all__ = ["TAKEN", "install", "make_algorithm"]
 
+
 TAKEN = "grpo"  # the name in prime-rl's configuration whose algorithm is replaced
 
 
@@ -67,6 +68,6 @@ def install(scheme: Scheme, *, agent: str = "player", read: Callable[[Any], Play
         raise ConfigError(
             f"prime-rl's table of algorithms is not as in commit 559b447 (a dict with {TAKEN!r}, and Algorithm.score_group)"
         )
-    made = make_algorithm(base, scheme, agent=agent, read=read)
-    table[TAKEN] = made
-    return made
+    algorithm = make_algorithm(base, scheme, agent=agent, read=read)
+    table[TAKEN] = algorithm
+    return algorithm

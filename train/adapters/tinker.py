@@ -1,7 +1,11 @@
-"""Our environments for tinker-cookbook: an ``Env`` on tokens, and an ``EnvGroupBuilder`` that credits its group.
+"""tinker-cookbook: an ``Env`` on tokens, an ``EnvGroupBuilder`` that credits its group, and datums with that credit per sampled token.
 
 The builder sees the whole group once it is played (``compute_group_rewards``), assigns credit there and notes it on the
-transitions (``Transition.metrics``); ``data.py`` puts it on the tokens.
+transitions (``Transition.metrics``). tinker-cookbook computes one advantage per trajectory and has no hook for another, so its
+training loop's function is replaced, once, before training::
+
+    from tinker_cookbook.rl import train
+    train.assemble_training_data = assemble_credit_data
 """
 
 from __future__ import annotations
@@ -11,19 +15,19 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from creditflow.envs.errors import TrajectoryError
-from creditflow.train.adapters.episode_config import EpisodeConfig
+from creditflow.envs.errors import TrajectoryError, short_repr
 from creditflow.train.adapters.releases import TINKER
-from creditflow.train.adapters.text_episode import TextEpisode
+from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.bridge import assign_turns, make_group, per_completion, read_record, require_plain
+from creditflow.wrappers.records.trajectory import is_number
 
 TINKER.require()
 
 import tinker
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, StepResult, Trajectory
 
-__all__ = ["ADVANTAGE", "CreditEnv", "CreditGroupBuilder"]
+__all__ = ["ADVANTAGE", "CreditEnv", "CreditGroupBuilder", "assemble_credit_data", "credit_datums"]
 
 ADVANTAGE = "creditflow/advantage"  # in a transition's metrics: the number of its turn
 
@@ -103,14 +107,15 @@ class CreditGroupBuilder(EnvGroupBuilder):
             env.episode.stop("token_limit")  # a budget of the rollout may have ended it
             played.append(read_record(env.episode.record(), str(i)))
         group = make_group(played[0][0].group_id if played else "?", played, alone="keep")
-        taken = [[step for step in one.transitions if step.ac.tokens] for one in trajectory_group]
         if self.scheme is not None:
             [numbers] = assign_turns([group], self.scheme)
-            spread = [per_completion(*one) for one in zip(group.trajectories, numbers, map(len, taken), strict=True)]
-            for steps, per_step in zip(taken, spread, strict=True):
-                for step, number in zip(steps, per_step, strict=True):
-                    step.metrics[ADVANTAGE] = number if len(group) > 1 else 0.0
-        return [(0.0, {"score": one.score}) for one in group.trajectories]
+            spread = list[tuple[Any, float]]()
+            for member, per_turn, rolled in zip(group.trajectories, numbers, trajectory_group, strict=True):
+                steps = [step for step in rolled.transitions if step.ac.tokens]
+                spread += zip(steps, per_completion(member, per_turn, len(steps)), strict=True)
+            for step, number in spread:  # only when the whole group fits
+                step.metrics[ADVANTAGE] = number if len(group) > 1 else 0.0
+        return [(0.0, {"score": member.score}) for member in group.trajectories]
 
     def logging_tags(self) -> list[str]:
         """The environment's name."""
@@ -121,5 +126,65 @@ def _text(content: Any) -> str:
     """A completion as the model wrote it: renderers take its reasoning apart."""
     if isinstance(content, str):
         return content
-    parts = {"thinking": "<think>{}</think>", "text": "{}"}
-    return "".join(parts[part["type"]].format(part[part["type"]]) for part in content if part["type"] in parts)
+    formats = {"thinking": "<think>{}</think>", "text": "{}"}
+    return "".join(formats[item["type"]].format(item[item["type"]]) for item in content if item["type"] in formats)
+
+
+def assemble_credit_data(
+    trajectory_groups_P: Sequence[Any],  # noqa: N803 - tinker-cookbook passes it by this name
+    advantages_P: Any = None,  # noqa: N803 - likewise
+    include_provenance: bool = True,
+) -> tuple[list[Any], list[dict[str, int]]]:
+    """The datums of whole groups, with the interface of tinker-cookbook's ``assemble_training_data``.
+
+    Args:
+        trajectory_groups_P: groups that ``CreditGroupBuilder`` credited.
+        advantages_P: one number per trajectory, which is not used.
+        include_provenance: as in tinker-cookbook.
+
+    Raises:
+        TrajectoryError: see ``credit_datums``.
+    """
+    del advantages_P
+    data, places = list[Any](), list[dict[str, int]]()
+    for g, group in enumerate(trajectory_groups_P):
+        for i, trajectory in enumerate(group.trajectories_G):
+            new = credit_datums(trajectory, include_provenance=include_provenance)
+            data += new
+            places += [{"group_idx": g, "traj_idx": i} for _ in new]
+    return data, places
+
+
+def credit_datums(trajectory: Any, *, include_provenance: bool = True) -> list[Any]:
+    """tinker-cookbook's own datums of a trajectory, each sampled token with the number of its turn.
+
+    Raises:
+        TrajectoryError: a transition without credit, or whose tokens tinker-cookbook masks out.
+    """
+    import torch
+    from tinker import TensorData
+    from tinker_cookbook.rl.data_processing import trajectory_to_data
+
+    numbers: list[float] = []
+    for t, step in enumerate(trajectory.transitions):
+        number = step.metrics.get(ADVANTAGE)
+        if step.ac.tokens and not is_number(number):
+            raise TrajectoryError(
+                f"transition {t} has no credit under {ADVANTAGE!r} (got {short_repr(number)}): let CreditGroupBuilder, "
+                "with a scheme, make and credit the group"
+            )
+        numbers += [number] * len(step.ac.tokens)
+    data = trajectory_to_data(trajectory, 1.0, include_provenance=include_provenance)
+    masks = [datum.loss_fn_inputs["mask"].to_torch() > 0 for datum in data]
+    if sum(int(mask.sum()) for mask in masks) != len(numbers):
+        raise TrajectoryError(
+            "tinker-cookbook masks sampled tokens out of the loss: set no ParseErrorPolicy.mask_error_turns"
+        )
+    begin = 0
+    for datum, mask in zip(data, masks, strict=True):
+        end = begin + int(mask.sum())
+        advantages = torch.zeros(mask.shape)
+        advantages[mask] = torch.tensor(numbers[begin:end])
+        datum.loss_fn_inputs["advantages"] = TensorData.from_torch(advantages)
+        begin = end
+    return list(data)

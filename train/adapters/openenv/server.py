@@ -1,23 +1,45 @@
-"""One WebSocket: its limits, answers to malformed messages, an end when it is idle."""
+"""The server: OpenEnv's own routes behind limits of sessions and messages, with answers to malformed messages."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from openenv.core.env_server.types import WSErrorCode, WSErrorResponse
+from openenv.core.env_server.http_server import create_app
+from openenv.core.env_server.types import ConcurrencyConfig, WSErrorCode, WSErrorResponse
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from creditflow.envs.errors import CreditflowError, EpisodeError, ServiceError, UnknownTaskError
 from creditflow.envs.http.bodies import TIMEOUT, BadRequestError, BodyMemory, read_body
 from creditflow.envs.http.callers import rejection
+from creditflow.envs.http.connections import MAX_DISCARDED, Lingering
 from creditflow.envs.http.limits import require_positive
 from creditflow.envs.reading.json_text import decode_json
+from creditflow.train.adapters.openenv.client import FullObservation, PlayAction, PlayState, TextObservation
+from creditflow.train.adapters.openenv.environment import Served, ServedEnv
+from creditflow.train.adapters.releases import OPENENV
 
-__all__ = ["Guard", "Session", "SessionLimits", "error_text", "json_fault", "message_fault"]
+if TYPE_CHECKING:
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = [
+    "Guard",
+    "GuardedSocket",
+    "Session",
+    "SessionLimits",
+    "error_text",
+    "json_fault",
+    "make_app",
+    "message_fault",
+]
+
 
 TYPES: Final = ("reset", "step", "state", "close", "mcp")
 
@@ -63,9 +85,6 @@ def error_text(message: str, code: WSErrorCode) -> str:
     """Return an error in OpenEnv's format."""
     return str(WSErrorResponse(data={"message": message, "code": code}).model_dump_json())
 
-
-if TYPE_CHECKING:
-    from starlette.types import Message, Receive, Send
 
 GOING_AWAY: Final = 1001
 POLICY: Final = 1008
@@ -128,10 +147,6 @@ class Session:
         return {"type": "websocket.disconnect", "code": code, "reason": reason}
 
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-
 class Guard:
     """An ASGI application around OpenEnv's.
 
@@ -181,15 +196,15 @@ class Guard:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the whole body within the limits before OpenEnv sees the request."""
-        scope["app"], begun = self._app, False
+        scope["app"], answering = self._app, False
 
         async def watched(message: Message) -> None:
-            nonlocal begun
-            begun = True
+            nonlocal answering
+            answering = True
             await send(message)
 
         async def answer(status: int, detail: str) -> None:
-            if not begun:
+            if not answering:
                 await JSONResponse({"detail": detail}, status)(scope, receive, send)
 
         try:
@@ -208,9 +223,106 @@ class Guard:
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
     """Return a ``receive`` that first gives the body."""
-    parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
-        return parts.pop() if parts else await receive()
+        return messages.pop() if messages else await receive()
 
     return replay
+
+
+MAX_FRAGMENTS: Final = 1024  # a message of empty fragments would grow without end
+TOO_BIG: Final = 1009
+NO_TEXT: Final = 1007
+LINGER_SECONDS: Final = 2.0  # for which a closed connection is still read, so that the client gets the reason
+
+
+class GuardedSocket(WebSocketsSansIOProtocol):
+    """One WebSocket of uvicorn."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin, on a transport that lingers when it is closed."""
+        self._link = cast("asyncio.Transport", transport)
+        self._discarded = 0
+        self._end: asyncio.TimerHandle | None = None
+        super().connection_made(cast("asyncio.Transport", Lingering(self._link, self._linger)))
+
+    def data_received(self, data: bytes) -> None:
+        """Receive bytes; after the end they are discarded."""
+        if self._end is None:
+            super().data_received(data)
+            return
+        self._discarded += len(data)
+        if self._discarded > MAX_DISCARDED:
+            self._link.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Clean up, the timer included."""
+        super().connection_lost(exc)
+        if self._end is not None:
+            self._end.cancel()
+
+    def handle_cont(self, event: Any) -> None:
+        """Add one fragment to the message, unless it has too many."""
+        if len(self.frames) < MAX_FRAGMENTS:
+            super().handle_cont(event)
+            return
+        self.frames = []
+        self.conn.fail(TOO_BIG, f"a message has at most {MAX_FRAGMENTS} fragments")
+        self.handle_parser_exception()
+
+    def send_receive_event_to_app(self) -> None:
+        """Pass a whole message on, unless it is text that is no UTF-8: uvicorn would write a traceback into the log."""
+        if self.curr_msg_data_type == "text" and not self.close_sent:
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError:
+                self.frames = []
+                self.conn.fail(NO_TEXT, "a text message is UTF-8")
+                self.handle_parser_exception()
+                return
+        super().send_receive_event_to_app()
+
+    def _linger(self) -> None:
+        self._end = self.loop.call_later(LINGER_SECONDS, self._link.abort)
+
+
+STATUS: dict[type[Exception], int] = {EpisodeError: 409, UnknownTaskError: 404, ServiceError: 502, CreditflowError: 422}
+
+
+def make_app(served: Served, limits: SessionLimits | None = None, hosts: Sequence[str] = ()) -> Guard:
+    """Make the ASGI application that serves an environment.
+
+    Args:
+        served: what to serve.
+        limits: limits of sessions and messages; None for the defaults.
+        hosts: host names that are accepted besides this machine's own; "*": any.
+
+    Raises:
+        MissingExtraError: OpenEnv is not installed.
+        ConfigError: an untested release of it is installed.
+    """
+    OPENENV.require()
+    limits = limits or SessionLimits()
+    app = create_app(
+        functools.partial(ServedEnv, served),
+        PlayAction,
+        FullObservation if served.observation == "full" else TextObservation,
+        env_name=served.name,
+        state_cls=PlayState,
+        # sessions of /mcp, which have no connection that could be seen idle, are ended by OpenEnv, and later than ours
+        concurrency_config=ConcurrencyConfig(
+            max_concurrent_envs=limits.sessions, session_timeout=limits.idle_seconds + limits.seconds
+        ),
+    )
+    for kind, status in STATUS.items():
+        app.add_exception_handler(kind, _respond(status))
+    app.add_exception_handler(Exception, _respond(500, "internal error of the environment server"))
+    return Guard(app, limits, hosts)
+
+
+def _respond(status: int, text: str = "") -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def respond(_: Any, error: Exception) -> Response:
+        return JSONResponse({"detail": text or str(error)}, status)
+
+    return respond

@@ -1,12 +1,18 @@
-"""Our environments in TorchRL: what credit needs of ``info`` becomes tensors, so it travels through collectors and processes."""
+"""TorchRL: our environments as its environments, and ``CreditAdvantage``, which writes a scheme's advantage where its losses read it.
+
+What credit needs of ``info`` becomes tensors, so it travels through collectors and processes.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 import gymnasium as gym
+import numpy as np
 import torch
 from gymnasium.utils import RecordConstructorArgs
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModuleBase
 from torchrl.data import Binary, Unbounded
 from torchrl.envs import GymWrapper
 from torchrl.envs.gym_like import BaseInfoDictReader
@@ -14,8 +20,22 @@ from torchrl.envs.gym_like import BaseInfoDictReader
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.registration import make
 from creditflow.train.adapters.releases import TORCHRL
+from creditflow.wrappers.credit.base import Scheme
+from creditflow.wrappers.credit.bridge import TurnColumns, advantages, require_plain
 
-__all__ = ["ELAPSED", "FLAGS", "KEYS", "KEY_BYTES", "TaskOrder", "TurnReader", "make_env", "text_of"]
+__all__ = [
+    "ELAPSED",
+    "FLAGS",
+    "KEYS",
+    "KEY_BYTES",
+    "CreditAdvantage",
+    "TaskOrder",
+    "TurnReader",
+    "columns_of",
+    "make_env",
+    "text_of",
+]
+
 
 KEY_BYTES: Final = 64  # state keys and task ids have at most so many ASCII characters
 KEYS: Final = ("state_key", "task_id")
@@ -112,3 +132,91 @@ def _bytes_of(text: str) -> torch.Tensor:
 def text_of(row: bytes) -> str:
     """Return the text of a key's bytes."""
     return row.rstrip(b"\0").decode("ascii")
+
+
+def _texts(column: Any) -> list[str]:
+    return [text_of(bytes(key)) for key in column.tolist()]
+
+
+class CreditAdvantage(TensorDictModuleBase):
+    """Write ``advantage``, float32 (…, T, 1), into rollouts (…, T), as TorchRL's value estimators do; no value network.
+
+    Whole episodes of one task are a group. Steps of an episode that an end of its row cuts get no credit: their advantage is 0,
+    and ``credited``, bool (…, T, 1), is false, as for turns that the scheme leaves out of the loss; so it selects the steps to
+    train on.
+
+    Args:
+        scheme: a scheme that needs neither annotations nor the task's payload.
+
+    Raises:
+        ConfigError: the scheme needs annotations.
+    """
+
+    in_keys = [
+        "action",
+        ELAPSED,
+        *KEYS,
+        ("next", "reward"),
+        ("next", "done"),
+        *(("next", name) for name in (*KEYS, *FLAGS)),
+    ]
+    out_keys = ["advantage", "credited"]
+
+    def __init__(self, scheme: Scheme) -> None:
+        super().__init__()
+        require_plain(scheme)
+        self.scheme = scheme
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Assign credit; returns the same TensorDict with both keys.
+
+        Raises:
+            ConfigError: there is no dimension of time, or the environments are not those of ``make_env``.
+        """
+        columns, places = columns_of(tensordict)
+        result = advantages(self.scheme, columns, incomplete="keep")
+        size = (tensordict.numel() // tensordict.shape[-1], tensordict.shape[-1])
+        advantage, credited = torch.zeros(size), torch.zeros(size, dtype=torch.bool)
+        rows, steps = torch.as_tensor(np.array(places, np.int64).reshape(-1, 2)).unbind(1)
+        advantage[rows, steps] = torch.as_tensor(result.per_turn, dtype=advantage.dtype)
+        credited[rows, steps] = torch.as_tensor(result.in_loss)
+        shape = (*tensordict.shape, 1)
+        tensordict.set("advantage", advantage.reshape(shape).to(tensordict.device or "cpu"))
+        tensordict.set("credited", credited.reshape(shape).to(tensordict.device or "cpu"))
+        return tensordict
+
+
+def columns_of(tensordict: TensorDictBase) -> tuple[TurnColumns, list[tuple[int, int]]]:
+    """Return the turns of the whole episodes of rollouts, and the row and step of each."""
+    if not tensordict.ndim or ("next", "state_key") not in tensordict.keys(True):
+        raise ConfigError(
+            "expected rollouts with a dimension of time, of environments of creditflow.train.adapters.torchrl.make_env"
+        )
+    rows = tensordict.reshape(-1, tensordict.shape[-1]).cpu()
+    elapsed = rows[ELAPSED].reshape(rows.shape).tolist()
+    places, episodes, ends = list[tuple[int, int]](), list[str](), list[tuple[int, int]]()
+    for row, done in enumerate(rows["next", "done"].reshape(rows.shape).tolist()):
+        first = 0
+        for step, over in enumerate(done):
+            if over:
+                if elapsed[row][first] == 0:  # else it began in an earlier batch of the collector
+                    places += [(row, t) for t in range(first, step + 1)]
+                    episodes += [f"episode {len(ends)}"] * (step + 1 - first)
+                    ends.append((row, step))
+                first = step + 1
+    turns = rows[tuple(np.array(places, np.int64).reshape(-1, 2).T)]
+    after = turns["next"]
+    reasons = {f"episode {i}": _stop_reason(rows[row, step]["next"]) for i, (row, step) in enumerate(ends)}
+    columns = TurnColumns(
+        group=_texts(turns["task_id"]), trajectory=episodes, state=_texts(turns["state_key"]),
+        next_state=_texts(after["state_key"]), reward=after["reward"].reshape(-1),
+        reasons=[reasons[name] for name in episodes], score=after["score"].reshape(-1), valid=after["action_valid"].reshape(-1),
+        action=[str(action) for action in turns["action"].tolist()],
+    )  # fmt: skip
+    return columns, places
+
+
+def _stop_reason(last: Any) -> str:
+    if bool(last["success"]):
+        return "success"
+    return "env_limit" if bool(last["truncated"]) else "failed"

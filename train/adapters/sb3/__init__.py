@@ -1,1 +1,0 @@
-"""Stable-Baselines3 on our environments."""

@@ -1,1 +1,0 @@
-"""tinker-cookbook: our environments as token environments in groups, and credit per sampled token in its datums."""
