@@ -186,6 +186,16 @@ def test_places_of_the_paper_index_exist() -> None:
             assert f"## {name}" in path.read_text(encoding="utf-8"), f"{paper}: {file} has no section {name}"
 
 
+def test_every_part_of_a_paper_is_here_as_published_or_says_why_it_differs() -> None:
+    parts = [part for paper in papers() for part in paper.get("parts", ())]
+    assert len(parts) > 80
+    for part, state, where in parts:
+        assert state in ("as published", "differs", "no"), part
+        assert len(where) > 5, part
+        for recipe in re.findall(r"\w+\.yaml", where):
+            assert (ROOT / "train" / "configs" / recipe).exists(), f"{part}: there is no {recipe}"
+
+
 def test_every_scheme_with_a_paper_is_in_the_paper_index() -> None:
     indexed = {name for paper in papers() for name in paper.get("schemes", ())}
     assert indexed == set(credit.names()) - {"blend", "grouptd"}

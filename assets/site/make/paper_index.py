@@ -16,7 +16,8 @@ FILE = Path(__file__).resolve().parents[1] / "papers.toml"
 HEAD = """# Paper index
 
 Where each paper's equations are implemented. Equation numbers are the paper's; "–" means the formula is unnumbered or we could not read the paper:
-then the page of the scheme says what it was checked against.
+then the page of the scheme says what it was checked against. Five papers have a second table with their other parts: data, tools, prompts, recipes, figures.
+What differs says why.
 """
 
 
@@ -47,4 +48,8 @@ def pages() -> dict[str, tuple[str, str]]:
         link = f"[arXiv {paper['arxiv']}](https://arxiv.org/abs/{paper['arxiv']})"
         about = f"{link}. Schemes: {', '.join(named)}." if named else f"{link}."
         blocks.append(f"## {paper['title']}\n\n{about}\n\n{table(rows)}")
+        if parts := paper.get("parts"):
+            cells = [["part of the paper", "here", "where, or why it differs"]]
+            cells += [list(map(prose, part)) for part in parts]
+            blocks.append(table(cells))
     return {"paper_index": ("", "\n\n".join(blocks))}
