@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from creditflow.wrappers.credit.base import Credit
-from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme
+import numpy as np
+
+from creditflow.wrappers.credit.base import Credit, require_range
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, OutcomeScheme, outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.records.group import Group
 
@@ -18,6 +20,10 @@ class GRPO(OutcomeScheme):
     """A_i = (R_i − mean R) / std R over the group; the same number on every turn.
 
     ``outcome_scale="none"`` is Dr. GRPO.
+
+    Attributes:
+        length_factor: ours: R_i is multiplied by this to the power of the rollout's turns, so that a shorter success counts for more;
+            1 for the published outcome. It is the cheap rival of schemes that discount returns.
     """
 
     name = "grpo"
@@ -33,9 +39,20 @@ class GRPO(OutcomeScheme):
         {"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "shift", "stopping_time", "ties_zero"}
     )
 
+    length_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check every parameter."""
+        super().__post_init__()
+        require_range(self, "length_factor", 0.0, 1.0, above=True)
+
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        outcome, turn_part = self.outcome_part(group)
+        scores = None
+        if self.length_factor != 1.0:
+            turns = np.diff(group.episode_index.offsets)
+            scores = outcome_scores(group, self.outcome) * self.length_factor**turns
+        outcome, turn_part = self.outcome_part(group, scores=scores)
         return Credit.of(
             group,
             outcome=outcome,

@@ -26,6 +26,7 @@ RANGES = {
     "horizon": WEIGHT,
     "invalid_penalty": WEIGHT,
     "key_weight": WEIGHT,
+    "length_factor": "(0, 1]",
     "local_weight": ANY,
     "log_floor": "(-inf, 0)",
     "margin": POSITIVE,
