@@ -5,7 +5,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
-  const [FROM, TO, ACTION, OBSERVATION, THOUGHT, REASON, REWARD, CREDIT, SCENE, BEFORE, AFTER, FRAMES, WHY] = [...Array(13).keys()];
+  const [FROM, TO, ACTION, OBSERVATION, THOUGHT, REASON, REWARD, CREDIT, SCENE, BEFORE, AFTER, FRAMES, WHY, DIFFERS] = [...Array(14).keys()];
   const view = { group: 0, count: 1, rollout: 0, turn: 0 };
   const text = (number) => data.texts[number];
 
@@ -114,7 +114,13 @@
       dot.append(tip);
       svg.append(dot);
     });
-    const turn = chosen.turns[view.turn];
+    const begin = chosen.turns[0], turn = chosen.turns[view.turn];
+    if (begin) {
+      const [x, y] = at(begin[FROM]);
+      const label = draw("text", { x, y: y - radius - 8, "text-anchor": x < 40 ? "start" : "middle", "font-size": 12, fill: "var(--soft)" });
+      label.textContent = "start";
+      svg.append(label);
+    }
     if (turn) {
       const [x, y] = at(turn[FROM]);
       svg.append(draw("circle", { cx: x, cy: y, r: radius + 5, fill: "none", stroke: "var(--pick)", "stroke-width": 3 }));
@@ -201,6 +207,7 @@
     $("turns").replaceChildren(...group.rollouts[view.rollout].turns.map((turn, t) => {
       const row = make("tr");
       row.setAttribute("aria-selected", String(t === view.turn));
+      if (turn[DIFFERS]) { row.className = "differs"; row.title = "the schemes disagree about this turn"; }
       const action = make("td", text(turn[ACTION]), turn[REASON] ? "invalid" : "");
       if (turn[REASON]) action.title = text(turn[REASON]);
       row.append(make("td", String(t + 1)), action, make("td", turn[REWARD] ? signed(turn[REWARD]) : "\u00b7", turn[REWARD] > 0 ? "up" : turn[REWARD] < 0 ? "down" : "zero"));
@@ -212,6 +219,9 @@
           const rollout = group.rollouts[view.rollout].id;
           explain(`${data.schemes[i]}, turn ${t + 1}`, text(turn[WHY][i]) || `creditflow credit LOG --scheme ${data.schemes[i]} --why ${group.id}/${rollout}:${t}`);
         });
+        // shaded in units of the scheme's root mean square in the group, so that columns can be compared
+        const strength = Math.min(1, Math.abs(value) / (2 * group.scales[i]));
+        if (value) cell.style.backgroundColor = `color-mix(in srgb, var(${value > 0 ? "--gain" : "--loss"}) ${Math.round(45 * strength)}%, transparent)`;
         cell.append(button);
         row.append(cell);
       });
@@ -227,7 +237,7 @@
     $("count").max = group.rollouts.length;
     $("count").value = view.count;
     $("shown").textContent = ` ${view.count} of ${group.rollouts.length}`;
-    $("facts").textContent = `${won} of ${group.rollouts.length} rollouts succeeded \u00b7 ${group.nodes.length} states \u00b7 credit is computed on the full group \u00b7 keys: \u2191 \u2193 turn, \u2190 \u2192 rollout${data.frames_left_out ? ` \u00b7 ${data.frames_left_out} stored pictures are not in this page (too many, missing or damaged)` : ""}`;
+    $("facts").textContent = `${won} of ${group.rollouts.length} rollouts succeeded \u00b7 ${group.nodes.length} states \u00b7 the slider hides rollouts, credit always uses all of them \u00b7 keys: \u2191 \u2193 turn, \u2190 \u2192 rollout${data.frames_left_out ? ` \u00b7 ${data.frames_left_out} stored pictures are not in this page (too many, missing or damaged)` : ""}`;
     drawSide();
     drawGraph();
     document.body.dataset.ready = "yes";
@@ -268,7 +278,7 @@
     document.querySelector("#turns tr[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
   });
   window.addEventListener("resize", drawGraph);
-  // the group shown first has both outcomes, if there is one
+  // it opens where schemes disagree most; if they agree everywhere, on a group with both outcomes, if there is one
   const mixed = (group) => new Set(group.rollouts.map((r) => r.stop === "success")).size > 1;
   const first = Math.max(0, data.groups.findIndex(mixed));
   // view.html#3.2.5 opens group 3, rollout 2, turn 5
@@ -277,4 +287,10 @@
   $("group").value = asked ? group : first;
   choose(asked ? group : first);
   if (asked) { Object.assign(view, { rollout, turn }); refresh(); }
+  else if (data.opens) {
+    $("group").value = data.opens[0];
+    choose(data.opens[0]);
+    Object.assign(view, { rollout: data.opens[1], turn: data.opens[2] });
+    refresh();
+  }
 })();

@@ -35,9 +35,11 @@ def audit_text(a: Audit) -> str:
         f"  length and score within groups: r = {number(a.length_correlation, '+.2f')}",
         "",
         "Actions",
-        f"  not parsed {percent(a.unparsed)}, not admissible {percent(a.inadmissible)}, no effect {percent(a.ineffective)}, "
-        f"in a state revisited by the rollout {percent(a.revisits)}",
-        f"  groups that only a penalty would separate {percent(a.penalty_decides)}",
+        f"  not parsed: {percent(a.unparsed)}",
+        f"  not admissible: {percent(a.inadmissible)}",
+        f"  without effect: {percent(a.ineffective)}",
+        f"  in a state that the rollout had visited before: {percent(a.revisits)}",
+        f"  groups whose scores differ only by penalties: {percent(a.penalty_decides)}",
         "",
         "States",
     ]
@@ -46,7 +48,7 @@ def audit_text(a: Audit) -> str:
         "turns in states seen once": "singletons",
         "turns with two actions": "comparable",
         "turns in conflicted keys": "conflicted",
-        "explained by previous": "explained",
+        "explained by the previous state": "explained",
         "turns that reach a success": "connected",
     }
     rows = [["", "by state", "by text"]]
@@ -55,7 +57,7 @@ def audit_text(a: Audit) -> str:
         rows.append([title, *(str(value) if isinstance(value, int) else percent(value) for value in values)])
     lines += [
         indent(text_table(rows), "  "),
-        f"  text key of several states: {percent(a.aliased)} of the turns; state with several text keys: {percent(a.fragmented)}",
+        f"  text keys shared by several states: {percent(a.aliased)} of the turns; states with several text keys: {percent(a.fragmented)}",
         "",
         "Schemes",
     ]
@@ -69,7 +71,7 @@ def audit_text(a: Audit) -> str:
         if row.note:
             undefined[row.note.rpartition(": ")[2]].append(name)  # the reason, after the name of the group
     if undefined:
-        lines.append("  not defined on this log:")
+        lines.append("  not applicable to this log:")
         lines += [f"    {', '.join(names)}: {reason}" for reason, names in sorted(undefined.items())]
     if warned := warnings(a):
         lines += ["", "Warnings", *(f"  - {warning}" for warning in warned)]

@@ -20,10 +20,11 @@ from creditflow.wrappers.graphs.state_graph import KIND_NAMES, StateGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["MAX_TEXT", "view_data"]
+__all__ = ["MAX_TEXT", "disagreement", "view_data"]
 
 DIGITS = 5  # decimal places on the page; the log has full precision
 MAX_REASONS = 20_000  # explanations of advantages on the page
+DIFFERS = 1.0  # a row is marked if its largest and smallest advantage lie farther apart, in root mean squares
 MAX_TEXT = 50_000  # characters of one text on the page
 COLUMNS = {
     "turn": "one exchange: an observation, the agent's thought and its action",
@@ -83,17 +84,50 @@ def view_data(
     store = _Store(read_frame)
     assigned = {name: scheme.assign_batch(groups) for name, scheme in schemes.items()}
     reasons = _reasons(groups, schemes)
-    pages = []
+    pages, spreads = [], []
     for i, group in enumerate(groups):
         credits_of = {name: results[i] for name, results in assigned.items()}
-        pages.append(_group(group, credits_of, reasons[i], store))
+        advantages = [credit.flat_advantages for credit in credits_of.values()]
+        scales, spread = disagreement(advantages or [np.zeros(len(group.turns))])
+        spreads.append(spread)
+        pages.append(_group(group, credits_of, reasons[i], store) | {"scales": list(map(_rounded, scales))})
+        for t, turn in enumerate(turn for rollout in pages[-1]["rollouts"] for turn in rollout["turns"]):
+            turn.append(int(spread[t] > DIFFERS))
     return {
         "title": title,
         "schemes": list(schemes),
         "about": {**COLUMNS, **{name: about_method(name) for name in schemes}},
         "groups": pages,
+        "opens": _opens(groups, spreads),
         **store.data(),
     }
+
+
+def disagreement(advantages: Sequence[npt.NDArray[np.float64]]) -> tuple[list[float], npt.NDArray[np.float64]]:
+    """How far schemes disagree about the turns of a group, each scheme in units of its root mean square there.
+
+    Args:
+        advantages: float64 (N,) per scheme.
+
+    Returns:
+        The root mean square of every scheme (1 where it gives no credit), and of every turn the largest scaled advantage
+        minus the smallest, float64 (N,).
+    """
+    scales = [float(np.sqrt(np.mean(np.square(values)))) if len(values) else 0.0 for values in advantages]
+    scales = [scale or 1.0 for scale in scales]
+    scaled = np.array([values / scale for values, scale in zip(advantages, scales, strict=True)])
+    return scales, np.ptp(scaled, axis=0)
+
+
+def _opens(groups: Sequence[Group], spreads: Sequence[npt.NDArray[np.float64]]) -> list[int] | None:
+    """Group, rollout and turn to open: the rollout whose turns schemes disagree about most, on average; None if nowhere."""
+    best, opened = 0.0, None
+    for g, (group, spread) in enumerate(zip(groups, spreads, strict=True)):
+        for r, of_rollout in enumerate(np.split(spread, group.arrays.offsets[1:-1])):
+            mean = float(of_rollout.mean()) if len(of_rollout) else 0.0
+            if mean > best:
+                best, opened = mean, [g, r, int(of_rollout.argmax())]
+    return opened
 
 
 def _reasons(groups: Sequence[Group], schemes: Mapping[str, Scheme]) -> list[list[list[str]]]:

@@ -17,7 +17,7 @@ from helpers.servers.browser import driven, rendered_dom
 from creditflow.envs.errors import DataError
 from creditflow.train.cli import main
 from creditflow.train.viewer import page as page_module
-from creditflow.train.viewer.data import MAX_TEXT, view_data
+from creditflow.train.viewer.data import MAX_TEXT, disagreement, view_data
 from creditflow.train.viewer.layout import layered_layout
 from creditflow.train.viewer.page import render_page
 from creditflow.wrappers import StateGraph, credit
@@ -235,3 +235,24 @@ def test_the_limit_of_a_page_is_that_of_what_is_written(monkeypatch):
     assert other in render_page({"title": other})
     with pytest.raises(DataError, match=f"{limit + 5000:,} characters"):
         render_page({"title": title})
+
+
+def test_disagreement_is_in_units_of_each_schemes_root_mean_square():
+    # root mean squares 2 and 10: scaled [1, −1] and [1, 1], so the schemes agree about the first turn only
+    scales, spread = disagreement([np.array([2.0, -2.0]), np.array([10.0, 10.0])])
+    assert scales == [2.0, 10.0]
+    assert spread.tolist() == [0.0, 2.0]
+    scales, spread = disagreement([np.zeros(2)])  # a scheme without credit, and nothing to disagree with
+    assert (scales, spread.tolist()) == ([1.0], [0.0, 0.0])
+
+
+def test_the_page_opens_where_schemes_disagree_most_and_marks_the_rows():
+    # in the first group all succeed at once and nobody gets credit
+    alike = Group((rollout("a", "ab", "success"), rollout("b", "ab", "success")))
+    told_apart = Group((rollout("c", "abcd", "success"), rollout("d", "abe", "failed")))
+    two = {name: credit.make(name) for name in ("grpo", "graphgpo")}
+    data = view_data([alike, told_apart], two, "title")
+    opened, number, turn = data["opens"]
+    assert opened == 1
+    assert data["groups"][1]["rollouts"][number]["turns"][turn][-1] == 1
+    assert view_data([told_apart], {"grpo": credit.make("grpo")}, "title")["opens"] is None
