@@ -1,8 +1,9 @@
 """Estimators under study: combinations of schemes, and GRPO on a discounted outcome. Importing this file registers them.
 
 For group b let c be the default credit of ``grouptd`` and g that of ``gigpo``, x̃ = x minus its mean over the turns of b, and
-u(x) = x / RMS over the batch. ``blend`` is A = w u(u(c̃) + ½ u(g̃)) + (1 − w) u(τ̃), where τ is a baseline of time that reads no
-states, and w in [0, 1] rises with the share of turns whose state another rollout of the group visits.
+u(x) = x / RMS over the batch. The scheme ``blend`` is A = w u(u(c̃) + ½ u(g̃)) + (1 − w) u(τ̃), where τ is a baseline of time that reads no
+states, and w in [0, 1] rises with the share of turns whose state another rollout of the group visits. ``blend_with_limit``, which was
+written before that scheme was, also tells ``grouptd`` the turn limit.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from creditflow.wrappers.credit import Credit, Scheme, register
 from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["Blend", "DiscountedOutcome", "UncentredBlend", "WithDistances", "recurrence", "time_baseline"]
+__all__ = ["BlendWithLimit", "DiscountedOutcome", "UncentredBlend", "WithDistances", "recurrence", "time_baseline"]
 
 Floats = NDArray[np.float64]
 FEW: Final = 0.1  # share of turns in states that recur from which w rises, over a range of
@@ -73,16 +74,16 @@ class _Combination(Scheme):
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Blend(_Combination):
+class BlendWithLimit(_Combination):
     """``grouptd`` and half of ``gigpo``, both centred per group."""
 
-    name = "blend"
+    name = "blend_with_limit"
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
 class UncentredBlend(_Combination):
-    """``blend`` without centring."""
+    """``blend_with_limit`` without centring."""
 
     name = "blend_uncentred"
     centred: ClassVar[bool] = False
@@ -91,7 +92,7 @@ class UncentredBlend(_Combination):
 @register
 @dataclass(frozen=True, kw_only=True)
 class WithDistances(_Combination):
-    """``blend`` and half of ``graphgpo``, without centring."""
+    """``blend_with_limit`` and half of ``graphgpo``, without centring."""
 
     name = "blend_distances"
     weights: ClassVar[Mapping[str, float]] = {"grouptd": 1.0, "gigpo": 0.5, "graphgpo": 0.5}
@@ -161,4 +162,4 @@ def time_baseline(groups: Sequence[Group], discount: float) -> list[Floats]:
 
 def registered() -> Mapping[str, type[Scheme]]:
     """The estimators under study by name."""
-    return {kind.name: kind for kind in (Blend, UncentredBlend, WithDistances, DiscountedOutcome)}
+    return {kind.name: kind for kind in (BlendWithLimit, UncentredBlend, WithDistances, DiscountedOutcome)}

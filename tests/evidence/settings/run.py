@@ -27,7 +27,7 @@ from creditflow.train.bench.presets import SharedWork
 from creditflow.train.bench.shared.cells import SharedCell, run_unit
 from creditflow.wrappers import credit
 
-__all__ = ["FACTORS", "Setting", "cells_of", "fraction", "half", "methods", "one_at_a_time", "settings"]
+__all__ = ["FACTORS", "Setting", "cells_of", "fraction", "half", "labels", "methods", "one_at_a_time", "settings"]
 
 Floats = NDArray[np.float64]
 WORK: Final = SharedWork(units=3, train=32, held_out=16, groups=0, updates=8, every=2, kinds=("pits",), kl=0.003)
@@ -183,14 +183,18 @@ def methods() -> list[str]:
     return [*REGISTERED, *newer, *estimators, *CONTROLS]
 
 
-def cells_of(setting: Setting, names: Sequence[str]) -> Iterator[tuple[SharedCell, list[str], list[str]]]:
-    """The cells of a setting, with their methods and what these are called in the results."""
-    yield setting.cell, list(names), list(names)
-    altered = dict[SharedCell, list[tuple[str, str]]]()
-    for label, (method, changes) in ALTERED.items():
-        altered.setdefault(replace(setting.cell, **changes), []).append((label, method))
-    for cell, pairs in altered.items():
-        yield cell, [method for _, method in pairs], [label for label, _ in pairs]
+def labels() -> list[str]:
+    """What all methods are called in the results."""
+    return [*methods(), *ALTERED]
+
+
+def cells_of(setting: Setting, wanted: Sequence[str]) -> Iterator[tuple[SharedCell, dict[str, str]]]:
+    """The cells of a setting in which the wanted methods run, and in each what a method is called in the results."""
+    cells: dict[SharedCell, dict[str, str]] = {}
+    for label in wanted:
+        method, changes = ALTERED.get(label, (label, {}))
+        cells.setdefault(replace(setting.cell, **changes), {})[method] = label
+    yield from cells.items()
 
 
 def layout_seed(setting: Setting, unit: int) -> int:
@@ -199,36 +203,37 @@ def layout_seed(setting: Setting, unit: int) -> int:
     return 1000 * unit + conditions.index((setting.tasks, setting.condition))
 
 
-def measure(setting: Setting, seed: int, unit: int) -> dict[str, Any]:
+def measure(setting: Setting, wanted: Sequence[str], seed: int, unit: int) -> dict[str, Any]:
     """One job: area and final success on training and held-out tasks, by method."""
     values: dict[str, list[float]] = {}
     undefined: dict[str, str] = {}
-    for cell, names, labels in cells_of(setting, methods()):
-        part = run_unit(cell, WORK, (), names, seed, layout_seed(setting, unit))
+    for cell, label_of in cells_of(setting, wanted):
+        part = run_unit(cell, WORK, (), list(label_of), seed, layout_seed(setting, unit))
         if "impossible" in part:
-            return {"impossible": part["impossible"]}
-        label_of = dict(zip(names, labels, strict=True))
+            return {"values": {}, "undefined": dict.fromkeys(wanted, part["impossible"])}
         for name, (train, held_out) in part["curves"].items():
-            values[label_of[name]] = [
-                round(float(x), 5) for x in (np.mean(train[1:]), train[-1], np.mean(held_out[1:]), held_out[-1])
-            ]
+            endpoints = np.mean(train[1:]), train[-1], np.mean(held_out[1:]), held_out[-1]
+            values[label_of[name]] = [round(float(x), 5) for x in endpoints]
         undefined |= {label_of[name]: reason for name, reason in part["undefined"].items()}
     return {"values": values, "undefined": undefined}
 
 
 def run(path: Path, seeds: int, seed: int, minutes: float) -> None:
-    """Do the missing jobs in the order of ``jobs``."""
+    """Do the missing jobs in the order of ``jobs``; of a job that is there the methods that it lacks."""
     begin = time.monotonic()
-    done = {(row["setting"], row["unit"]) for row in rows_of(path)}
+    done: dict[tuple[str, int], set[str]] = {}
+    for row in rows_of(path):
+        done.setdefault((row["setting"], row["unit"]), set()).update(row["values"], row["undefined"])
     with path.open("a", encoding="utf-8") as stream:
         for setting, unit in jobs(seeds):
-            if (str(setting), unit) in done:
+            wanted = [label for label in labels() if label not in done.get((str(setting), unit), ())]
+            if not wanted:
                 continue
             if time.monotonic() - begin > 60.0 * minutes:
                 return
             started = time.process_time()
             row = {"setting": str(setting), "half": half(setting), "seed": seed, "unit": unit}
-            row |= measure(setting, seed, unit)
+            row |= measure(setting, wanted, seed, unit)
             row["seconds"] = round(time.process_time() - started, 2)
             stream.write(json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n")
             stream.flush()

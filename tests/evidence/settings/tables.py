@@ -25,18 +25,36 @@ Leads = Mapping[
     Setting, Mapping[str, float]
 ]  # by setting and method: mean success during training minus grpo's, in points
 CLOSE: Final = 2.0  # points within which a method counts as level with the best
-SHOWN: Final = ("stateless", "gigpo", "graphgpo", "rewardflow", "rtmc", "grouptd", "blend", "blend_uncentred", EXACT)
+SHOWN: Final = (
+    "stateless",
+    "gigpo",
+    "graphgpo",
+    "rewardflow",
+    "rtmc",
+    "grouptd",
+    "blend_with_limit",
+    "blend_uncentred",
+    EXACT,
+)
 
 
 def leads_of(path: Path) -> dict[Setting, dict[str, float]]:
     """The measured settings, averaged over layout seeds; settings without an initial policy are left out."""
     by_name = {str(setting): setting for setting in settings()}
+    areas: dict[tuple[str, int], dict[str, float]] = {}
+    for row in rows_of(path):  # a job may have several lines, each with other methods
+        of_job = areas.setdefault((row["setting"], row["unit"]), {})
+        for name, endpoints in row["values"].items():
+            of_job[name] = endpoints[0]
     collected: dict[Setting, dict[str, list[float]]] = {}
-    for row in rows_of(path):
-        for name, (area, *_) in row.get("values", {}).items():
-            lead = 100.0 * (area - row["values"][BASELINE][0])
-            collected.setdefault(by_name[row["setting"]], {}).setdefault(name, []).append(lead)
-    return {setting: {name: float(np.mean(x)) for name, x in of.items()} for setting, of in collected.items()}
+    for (setting, _), of_job in areas.items():
+        for name, area in of_job.items():
+            lead = 100.0 * (area - of_job[BASELINE])
+            collected.setdefault(by_name[setting], {}).setdefault(name, []).append(lead)
+    leads: dict[Setting, dict[str, float]] = {}
+    for chosen, of_setting in collected.items():
+        leads[chosen] = {name: float(np.mean(values)) for name, values in of_setting.items()}
+    return leads
 
 
 def mean_lead(
