@@ -32,6 +32,7 @@ LINES: Final = {
     "choice/options.json": "options of grouptd by what state keys do",
     "confirmation/confirmation.json.gz": "schemes in 17 settings that grouptd was not designed on",
     "confirmation/predictions.json": "predictions about these settings, written before the run",
+    "credit_bench/results.json": "AgentCreditBench's task families and both kinds of its metrics, with our schemes",
     "dense/encoder.json": "a small trained encoder beside BM25",
     "dense/exact.json": "exact vector search up to a million vectors",
     "dense/libraries.json": "vector search libraries side by side",

@@ -19,23 +19,40 @@ from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.statistics import crossed_mean
 from creditflow.train.text_table import text_table
 
-__all__ = ["Leads", "best_table", "leads_of", "map_table", "mean_lead", "pooled_table", "tables"]
+__all__ = [
+    "FILTERS",
+    "Leads",
+    "best_table",
+    "leads_of",
+    "map_table",
+    "mean_lead",
+    "pair_table",
+    "pooled_table",
+    "tables",
+]
 
 Leads = Mapping[
     Setting, Mapping[str, float]
 ]  # by setting and method: mean success during training minus grpo's, in points
-CLOSE: Final = 2.0  # points within which a method counts as level with the best
-SHOWN: Final = (
+RECOMMENDED: Final = "grouptd"
+RIVALS: Final = (
+    "graphgpo",
+    "g2po",
+    "blend",
+    "blend_uncentred",
     "stateless",
     "gigpo",
-    "graphgpo",
-    "rewardflow",
-    "rtmc",
-    "grouptd",
-    "blend_with_limit",
-    "blend_uncentred",
-    EXACT,
+    "grouptd, equal RMS",
+    "grouptd, centred",
 )
+FILTERS: Final[Mapping[str, Callable[[Setting], bool]]] = {
+    "all": lambda _: True,
+    "design": lambda setting: half(setting) == "design",
+    "confirmation": lambda setting: half(setting) == "confirmation",
+    **{name: lambda setting, name=name: setting.update == name for name in FACTORS["update"]},
+}
+CLOSE: Final = 2.0  # points within which a method counts as level with the best
+SHOWN: Final = ("stateless", "gigpo", "graphgpo", "rewardflow", "g2po", "grouptd", "blend", EXACT)
 
 
 def leads_of(path: Path) -> dict[Setting, dict[str, float]]:
@@ -104,11 +121,7 @@ def map_table(leads: Leads) -> list[list[str]]:
 
 def pooled_table(leads: Leads) -> list[list[str]]:
     """Method by method: the mean lead over grpo in all settings, by half and by update."""
-    parts: dict[str, Callable[[Setting], bool]] = {
-        "all": lambda _: True,
-        **{name: lambda setting, name=name: half(setting) == name for name in ("design", "confirmation")},
-        **{name: lambda setting, name=name: setting.update == name for name in FACTORS["update"]},
-    }
+    parts = FILTERS
     rows = [["method", *parts]]
     for method in methods_of(leads):
         estimates = [mean_lead(leads, method, chosen=chosen) for chosen in parts.values()]
@@ -118,12 +131,7 @@ def pooled_table(leads: Leads) -> list[list[str]]:
 
 def best_table(leads: Leads) -> list[list[str]]:
     """Method by method: in how many settings it is close to the best one."""
-    parts: dict[str, Callable[[Setting], bool]] = {
-        "all": lambda _: True,
-        **{name: lambda setting, name=name: half(setting) == name for name in ("design", "confirmation")},
-        **{name: lambda setting, name=name: setting.update == name for name in FACTORS["update"]},
-        "keys recur": lambda setting: setting.keys != "fresh",
-    }
+    parts = {**FILTERS, "keys recur": lambda setting: setting.keys != "fresh"}
     rows = [["method", *parts, "largest distance"]]
     for method in methods_of(leads):
         if method == EXACT:
@@ -134,13 +142,23 @@ def best_table(leads: Leads) -> list[list[str]]:
     return sorted(rows[:1]) + sorted(rows[1:], key=lambda row: -int(row[1].split()[0]))
 
 
+def pair_table(leads: Leads) -> list[list[str]]:
+    """``grouptd`` minus its rivals, over all settings and by update."""
+    rows = [["pair", "all", *FACTORS["update"]]]
+    for rival in RIVALS:
+        estimates = [mean_lead(leads, RECOMMENDED, rival, chosen=FILTERS[name]) for name in ("all", *FACTORS["update"])]
+        rows += [[f"{RECOMMENDED} − {rival}", *(estimate.text(1, "+") for estimate in estimates)]]
+    return rows
+
+
 def tables(path: Path) -> str:
     """All tables as text."""
     leads = leads_of(path)
-    jobs = len(rows_of(path))
+    jobs = len({(row["setting"], row["unit"]) for row in rows_of(path)})
     parts: Sequence[tuple[str, list[list[str]]]] = (
         (f"Mean success during training minus grpo's, in points; {jobs} jobs, {len(leads)} settings", map_table(leads)),
         ("Mean over settings [95 % interval over conditions]", pooled_table(leads)),
+        (f"{RECOMMENDED} and its rivals [95 % interval over conditions]", pair_table(leads)),
         (f"Settings in which a method is within {CLOSE:g} points of the best one", best_table(leads)),
     )
     return "\n\n".join(f"{title}\n\n{text_table(rows)}" for title, rows in parts)
