@@ -38,6 +38,7 @@ COMMANDS = {
     "schemes": "list the credit schemes, or show one's reference card: needs, properties, cost, figures",
     "credit": "compute the credit of a trajectory log with a scheme, or explain a scheme",
     "train": "train a language-model policy with any credit scheme",
+    "export": "write a checkpoint of a training run as a Hugging Face folder",
     "eval": "evaluate a language model on a panel: success with confidence intervals",
     "bench": "compare credit schemes and write tables and report.html",
     "audit": "report which schemes a trajectory log supports",

@@ -1,7 +1,7 @@
 """The training loop, top to bottom: SFT, then rollout → annotate → log-probabilities → credit → rows → update, again.
 
 A run is a folder: ``config.yaml`` (resolved), ``run.json`` (its identity), ``tokenizer/``, ``checkpoints/``,
-``metrics.jsonl``; ``reference/`` with a KL term; at the end ``model/`` and, with a critic, ``critic/``. All random
+``metrics.jsonl``; ``reference/`` with a KL term, ``best/`` with checkpoint.best; at the end ``model/`` and, with a critic, ``critic/``. All random
 numbers are seeded by (seed, purpose, iteration), so a resumed run repeats the uninterrupted one.
 """
 
@@ -36,11 +36,14 @@ from creditflow.train.rollout.task_sampling import SampledGroups
 from creditflow.train.rollout.tasks import panel_tasks, training_tasks
 from creditflow.train.run import assemble
 from creditflow.train.run.folder import (
+    export_model,
     export_run,
     init_run_folder,
+    keep_best,
     load_or_save_reference,
     load_run_tokenizer,
     save_diverged_state,
+    save_policy,
     unfinished_run,
 )
 from creditflow.train.run.iteration_log import (
@@ -281,6 +284,8 @@ class Trainer:
         seconds = time.perf_counter() - start
         self.logger.write("rl", iteration, f"eval_{name}", result.summary() | {"panel": spec, "seconds": seconds})
         self.logger.print(f"evaluation {spec} at iteration {iteration}: {result.line()} ({seconds:.1f} s)")
+        if name == "valid" and self.settings.checkpoint.best:
+            keep_best(self.folder, result, iteration, self._save_policy)
         return result
 
     def _load(self, checkpoint: Path) -> None:
@@ -291,8 +296,17 @@ class Trainer:
     def _save(self) -> None:
         save_checkpoint(
             self.checkpoints, self.progress, self._trained_modules(), self.optimizer,
-            keep=self.settings.checkpoint.keep, extra={"records": self.logger.records}, write=self.rollouts.save,
+            keep=self.settings.checkpoint.keep, extra={"records": self.logger.records}, write=self._add_files,
         )  # fmt: skip
+
+    def _add_files(self, checkpoint: Path) -> None:
+        """Write into a checkpoint what belongs to it beside weights and moments."""
+        self.rollouts.save(checkpoint)
+        if self.settings.checkpoint.hf:
+            export_model(checkpoint / "model", self._save_policy)
+
+    def _save_policy(self, folder: Path) -> None:
+        save_policy(self.model, self.tokenizer, self.settings, folder)
 
     def _trained_modules(self) -> Any:
         """The policy, with its critic if it has one."""

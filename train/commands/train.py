@@ -34,7 +34,7 @@ RUN = Output(
     kind="folder",
     cleared=True,
     owned=named(
-        "config.yaml", RUN_FILE, "tokenizer", "checkpoints", "metrics.jsonl", "model", "adapter", "critic", "reference", "diverged",
+        "config.yaml", RUN_FILE, "tokenizer", "checkpoints", "metrics.jsonl", "model", "adapter", "critic", "reference", "diverged", "best",
         "tensorboard", "wandb", "verl",
     ),
 )  # fmt: skip

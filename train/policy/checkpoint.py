@@ -26,6 +26,7 @@ __all__ = [
     "CHECKPOINT_VERSION",
     "PHASES",
     "Progress",
+    "checkpoint_at",
     "latest_checkpoint",
     "load_checkpoint",
     "records_at",
@@ -35,6 +36,7 @@ __all__ = [
 CHECKPOINT_VERSION: Final = 1
 Phase = Literal["sft", "rl"]
 PHASES: Final = ("sft", "rl")
+POLICY: Final = "policy."  # begins the names of the policy's weights beside those of a critic
 _NAME: Final = re.compile(r"(sft|rl)-(\d{7})")
 
 
@@ -101,6 +103,20 @@ def latest_checkpoint(folder: Path) -> Path | None:
     return folder / checkpoints[-1].folder if checkpoints else None
 
 
+def checkpoint_at(folder: Path, iterations: int | None = None) -> Path:
+    """The checkpoint after a number of iterations of RL; the latest without a number.
+
+    Raises:
+        DataError: there is none; lists those that exist.
+    """
+    checkpoints = _found(folder)
+    requested = checkpoints[-1:] if iterations is None else [Progress("rl", iterations)]
+    if not requested or requested[0] not in checkpoints:
+        names = ", ".join(progress.folder for progress in checkpoints) or "none"
+        raise DataError(f"{folder}: no checkpoint after {iterations} iterations; there are: {names}")
+    return folder / requested[0].folder
+
+
 def records_at(path: Path) -> int | None:
     """Number of metrics records when a checkpoint was written; None if it is not stored.
 
@@ -112,8 +128,8 @@ def records_at(path: Path) -> int | None:
     return count if type(count) is int and count >= 0 else None
 
 
-def load_checkpoint(path: Path, model: Any, optimizer: Any | None = None) -> Progress:
-    """Load the weights and optimiser state of a checkpoint.
+def load_checkpoint(path: Path, model: Any, optimizer: Any | None = None, *, policy_only: bool = False) -> Progress:
+    """Load the weights and optimiser state of a checkpoint; with ``policy_only`` the weights of a policy without its critic.
 
     Raises:
         DataError: not a checkpoint, or a damaged one, one of another version or of another model.
@@ -130,6 +146,8 @@ def load_checkpoint(path: Path, model: Any, optimizer: Any | None = None) -> Pro
         raise DataError(
             f"{path}: state.json must contain phase and done, got phase {short_repr(phase, 40)}, done {short_repr(done, 40)}"
         )
+    if policy_only and any(name.startswith(POLICY) for name in weights):
+        weights = {name.removeprefix(POLICY): values for name, values in weights.items() if name.startswith(POLICY)}
     _load_weights(path, model, weights)
     if optimizer is not None:
         with loading(f"{path}: its optimiser state cannot be read"):

@@ -7,13 +7,14 @@ import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from creditflow.agents.language_model.pretrained import AGENT_FILE, open_tokenizer, write_agent_file
 from creditflow.agents.models.lora import has_adapter, merged_weights, save_adapter
 from creditflow.agents.models.pictures import save_tokenizer
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.atomic import atomic_writer, new_folder
+from creditflow.envs.reading.json_text import read_json
 from creditflow.train.policy.checkpoint import (
     CHECKPOINT_VERSION,
     Progress,
@@ -24,6 +25,7 @@ from creditflow.train.policy.checkpoint import (
 from creditflow.train.policy.critic import Critic, save_critic
 from creditflow.train.policy.failures import DivergedError
 from creditflow.train.policy.network.adapter import BasePolicy
+from creditflow.train.rollout.evaluation import Evaluation
 from creditflow.train.run.identity import (
     RUN_FILE,
     Identity,
@@ -40,6 +42,7 @@ __all__ = [
     "export_model",
     "export_run",
     "init_run_folder",
+    "keep_best",
     "load_or_save_reference",
     "load_run_tokenizer",
     "require_same_run",
@@ -48,6 +51,9 @@ __all__ = [
     "save_policy",
     "unfinished_run",
 ]
+
+
+BEST_FILE: Final = "creditflow_best.json"
 
 
 def unfinished_run(folder: Path, *, resume: bool) -> Path | None:
@@ -174,6 +180,28 @@ def save_diverged_state(folder: Path, progress: Progress, learner: Any, optimize
     with atomic_writer(folder / "diverged" / "report.json") as stream:
         stream.write(json.dumps(report, indent=1) + "\n")
     return checkpoint
+
+
+def keep_best(folder: Path, result: Evaluation, iteration: int, save: Callable[[Path], None]) -> None:
+    """Save the policy as ``best/`` if no earlier evaluation of the run was as good.
+
+    Args:
+        folder: the run folder.
+        result: an evaluation on the validation panel; its sampled success counts, or without samples the greedy one.
+        iteration: number of finished iterations.
+        save: writes the policy into a folder.
+    """
+    best = folder / "best"
+    summary = result.summary()
+    success = float(summary.get("sampled", summary["greedy"]))
+    if (best / BEST_FILE).is_file() and read_json(best / BEST_FILE)["success"] >= success:
+        return
+
+    def save_with_result(temporary: Path) -> None:
+        save(temporary)
+        (temporary / BEST_FILE).write_text(json.dumps({"iteration": iteration, "success": success}), encoding="ascii")
+
+    export_model(best, save_with_result)
 
 
 def export_run(folder: Path, model: Any, tokenizer: Any, settings: TrainConfig, critic: Critic | None) -> None:

@@ -48,6 +48,7 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("data synthesize", "--out"): ["data", "synthesize", "--limit", "1", "--corpus", "IN"],
     ("data label", "--cache"): ["data", "label", "IN", "--out", "elsewhere.jsonl"],
     ("eval", "--out"): ["eval", "--agent", "react:hf:IN", "--panel", "small-v1:valid"],
+    ("export", "--out"): ["export", "IN"],
     ("merge", "--out"): ["merge", "IN"],
     ("merge", "--write"): ["merge", "--by", "hash@0.9", "IN"],
     ("new", "--out"): ["new", "scheme", "demonstration"],  # reads nothing

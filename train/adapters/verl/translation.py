@@ -47,6 +47,8 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "credit.overlong": "there is no penalty: credit.overlong.max_tokens is 0",
     "critic": "there is no critic",
     "evaluation.final_panel": "the command printed at the end evaluates it",
+    "checkpoint.hf": "a merger writes OUT/model after training",
+    "checkpoint.best": "a merger writes OUT/model after training",
     "update.row_layout": "a row of verl is an episode, with prompting.history: window a turn; the loss is the same",
     "update.minibatch_unit": "update.minibatch_size is 0",
     "update.loss.kl_kind": "update.loss.kl_weight is 0",
@@ -541,6 +543,10 @@ def _refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
         )
     if loss.kl_weight and loss.kl_in == "reward":
         yield Remark(("update.loss.kl_in",), "verl would change rewards token by token after credit is assigned: loss")
+    if settings.checkpoint.hf or settings.checkpoint.best:
+        yield Remark(
+            ("checkpoint.hf", "checkpoint.best"), "verl's merger writes OUT/model from the last checkpoint alone: false"
+        )
     if update.optimizer.schedule == "linear":
         yield Remark(("update.optimizer.schedule",), "verl's FSDP engine has constant and cosine")
     aggregation = facts.aggregation if loss.aggregation == "auto" else loss.aggregation

@@ -15,7 +15,7 @@ from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.errors import ConfigError
 from creditflow.train.policy.batching import plan_rows
 from creditflow.train.policy.packing import attention
-from creditflow.train.policy.packing.attention import PackedForest, attend_by_forest, check_packing
+from creditflow.train.policy.packing.attention import PackedForest, attend_by_forest, check_packing, packed_hidden
 from creditflow.train.policy.packing.forest import Forest
 from creditflow.train.policy.packing.portable import Layout, portable_attention
 
@@ -94,7 +94,7 @@ def test_a_difference_that_16_bits_excuse_is_rejected_in_float32(
     model = pretrained(tmp_path)
     monkeypatch.setattr(
         "creditflow.train.policy.packing.attention.packed_hidden",
-        lambda *arguments: attention.packed_hidden(*arguments) + 0.01,
+        lambda *arguments: packed_hidden(*arguments) + 0.01,
     )
     check_packing(model, "bfloat16")
     with pytest.raises(ConfigError, match=r"off by 0\.01"):
@@ -106,9 +106,9 @@ def test_results_that_are_no_numbers_are_rejected(token: int, tmp_path: Path, mo
     """Wherever they are: of the tokens here, the first belong to all sequences, the last to one."""
 
     def broken(*arguments: Any) -> Any:
-        found = attention.packed_hidden(*arguments).clone()
-        found[0, (0, 6, -1)[token]] = torch.nan
-        return found
+        hidden = packed_hidden(*arguments).clone()
+        hidden[0, (0, 6, -1)[token]] = torch.nan
+        return hidden
 
     monkeypatch.setattr("creditflow.train.policy.packing.attention.packed_hidden", broken)
     with pytest.raises(ConfigError, match="off by nan"):
