@@ -1,4 +1,4 @@
-"""Supervised fine-tuning (SFT) on rollouts of a scripted expert, before reinforcement learning."""
+"""Supervised fine-tuning (SFT) on rollouts of a scripted expert or on recorded ones, before reinforcement learning."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from creditflow.agents.language_model.demonstrator import DemonstratingExpert
+from creditflow.agents.language_model.demonstrator import DemonstratingExpert, RecordedDemonstrations
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
@@ -24,6 +24,8 @@ from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import read_jsonl
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["demonstrations", "describe_demonstrations", "run_sft", "sft_plan", "sft_rows", "sft_step"]
 
@@ -31,12 +33,15 @@ EPISODES_PER_BATCH = 256
 
 
 def demonstrations(settings: TrainConfig, tokenizer: Any, tasks: Sequence[Task], ends: tuple[int, ...]) -> list[Group]:
-    """Play ``sft.episodes`` episodes of the noisy expert on the training tasks, which are repeated in order.
+    """``sft.episodes`` demonstrations: of ``sft.log``, or of the noisy expert on the training tasks, repeated in order.
 
     Raises:
-        ConfigError: no demonstration succeeded, and only those with success are kept.
+        ConfigError: no demonstration is left after rejection.
+        DataError: the log cannot be read, or was recorded in another environment.
     """
     sft = settings.sft
+    if sft.log:
+        return _recorded(settings, tokenizer, ends)
     conversations = settings.prompting.conversations(tokenizer, ends)
     expert = DemonstratingExpert(
         conversations, make_dialect(settings.prompting.dialect), noise=sft.noise, imitate_noise=sft.imitate_noise
@@ -57,11 +62,37 @@ def demonstrations(settings: TrainConfig, tokenizer: Any, tasks: Sequence[Task],
     return groups
 
 
+def _recorded(settings: TrainConfig, tokenizer: Any, ends: tuple[int, ...]) -> list[Group]:
+    """The demonstrations of a log that are not rejected, repeated in the run's environment."""
+    sft = settings.sft
+    episodes: dict[str, list[Trajectory]] = {}
+    for trajectory in read_jsonl(sft.log):
+        useful = trajectory.score >= sft.min_score and (trajectory.success or sft.keep == "all")
+        if useful and trajectory.turns and not trajectory.parent:
+            episodes.setdefault(trajectory.task_id, []).append(trajectory)
+    if not episodes:
+        raise ConfigError(
+            f"sft: no episode of {sft.log} is left after rejection: lower sft.min_score, or set sft.keep=all"
+        )
+    conversations, dialect = settings.prompting.conversations(tokenizer, ends), make_dialect(settings.prompting.dialect)
+    make_group = group_env_factory(settings.env, 1, texts=settings.prompting.history == "window")
+    source = make_group().members[0].base.tasks
+    groups: list[Group] = []
+    for repetition in range(max(map(len, episodes.values()))):  # a task is played once per call
+        batch = {task: members[repetition] for task, members in episodes.items() if repetition < len(members)}
+        names = list(batch)[: sft.episodes - len(groups)]
+        for start in range(0, len(names), EPISODES_PER_BATCH):
+            tasks = [source.get(task_id) for task_id in names[start : start + EPISODES_PER_BATCH]]
+            agent = RecordedDemonstrations(conversations, dialect, batch)
+            groups += RolloutEngine(make_group).play(agent, tasks, seed=settings.seed, iteration=repetition)
+    return groups
+
+
 def describe_demonstrations(groups: Sequence[Group], rows: Sequence[Row]) -> str:
     """Their number, success rate, rows and tokens, as text."""
     success = np.mean([group.trajectories[0].success for group in groups])
     tokens = sum(map(len, rows))
-    return f"{len(groups)} demonstrations (expert success rate {success:.3f}), {len(rows)} rows, {tokens:,} tokens"
+    return f"{len(groups)} demonstrations (success rate {success:.3f}), {len(rows)} rows, {tokens:,} tokens"
 
 
 def sft_rows(groups: Sequence[Group], observation_weight: float) -> list[Row]:

@@ -112,10 +112,14 @@ class LossConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SftConfig:
-    """Supervised fine-tuning (SFT) on a scripted expert's rollouts.
+    """Supervised fine-tuning (SFT) on rollouts of a scripted expert, or on recorded ones.
 
     Attributes:
         episodes: number of demonstrations; 0 skips SFT.
+        log: trajectory log (.jsonl, .jsonl.gz) with demonstrations, instead of the expert's. They are repeated in the run's
+            environment with the run's prompts, so any log of it serves: the tokenizer may be another. Other formats, Parquet
+            among them, become one by ``creditflow data import``. Invalid turns are not imitated.
+        min_score: recorded episodes with a lower score are rejected.
         noise: probability that the expert takes a random action instead of an optimal one.
         imitate_noise: whether random actions are imitated too.
         keep: "all" episodes, or those with "success" only.
@@ -126,6 +130,8 @@ class SftConfig:
     """
 
     episodes: int = 0
+    log: str = ""
+    min_score: float = 0.0
     noise: float = 0.0
     imitate_noise: bool = True
     keep: Literal["all", "success"] = "all"

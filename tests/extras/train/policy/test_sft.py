@@ -1,0 +1,80 @@
+"""SFT on recorded episodes: they are repeated with the run's prompts, rejected by score, and masked where they were invalid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.models.training_runs import Make
+
+from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.policy.sft import demonstrations, sft_rows
+from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.jsonl import write_jsonl
+
+
+def demonstrated(trainer_of: Make, config: dict[str, Any], *overrides: str) -> list[Group]:
+    run = trainer_of(config, *overrides)
+    return demonstrations(run.settings, run.tokenizer, run.tasks, run.ends)
+
+
+def without_tokens(groups: list[Group]) -> list[Group]:
+    return [replace(g, trajectories=tuple(replace(t, tokens=None) for t in g.trajectories)) for g in groups]
+
+
+@pytest.mark.parametrize("history", ["append", "window"])
+def test_recorded_episodes_of_the_expert_give_the_rows_of_the_expert(
+    trainer_of: Make, config: dict[str, Any], tmp_path: Path, history: str
+) -> None:
+    form = (f"prompting.history={history}", "sft.noise=0.3")
+    groups = demonstrated(trainer_of, config, *form, f"out={tmp_path}/expert")
+    write_jsonl(tmp_path / "log.jsonl", without_tokens(groups))
+    recorded = demonstrated(trainer_of, config, *form, f"out={tmp_path}/recorded", f"sft.log={tmp_path}/log.jsonl")
+    assert len(recorded) == len(groups)
+
+    def texts(found: list[Group]) -> list[tuple[Any, ...]]:
+        rows = sft_rows(found, 0.0)
+        return sorted((row.ids.tolist(), row.target.tolist()) for row in rows)
+
+    assert texts(recorded) == texts(groups)  # no action of the expert is invalid, so all are in the loss
+
+
+def test_episodes_below_the_score_are_rejected_and_without_any_left_the_run_stops(
+    trainer_of: Make, config: dict[str, Any], tmp_path: Path
+) -> None:
+    groups = demonstrated(trainer_of, config, f"out={tmp_path}/expert")
+    scored = [replace(g, trajectories=(replace(g.trajectories[0], score=i / 10),)) for i, g in enumerate(groups[:5])]
+    write_jsonl(tmp_path / "log.jsonl", without_tokens(scored))
+    log = f"sft.log={tmp_path}/log.jsonl"
+    assert len(demonstrated(trainer_of, config, log, "sft.min_score=0.2", f"out={tmp_path}/some")) == 3  # .2, .3, .4
+    with pytest.raises(ConfigError, match=r"is left after rejection: lower sft\.min_score"):
+        demonstrated(trainer_of, config, log, "sft.min_score=0.9", f"out={tmp_path}/none")
+
+
+def test_invalid_turns_are_repeated_and_not_imitated(trainer_of: Make, config: dict[str, Any], tmp_path: Path) -> None:
+    [group, *_] = demonstrated(trainer_of, config, f"out={tmp_path}/expert")
+    [episode] = group.trajectories
+    first = episode.turns[0]
+    wrong = replace(first, action="fly", response="fly", admissible=False, next_state_key=first.state_key)
+    recorded = replace(
+        episode, turns=(wrong,), tokens=None, final_state_key=first.state_key, success=False, score=0.0, stop_reason="env_limit"
+    )  # fmt: skip
+    write_jsonl(tmp_path / "log.jsonl", [replace(group, trajectories=(recorded,))])
+    [repeated] = demonstrated(trainer_of, config, f"sft.log={tmp_path}/log.jsonl", f"out={tmp_path}/recorded")
+    [turn] = repeated.trajectories[0].turns
+    tokens = repeated.trajectories[0].tokens
+    assert turn.action == "fly" and not turn.valid
+    assert tokens is not None and not np.any(tokens.mask)
+
+
+def test_episodes_of_another_environment_are_refused(trainer_of: Make, config: dict[str, Any], tmp_path: Path) -> None:
+    [group, *_] = demonstrated(trainer_of, config, f"out={tmp_path}/expert")
+    [episode] = group.trajectories
+    elsewhere = replace(episode.turns[0], observation="a room that is not there")
+    changed = replace(episode, turns=(elsewhere, *episode.turns[1:]), tokens=None)
+    write_jsonl(tmp_path / "log.jsonl", [replace(group, trajectories=(changed,))])
+    with pytest.raises(DataError, match="turn 0: was recorded in another environment"):
+        demonstrated(trainer_of, config, f"sft.log={tmp_path}/log.jsonl", f"out={tmp_path}/recorded")
