@@ -77,14 +77,14 @@ def run_bench(
             suites.append(_run_suite(suite, names, preset, options.out, seed, runner))
         return {"suites": suites}
 
+    task_ids = {}
+    for suite in opened:
+        task_ids[suite.spec] = [task.task_id for suite_env in suite.envs for task in suite_env.tasks]
     identity = {
         "preset": preset_name,
         "amounts": asdict(preset),
         "methods": list(names),
-        "suites": {
-            suite.spec: fingerprint([task.task_id for suite_env in suite.envs for task in suite_env.tasks])
-            for suite in opened
-        },
+        "suites": {spec: fingerprint(ids) for spec, ids in task_ids.items()},
         "seed": seed,
     }
     return measure_once(measure, options, identity)
@@ -143,17 +143,18 @@ def _expert_success(suite: Suite) -> float:
 def _exact(suite: Suite, selection: MethodSelection, work: ExactWork, seed: int, runner: JobRunner) -> dict[str, Any]:
     """Results of a suite with tables."""
     cells = cells_of(suite.kinds, work)
-    jobs = {
-        cell: [
-            Job(f"{suite.spec}/{cell}/{n}", run_task, (suite.spec, cell, work, selection.names, seed, n))
-            for n in range(work.tasks)
-        ]
-        for cell in cells
-    }
     # tasks of one cell are adjacent, so that a worker computes their initial policies once
-    results = runner.run([job for of_cell in jobs.values() for job in of_cell], f"{suite.name}: exact")
-    assembled = [assemble(cell, [results[job.name] for job in of_cell]) for cell, of_cell in jobs.items()]
-    assembled = [cell for cell in assembled if cell["tasks"]]
+    jobs = [
+        Job(f"{suite.spec}/{cell}/{n}", run_task, (suite.spec, cell, work, selection.names, seed, n))
+        for cell in cells
+        for n in range(work.tasks)
+    ]
+    results = list(runner.run(jobs, f"{suite.name}: exact").values())  # in the order of the jobs
+    assembled = []
+    for number, cell in enumerate(cells):
+        of_cell = assemble(cell, results[number * work.tasks : (number + 1) * work.tasks])
+        if of_cell["tasks"]:
+            assembled.append(of_cell)
     if not assembled:
         raise DataError(f"suite {suite.spec!r}: no task has an initial policy with a success rate of {work.successes}")
     undefined = {name: reason for cell in assembled for name, reason in cell["undefined"].items()}
@@ -176,15 +177,15 @@ def _played(
 ) -> dict[str, Any]:
     """Results of a suite that is played through its environment; ``log`` is the recorded log and an earlier one."""
     (suite_env,) = suite.envs
-    jobs = {
-        name: [
-            Job(f"{suite.spec}/{name}/{s}", learn, (name, suite_env, work, suite_env.horizon, seed + s))
-            for s in range(work.seeds)
-        ]
+    jobs = [
+        Job(f"{suite.spec}/{name}/{s}", learn, (name, suite_env, work, suite_env.horizon, seed + s))
         for name in selection.names
-    }
-    results = runner.run([job for of_method in jobs.values() for job in of_method], f"{suite.name}: learning")
-    runs = {name: [results[job.name] for job in of_method] for name, of_method in jobs.items()}
+        for s in range(work.seeds)
+    ]
+    results = list(runner.run(jobs, f"{suite.name}: learning").values())  # in the order of the jobs
+    runs = {}
+    for number, name in enumerate(selection.names):
+        runs[name] = results[number * work.seeds : (number + 1) * work.seeds]
     undefined = {name: run["undefined"] for name, seeds in runs.items() for run in seeds if "undefined" in run}
     runs = {name: seeds for name, seeds in runs.items() if name not in undefined}
     if not runs:

@@ -98,8 +98,7 @@ def score(args: argparse.Namespace) -> int:
     from creditflow.envs.files.atomic import atomic_writer
     from creditflow.train.credit_set.predictions import read_predictions
     from creditflow.train.credit_set.reading import open_credit_set
-    from creditflow.train.credit_set.report import scores_text
-    from creditflow.train.credit_set.scoring import score_document
+    from creditflow.train.credit_set.scoring import score_document, scores_text
     from creditflow.train.run.digest import file_digest
 
     name, turns = open_credit_set(args.credit_set)

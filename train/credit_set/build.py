@@ -8,6 +8,7 @@ an interrupted build is resumed.
 from __future__ import annotations
 
 import json
+import math
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -17,6 +18,8 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
+import numpy as np
+
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.appended import read_appended
@@ -25,17 +28,103 @@ from creditflow.envs.reading.json_text import read_json_lines
 from creditflow.train.bench.jobs import begin_worker
 from creditflow.train.credit_set.continuation import LazyStateGraph, State, unlimited_env
 from creditflow.train.credit_set.reading import FORMAT, header_settings, read_header
-from creditflow.train.credit_set.records import states_of, turn_record
 from creditflow.train.credit_set.settings import PANEL, RECORD_VERSION, SETTINGS, BuildSettings
 from creditflow.train.credit_set.turns import PlayedTurn, Player
-from creditflow.train.credit_set.values import ForkedValues, exact_values
+from creditflow.train.credit_set.values import Estimate, ExactValues, ForkedValues, exact_values
 from creditflow.train.progress import progress
 from creditflow.train.rollout.play import episode_rng
 from creditflow.train.rollout.plugins import carried
 from creditflow.train.run.identity import require_same
 from creditflow.train.run.interrupted import partial_of
 
-__all__ = ["build_credit_set", "records_of_task"]
+__all__ = ["build_credit_set", "choose_alternatives", "records_of_task", "states_of", "turn_record"]
+
+DIGITS: Final = 6  # decimal places of every number
+
+
+def states_of(graph: LazyStateGraph, turns: Sequence[PlayedTurn]) -> list[State]:
+    """The states before the turns of an episode.
+
+    Raises:
+        DataError: a state's admissible actions are not those of the episode.
+    """
+    states, state = list[State](), graph.start
+    for turn in turns:
+        if state.actions != turn.actions:
+            raise DataError(
+                f"turn {turn.index}: replaying the episode reached the state {state.key!r}, whose admissible actions differ from "
+                "the recorded ones; the environment is not deterministic"
+            )
+        states.append(state)
+        state = graph.step(state, turn.action)
+    return states
+
+
+def choose_alternatives(
+    graph: LazyStateGraph, state: State, action: str, count: int, rng: np.random.Generator
+) -> list[str]:
+    """At most ``count`` other admissible actions than ``action``, sorted: an optimal one if there is any, the rest at random."""
+    best = [text for text in graph.best(state) if text != action and text in state.actions]
+    chosen = [best[int(rng.integers(len(best)))]] if best else []
+    remaining = [text for text in state.actions if text != action and text not in chosen]
+    chosen += [remaining[i] for i in rng.permutation(len(remaining))[: count - len(chosen)].tolist()]
+    return sorted(chosen)
+
+
+def turn_record(
+    graph: LazyStateGraph, values: ExactValues | ForkedValues, state: State, turn: PlayedTurn, left: int, *,
+    turn_id: str, alternatives: int, seed: int,
+) -> dict[str, Any]:  # fmt: skip
+    """The fields of one turn that depend on its state; ``assets/credit_set/README.md`` defines them.
+
+    Args:
+        graph: the state graph of the task.
+        values: the values of its states.
+        state: the state before the turn.
+        turn: the turn.
+        left: turns left, this one included.
+        turn_id: name of the turn; every estimate has its own generator, seeded by this name, the action and ``seed``.
+        alternatives: maximum number of alternatives.
+        seed: seed of the set.
+    """
+
+    def rng(what: str) -> np.random.Generator:
+        return episode_rng(seed, 0, f"{turn_id}\n{what}", 0)
+
+    def valued(action: str) -> tuple[Estimate, dict[str, Any]]:
+        estimate = values.action(state, action, left, rng(f"action {action}"))
+        after = graph.distance(graph.step(state, action))
+        return estimate, {"action": action, **_fields("q", estimate), "distance_after": _finite(after)}
+
+    v = values.state(state, left, rng("state"))
+    q, fields = valued(turn.action)
+    chosen = choose_alternatives(graph, state, turn.action, alternatives, rng("alternatives"))
+    return {
+        **fields,
+        "response": turn.response,
+        "valid": turn.valid,
+        "admissible": len(state.actions),
+        **_fields("v", v),
+        "advantage": round(q.mean - v.mean, DIGITS),
+        "advantage_error": round(math.hypot(q.standard_error, v.standard_error), DIGITS),
+        "distance": _finite(graph.distance(state)),
+        "alternatives": [valued(action)[1] for action in chosen],
+    }
+
+
+def _fields(name: str, estimate: Estimate) -> dict[str, Any]:
+    return {
+        name: round(estimate.mean, DIGITS),
+        f"{name}_error": round(estimate.standard_error, DIGITS),
+        f"{name}_interval": [round(estimate.low, DIGITS), round(estimate.high, DIGITS)],
+        f"{name}_halves": [round(half, DIGITS) for half in estimate.halves],
+        f"{name}_score": round(estimate.score, DIGITS),
+    }
+
+
+def _finite(distance: float) -> float | None:
+    return distance if math.isfinite(distance) else None
+
 
 BEGINNING: Final = f'{{"format":"{FORMAT}","version":{RECORD_VERSION},'
 MAX_UNUSABLE_JOBS: Final = 200  # in a row, without a usable turn of a policy that still needs some
@@ -64,14 +153,14 @@ def records_of_task(settings: BuildSettings, env: str, number: int) -> list[dict
         order = episode_rng(settings.seed, 0, name, 0).permutation(len(usable)).tolist()
         for i in sorted(order[: settings.turns_per_episode]):
             turn, turn_id = usable[i], f"{name}/{usable[i].index}"
-            left = of_env.max_steps - turn.index
+            turns_left = of_env.max_steps - turn.index
             record = turn_record(
-                graph, values, states[turn.index], turn, left,
+                graph, values, states[turn.index], turn, turns_left,
                 turn_id=turn_id, alternatives=settings.alternatives, seed=settings.seed,
             )  # fmt: skip
             facts = {
                 "turn_id": turn_id, "env": env, "task_id": task.task_id, "split": player.splits[task.task_id],
-                "policy": policy, "turn": turn.index, "turns_left": left, "continuation": of_env.continuation,
+                "policy": policy, "turn": turn.index, "turns_left": turns_left, "continuation": of_env.continuation,
                 "kind": values.kind, "forks": values.forks, "prompt": turn.prompt,
             }  # fmt: skip
             records.append(facts | record)
@@ -114,12 +203,12 @@ def build_credit_set(settings: BuildSettings, out: Path, *, workers: int = 1, re
         require_same(read_header(out), settings.identity(), str(out))
         return
     out.parent.mkdir(parents=True, exist_ok=True)
-    left = _Left(settings)
+    remaining = _Left(settings)
     with partial.open("a", encoding="ascii") as stream:
-        if not _resume(partial, settings, left):
+        if not _resume(partial, settings, remaining):
             stream.write(_line({"format": FORMAT, "version": RECORD_VERSION, "settings": settings.identity()}))
         with _open_pool(workers) as pool:
-            for _ in progress(_new_records(settings, left, pool, stream), "credit set", left.total):
+            for _ in progress(_new_records(settings, remaining, pool, stream), "credit set", remaining.total):
                 pass
     with atomic_writer(out) as finished:
         for number, (_, line) in enumerate(read_json_lines(partial)):
@@ -152,12 +241,12 @@ class _Left:
     def take(self, env: str, records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Count a job as finished; returns those of its records that are still needed."""
         self.jobs[env] += 1
-        wanted, taken = self.turns[env], []
+        quota, needed = self.turns[env], []
         for record in records:
-            if wanted[record["policy"]]:
-                wanted[record["policy"]] -= 1
-                taken.append(record)
-        return taken
+            if quota[record["policy"]]:
+                quota[record["policy"]] -= 1
+                needed.append(record)
+        return needed
 
 
 def _resume(partial: Path, settings: BuildSettings, left: _Left) -> bool:
@@ -183,17 +272,17 @@ def _new_records(settings: BuildSettings, left: _Left, pool: _Pool | None, strea
         }
         unusable = dict.fromkeys(settings.envs, 0)
         while (env := left.next_env()) is not None:
-            taken = left.take(env, next(results[env]))
-            unusable[env] = 0 if taken else unusable[env] + 1
+            records = left.take(env, next(results[env]))
+            unusable[env] = 0 if records else unusable[env] + 1
             if unusable[env] == MAX_UNUSABLE_JOBS:
                 missing = ", ".join(policy for policy, turns in left.turns[env].items() if turns)
                 raise DataError(
                     f"{env}: {MAX_UNUSABLE_JOBS} tasks in a row had no usable turn of {missing} (another admissible action, and success "
                     "within reach); leave this policy or environment out, or ask for fewer turns"
                 )
-            stream.write(_line({"env": env, "records": taken}))
+            stream.write(_line({"env": env, "records": records}))
             stream.flush()
-            yield from taken
+            yield from records
 
 
 def _results(
@@ -203,14 +292,14 @@ def _results(
     if pool is None:
         yield from (records_of_task(settings, env, number) for number in count(first))
         return
-    begun = deque[Future[list[dict[str, Any]]]]()
+    futures = deque[Future[list[dict[str, Any]]]]()
     try:
         for number in count(first):
-            begun.append(pool.processes.submit(records_of_task, settings, env, number))
-            if len(begun) == IN_FLIGHT * pool.workers:
-                yield begun.popleft().result()
+            futures.append(pool.processes.submit(records_of_task, settings, env, number))
+            if len(futures) == IN_FLIGHT * pool.workers:
+                yield futures.popleft().result()
     finally:
-        for future in begun:
+        for future in futures:
             future.cancel()
 
 

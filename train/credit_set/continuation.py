@@ -90,15 +90,15 @@ class LazyStateGraph:
 
     def step(self, state: State, action: str) -> State:
         """The state after an action; a rejected action leaves the state unchanged."""
-        found = state.following.get(action)
-        if found is None:
+        after = state.following.get(action)
+        if after is None:
             if self._present is not state:
                 self._env.set_state(state.snapshot)
             self._present = None
             done = action in state.actions
             _, _, terminated, _, info = self._env.step(self._env.action_from_text(action) if done else action)
-            found = state.following[action] = self._enter(info, over=terminated)
-        return found
+            after = state.following[action] = self._enter(info, over=terminated)
+        return after
 
     def best(self, state: State) -> tuple[str, ...]:
         """The oracle's optimal actions, sorted; () if there is none."""
@@ -127,11 +127,11 @@ class LazyStateGraph:
         return Outcomes(np.array([end.success for end in ends], np.bool_), np.array([end.score for end in ends]))
 
     def _continue(self, state: State, noise: float, numbers: list[list[float]]) -> State:
-        for coin, place in numbers:
+        for coin, fraction in numbers:
             if state.over:
                 break
             actions = (self.best(state) if coin >= noise else ()) or state.actions
-            state = self.step(state, actions[int(place * len(actions))])
+            state = self.step(state, actions[int(fraction * len(actions))])
         return state
 
     def _enter(self, info: Mapping[str, Any], *, over: bool) -> State:

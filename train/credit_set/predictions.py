@@ -41,7 +41,7 @@ def read_predictions(path: str | Path, turns: Sequence[CreditTurn]) -> list[Pred
             alternatives rated for some turns only; the message names the line.
     """
     expected = {turn.turn_id: turn for turn in turns}
-    found: dict[str, Prediction] = {}
+    predictions: dict[str, Prediction] = {}
     for where, line in read_json_lines(path, longest=MAX_PREDICTION):
         if not isinstance(line, dict):
             raise DataError(f"{where}: expected an object with turn_id and score, got {short_repr(line)}")
@@ -50,26 +50,26 @@ def read_predictions(path: str | Path, turns: Sequence[CreditTurn]) -> list[Pred
             raise DataError(
                 f"{where}: the credit set has no turn {short_repr(name, 120)}; name the set that was rated with --credit-set"
             )
-        if name in found:
+        if name in predictions:
             raise DataError(f"{where}: the turn {short_repr(name, 120)} occurs twice")
-        wanted = len(expected[name].alternatives)
-        others = checked.items(line.get("alternatives", []), f"{where}: alternatives", wanted)
-        if others and len(others) != wanted:
-            raise DataError(f"{where}: alternatives must have {wanted} numbers, one per alternative, got {len(others)}")
-        found[name] = Prediction(
+        count = len(expected[name].alternatives)
+        ratings = checked.items(line.get("alternatives", []), f"{where}: alternatives", count)
+        if ratings and len(ratings) != count:
+            raise DataError(f"{where}: alternatives must have {count} numbers, one per alternative, got {len(ratings)}")
+        predictions[name] = Prediction(
             _number(line.get("score"), f"{where}: score"),
-            tuple(_number(other, f"{where}: alternatives") for other in others),
+            tuple(_number(rating, f"{where}: alternatives") for rating in ratings),
         )
-    missing = [name for name in expected if name not in found]
+    missing = [name for name in expected if name not in predictions]
     if missing:
         more = ", …" if len(missing) > SHOWN else ""
         raise DataError(
             f"{path}: {len(missing)} of {len(expected)} turns have no prediction: {', '.join(missing[:SHOWN])}{more}"
         )
-    if len({bool(one.alternatives) for one in found.values()}) > 1:
-        partly = next(name for name in expected if not found[name].alternatives)
+    if len({bool(prediction.alternatives) for prediction in predictions.values()}) > 1:
+        partly = next(name for name in expected if not predictions[name].alternatives)
         raise DataError(f"{path}: alternatives are rated for some turns, but not for {partly}; rate all or none")
-    return [found[turn.turn_id] for turn in turns]
+    return [predictions[turn.turn_id] for turn in turns]
 
 
 def _number(value: Any, where: str) -> float:

@@ -145,8 +145,8 @@ def open_credit_set(path: str | Path | None) -> tuple[dict[str, str], list[Credi
 
 
 def _turn(record: dict[str, Any], where: str) -> CreditTurn:
-    others = checked.items(record.get("alternatives"), f"{where}: alternatives", MAX_ALTERNATIVES)
-    if not others:
+    alternatives = checked.items(record.get("alternatives"), f"{where}: alternatives", MAX_ALTERNATIVES)
+    if not alternatives:
         raise DataError(f"{where}: alternatives must have at least one action")
 
     def text(name: str) -> str:
@@ -165,7 +165,7 @@ def _turn(record: dict[str, Any], where: str) -> CreditTurn:
         forks=integer("forks"),
         prompt_length=len(text("prompt")),
         taken=_action(record, where),
-        alternatives=tuple(_action(other, f"{where}: alternative {n}") for n, other in enumerate(others)),
+        alternatives=tuple(_action(action, f"{where}: alternative {n}") for n, action in enumerate(alternatives)),
         v=_fraction(record.get("v"), f"{where}: v"),
         v_error=_fraction(record.get("v_error"), f"{where}: v_error"),
         v_halves=_halves(record.get("v_halves"), f"{where}: v_halves"),

@@ -106,7 +106,7 @@ def clustered_mean(
         raise ConfigError(
             f"a mean needs values, each with its task and seed, got {len(x)} values, {len(tasks)} tasks, {len(seeds)} seeds"
         )
-    columns, rows = ({label: i for i, label in enumerate(dict.fromkeys(labels))} for labels in (tasks, seeds))
+    columns, rows = _numbered(tasks), _numbered(seeds)
     sums, counts = np.zeros((len(rows), len(columns))), np.zeros((len(rows), len(columns)))
     at = [rows[seed] for seed in seeds], [columns[task] for task in tasks]
     np.add.at(sums, at, x)
@@ -121,6 +121,10 @@ def clustered_mean(
         )
     per_task = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0.0)
     return crossed_mean((per_task.sum(axis=1) / np.count_nonzero(counts, axis=1))[:, None])
+
+
+def _numbered(labels: Sequence[Hashable]) -> dict[Hashable, int]:
+    return {label: i for i, label in enumerate(dict.fromkeys(labels))}
 
 
 def crossed_mean(values: ArrayLike) -> ClusteredMean:
@@ -158,27 +162,27 @@ def mean_errors(values: Floats) -> tuple[Floats, Floats, Floats]:
     if min(s, t) == 1:
         return mean, np.sqrt(least / (s * t)), np.where(np.isnan(least), np.nan, float(max(s, t) - 1))
     square = np.maximum(by_task + by_seed - rest, least)
-    parts = by_task**2 / (t - 1) + by_seed**2 / (s - 1)
-    satterthwaite = np.divide(square**2, parts, out=np.ones_like(parts), where=parts > 0.0)
+    squares = by_task**2 / (t - 1) + by_seed**2 / (s - 1)
+    satterthwaite = np.divide(square**2, squares, out=np.ones_like(squares), where=squares > 0.0)
     larger = np.where(by_seed >= by_task, s - 1.0, t - 1.0)
     return mean, np.sqrt(square / (s * t)), np.maximum(np.minimum(satterthwaite, larger), 1.0)
 
 
-def stratified_mean(parts: Sequence[ClusteredMean], weights: Sequence[float] | None = None) -> ClusteredMean:
+def stratified_mean(means: Sequence[ClusteredMean], weights: Sequence[float] | None = None) -> ClusteredMean:
     """Weighted mean of means over independent strata, by Welch and Satterthwaite.
 
     Args:
-        parts: one or more means, for example of task kinds, which are chosen and not sampled.
+        means: one or more means, for example of task kinds, which are chosen and not sampled.
         weights: the weight of each mean; they sum to 1; by default equal.
     """
-    weight = np.full(len(parts), 1.0 / len(parts)) if weights is None else np.asarray(weights, np.float64)
-    errors = np.array([part.standard_error for part in parts]) * weight
-    mean, error = float(weight @ [part.mean for part in parts]), math.sqrt(float((errors**2).sum()))
-    known = errors > 0.0
+    weight = np.full(len(means), 1.0 / len(means)) if weights is None else np.asarray(weights, np.float64)
+    errors = np.array([stratum.standard_error for stratum in means]) * weight
+    mean, error = float(weight @ [stratum.mean for stratum in means]), math.sqrt(float((errors**2).sum()))
+    positive = errors > 0.0
     if not error > 0.0:
         return ClusteredMean(mean, error, math.nan)
-    freedom = np.array([part.degrees_of_freedom for part in parts])[known]
-    fractions = (errors[known] / error) ** 2  # of the variance; fourth powers of tiny errors would underflow
+    freedom = np.array([stratum.degrees_of_freedom for stratum in means])[positive]
+    fractions = (errors[positive] / error) ** 2  # of the variance; fourth powers of tiny errors would underflow
     together = float(1.0 / (fractions**2 / freedom).sum())
     return ClusteredMean(mean, error, max(together, float(freedom.min())))  # the minimum only corrects rounding
 
@@ -204,9 +208,9 @@ def crossed_strata_mean(strata: Sequence[Floats]) -> ClusteredMean:
             f"strata under the same seeds: expected the same rows in all, got {[v.shape for v in strata]}"
         )
     s = len(strata[0])
-    parts = [crossed_mean(values) for values in strata]
+    means = [crossed_mean(values) for values in strata]
     if s == 1 or len(strata) == 1:
-        return stratified_mean(parts)
+        return stratified_mean(means)
     by_seed = crossed_mean(np.mean([values.mean(axis=1) for values in strata], axis=0)[:, None])
     tasks, rest, freedoms = [], [], []
     for values in strata:

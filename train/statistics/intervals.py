@@ -87,4 +87,5 @@ def cluster_bootstrap(
     """
     n = len(clusters)
     drawn = rng.integers(n, size=(n_resamples, n))
-    return percentile_interval([statistic(np.concatenate([clusters[i] for i in row])) for row in drawn])
+    resamples = (np.concatenate([clusters[i] for i in row]) for row in drawn)
+    return percentile_interval(list(map(statistic, resamples)))

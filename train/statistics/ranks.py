@@ -21,9 +21,9 @@ def ranks(x: ArrayLike) -> Floats:
     >>> ranks([3.0, 1.0, 3.0]).tolist()
     [2.5, 1.0, 2.5]
     """
-    _, place, count = np.unique(np.asarray(x), return_inverse=True, return_counts=True)
+    _, value, count = np.unique(np.asarray(x), return_inverse=True, return_counts=True)
     mean_rank: Floats = np.cumsum(count) - (count - 1) / 2.0
-    return mean_rank[place]
+    return mean_rank[value]
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float:

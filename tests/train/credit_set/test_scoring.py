@@ -11,16 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.train.cli import main
-from creditflow.train.credit_set.calibration import (
+from creditflow.train.credit_set.predictions import Prediction
+from creditflow.train.credit_set.reading import CreditTurn, ValuedAction
+from creditflow.train.credit_set.scoring import (
+    METRICS,
     brier_score,
     cross_fitted,
     expected_calibration_error,
     isotonic,
     least_brier_score,
+    score_document,
+    score_env,
 )
-from creditflow.train.credit_set.predictions import Prediction
-from creditflow.train.credit_set.reading import CreditTurn, ValuedAction
-from creditflow.train.credit_set.scoring import METRICS, score_document, score_env
 
 
 def made_turns(count: int = 240, forks: int = 0, env: str = "made") -> list[CreditTurn]:

@@ -9,21 +9,67 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.bench.estimators.contract import EstimatorFunction, TurnRows, advantages_of, rows_of
 from creditflow.train.bench.estimators.loading import EstimatorScheme
-from creditflow.train.bench.estimators.references import ReinforcePlusPlus
 from creditflow.wrappers import credit
-from creditflow.wrappers.credit.base import CreditError, Scheme
+from creditflow.wrappers.credit.base import Credit, CreditError, Scheme
 from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.records.arrays import split_flat
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["REJECTED", "SITUATIONS", "Candidate", "Conformance", "RandomBatches", "candidates", "compare"]
+__all__ = [
+    "REJECTED",
+    "SITUATIONS",
+    "Candidate",
+    "Conformance",
+    "RandomBatches",
+    "ReinforcePlusPlus",
+    "candidates",
+    "compare",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReinforcePlusPlus(Scheme):
+    """REINFORCE++: returns-to-go of tokens, whitened over all tokens of the batch; without KL, discount 1.
+
+    Attributes:
+        baseline: "group" subtracts the group's mean return and gives every token of a trajectory its outcome, as REINFORCE++-baseline.
+    """
+
+    name: ClassVar[str] = "reinforce_plus_plus"
+    source: ClassVar[str] = "Hu et al. 2025 (REINFORCE++, arXiv 2501.03262)"
+    baseline: Literal["none", "group"] = "none"
+
+    def assign(self, group: Group) -> Credit:
+        """Score one group as a batch of its own."""
+        return self.assign_batch([group])[0]
+
+    def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
+        """Score a batch, which is whitened as a whole; equal values give 0."""
+        raw = np.concatenate([self._returns(group) for group in groups])
+        tokens = np.concatenate([np.maximum(group.token_counts, 1) for group in groups])
+        mean = np.average(raw, weights=tokens)
+        # sample variance over tokens
+        variance = float(tokens @ (raw - mean) ** 2) / max(int(tokens.sum()) - 1, 1)
+        white = (raw - mean) / np.sqrt(variance) if variance > 0.0 else np.zeros_like(raw)
+        steps = np.split(white, np.cumsum([len(group.arrays.reward) for group in groups])[:-1])
+        return [Credit.of(g, outcome=np.zeros(g.arrays.size), step=step) for g, step in zip(groups, steps, strict=True)]
+
+    def _returns(self, group: Group) -> NDArray[np.float64]:
+        arrays = group.arrays
+        if self.baseline == "group":
+            centered: NDArray[np.float64] = (arrays.returns - arrays.returns.mean())[arrays.trajectory]
+            return centered
+        # the reward of a turn stands at its last token, so all its tokens have one return-to-go
+        return np.concatenate([np.cumsum(rewards[::-1])[::-1] for rewards in split_flat(arrays.reward, arrays.offsets)])
+
 
 Floats = NDArray[np.float64]
 EXACT: Final = 1e-5  # relative; others compute in float32
@@ -34,15 +80,15 @@ REJECTED: Final = "not scored: "  # and why the estimator failed
 
 def _groups(rng: np.random.Generator, count: int, size: int, **options: Any) -> list[Group]:
     """Random groups of one size with ids of their own, in which every action is valid."""
-    found = []
+    groups = []
     for number in range(count):
         group = random_group(rng, size=size, **options)
-        members = tuple(
-            replace(m, group_id=f"g{number}", turns=tuple(replace(turn, parsed=True) for turn in m.turns))
-            for m in group.trajectories
-        )
-        found.append(Group(members, group.task))
-    return found
+        members = []
+        for member in group.trajectories:
+            turns = tuple(replace(turn, parsed=True) for turn in member.turns)
+            members.append(replace(member, group_id=f"g{number}", turns=turns))
+        groups.append(Group(tuple(members), group.task))
+    return groups
 
 
 def _outcome(rng: np.random.Generator) -> list[Group]:
@@ -130,7 +176,7 @@ VARIANTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 
 def candidates() -> list[Candidate]:
     """Every scheme that needs no annotations and no task, in each of its semantics; common variants; REINFORCE++."""
-    found = []
+    pool = []
     for name in credit.names():
         kind = lookup(name)
         if kind.requires or kind.requires_tokens or kind.task_fields or issubclass(kind, EstimatorScheme):
@@ -139,13 +185,13 @@ def candidates() -> list[Candidate]:
             options = kind.preset(preset)
             if "key" in options:  # the estimator sees state keys; released code compares texts
                 options["key"] = "state"
-            found.append(Candidate(f"{name} ({preset})", credit.make(name, **options)))
+            pool.append(Candidate(f"{name} ({preset})", credit.make(name, **options)))
     for name, options in VARIANTS:
         changed = ", ".join(f"{key}={value}" for key, value in options.items())
-        found.append(Candidate(f"{name} ({changed})", credit.make(name, **options)))
-    found.append(Candidate("reinforce_plus_plus (paper)", ReinforcePlusPlus()))
-    found.append(Candidate("reinforce_plus_plus_baseline (paper)", ReinforcePlusPlus(baseline="group")))
-    return found
+        pool.append(Candidate(f"{name} ({changed})", credit.make(name, **options)))
+    pool.append(Candidate("reinforce_plus_plus (paper)", ReinforcePlusPlus()))
+    pool.append(Candidate("reinforce_plus_plus_baseline (paper)", ReinforcePlusPlus(baseline="group")))
+    return pool
 
 
 class RandomBatches:
@@ -157,26 +203,28 @@ class RandomBatches:
     """
 
     def __init__(self, seed: int = 0, count: int = BATCHES) -> None:
-        self.batches = {
-            situation: [_batch(sample(np.random.default_rng([seed, number, draw]))) for draw in range(count)]
-            for number, (situation, sample) in enumerate(SITUATIONS.items())
-        }
-        self._known: dict[tuple[str, str], list[Floats]] = {}
+        self.batches: dict[str, list[_Batch]] = {}
+        for number, (situation, sample) in enumerate(SITUATIONS.items()):
+            generators = [np.random.default_rng([seed, number, draw]) for draw in range(count)]
+            self.batches[situation] = [_batch(sample(rng)) for rng in generators]
+        self._computed: dict[tuple[str, str], list[Floats]] = {}
 
     def advantages(self, candidate: Candidate, situation: str) -> list[Floats]:
         """The candidate's advantages on the batches of a situation."""
         key = candidate.name, situation
-        if key not in self._known:
-            self._known[key] = [
-                np.concatenate([one.flat_advantages for one in candidate.scheme.assign_batch(batch.groups)])
-                for batch in self.batches[situation]
-            ]
-        return self._known[key]
+        if key not in self._computed:
+            assigned = [candidate.scheme.assign_batch(batch.groups) for batch in self.batches[situation]]
+            self._computed[key] = [_flat(of_batch) for of_batch in assigned]
+        return self._computed[key]
 
 
 class _Batch(NamedTuple):
     groups: list[Group]
     rows: TurnRows
+
+
+def _flat(assigned: Sequence[Credit]) -> Floats:
+    return np.concatenate([of_group.flat_advantages for of_group in assigned])
 
 
 def _batch(groups: list[Group]) -> _Batch:

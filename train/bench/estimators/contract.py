@@ -93,7 +93,7 @@ def rows_of(groups: Sequence[Group], key: Literal["state", "text"] = "state") ->
             columns[name].append(column)
         turns, members = turns + n, members + int(acting.sum())
         states, actions = states + len(visits.keys), actions + len(arrays.actions)
-    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+    joined = {name: np.concatenate(arrays) for name, arrays in columns.items()}
     kinds = {"reward": np.float64, "valid": np.bool_, "success": np.bool_}
     for name, column in joined.items():
         joined[name] = column.astype(kinds.get(name, np.int64))
@@ -111,15 +111,15 @@ def advantages_of(name: str, function: EstimatorFunction, rows: TurnRows) -> tup
         CreditError: the function fails, or returns anything but N or M finite numbers.
     """
     try:
-        found = function(rows)
+        returned = function(rows)
     except (Exception, SystemExit) as error:
         raise CreditError(f"{name} cannot score this batch: {type(error).__name__}: {str(error)[:500]}") from error
-    if hasattr(found, "detach"):
-        found = found.detach().cpu().numpy()
+    if hasattr(returned, "detach"):
+        returned = returned.detach().cpu().numpy()
     try:
-        values = np.asarray(found, np.float64)
+        values = np.asarray(returned, np.float64)
     except (TypeError, ValueError) as error:
-        raise CreditError(f"{name} must return numbers, got {short_repr(found)}") from error
+        raise CreditError(f"{name} must return numbers, got {short_repr(returned)}") from error
     n, m = len(rows.reward), int(rows.tokens.sum())
     if values.shape not in ((n,), (m,)):
         raise CreditError(

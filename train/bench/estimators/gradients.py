@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -81,9 +81,9 @@ def _tables(names: Sequence[str], work: GradientWork, seed: int) -> tuple[dict[s
         measured.append([])
         for number, (mdp, logits) in enumerate(starts):
             rng = np.random.default_rng([seed, number, 5])
-            found = measure(mdp, logits, names, rng, size=work.size, groups=work.groups)
-            undefined |= found.undefined
-            measured[-1].append(found.methods)
+            measurements = measure(mdp, logits, names, rng, size=work.size, groups=work.groups)
+            undefined |= measurements.undefined
+            measured[-1].append(measurements.methods)
     return _estimates(names, cells, measured, undefined), undefined
 
 
@@ -99,12 +99,12 @@ def _shared(names: Sequence[str], work: GradientWork, seed: int) -> tuple[dict[s
         measured.append([])
         for unit in range(work.units):
             tasks, policy = start_of(cell, sizes, seed, unit)
-            found = measure_shared(
+            measurements = measure_shared(
                 policy, [task.mdp for task in tasks], range(len(tasks)), range(0), names,
                 np.random.default_rng([seed, unit, 6]), sampling=cell.sampling, batches=work.batches,
             )  # fmt: skip
-            undefined |= found.undefined
-            measured[-1].append(found.methods)
+            undefined |= measurements.undefined
+            measured[-1].append(measurements.methods)
     return _estimates(names, cells, measured, undefined), undefined
 
 
@@ -115,17 +115,20 @@ def _estimates(
     undefined: Mapping[str, str],
 ) -> dict[str, dict[str, list[float | None]]]:
     means = CellMeans(cells)
-    found = {}
+    estimates = dict[str, dict[str, list[float | None]]]()
     for name in names:
         if name in undefined:
             continue
-        found[name] = {
-            metric: [
-                float(f"{x:.5g}") if math.isfinite(x) else None
-                for x in asdict(
-                    Estimate.of(means([[getattr(one[name], metric) for one in row] for row in measured]))
-                ).values()
-            ]
-            for metric in METRICS
-        }
-    return found
+        estimates[name] = {}
+        for metric in METRICS:
+            values = [_metric_by_task(row, name, metric) for row in measured]
+            estimates[name][metric] = [_rounded(x) for x in astuple(Estimate.of(means(values)))]
+    return estimates
+
+
+def _metric_by_task(measured: Sequence[Mapping[str, Any]], name: str, metric: str) -> list[float]:
+    return [getattr(measures[name], metric) for measures in measured]
+
+
+def _rounded(x: float) -> float | None:
+    return float(f"{x:.5g}") if math.isfinite(x) else None

@@ -63,10 +63,10 @@ class EstimatorScheme(Scheme):
         rows = rows_of(groups, self.key)
         values, _ = advantages_of(self.name, type(self).function, rows)
         ends = np.cumsum([int(group.arrays.offsets[-1]) for group in groups])[:-1]
-        parts = np.split(values, ends)
+        advantages = np.split(values, ends)
         return [
-            Credit.of(group, outcome=np.zeros(group.arrays.size), step=part)
-            for group, part in zip(groups, parts, strict=True)
+            Credit.of(group, outcome=np.zeros(group.arrays.size), step=step)
+            for group, step in zip(groups, advantages, strict=True)
         ]
 
 
@@ -89,8 +89,8 @@ def load_estimator(spec: str) -> Estimator:
     if require is not None:
         require()
     if code.rest:
-        made, argument = target, code.rest
-        target = imported(lambda: made(argument), f"the estimator of {spec}")
+        factory, argument = target, code.rest
+        target = imported(lambda: factory(argument), f"the estimator of {spec}")
         if not callable(target):
             raise ConfigError(f"{spec}: {code.spec}({code.rest!r}) returned no function")
     function = code.spec.rpartition(":")[2]
@@ -113,13 +113,13 @@ def _module(code: Code) -> Any:
 
 def _distribution(code: Code) -> str:
     """The prefix of names: the module's short name, so that two libraries' grpo are two methods."""
-    place = code.spec.rpartition(":")[0]
-    return "" if place.endswith(".py") else place.rpartition(".")[2] + "_"
+    module = code.spec.rpartition(":")[0]
+    return "" if module.endswith(".py") else module.rpartition(".")[2] + "_"
 
 
 def _released(code: Code, target: Any) -> dict[str, str]:
     """Version and digest of the modules that ``RELEASED`` of the estimator's module names, and what the estimator itself says."""
-    found = dict(getattr(target, "released", {}))
+    versions = dict(getattr(target, "released", {}))
     for name in getattr(_module(code), "RELEASED", ()):
         module = sys.modules.get(name)
         package = name.partition(".")[0]
@@ -127,5 +127,5 @@ def _released(code: Code, target: Any) -> dict[str, str]:
             version = f"{package} {importlib.metadata.version(package)}"
         except importlib.metadata.PackageNotFoundError:
             version = package
-        found[name] = f"{version}, {module_digest(module) if module is not None else 'not imported'}"
-    return found
+        versions[name] = f"{version}, {module_digest(module) if module is not None else 'not imported'}"
+    return versions

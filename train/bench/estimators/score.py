@@ -35,16 +35,17 @@ def score_estimators(estimators: Sequence[Estimator], preset: str, seed: int) ->
     """
     pool, random = candidates(), RandomBatches(seed)
     rows = []
-    for one in estimators:
-        found = compare(one.name, one.scheme.function, pool, random)
+    for estimator in estimators:
+        comparisons = compare(estimator.name, estimator.scheme.function, pool, random)
         rows.append(
             {
-                "spec": one.spec, "name": one.name, "of": one.of, "digest": one.digest, "released": one.released,
-                "conformance": _conformance(one, found),
+                "spec": estimator.spec, "name": estimator.name, "of": estimator.of, "digest": estimator.digest,
+                "released": estimator.released,
+                "conformance": _conformance(estimator, comparisons),
             }
         )  # fmt: skip
-    ours = dict.fromkeys([*(one.of for one in estimators if one.of), *RIVALS])
-    names = [*(one.name for one in estimators), *ours, *CONTROLS]
+    ours = dict.fromkeys([*(estimator.of for estimator in estimators if estimator.of), *RIVALS])
+    names = [*(estimator.name for estimator in estimators), *ours, *CONTROLS]
     return {
         "version": VERSION, "seed": seed, "preset": preset, "estimators": rows,
         "gradients": gradient_tables(names, WORK[preset], seed),
@@ -59,58 +60,62 @@ def unscored(document: Mapping[str, Any]) -> list[str]:
         name, verdicts = row["name"], row["conformance"]["compared"][0]["verdicts"]
         if all(verdict.startswith(REJECTED) for verdict in verdicts.values()):
             reasons.append(f"{name} scored no random batch: {next(iter(verdicts.values())).removeprefix(REJECTED)}")
-        elif all(name in found for found in undefined.values()):
+        elif all(name in reasons_of for reasons_of in undefined.values()):
             reasons.append(f"no gradient of {name} could be measured: {next(iter(undefined.values()))[name]}")
     return reasons
 
 
-def _conformance(one: Estimator, found: Sequence[Conformance]) -> dict[str, Any]:
+def _conformance(estimator: Estimator, comparisons: Sequence[Conformance]) -> dict[str, Any]:
     """The comparison with our scheme of its name, and which of all candidates come nearest."""
-    nearest = sorted(found, key=lambda each: (-len(each.equal), sum(each.largest.values())))
-    named = [each for each in found if one.of and each.candidate in (f"{one.of} (paper)", f"{one.of} (release)")]
-    shown = {each.candidate: each for each in (*named, nearest[0])}  # all of them would be a wide table
+    nearest = sorted(comparisons, key=lambda each: (-len(each.equal), sum(each.largest.values())))
+    namesakes = {f"{estimator.of} (paper)", f"{estimator.of} (release)"} if estimator.of else set()
+    named = [each for each in comparisons if each.candidate in namesakes]
+    listed = {each.candidate: each for each in (*named, nearest[0])}  # all of them would be a wide table
     return {
-        "identified": [each.candidate for each in found if each.identified],
+        "identified": [each.candidate for each in comparisons if each.identified],
         "nearest": nearest[0].candidate if nearest[0].equal else "",
         "compared": [
             {"with": name, "verdicts": each.verdicts, "largest": each.largest, "first": each.first}
-            for name, each in shown.items()
+            for name, each in listed.items()
         ],
     }
 
 
 def scores_text(document: Mapping[str, Any]) -> str:
     """The document as tables."""
-    parts = []
+    blocks = []
     for row in document["estimators"]:
-        found = row["conformance"]
-        parts.append(
+        conformance = row["conformance"]
+        nearest = f"none of our schemes; nearest: {conformance['nearest'] or 'none'}"
+        blocks.append(
             f"{row['name']}: {row['spec']}\n  {row['digest']}"
             + "".join(f"\n  {name}: {what}" for name, what in row["released"].items())
-            + f"\n  computes {', '.join(found['identified']) or 'none of our schemes; nearest: ' + (found['nearest'] or 'none')}"
+            + f"\n  computes {', '.join(conformance['identified']) or nearest}"
         )
-        header = ["situation", *(each["with"] for each in found["compared"])]
-        body = [
-            [situation, *(_verdict(each["verdicts"].get(situation, "")) for each in found["compared"])]
-            for situation in SITUATIONS
-        ]
-        parts.append(text_table([header, *body]))
+        header = ["situation", *(each["with"] for each in conformance["compared"])]
+        body = []
+        for situation in SITUATIONS:
+            verdicts = [each["verdicts"].get(situation, "") for each in conformance["compared"]]
+            body.append([situation, *map(_verdict, verdicts)])
+        blocks.append(text_table([header, *body]))
         firsts = [
             f"  {each['with']}, {situation}, {text}"
-            for each in found["compared"]
+            for each in conformance["compared"]
             for situation, text in list(each["first"].items())[:1]
         ]
         if firsts:
-            parts.append("first differences\n" + "\n".join(firsts))
+            blocks.append("first differences\n" + "\n".join(firsts))
     for regime, title in (
         ("tables", "Gradients on tables: every group is a batch"),
         ("shared", "Gradients of a policy shared by tasks: a batch has 8"),
     ):
         table = document["gradients"][regime]
-        body = [[name, *(_estimate(values[metric]) for metric in METRICS)] for name, values in table.items()]
-        parts.append(f"{title}\n" + text_table([["method", "cos(E g, ∇J)", "bias²", "variance", "gain"], *body]))
-        parts += [f"  {name}: not measured: {why}" for name, why in document["gradients"]["undefined"][regime].items()]
-    return "\n\n".join(parts)
+        body = []
+        for name, values in table.items():
+            body.append([name, *(_estimate(values[metric]) for metric in METRICS)])
+        blocks.append(f"{title}\n" + text_table([["method", "cos(E g, ∇J)", "bias²", "variance", "gain"], *body]))
+        blocks += [f"  {name}: not measured: {why}" for name, why in document["gradients"]["undefined"][regime].items()]
+    return "\n\n".join(blocks)
 
 
 def _verdict(verdict: str) -> str:

@@ -90,39 +90,40 @@ def starts_of(
 ) -> tuple[tuple[FiniteMDP, NDArray[np.float64]], ...]:
     """Tasks with initial policies of this success rate; tasks that cannot have one are skipped."""
     rng = np.random.default_rng([seed, int(1000 * success)])
-    found, failures = list[tuple[FiniteMDP, NDArray[np.float64]]](), 0
+    starts, failures = list[tuple[FiniteMDP, NDArray[np.float64]]](), 0
     for mdp in exact_tasks(suite, kind, seed):
         logits = logits_with_success(mdp, success, rng)
         if logits is not None:
-            found.append((mdp, logits))
+            starts.append((mdp, logits))
         failures = 0 if logits is not None else failures + 1
-        if len(found) == count or failures > MAX_FAILED_STARTS:
+        if len(starts) == count or failures > MAX_FAILED_STARTS:
             break
-    return tuple(found)
+    return tuple(starts)
 
 
-def assemble(cell: Cell, parts: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
+def assemble(cell: Cell, results: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
     """Combine the tasks of a cell. A method that is missing in one task is missing in the cell."""
-    known = [part for part in parts if part is not None]
-    undefined = {name: reason for part in known for name, reason in part["undefined"].items()}
-    methods = [name for name in (known[0]["offline"] if known else ()) if name not in undefined]
-    natural = np.array([part["natural"] for part in known]).reshape(len(known), 2)
+    measured = [task for task in results if task is not None]
+    undefined = {name: reason for task in measured for name, reason in task["undefined"].items()}
+    methods = [name for name in (measured[0]["offline"] if measured else ()) if name not in undefined]
+    offline, curves = {}, {}
+    for name in methods:
+        offline[name] = _offline_row([task["offline"][name] for task in measured])
+        if all(name in task["curves"] for task in measured):
+            curves[name] = _curve_row([task["curves"][name] for task in measured])
+    natural = np.array([task["natural"] for task in measured]).reshape(len(measured), 2)
     return {
         **asdict(cell),
-        "tasks": len(known),
-        "task_names": [part["task"] for part in known],
-        "states": _mean([part["states"] for part in known]),
-        "dead_state_fraction": _mean([part["dead_state_fraction"] for part in known]),
+        "tasks": len(measured),
+        "task_names": [task["task"] for task in measured],
+        "states": _mean([task["states"] for task in measured]),
+        "dead_state_fraction": _mean([task["dead_state_fraction"] for task in measured]),
         "natural_gain_small": _mean(natural[:, 0]),
         "natural_gain": _mean(natural[:, 1]),
-        "base_rate_failed": _mean([part["base"][0] for part in known]),
-        "base_rate_succeeded": _mean([part["base"][1] for part in known]),
-        "offline": {name: _offline_row([part["offline"][name] for part in known]) for name in methods},
-        "curves": {
-            name: _curve_row([part["curves"][name] for part in known])
-            for name in methods
-            if all(name in part["curves"] for part in known)
-        },
+        "base_rate_failed": _mean([task["base"][0] for task in measured]),
+        "base_rate_succeeded": _mean([task["base"][1] for task in measured]),
+        "offline": offline,
+        "curves": curves,
         "undefined": undefined,
     }
 
@@ -132,17 +133,19 @@ BY_TASK: Final = tuple(field.name for field in fields(Measures) if field.name !=
 
 
 def _offline_row(measured: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
-    row: dict[str, Any] = {f.name: _mean([one[f.name] for one in measured]) for f in fields(Measures)}
-    return row | {f"{name}_by_task": [one[name] for one in measured] for name in BY_TASK}
+    by_task = {field.name: [measures[field.name] for measures in measured] for field in fields(Measures)}
+    means: dict[str, Any] = {name: _mean(values) for name, values in by_task.items()}
+    return means | {f"{name}_by_task": by_task[name] for name in BY_TASK}
 
 
 def _curve_row(curves: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    points = np.mean([curve["points"] for curve in curves], axis=0)
     return {
-        "area_by_task": [_rounded(one["area"]) for one in curves],
-        "final": _mean([one["final"] for one in curves]),
-        "final_by_task": [_rounded(one["final"]) for one in curves],
-        "updates": _mean([one["updates"] for one in curves]),
-        "points": [_rounded(float(x)) for x in np.mean([one["points"] for one in curves], axis=0)],
+        "area_by_task": [_rounded(curve["area"]) for curve in curves],
+        "final": _mean([curve["final"] for curve in curves]),
+        "final_by_task": [_rounded(curve["final"]) for curve in curves],
+        "updates": _mean([curve["updates"] for curve in curves]),
+        "points": [_rounded(float(x)) for x in points],
     }
 
 
@@ -151,8 +154,8 @@ def _plain(values: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def _mean(values: Sequence[float | None] | NDArray[np.float64]) -> float | None:
-    known = [value for value in values if value is not None]
-    return _rounded(float(np.mean(known))) if known else None
+    finite = [value for value in values if value is not None]
+    return _rounded(float(np.mean(finite))) if finite else None
 
 
 def _rounded(x: float) -> float:

@@ -8,7 +8,7 @@ the policy still tells them apart. ``slip``: pits, and one action in ten is repl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -140,12 +140,16 @@ def layout_task(env: str, layout: GridLayout) -> Task:
     return Task(content_id(prefix, layout.content), content_id(prefix, _canonical(layout)), layout.content)
 
 
+def _turned(lines: Sequence[str]) -> list[str]:
+    return ["".join(column) for column in zip(*lines[::-1], strict=True)]
+
+
 def _canonical(layout: GridLayout) -> dict[str, Any]:
     """The lexicographically smallest content among the eight rotations and reflections."""
     rows, labels = list(layout.rows), list(layout.labels)
     variants = []
     for _ in range(4):
-        rows, labels = (["".join(column) for column in zip(*lines[::-1], strict=True)] for lines in (rows, labels))
+        rows, labels = _turned(rows), _turned(labels)
         variants += [(rows, labels), ([row[::-1] for row in rows], [row[::-1] for row in labels])]
     first = min(variants)
     return {"rows": first[0], "labels": first[1], "slip_percent": layout.slip_percent}

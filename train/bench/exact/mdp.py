@@ -118,12 +118,12 @@ class FiniteMDP:
 
         A state that can only be reached in the last turn may count as unable to reach success.
         """
-        known = np.concatenate([np.full(self.size, np.inf), np.where(self.terminal_success, 0.0, np.inf)])
+        distance = np.concatenate([np.full(self.size, np.inf), np.where(self.terminal_success, 0.0, np.inf)])
         while True:
-            nearer = 1.0 + known[self.likely].min(axis=1)
-            if (nearer >= known[: self.size]).all():
-                return known
-            known[: self.size] = np.minimum(known[: self.size], nearer)
+            nearer = 1.0 + distance[self.likely].min(axis=1)
+            if (nearer >= distance[: self.size]).all():
+                return distance
+            distance[: self.size] = np.minimum(distance[: self.size], nearer)
 
     @cached_property
     def optimal(self) -> NDArray[np.bool_]:
@@ -165,25 +165,25 @@ def explore(
     Raises:
         OracleLimitError: more than ``cap`` states.
     """
-    found = _Exploration(start)
+    exploration = _Exploration(start)
     rows = list[list[int]]()
-    for index, state in enumerate(found.acting):  # grows while it is iterated
-        if found.depth[index] >= horizon:
+    for index, state in enumerate(exploration.acting):  # grows while it is iterated
+        if exploration.depth[index] >= horizon:
             rows.append([index] * len(actions))
             continue
         row = []
         for action in range(len(actions)):
             after, score, success = results(state, action)
             if score is not None:
-                row.append(found.terminal(after, score, success))
-            elif after not in found.index and len(found.acting) >= cap:
+                row.append(exploration.terminal(after, score, success))
+            elif after not in exploration.index and len(exploration.acting) >= cap:
                 raise OracleLimitError(f"{name}: more than {cap} states can be reached; raise the limit (--max-states)")
             else:
-                row.append(found.visit(after, found.depth[index] + 1))
+                row.append(exploration.visit(after, exploration.depth[index] + 1))
         rows.append(row)
     table = np.array(rows, np.int32)
-    table = np.where(table < 0, len(found.acting) - 1 - table, table).astype(np.int32)[:, :, None]
-    names = [keys(state) for state in [*found.acting, *found.terminals]]
+    table = np.where(table < 0, len(exploration.acting) - 1 - table, table).astype(np.int32)[:, :, None]
+    names = [keys(state) for state in [*exploration.acting, *exploration.terminals]]
     return FiniteMDP(
         name=name,
         keys=tuple(key for key, _ in names),
@@ -191,9 +191,9 @@ def explore(
         actions=tuple(actions),
         next_states=table,
         transition_probs=np.ones(table.shape),
-        terminal_score=np.array(found.scores, np.float64),
-        terminal_success=np.array(found.successes, np.bool_),
-        limit_score=np.array([limit_score(state) for state in found.acting], np.float64),
+        terminal_score=np.array(exploration.scores, np.float64),
+        terminal_success=np.array(exploration.successes, np.bool_),
+        limit_score=np.array([limit_score(state) for state in exploration.acting], np.float64),
         start=0,
         horizon=horizon,
     )
@@ -240,7 +240,7 @@ def tabulate(env: gym.Env[Any, Any], *, cap: int = MAX_TABLE_STATES) -> FiniteMD
     snapshot = base.get_state()
     _, info = base.set_state(snapshot)
     actions = info["admissible_actions"]
-    taken, horizon = info["elapsed_steps"], base.max_steps - info["elapsed_steps"]
+    elapsed, horizon = info["elapsed_steps"], base.max_steps - info["elapsed_steps"]
     # one snapshot per key: the one with the fewest steps, so that it can still act
     snapshots, infos = {info["state_key"]: snapshot}, {info["state_key"]: info}
 
@@ -268,5 +268,5 @@ def tabulate(env: gym.Env[Any, Any], *, cap: int = MAX_TABLE_STATES) -> FiniteMD
         limit_score=lambda key: infos[key]["score"],
     )
     base.set_state(snapshot)
-    assert base.elapsed_steps == taken  # noqa: S101 - the snapshot contains it
+    assert base.elapsed_steps == elapsed  # noqa: S101 - the snapshot contains it
     return mdp

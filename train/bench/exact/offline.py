@@ -1,4 +1,4 @@
-"""Metrics M1 to M5 of all methods on the same simulated groups of one task."""
+"""Metrics M1 to M5 of all methods on the same simulated groups of one task: their formulas, then their measurement."""
 
 from __future__ import annotations
 
@@ -13,13 +13,6 @@ from numpy.typing import NDArray
 from creditflow.train.bench.annotation_sources import HELD_OUT, open_annotation_source
 from creditflow.train.bench.controls import ExactEvaluator, IndexedTurns
 from creditflow.train.bench.exact.mdp import FiniteMDP
-from creditflow.train.bench.exact.metrics import (
-    Concordance,
-    HiddenValue,
-    centered_within_states,
-    hidden_value,
-    pairwise_concordance,
-)
 from creditflow.train.bench.exact.policies import softmax
 from creditflow.train.bench.exact.simulate import ArrayGroup, simulate
 from creditflow.train.bench.exact.values import optimal_action_values
@@ -30,10 +23,135 @@ from creditflow.train.bench.learning.stack import StackedTasks
 from creditflow.train.bench.learning.steps import Search
 from creditflow.train.bench.methods import base_method, make_methods
 from creditflow.train.settings.update import LossConfig
+from creditflow.train.statistics import auroc
 from creditflow.wrappers.credit import Credit, CreditError
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["SEARCH", "SUM_OVER_TURNS", "Measured", "Measures", "measure"]
+__all__ = [
+    "SEARCH",
+    "SUM_OVER_TURNS",
+    "Concordance",
+    "HiddenValue",
+    "Measured",
+    "Measures",
+    "centered_within_states",
+    "hidden_value",
+    "measure",
+    "pairwise_concordance",
+]
+
+Floats = NDArray[np.float64]
+TOLERANCE = 1e-9  # smaller differences of exact values are rounding errors
+
+
+class Concordance(NamedTuple):
+    """M4: concordance of credit with action values within a state; as sums, so that groups can be added.
+
+    Attributes:
+        agreed: Σ |ΔQ| over pairs ordered as Q orders them, ties of credit counted half.
+        total: Σ |ΔQ| over all pairs.
+    """
+
+    agreed: float
+    total: float
+
+    @property
+    def fraction(self) -> float:
+        """In [0, 1]; 0.5 is chance; nan without pairs."""
+        return self.agreed / self.total if self.total else float("nan")
+
+
+def pairwise_concordance(indexed: IndexedTurns, credit_rows: Floats, action_values: Floats) -> list[Concordance]:
+    """M4 over pairs of turns in one state with different actions; one result per row of ``credit_rows``.
+
+    Two turns in one state seldom have equally many turns left. To compare actions and not the turns left, ΔQ is the
+    difference of the two actions' values, averaged over both numbers of turns left.
+
+    Args:
+        indexed: the group's turns.
+        credit_rows: float64 (C, N), credit of C methods.
+        action_values: float64 (H+1, S, A), Q by turns left; or (S, A).
+    """
+    agreed, total = np.zeros(len(credit_rows)), 0.0
+    order = np.argsort(indexed.state, kind="stable")
+    order = order[indexed.action[order] >= 0]
+    bounds = np.flatnonzero(np.diff(indexed.state[order], prepend=-1, append=-1))
+    for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        turns = order[a:b]
+        state, action = int(indexed.state[turns[0]]), indexed.action[turns]
+        if (action == action[0]).all():
+            continue
+        if action_values.ndim == 3:
+            table = action_values[indexed.left[turns], state]  # (n, A): every action with each turn's turns left
+            value = table[np.arange(len(turns)), action]
+            swapped = table[:, action]  # [u, v]: the action of v with the turns left of u
+            difference = 0.5 * (value[:, None] - swapped + swapped.T - value[None, :])
+        else:
+            value = action_values[state, action]
+            difference = value[:, None] - value[None, :]
+        upper = np.triu(np.ones(difference.shape, np.bool_), 1) & (action[:, None] != action[None, :])
+        u, v = np.nonzero(upper & (np.abs(difference) > TOLERANCE))
+        if not len(u):
+            continue
+        weight, sign = np.abs(difference[u, v]), np.sign(difference[u, v])
+        ordered = np.sign(_rounded(credit_rows[:, turns[u]] - credit_rows[:, turns[v]]))
+        agreed += ((ordered == sign) + 0.5 * (ordered == 0)) @ weight
+        total += float(weight.sum())
+    return [Concordance(float(x), total) for x in agreed]
+
+
+def _rounded(x: Floats) -> Floats:
+    """Values with rounding errors set to 0, so that they count as ties."""
+    return np.where(np.abs(x) < 1e-12, 0.0, x)
+
+
+class HiddenValue(NamedTuple):
+    """M5: does credit separate good turns from bad ones within failed and within successful rollouts?
+
+    Attributes:
+        failed, succeeded: AUROC of centered credit for A^π > τ against A^π < −τ in failed and in successful rollouts.
+        failed_raw, succeeded_raw: the same of raw credit.
+        failed_base, succeeded_base: fraction of good turns among good and bad ones.
+    """
+
+    failed: float
+    succeeded: float
+    failed_raw: float
+    succeeded_raw: float
+    failed_base: float
+    succeeded_base: float
+
+
+def hidden_value(
+    advantages: Floats, centered: Floats, raw: Floats, success: NDArray[np.bool_], threshold: float = 0.01
+) -> HiddenValue:
+    """M5 over the pooled turns of many groups; each argument (N,).
+
+    Args:
+        advantages: A^π.
+        centered: credit minus its mean over the turns in the same state of the group.
+        raw: credit.
+        success: whether the turn belongs to a successful rollout.
+        threshold: τ.
+    """
+    good, bad = advantages > threshold, advantages < -threshold
+    areas = [
+        auroc(_rounded(credit[(good | bad) & side]), good[(good | bad) & side])
+        for credit in (centered, raw)
+        for side in (~success, success)
+    ]
+    bases = [
+        float((good & side).sum() / n) if (n := int(((good | bad) & side).sum())) else float("nan")
+        for side in (~success, success)
+    ]
+    return HiddenValue(*areas, *bases)
+
+
+def centered_within_states(credit: Floats, state: NDArray[np.int64]) -> Floats:
+    """Credit (N,) minus its mean over the turns with the same state index (N,); float64 (N,)."""
+    count = np.bincount(state)
+    return credit - (np.bincount(state, credit) / np.maximum(count, 1))[state]
+
 
 SEARCH: Final = Search(tolerance=1e-9)
 # g = (1/G) Σ_i Σ_t m_it c_it ∇ log π(a_it | s_it), whatever the scheme's own average is
@@ -133,11 +251,9 @@ def measure(
     evaluator = ExactEvaluator(mdp, policy)
     (held_out_rng,) = rng.spawn(1)  # held-out groups do not change the other random numbers
     sampled = _sample(evaluator, rng, size, groups)
-    held_out = [
-        simulate(mdp, policy[None], HELD_OUT * size, held_out_rng)[0]
-        for _ in sampled.groups
-        if any("[fitted]" in name for name in names)
-    ]
+    held_out = []
+    if any("[fitted]" in name for name in names):
+        held_out = [simulate(mdp, policy[None], HELD_OUT * size, held_out_rng)[0] for _ in sampled.groups]
 
     @cache
     def annotated(name: str) -> list[Group]:
@@ -236,6 +352,6 @@ def _concordances(
     sums = {name: Concordance(0.0, 0.0) for name in assigned}
     for number, at in enumerate(turns[:CONCORDANCE_GROUPS]):
         stacked = np.stack([of_method[number].flat_advantages for of_method in assigned.values()])
-        for name, one in zip(assigned, pairwise_concordance(at, stacked, values), strict=True):
-            sums[name] = Concordance(sums[name].agreed + one.agreed, sums[name].total + one.total)
+        for name, concordance in zip(assigned, pairwise_concordance(at, stacked, values), strict=True):
+            sums[name] = Concordance(sums[name].agreed + concordance.agreed, sums[name].total + concordance.total)
     return {name: total.fraction for name, total in sums.items()}

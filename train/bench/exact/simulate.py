@@ -72,11 +72,11 @@ class ArrayGroup(Group):
         last = np.zeros(len(number), np.bool_)
         last[offsets[1:] - 1] = True
         final = next_number[last]
-        ended = final >= mdp.size
-        place = np.where(ended, final - mdp.size, 0)
-        success = ended & (mdp.terminal_success[place] if len(mdp.terminal_success) else False)
-        terminal_score = mdp.terminal_score[place] if len(mdp.terminal_score) else np.zeros(len(final))
-        score = np.where(ended, terminal_score, mdp.limit_score[np.minimum(final, mdp.size - 1)])
+        terminal = final >= mdp.size
+        terminal_state = np.where(terminal, final - mdp.size, 0)
+        success = terminal & (mdp.terminal_success[terminal_state] if len(mdp.terminal_success) else False)
+        terminal_score = mdp.terminal_score[terminal_state] if len(mdp.terminal_score) else np.zeros(len(final))
+        score = np.where(terminal, terminal_score, mdp.limit_score[np.minimum(final, mdp.size - 1)])
         reward = np.zeros(len(number))
         reward[last] = score
         valid = mdp.valid[number, action]
@@ -109,7 +109,7 @@ class ArrayGroup(Group):
             trajectory=owner,
             last=last,
             offsets=offsets,
-            end=np.where(success, GOAL, np.where(ended, FAILED, TRUNCATED)).astype(np.int8),
+            end=np.where(success, GOAL, np.where(terminal, FAILED, TRUNCATED)).astype(np.int8),
             success=success,
             score=score,
             returns=score,
@@ -151,11 +151,11 @@ class ArrayGroup(Group):
 
     def annotated(self, annotations: Mapping[str, NDArray[np.float64]]) -> ArrayGroup:
         """The same group with these annotations added."""
-        other = copy(self)
+        copied = copy(self)
         for stale in ("trajectories", "turns", "episodes"):
-            other.__dict__.pop(stale, None)
-        object.__setattr__(other, "annotations", {**self.annotations, **annotations})
-        return other
+            copied.__dict__.pop(stale, None)
+        object.__setattr__(copied, "annotations", {**self.annotations, **annotations})
+        return copied
 
     def misreported(self, wrong: NDArray[np.bool_]) -> ArrayGroup:
         """The same rollouts with outcomes reported wrongly where ``wrong``, bool (G,): a score x becomes 1 − x."""
@@ -266,11 +266,10 @@ def group_of(
     """
     length = paths.lengths[lanes]
     longest = int(length.max())
-    taken = np.arange(longest) < length[:, None]
-    before, after = (
-        numbers(part[:, lanes].T[taken]) for part in (paths.states[:longest], paths.states[1 : longest + 1])
-    )
-    return ArrayGroup(mdp, before, after, paths.actions[:longest, lanes].T[taken], length, name, fresh=fresh)
+    acting = np.arange(longest) < length[:, None]
+    before = numbers(paths.states[:longest, lanes].T[acting])
+    after = numbers(paths.states[1 : longest + 1, lanes].T[acting])
+    return ArrayGroup(mdp, before, after, paths.actions[:longest, lanes].T[acting], length, name, fresh=fresh)
 
 
 def simulate(
@@ -288,4 +287,4 @@ def simulate(
     start = np.full(size, mdp.start)
     paths = sample_paths(mdp.next_states, mdp.transition_probs, policies, start, mdp.horizon, rng)
     lanes = [slice(p * size, (p + 1) * size) for p in range(len(policies))]
-    return [group_of(paths, own, mdp, name=name) for own in lanes]
+    return [group_of(paths, of_policy, mdp, name=name) for of_policy in lanes]

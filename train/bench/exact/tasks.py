@@ -58,7 +58,8 @@ def exact_kinds(spec: str) -> tuple[tuple[str, ...], str]:
     fitting, tried = _own_levels(path)
     if len(fitting) < MIN_LEVELS:
         return (), f"only {len(fitting)} of the {tried} levels tried fit a table of {MAX_STATES} states"
-    return tuple(kind for kind in SOKOBAN_KINDS if any(_kind(mdp) == kind for mdp in fitting)), ""
+    kinds = set(map(_kind, fitting))
+    return tuple(kind for kind in SOKOBAN_KINDS if kind in kinds), ""
 
 
 def exact_tasks(spec: str, kind: str, seed: int) -> Iterator[FiniteMDP]:
@@ -71,8 +72,8 @@ def exact_tasks(spec: str, kind: str, seed: int) -> Iterator[FiniteMDP]:
         chosen = [mdp for mdp in _own_levels(spec.partition("@")[2])[0] if _kind(mdp) == kind]
         yield from (chosen[i] for i in rng.permutation(len(chosen)).tolist())
         return
-    wanted = kind.removeprefix("sokoban-")
-    rows = [row for row in load_panel("sokoban", "standard-v1").rows if str(row.strata["stratum"]).endswith(wanted)]
+    stratum = kind.removeprefix("sokoban-")
+    rows = [row for row in load_panel("sokoban", "standard-v1").rows if str(row.strata["stratum"]).endswith(stratum)]
     for i in rng.permutation(len(rows)).tolist():
         mdp = _table(str(rows[i].locator["xsb"]), rows[i].task_id)
         if mdp is not None:

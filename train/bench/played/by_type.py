@@ -28,14 +28,19 @@ def final_scores(env: GroupEnv, groups: Sequence[Group]) -> dict[str, list[float
         env: the environment that played them.
         groups: one group per task.
     """
-    found = {"score": [float(np.mean([member.score for member in group.trajectories])) for group in groups]}
+    scores = {"score": [_mean([member.score for member in group.trajectories]) for group in groups]}
     dialect = dialect_of(env.members[0].base)
     if dialect is not None:
-        answers = [[answer_scores(group, i, dialect) for i in range(len(group))] for group in groups]
-        found |= {
-            name: [float(np.mean([one[name] for one in of_task])) for of_task in answers] for name in ANSWER_METRICS
-        }
-    return found
+        scores |= {name: [] for name in ANSWER_METRICS}
+        for group in groups:
+            answers = [answer_scores(group, i, dialect) for i in range(len(group))]
+            for name in ANSWER_METRICS:
+                scores[name].append(_mean([answer[name] for answer in answers]))
+    return scores
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
 
 
 def scores_by_type(runs: Sequence[dict[str, Any]], tasks: Sequence[Task]) -> list[dict[str, Any]]:
@@ -50,6 +55,8 @@ def scores_by_type(runs: Sequence[dict[str, Any]], tasks: Sequence[Task]) -> lis
         measures[ANSWER_NAMES.get(name, "Score")] = np.array([run["final"][name] for run in runs])
     rows = []
     for name, groups in row_groups([task_type(task) for task in tasks]).items():
-        estimates = {measure: estimate([x[:, group] for group in groups]).to_json() for measure, x in measures.items()}
+        estimates = {}
+        for measure, values in measures.items():
+            estimates[measure] = estimate([values[:, group] for group in groups]).to_json()
         rows.append({"name": name, "tasks": sum(map(len, groups)), "estimates": estimates})
     return rows

@@ -95,8 +95,8 @@ def fork_values(
             scores[index] = [episode.info["score"] for episode in episodes]
     before, after = scores[:-1], scores[1:]
     before, after = before.copy(), after.copy()
-    others = [t for t in range(last) if t not in chosen]
-    before[others], after[others] = np.nan, np.nan
+    skipped = [t for t in range(last) if t not in chosen]
+    before[skipped], after[skipped] = np.nan, np.nan
     return Forks(before, after)
 
 

@@ -99,8 +99,8 @@ def played_row(runs: Sequence[dict[str, Any]], base: Sequence[dict[str, Any]]) -
     area = success.mean(axis=1)
 
     def interval(values: NDArray[np.float64]) -> tuple[float, float, float]:
-        found = crossed_mean(values)
-        return found.mean, *found.interval
+        estimate = crossed_mean(values)
+        return estimate.mean, *estimate.interval
 
     return PlayedRow(
         first=float(success[:, 0].mean()),

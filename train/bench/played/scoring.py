@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -37,11 +37,17 @@ def milliseconds_per_1000_turns(method: CreditFunction, groups: Sequence[Group])
 def log_statistics(groups: Sequence[Group]) -> dict[str, Any]:
     """Sizes and success of the log, and statistics of its state graphs averaged over groups."""
     graphs = [asdict(StateGraph.from_group(group).statistics()) for group in groups]
+    successes = [sum(member.success for member in group.trajectories) for group in groups]
+    mixed = [0 < count < len(group) for count, group in zip(successes, groups, strict=True)]
     return {
         **LogSize.of(groups)._asdict(),
-        "mixed_groups": float(np.mean([0 < sum(m.success for m in g.trajectories) < len(g) for g in groups])),
-        "graph": {name: float(np.mean([graph[name] for graph in graphs])) for name in graphs[0]},
+        "mixed_groups": float(np.mean(mixed)),
+        "graph": {name: _mean_of(graphs, name) for name in graphs[0]},
     }
+
+
+def _mean_of(statistics: Sequence[Mapping[str, float]], name: str) -> float:
+    return float(np.mean([of_group[name] for of_group in statistics]))
 
 
 def credit_coverage(

@@ -8,7 +8,7 @@ from creditflow import credit
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.controls import ExactEvaluator, IndexedTurns, flipped, oracle_adv, oracle_progress, shuffled
 from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
-from creditflow.train.bench.exact.metrics import centered_within_states, hidden_value, pairwise_concordance
+from creditflow.train.bench.exact.offline import centered_within_states, hidden_value, pairwise_concordance
 from creditflow.train.bench.exact.simulate import simulate
 from creditflow.train.bench.exact.values import policy_gradient
 from creditflow.train.bench.methods import make_methods

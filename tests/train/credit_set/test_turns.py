@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from creditflow.agents.scripted import NoisyExpert, RandomAgent
 from creditflow.envs.tasks import load_panel
-from creditflow.train.credit_set.ngram import NgramAgent
+from creditflow.train.credit_set.turns import NgramAgent
 from creditflow.train.rollout import play_group
 from creditflow.wrappers.group_env import GroupEnv
 
