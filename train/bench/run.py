@@ -25,7 +25,7 @@ from creditflow.train.bench.played.by_type import scores_by_type
 from creditflow.train.bench.played.learning import learn, played_row
 from creditflow.train.bench.played.scoring import credit_coverage, log_statistics
 from creditflow.train.bench.presets import PRESETS, ExactWork, PlayedWork, Preset
-from creditflow.train.bench.report.summary import BASELINE, correlations
+from creditflow.train.bench.report.tidy import BASELINE, correlations
 from creditflow.train.bench.selection import MethodSelection, select_methods
 from creditflow.train.bench.shared.run import run_shared
 from creditflow.train.bench.suites import Suite, open_suite

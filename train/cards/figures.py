@@ -28,10 +28,9 @@ from creditflow.train.arguments.programs import run_program
 from creditflow.train.bench.language_model.suite.summary import pooled_contrasts
 from creditflow.train.bench.methods import is_control, present_names, scheme_entry, settings_of
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.bench.report.summary import BASELINE, Summary
-from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, standard_studies
+from creditflow.train.bench.report.tables import standard_settings
+from creditflow.train.bench.report.tidy import BASELINE, results_of
 from creditflow.train.bench.results import read_results
-from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import crossed_mean, stratified_mean
 
 __all__ = ["REGIMES", "Figures", "Regime", "add_arguments", "collected", "figures_of", "main", "run", "shipped"]
@@ -155,9 +154,9 @@ def _regimes(document: Mapping[str, Any]) -> Iterator[tuple[Regime, Mapping[str,
     """The regimes of a run, with the settings of its methods."""
     for suite in document["suites"]:
         if suite["name"] == "grids":
-            yield "tables", suite["settings"], _of_tables(suite)
+            yield "tables", suite["settings"], _of_suite(suite)
         elif suite["name"] == "shared":
-            yield "shared", suite["settings"], _of_shared(suite)
+            yield "shared", suite["settings"], _of_suite(suite)
 
 
 def _wanted(method: str) -> bool:
@@ -165,22 +164,15 @@ def _wanted(method: str) -> bool:
     return method in ("oracle_adv", "stateless") or not (is_control(method) or "(" in method or "[exact]" in method)
 
 
-def _of_tables(suite: Mapping[str, Any]) -> Estimates:
-    summary = Summary(suite["cells"])
-    estimates: Estimates = {method: {"step": summary.gain(method)} for method in summary.methods if _wanted(method)}
-    for method in estimates:
-        if method != BASELINE and method in summary.learned:
-            estimates[method]["learning"] = summary.area(method, BASELINE)
-    return estimates
-
-
-def _of_shared(suite: Mapping[str, Any]) -> Estimates:
-    studies = standard_studies([Study.from_json(row) for row in suite["studies"]])
-    gain, area = over_seeds(studies, "gain"), over_seeds(studies, "area")
-    estimates: Estimates = {m: {"step": Estimate.of(gain(m, ""))} for m in methods_in(studies, "gain") if _wanted(m)}
-    for method in methods_in(studies, "area"):
+def _of_suite(suite: Mapping[str, Any]) -> Estimates:
+    """One step and learning of every method, on tables or with a shared policy."""
+    results = results_of(suite)
+    if results.samples == "seeds":
+        results = standard_settings(results)
+    estimates: Estimates = {m: {"step": results.estimate("gain", m)} for m in results.methods("gain") if _wanted(m)}
+    for method in results.methods("area"):
         if method != BASELINE and method in estimates:
-            estimates[method]["learning"] = Estimate.of(area(method, BASELINE))
+            estimates[method]["learning"] = results.estimate("area", method, BASELINE)
     return estimates
 
 

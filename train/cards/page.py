@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.bench.report.summary import BASELINE
+from creditflow.train.bench.report.tidy import BASELINE
 from creditflow.train.cards.card import Card
 from creditflow.train.cards.figures import REGIMES, Figures
 from creditflow.train.text_table import text_table

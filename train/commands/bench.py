@@ -56,11 +56,10 @@ from creditflow.train.bench.document import RunOptions
 from creditflow.train.bench.language_model.suite.work import LM_PRESETS
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.report.figures import require_plots
-from creditflow.train.bench.report.html.page import require_report, write_report
-from creditflow.train.bench.report.plots.document import document_plots
-from creditflow.train.bench.report.plots.pictures import draw_plots
+from creditflow.train.bench.report.page import require_report, write_report
+from creditflow.train.bench.report.plots import document_plots, draw_plots
 from creditflow.train.bench.report.sanity import require_sane
-from creditflow.train.bench.report.tables.played import latex_tables
+from creditflow.train.bench.report.tables import latex_tables
 from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.results import read_results
 from creditflow.train.bench.run import run_bench

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from creditflow.train.bench.report.html.terms import about_method
+from creditflow.train.bench.report.terms import about_method
 from creditflow.train.viewer.layout import layered_layout
 from creditflow.train.viewer.scenes.group import scene_maker
 from creditflow.train.viewer.scenes.lines import KINDS, MARKS, Line

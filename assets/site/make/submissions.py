@@ -29,7 +29,7 @@ from creditflow.train.bench.methods import base_method, is_control
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.bench.report.summary import BASELINE
+from creditflow.train.bench.report.tidy import BASELINE
 from creditflow.train.bench.results import read_results
 from creditflow.train.cards.figures import Regime, figures_of
 

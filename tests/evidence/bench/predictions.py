@@ -16,7 +16,7 @@ import numpy as np
 
 from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS
 from creditflow.train.bench.report.sanity import MAX_STANDARD_ERRORS, exceptions
-from creditflow.train.bench.report.summary import correlations
+from creditflow.train.bench.report.tidy import correlations
 from creditflow.train.statistics import ClusteredMean, crossed_mean
 
 __all__ = ["Outcome", "check_predictions", "load_predictions"]

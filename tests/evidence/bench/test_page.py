@@ -10,8 +10,8 @@ from evidence.bench.predictions import RULES, check_predictions, load_prediction
 from evidence.language_models.pooled import pooled_tables
 
 from creditflow.train.bench.report.sanity import require_sane
-from creditflow.train.bench.report.summary import correlations
 from creditflow.train.bench.report.text import document_text
+from creditflow.train.bench.report.tidy import correlations
 from creditflow.train.bench.results import read_results
 
 FOLDER = Path(__file__).parent

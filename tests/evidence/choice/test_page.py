@@ -12,7 +12,7 @@ from evidence.choice.run import main
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.analyses.audit_advice import EVIDENCE, RARELY
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.bench.report.tables.shared import over_seeds
+from creditflow.train.bench.report.tidy import study_results
 from creditflow.train.bench.studies import Study
 
 FOLDER = Path(__file__).parent
@@ -65,6 +65,6 @@ def test_controls_and_annotated_schemes_are_no_candidates() -> None:
 def test_the_page_repeats_every_difference_between_options(kind: str) -> None:
     cells = []
     for endpoint, method, rival in COLUMNS:
-        lead = Estimate.of(over_seeds([STUDIES[kind]], endpoint)(method, rival))
+        lead = Estimate.of(study_results([STUDIES[kind]]).mean(endpoint, method, rival))
         cells.append(Estimate(100 * lead.mean, 100 * lead.low, 100 * lead.high).text(1, "+").replace("-", "−"))
     assert f"| {kind} | {' | '.join(cells)} |" in (FOLDER / "README.md").read_text(encoding="utf-8")

@@ -10,10 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from creditflow.train.bench.language_model.suite.summary import outcome_of
-from creditflow.train.bench.report.contrasts import Measure, table_measure
-from creditflow.train.bench.report.summary import Summary
-from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, study_label
-from creditflow.train.bench.studies import Study
+from creditflow.train.bench.report.tidy import Measure, results_of
 
 __all__ = ["check_stated"]
 
@@ -42,15 +39,15 @@ def _outcome(prediction: Mapping[str, Any], suites: Sequence[Mapping[str, Any]])
 def _measure(suite: Mapping[str, Any], labels: Sequence[str], endpoint: str) -> tuple[Sequence[str], Measure] | None:
     """The methods of some studies or cells of a suite, and how they are compared; None if one was not run."""
     if "cells" in suite:
-        cells = [cell for cell in suite["cells"] if cell["curves"] and (labels == EVERYTHING or cell["kind"] in labels)]
-        if not cells or (labels != EVERYTHING and {cell["kind"] for cell in cells} != set(labels)):
+        learned = results_of(suite).where(lambda setting: "area" in setting.values)
+        chosen = learned.where(lambda setting: labels == EVERYTHING or setting.kind in labels)
+        if not len(chosen) or (labels != EVERYTHING and set(chosen.by("kind")) != set(labels)):
             return None
-        summary = Summary(cells)
-        return summary.learned, table_measure(summary, endpoint)
-    every = {study_label(study): study for study in map(Study.from_json, suite["studies"])}
+        return chosen.methods("area"), chosen.measure(endpoint)
+    results = results_of(suite)
     if labels == EVERYTHING:
-        labels = list(every)
-    if not set(labels) <= set(every):
+        labels = list(results.by("title"))
+    if not set(labels) <= set(results.by("title")):
         return None
-    chosen = [every[label] for label in labels]
-    return methods_in(chosen, endpoint), over_seeds(chosen, endpoint)
+    chosen = results.where(lambda setting: setting.title in labels)
+    return chosen.methods(endpoint), chosen.measure(endpoint)

@@ -13,8 +13,8 @@ from creditflow import credit
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.report.sanity import require_sane
 from creditflow.train.bench.report.tables import suite_tables
-from creditflow.train.bench.report.tables.shared import over_seeds
 from creditflow.train.bench.report.text import document_text
+from creditflow.train.bench.report.tidy import study_results
 from creditflow.train.bench.results import read_results
 from creditflow.train.bench.shared.cells import cells_of
 from creditflow.train.bench.studies import Study
@@ -62,8 +62,10 @@ def test_every_table_of_every_suite_answers_a_question_and_draws_differences_wit
 
 
 def test_the_default_is_what_the_rule_says(studies):
-    ahead = [over_seeds(studies, endpoint)("grouptd_relative", "grouptd_base") for endpoint in ("area", "final")]
-    by_study = [over_seeds([study], "area")("grouptd_relative", "grouptd_base") for study in studies]
+    ahead = [
+        study_results(studies).mean(endpoint, "grouptd_relative", "grouptd_base") for endpoint in ("area", "final")
+    ]
+    by_study = [study_results([study]).mean("area", "grouptd_relative", "grouptd_base") for study in studies]
     lost = any(one.mean <= -MAX_LOSS and one.interval.high < 0.0 for one in by_study)
     chosen = "grouptd_relative" if all(one.interval.low > 0.0 for one in ahead) and not lost else "grouptd_base"
     assert credit.make("grouptd") == credit.make("grouptd", **VARIANTS[chosen])
@@ -72,7 +74,7 @@ def test_the_default_is_what_the_rule_says(studies):
 def test_the_page_says_what_keys_that_never_repeat_cost_at_the_end(studies):
     page = (FOLDER / "README.md").read_text(encoding="utf-8").replace("−", "-")
     [fresh] = [study for study in studies if "fresh" in study.title]
-    lost = over_seeds([fresh], "final")
+    lost = study_results([fresh]).measure("final")
     said = []
     for name in ("grouptd_relative", "grouptd_relative_pooled"):
         found = lost(name, "grpo")

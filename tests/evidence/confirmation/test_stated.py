@@ -9,8 +9,8 @@ from evidence.confirmation.stated import check_stated
 
 from creditflow.train.bench.language_model.suite.summary import outcome_of
 from creditflow.train.bench.presets import PRESETS
-from creditflow.train.bench.report.tables.rivals import rival_tables
-from creditflow.train.bench.report.tables.shared import study_label
+from creditflow.train.bench.report.tables import rival_tables
+from creditflow.train.bench.report.tidy import study_results
 from creditflow.train.bench.shared.cells import MEASURED, assemble, cells_of, learned_names
 from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import crossed_mean
@@ -90,7 +90,7 @@ def test_every_prediction_names_what_the_preset_runs():
     labels = set()
     for cell in cells_of(preset.shared):
         part = {"measures": {"grpo": dict.fromkeys(MEASURED, 0.0)}, "curves": {}, "undefined": {}, "states": 1.0}
-        labels.add(study_label(Study.from_json(assemble(cell, [part])["study"])))
+        labels |= set(study_results([Study.from_json(assemble(cell, [part])["study"])]).by("title"))
     known = {*learned_names(preset.schemes, ["oracle_adv", "oracle_progress", "stateless", "position"])}
     suites = preset.envs.split(",")
     predictions = json.loads(Path(__file__).with_name("predictions.json").read_text(encoding="utf-8"))["predictions"]

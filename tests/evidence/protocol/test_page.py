@@ -8,7 +8,7 @@ import pytest
 
 from creditflow.train.bench.report.design import design_of, pairs_of
 from creditflow.train.bench.report.sanity import require_sane
-from creditflow.train.bench.report.tables.design import points
+from creditflow.train.bench.report.tables import points
 from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.results import read_results
 

@@ -12,7 +12,7 @@ from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.bench.report.summary import Summary
+from creditflow.train.bench.report.tidy import results_of
 from creditflow.train.bench.results import read_results
 from creditflow.train.cards.figures import Figures, collected, main, shipped
 
@@ -41,7 +41,7 @@ def test_figures_are_the_same_after_a_round_trip():
 
 def test_a_figure_is_the_estimate_of_the_report():
     suite = read_results(ROOT / RUNS[1])["suites"][0]
-    found = Summary(suite["cells"]).gain("gigpo")
+    found = results_of(suite).estimate("gain", "gigpo")
     assert shipped().measured["gigpo"]["tables"]["step"].mean == pytest.approx(found.mean, abs=1e-6)
 
 

@@ -6,9 +6,8 @@ import pytest
 from helpers.shared_data import ROOT
 
 from creditflow.train.bench.report.design import design_of, pairs_of
-from creditflow.train.bench.report.tables.shared import over_seeds
+from creditflow.train.bench.report.tidy import results_of
 from creditflow.train.bench.results import read_results
-from creditflow.train.bench.studies import Study
 from creditflow.train.cards.figures import shipped
 
 EVIDENCE = ROOT / "tests" / "evidence"
@@ -25,9 +24,9 @@ def confirmation() -> list[float]:
         for suite in read_results(EVIDENCE / "confirmation" / "confirmation.json.gz")["suites"]
         if suite["name"] == "shared"
     ]
-    difference = over_seeds([Study.from_json(row) for row in suite["studies"]], "area")
+    results = results_of(suite)
     stored = {"grouptd": "grouptd_relative"}  # its name at the commit of that run
-    return [difference(stored.get(method, method), "grpo").mean for method in METHODS]
+    return [results.mean("area", stored.get(method, method), "grpo").mean for method in METHODS]
 
 
 def protocol(optimiser: str) -> list[float]:

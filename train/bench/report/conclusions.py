@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from creditflow.train.bench.language_model.suite.report import language_model_conclusions
-from creditflow.train.bench.report.contrasts import Leader, against, leader_of, played_measure, table_measure
-from creditflow.train.bench.report.correlations import correlation_estimate
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.bench.report.summary import Summary, baseline
-from creditflow.train.bench.report.tables.shared import methods_in, over_seeds, standard_studies
-from creditflow.train.bench.studies import Study
-from creditflow.train.statistics import ClusteredMean
+from creditflow.train.bench.report.tables import standard_settings
+from creditflow.train.bench.report.tidy import Results, baseline, correlation_estimate, results_of
+from creditflow.train.bench.report.verdicts import Leader, against, leader_of
 
 __all__ = ["conclusions", "prediction_conclusion", "suite_conclusions", "suite_description"]
 
@@ -24,10 +21,11 @@ def conclusions(document: Mapping[str, Any]) -> list[str]:
     """The conclusions as sentences, the most important first."""
     checks = sanity_checks(document)
     failed = [check for check in checks if not check.passed]
+    sentences = []
     if failed:
-        sentences = [f"{len(failed)} of {len(checks)} sanity checks FAILED: do not use these results."]
-    else:
-        sentences = [f"All {len(checks)} sanity checks passed."] if checks else []
+        sentences.append(f"{len(failed)} of {len(checks)} sanity checks FAILED: do not use these results.")
+    elif checks:
+        sentences.append(f"All {len(checks)} sanity checks passed.")
     for suite in document["suites"]:
         sentences += suite_conclusions(suite)
     if "language_models" in document:
@@ -38,11 +36,23 @@ def conclusions(document: Mapping[str, Any]) -> list[str]:
 
 def suite_conclusions(suite: Mapping[str, Any]) -> list[str]:
     """The conclusions of one suite."""
-    if "cells" in suite:
-        return _exact_conclusions(suite)
-    if "variations" in suite:
-        return _shared_conclusions(suite)
-    return _played_conclusions(suite) if "rows" in suite else []
+    if "studies" in suite and "variations" not in suite:
+        return []
+    results = results_of(suite)
+    endpoint = "gain" if results.samples == "tasks" else "area"
+    if results.samples == "seeds":
+        results = standard_settings(results)
+    schemes = [
+        name for name in suite["schemes"] if name in results.methods(endpoint)
+    ]  # variants too, if they take part
+    if not schemes:
+        return [f"{suite['name']}: no scheme is defined here."]
+    if results.samples == "both":
+        return [_played_conclusion(suite["name"], results, schemes)]
+    sentences = (
+        _exact_conclusions(results, schemes) if results.samples == "tasks" else _shared_conclusions(results, schemes)
+    )
+    return [f"{suite['name']}: {sentence}" for sentence in [*sentences, *_correlation_conclusions(suite)]]
 
 
 def prediction_conclusion(document: Mapping[str, Any]) -> str:
@@ -59,99 +69,68 @@ def prediction_conclusion(document: Mapping[str, Any]) -> str:
     )
 
 
-def _exact_conclusions(suite: Mapping[str, Any]) -> list[str]:
-    summary = Summary(suite["cells"])
-    schemes = [n for n in suite["schemes"] if n in summary.methods]
-    if not schemes:
-        return [f"{suite['name']}: no scheme is defined here."]
-    best = leader_of(schemes, table_measure(summary, "gain"))
-    base = baseline(schemes)
+def _exact_conclusions(results: Results, schemes: Sequence[str]) -> list[str]:
+    best, base = leader_of(schemes, results.measure("gain")), baseline(schemes)
+    compared = f" ({base}: {results.estimate('gain', base).text(2)})" if base != best.name else ""
     sentences = [
-        f"{suite['name']}: {best.name} gives the best single step, {best.mean.text(2)} of the exact gradient's gain"
-        + (f" ({base}: {summary.gain(base).text(2)})" if base != best.name else "")
-        + _not_separated(best, base)
-        + "."
+        f"{best.name} gives the best single step, {best.mean.text(2)} of the exact gradient's gain{compared}"
+        f"{_not_separated(best, base)}."
     ]
-    if any(name in summary.learned for name in schemes):
-        sentences += _learning_conclusions(suite, summary, [n for n in schemes if n in summary.learned])
+    learned = [name for name in schemes if name in results.methods("area")]
+    if learned:
+        sentences.append(_fastest(results, "area", learned, "{} learns fastest"))
     return sentences
 
 
-def _learning_conclusions(suite: Mapping[str, Any], summary: Summary, schemes: Sequence[str]) -> list[str]:
-    measure, base = table_measure(summary, "area"), baseline(schemes)
-    top = leader_of(schemes, measure)
-    lead = measure(top.name, base) if top.name != base else None
-    sentences = [
-        f"{suite['name']}: {top.name} learns fastest, with a mean success during training of {top.mean.text(2)}"
-        + (f", {_points(lead)} percentage points compared with {base}" if lead else "")
-        + _not_separated(top, base)
-        + "."
-    ]
-    distinct = {metric: value["plain"] for metric, value in suite["correlations"].items() if value["plain"] is not None}
-    aliased = suite["correlations"]["gain"]["alias"]
-    if distinct.get("gain") is not None:
-        sentences.append(
-            f"{suite['name']}: the gain of a single step (M2) predicts how well methods learn with a rank correlation of "
-            f"{distinct['gain']:.2f}, concordance with shortest paths (M4 on Q*) with "
-            f"{distinct.get('concordance_optimal') or 0.0:.2f}"
-            + (f"; where text keys alias states, M2 does with {aliased:.2f}." if aliased is not None else ".")
-        )
-    return sentences
-
-
-def _shared_conclusions(suite: Mapping[str, Any]) -> list[str]:
-    every = [Study.from_json(row) for row in suite["studies"]]
-    studies = standard_studies(every)
-    schemes = [
-        name for name in suite["schemes"] if name in methods_in(studies, "area")
-    ]  # variants too, if they take part
-    if not schemes:
-        return [f"{suite['name']}: no scheme is defined here."]
-    sentences, base = [], baseline(schemes)
-    for endpoint, where in (("area", "the training tasks"), ("held_out_area", "held-out tasks")):
-        measure = over_seeds(studies, endpoint)
-        top = leader_of(schemes, measure)
-        lead = (
-            f", {_points(measure(top.name, base))} percentage points compared with {base}" if top.name != base else ""
-        )
-        sentences.append(
-            f"{suite['name']}: with one policy for many tasks {top.name} learns fastest on {where}, with a mean success during training of "
-            f"{top.mean.text(2)}{lead}" + _not_separated(top, base) + "."
-        )
-    correlation = correlation_estimate(every, "gain", suite["correlations"].get("gain"))
-    if correlation is not None:
-        sentences.append(
-            f"{suite['name']}: the gain of a single step (M2) predicts how well methods learn with a rank correlation of "
-            f"{correlation.text(2)}."
-        )
-    return sentences
-
-
-def _played_conclusions(suite: Mapping[str, Any]) -> list[str]:
-    rows = {n: suite["rows"][n] for n in suite["schemes"] if n in suite["rows"]}
-    if not rows:
-        return [f"{suite['name']}: no scheme is defined here."]
-    base, measure = baseline(list(rows)), played_measure(rows)
-    top, contrasts = leader_of(list(rows), measure), against(base, list(rows), measure)
-    faster = [name for name, one in contrasts.items() if one.separates and one.difference.mean > 0.0]
-    if not faster:
-        return [f"{suite['name']}: no scheme learns clearly faster than {base} (no exact values)."]
-    shown = top.name if top.name in faster else max(faster, key=lambda name: contrasts[name].difference.mean)
-    first = (
-        f"{top.name} learns fastest; its"
-        if shown == top.name
-        else f"{shown} learns clearly faster than {base}, {top.name} does not; the former's"
-    )
+def _shared_conclusions(results: Results, schemes: Sequence[str]) -> list[str]:
     return [
-        f"{suite['name']}: {first} mean success during training exceeds that of {base} by "
-        f"{Estimate.of(contrasts[shown].difference).text(sign='+')}"
-        + (_not_separated(top, base) if shown == top.name else "")
-        + " (no exact values)."
+        _fastest(results, endpoint, schemes, "with one policy for many tasks {} learns fastest on " + tasks)
+        for endpoint, tasks in (("area", "the training tasks"), ("held_out_area", "held-out tasks"))
     ]
 
 
-def _points(difference: ClusteredMean) -> str:
-    return Estimate.of(difference).times(100).text(1, "+")
+def _fastest(results: Results, endpoint: str, schemes: Sequence[str], clause: str) -> str:
+    """Which scheme learns fastest, by how much, and which ones may be as good."""
+    top, base = leader_of(schemes, results.measure(endpoint)), baseline(schemes)
+    lead = ""
+    if top.name != base:
+        points = results.estimate(endpoint, top.name, base).times(100).text(1, "+")
+        lead = f", {points} percentage points compared with {base}"
+    mean = f"with a mean success during training of {top.mean.text(2)}"
+    return f"{clause.format(top.name)}, {mean}{lead}{_not_separated(top, base)}."
+
+
+def _correlation_conclusions(suite: Mapping[str, Any]) -> list[str]:
+    """How well the metrics of single steps predict learning, where both were measured."""
+    correlations = suite["correlations"]
+    predicts = "the gain of a single step (M2) predicts how well methods learn with a rank correlation of"
+    if "variations" in suite:
+        estimate = correlation_estimate(results_of(suite), "gain", correlations.get("gain"))
+        return [] if estimate is None else [f"{predicts} {estimate.text(2)}."]
+    gain, concordance, aliased = (
+        correlations["gain"]["plain"],
+        correlations["concordance_optimal"]["plain"] or 0.0,
+        correlations["gain"]["alias"],
+    )
+    if gain is None:
+        return []
+    where_aliased = "" if aliased is None else f"; where text keys alias states, M2 does with {aliased:.2f}"
+    return [f"{predicts} {gain:.2f}, concordance with shortest paths (M4 on Q*) with {concordance:.2f}{where_aliased}."]
+
+
+def _played_conclusion(suite: str, results: Results, schemes: Sequence[str]) -> str:
+    base, measure = baseline(schemes), results.measure("area")
+    top, contrasts = leader_of(schemes, measure), against(base, schemes, measure)
+    faster = [name for name, lead in contrasts.items() if lead.separates and lead.difference.mean > 0.0]
+    if not faster:
+        return f"{suite}: no scheme learns clearly faster than {base} (no exact values)."
+    if top.name in faster:
+        name, clause, tied = top.name, f"{top.name} learns fastest; its", _not_separated(top, base)
+    else:
+        name, tied = max(faster, key=lambda scheme: contrasts[scheme].difference.mean), ""
+        clause = f"{name} learns clearly faster than {base}, {top.name} does not; the former's"
+    difference = Estimate.of(contrasts[name].difference).text(sign="+")
+    return f"{suite}: {clause} mean success during training exceeds that of {base} by {difference}{tied} (no exact values)."
 
 
 def _not_separated(leader: Leader, base: str) -> str:
@@ -160,45 +139,44 @@ def _not_separated(leader: Leader, base: str) -> str:
     if not tied:
         return ""
     more = len(tied) - MAX_TIED_NAMES
-    others = f" and {more} other" + ("s" if more > 1 else "") if more > 0 else ""
-    return f"; not distinguishable from {', '.join(tied[:MAX_TIED_NAMES])}{others}"
+    rest = f" and {more} other" + ("s" if more > 1 else "") if more > 0 else ""
+    return f"; not distinguishable from {', '.join(tied[:MAX_TIED_NAMES])}{rest}"
 
 
 def suite_description(suite: Mapping[str, Any]) -> str:
     """Describe a suite in one or two sentences."""
     log = suite["log"]
-    recorded = (
-        f"The recorded log has {log['trajectories']} rollouts with {log['turns']} turns, {log['success']:.0%} of the rollouts "
-        f"successful; the expert solves {suite['expert']:.0%} of the tasks."
-        if log
-        else "No log was recorded."
-    )
+    recorded = "No log was recorded."
+    if log:
+        recorded = (
+            f"The recorded log has {log['trajectories']} rollouts with {log['turns']} turns, {log['success']:.0%} of the "
+            f"rollouts successful; the expert solves {suite['expert']:.0%} of the tasks."
+        )
     if "variations" in suite:
         return _shared_description(suite)
     if "studies" in suite:
         return f"Learning with parameters that tasks share; number of studies: {len(suite['studies'])}. {recorded}"
     if "cells" not in suite:
         return f"{suite['tasks']} tasks of at most {suite['horizon']} turns, played through the environment. {recorded}"
-    cells = suite["cells"]
-    successes = ", ".join(f"{x:g}" for x in sorted({c["success"] for c in cells}))
-    sizes = ", ".join(str(g) for g in sorted({c["size"] for c in cells}))
-    parts = []
-    for kind in dict.fromkeys(c["kind"] for c in cells):
-        of_kind = [c for c in cells if c["kind"] == kind]
-        states, dead = (sum(c[key] for c in of_kind) / len(of_kind) for key in ("states", "dead_state_fraction"))
-        parts.append(f"{kind} ({states:.0f} states, {dead:.0%} dead)")
-    fewest, most = min(c["tasks"] for c in cells), max(c["tasks"] for c in cells)
+    cells, results = suite["cells"], results_of(suite)
+    successes = ", ".join(f"{x:g}" for x in sorted({cell["success"] for cell in cells}))
+    sizes = ", ".join(str(size) for size in sorted({cell["size"] for cell in cells}))
+    kinds = [
+        f"{kind} ({of_kind.fact('states'):.0f} states, {of_kind.fact('dead_state_fraction'):.0%} dead)"
+        for kind, of_kind in results.by("kind").items()
+    ]
+    fewest, most = min(cell["tasks"] for cell in cells), max(cell["tasks"] for cell in cells)
     tasks = f"{most}" if fewest == most else f"{fewest} to {most}"
     return (
-        f"{len(cells)} cells. Kinds of task: {', '.join(parts)}. Initial success rates: {successes}. Group sizes: {sizes}. "
+        f"{len(cells)} cells. Kinds of task: {', '.join(kinds)}. Initial success rates: {successes}. Group sizes: {sizes}. "
         f"{tasks} tasks per cell, at most {suite['horizon']} turns. Values are exact. {recorded}"
     )
 
 
 def _shared_description(suite: Mapping[str, Any]) -> str:
-    tasks, studies = suite["tasks"], [Study.from_json(row) for row in suite["studies"]]
+    tasks = suite["tasks"]
     return (
         f"One policy over features of the state is shared by {tasks['train']} training tasks and {tasks['held_out']} held-out tasks of one "
-        f"kind, under {tasks['seeds']} layout seeds with different tasks. Kinds: {', '.join(suite['kinds'])}. {len(studies)} studies with learning curves, "
+        f"kind, under {tasks['seeds']} layout seeds with different tasks. Kinds: {', '.join(suite['kinds'])}. {len(suite['studies'])} studies with learning curves, "
         f"{len(suite['variations'])} of single steps only. Values are exact; the loss is the trainer's."
     )

@@ -10,16 +10,16 @@ import numpy as np
 from creditflow.envs.errors import CreditflowError
 from creditflow.train.bench.language_model.suite.sanity import language_model_checks
 from creditflow.train.bench.methods import base_method
-from creditflow.train.bench.report.contrasts import Measure, study_measure
 from creditflow.train.bench.report.design import design_of, pairs_of
-from creditflow.train.bench.report.summary import methods_of
-from creditflow.train.bench.report.tables.shared import over_seeds
-from creditflow.train.bench.studies import Study
+from creditflow.train.bench.report.tidy import BASELINE, EXACT, Results, results_of
 from creditflow.train.statistics import crossed_mean
 
 __all__ = ["MAX_STANDARD_ERRORS", "BenchmarkBrokenError", "SanityCheck", "exceptions", "require_sane", "sanity_checks"]
 
 MAX_STANDARD_ERRORS = 2.0  # standard errors by which a method may exceed the exact advantage
+FLIPPED = f"flipped({EXACT})"
+CONTROLS = {EXACT, FLIPPED, f"shuffled({EXACT})"}
+START_TOLERANCE = 1e-3  # of the success rates at which learning curves begin
 
 
 class BenchmarkBrokenError(CreditflowError, AssertionError):
@@ -64,139 +64,102 @@ def sanity_checks(document: Mapping[str, Any]) -> list[SanityCheck]:
     """
     checks: list[SanityCheck] = []
     for suite in document["suites"]:
-        if "variations" in suite:
-            checks += _shared_checks(suite)
-        elif "studies" in suite:
-            checks += _study_checks(suite)
+        if "cells" in suite or "variations" in suite:
+            checks += _measured_checks(suite)
         else:
-            checks += _exact_checks(suite) if "cells" in suite else _played_checks(suite)
+            checks += _study_checks(suite) if "studies" in suite else _played_checks(suite)
     if "language_models" in document:
         checks += [SanityCheck(*check) for check in language_model_checks(document["language_models"])]
     return checks
 
 
-def _controls_check(suite: str, methods: Sequence[str], measured: str) -> SanityCheck:
-    """Whether the controls that the other checks need were measured."""
-    passed = {"oracle_adv", "flipped(oracle_adv)", "shuffled(oracle_adv)"} <= set(methods)
-    return SanityCheck(suite, "the controls were measured", passed, f"{measured}, {len(methods)} methods")
-
-
-def _cosine_check(suite: str, cosine: Mapping[str, float], sample: str) -> SanityCheck:
-    """Whether the exact advantage has the best cosine; ``cosine`` is by method, of gradients of one ``sample`` each."""
-    second = max((method for method in cosine if method != "oracle_adv"), key=cosine.__getitem__)
-    return SanityCheck(
-        suite,
+def _measured_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
+    """Checks where single steps were measured against exact values."""
+    name, results = suite["name"], results_of(suite, single_steps=True)
+    shared = results.samples == "seeds"
+    sample, level = ("batch", "study") if shared else ("group", "cell")
+    methods = results.methods("gain") if len(results) else []
+    levels = "studies" if shared else "cells"
+    measured = set(methods) >= CONTROLS
+    yield SanityCheck(name, "the controls were measured", measured, f"{len(results)} {levels}, {len(methods)} methods")
+    if not measured:
+        return
+    cosine = {method: _average(results, "cos_batch", method) for method in methods}
+    second = max((method for method in cosine if method != EXACT), key=cosine.__getitem__)
+    yield SanityCheck(
+        name,
         f"the exact advantage has the best one-{sample} cosine (M1)",
-        cosine["oracle_adv"] > cosine[second],
-        f"oracle_adv {cosine['oracle_adv']:.3f}; second best: {second} {cosine[second]:.3f}",
+        cosine[EXACT] > cosine[second],
+        f"{EXACT} {cosine[EXACT]:.3f}; second best: {second} {cosine[second]:.3f}",
     )
-
-
-def _flipped_check(suite: str, gain: Mapping[str, float], part: str) -> SanityCheck:
-    """Whether the negated exact advantage makes the policy worse; ``gain`` is its gain in every ``part`` of the suite."""
+    title = "long_title" if shared else "title"
+    gain = {getattr(setting, title): setting.mean("gain", FLIPPED) for setting in results.settings}
     worst = max(gain, key=gain.__getitem__)
-    return SanityCheck(
-        suite,
-        f"the negated exact advantage makes the policy worse (M2), in every {part}",
+    yield SanityCheck(
+        name,
+        f"the negated exact advantage makes the policy worse (M2), in every {level}",
         gain[worst] < 0.0,
         f"largest gain {gain[worst]:+.3f} ({worst})",
     )
-
-
-def _shared_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
-    name, studies = suite["name"], [Study.from_json(row) for row in (*suite["studies"], *suite["variations"])]
-    gains, cosines = ([study.results(metric) for study in studies] for metric in ("gain", "cos_batch"))
-    methods = [method for method in gains[0] if all(method in of_study for of_study in gains)]
-    measured = _controls_check(name, methods, f"{len(studies)} studies")
-    yield measured
-    if not measured.passed:
-        return
-    cosine = {method: float(np.mean([of_study[method].mean() for of_study in cosines])) for method in methods}
-    yield _cosine_check(name, cosine, "batch")
-    flipped = {
-        study.title: float(found["flipped(oracle_adv)"].mean()) for study, found in zip(studies, gains, strict=True)
-    }
-    yield _flipped_check(name, flipped, "study")
     for method in methods:
         if method.startswith("shuffled("):
-            yield _shuffled_check(name, method, over_seeds(studies, "gain"))
-    if {"grpo", "rloo"} <= set(methods):
-        apart = max(float(np.abs(found["grpo"] - found["rloo"]).max()) for found in gains)
-        yield SanityCheck(
-            name, "grpo and rloo differ where tasks share an update", apart > 0.0, f"by up to {apart:.3f}"
-        )
-    yield from _curve_checks(suite)
+            yield _shuffled_check(name, method, results)
+    if shared and {BASELINE, "rloo"} <= set(methods):
+        differences = [s.values["gain"][BASELINE] - s.values["gain"]["rloo"] for s in results.settings]
+        apart = max(float(np.abs(difference).max()) for difference in differences)
+        statement = "grpo and rloo differ where tasks share an update"
+        yield SanityCheck(name, statement, apart > 0.0, f"by up to {apart:.3f}")
+    yield from _curve_checks(name, results.where(lambda setting: bool(setting.curves)), level, levels, title)
     design = design_of(suite)
-    if design is not None and {"oracle_adv", "grpo"} <= set(design.methods):
-        pair = next(iter(pairs_of(design, ("oracle_adv", "grpo"))))
+    if design is not None and {EXACT, BASELINE} <= set(design.methods):
+        pair = next(iter(pairs_of(design, (EXACT, BASELINE))))
         statement = "the exact advantage learns more than grpo, over all settings of the crossed design"
-        yield SanityCheck(name, statement, pair.better == "oracle_adv", pair.difference.times(100).text(1, "+"))
+        yield SanityCheck(name, statement, pair.better == EXACT, pair.difference.times(100).text(1, "+"))
 
 
-def _shuffled_check(suite: str, method: str, gain: Measure) -> SanityCheck:
-    """The exact advantage is compared by means; a scheme beyond the interval only, as some hardly distinguish turns."""
+def _average(results: Results, endpoint: str, method: str) -> float:
+    """Mean over settings of the mean of each."""
+    return float(np.mean([setting.mean(endpoint, method) for setting in results.settings]))
+
+
+def _shuffled_check(suite: str, method: str, results: Results) -> SanityCheck:
+    """Credit against the same credit shuffled.
+
+    With a shared policy a scheme is compared beyond the interval only, as some hardly distinguish turns.
+    """
     base = base_method(method)
-    own, corrupted, lead = gain(base, "").mean, gain(method, "").mean, gain(method, base)
+    gain, shuffled = _average(results, "gain", base), _average(results, "gain", method)
+    observed = f"{shuffled:.3f} against {gain:.3f}"
+    suspicion = f"(otherwise the benchmark or {base} is wrong)"
     if "oracle" in base:
-        statement, passed = f"{method} gains less (M2) than {base}", corrupted < own
-    else:
-        statement = f"{method} does not gain clearly more (M2) than {base} (otherwise the benchmark or {base} is wrong)"
-        passed = corrupted <= own or not lead.interval.low > 0.0
-    return SanityCheck(suite, statement, passed, f"{corrupted:.3f} against {own:.3f}")
+        return SanityCheck(suite, f"{method} gains less (M2) than {base}", shuffled < gain, observed)
+    if results.samples == "tasks":
+        return SanityCheck(suite, f"{method} gains less (M2) than {base} {suspicion}", shuffled < gain, observed)
+    clearly_more = shuffled > gain and results.mean("gain", method, base).interval.low > 0.0
+    statement = f"{method} does not gain clearly more (M2) than {base} {suspicion}"
+    return SanityCheck(suite, statement, not clearly_more, observed)
 
 
-def _curve_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
-    titles = [Study.from_json(row).title for row in suite["studies"]]
-    starts = [{train[0] for train, _ in curves.values()} for curves in suite["curves"]]
-    apart = [title for title, found in zip(titles, starts, strict=True) if max(found) - min(found) > 1e-3]
-    yield SanityCheck(
-        suite["name"],
-        "all learning curves of a study start at the same success rate",
-        not apart,
-        ", ".join(apart) or "true in all studies",
-    )
-    ends = {
-        title: curves["flipped(oracle_adv)"][0][-1] - curves["flipped(oracle_adv)"][0][0]
-        for title, curves in zip(titles, suite["curves"], strict=True)
-        if "flipped(oracle_adv)" in curves
-    }
-    if ends:
-        worst = max(ends, key=ends.__getitem__)
+def _curve_checks(suite: str, results: Results, level: str, levels: str, title: str) -> Iterator[SanityCheck]:
+    """Checks of the learning curves on training tasks."""
+    apart, changes = [], {}
+    for setting in results.settings:
+        curves = setting.curves["training"]
+        starts = [curve[0] for curve in curves.values()]
+        if max(starts) - min(starts) >= START_TOLERANCE:
+            apart.append(getattr(setting, title))
+        if FLIPPED in curves:
+            changes[getattr(setting, title)] = curves[FLIPPED][-1] - curves[FLIPPED][0]
+    statement = f"all learning curves of a {level} start at the same success rate"
+    yield SanityCheck(suite, statement, not apart, ", ".join(apart) or f"true in all {levels}")
+    if changes and results.samples == "seeds":
+        worst = max(changes, key=changes.__getitem__)
         statement = "the negated exact advantage lowers the success rate, in every study"
-        yield SanityCheck(suite["name"], statement, ends[worst] < 0.0, f"largest change {ends[worst]:+.3f} ({worst})")
-
-
-def _exact_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
-    name, cells = suite["name"], [cell for cell in suite["cells"] if cell["offline"]]
-    methods = methods_of(cells) if cells else []
-    measured = _controls_check(name, methods, f"{len(cells)} cells")
-    yield measured
-    if not measured.passed:
-        return
-    yield _cosine_check(name, {method: _average(cells, method, "cos_batch") for method in methods}, "group")
-    flipped = {_name(cell): cell["offline"]["flipped(oracle_adv)"]["gain"] for cell in cells}
-    yield _flipped_check(name, flipped, "cell")
-    for method in methods:
-        if method.startswith("shuffled("):
-            base = base_method(method)
-            own, corrupted = (_average(cells, of, "gain") for of in (base, method))
-            yield SanityCheck(
-                name,
-                f"{method} gains less (M2) than {base}"
-                + ("" if "oracle" in base else f" (otherwise the benchmark or {base} is wrong)"),
-                corrupted < own,
-                f"{corrupted:.3f} against {own:.3f}",
-            )
-    apart = [_name(cell) for cell in cells if cell["curves"] and not _one_start(cell)]
-    yield SanityCheck(
-        name,
-        "all learning curves of a cell start at the same success rate",
-        not apart,
-        ", ".join(apart) or "true in all cells",
-    )
+        yield SanityCheck(suite, statement, changes[worst] < 0.0, f"largest change {changes[worst]:+.3f} ({worst})")
 
 
 def _played_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
+    """Checks of training through an environment, where success is sampled."""
     name, rows = suite["name"], suite["rows"]
     firsts = {row["first"] for row in rows.values()}
     yield SanityCheck(
@@ -209,60 +172,47 @@ def _played_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
         base = base_method(method)
         if base == method or base not in rows:
             continue
-        area, own = row["area"][0], rows[base]["area"][0]
-        shown = f"area {area:.3f} against {own:.3f}"
+        area, base_area = row["area"][0], rows[base]["area"][0]
+        observed = f"area {area:.3f} against {base_area:.3f}"
         if method.startswith("flipped("):
             constant = len({*row["curve"], *rows[base]["curve"]}) == 1  # neither curve changes
-            yield SanityCheck(name, f"{method} learns less than {base}", area < own or constant, shown)
+            yield SanityCheck(name, f"{method} learns less than {base}", area < base_area or constant, observed)
         else:
             # success is sampled here, so an area may be larger by chance, but not beyond both intervals
-            passed = row["area"][0] <= own or row["gain"][1] <= rows[base]["gain"][2]
-            yield SanityCheck(name, f"{method} does not learn clearly more than {base}", passed, shown)
+            passed = area <= base_area or row["gain"][1] <= rows[base]["gain"][2]
+            yield SanityCheck(name, f"{method} does not learn clearly more than {base}", passed, observed)
 
 
 def _study_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
     """Checks of the first endpoint of every study."""
-    for row in suite["studies"]:
-        study = Study.from_json(row)
-        endpoint = next(iter(study.endpoints))
-        results, measure = study.results(endpoint), study_measure([study], endpoint)
-        for method in results:
+    for setting in results_of(suite).settings:
+        endpoint = next(iter(setting.values))
+        results = Results([setting], "both")
+        for method in setting.values[endpoint]:
             kind, base = method.partition("(")[0], method[method.find("(") + 1 : -1]
-            if base not in results:
+            if base not in setting.values[endpoint]:
                 continue
-            lead = measure(method, base)
-            statement = (
-                f"{study.title}: {method} learns less than {base}"
-                if kind == "flipped"
-                else f"{study.title}: {method} does not learn clearly more than {base}"
+            lead = results.mean(endpoint, method, base)
+            if kind == "flipped":
+                statement, passed = f"{method} learns less than {base}", lead.mean < 0.0
+            else:
+                statement = f"{method} does not learn clearly more than {base}"
+                passed = not lead.interval.low > 0.0
+            yield SanityCheck(
+                suite["name"], f"{setting.long_title}: {statement}", passed, f"{endpoint} {lead.mean:+.3f}"
             )
-            passed = lead.mean < 0.0 if kind == "flipped" else not lead.interval.low > 0.0
-            yield SanityCheck(suite["name"], statement, passed, f"{endpoint} {lead.mean:+.3f}")
 
 
 def exceptions(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """Cells in which a method's one-group cosine exceeds the exact advantage's by two standard errors, paired by task."""
-    found = []
-    for cell in cells:
-        for name, row in cell["offline"].items():
-            best = cell["offline"]["oracle_adv"]["cos_batch_by_task"]
-            lead = crossed_mean([np.subtract(row["cos_batch_by_task"], best)])
-            if name != "oracle_adv" and lead.mean > MAX_STANDARD_ERRORS * lead.standard_error + 1e-3:
-                found.append(f"{_name(cell)}: {name} {lead.mean:+.3f}")
-    return found
-
-
-def _name(cell: Mapping[str, Any]) -> str:
-    return f"{cell['kind']} J0 {cell['success']} G {cell['size']}"
-
-
-def _average(cells: Sequence[Mapping[str, Any]], method: str, metric: str) -> float:
-    return float(np.mean([cell["offline"][method][metric] for cell in cells]))
-
-
-def _one_start(cell: Mapping[str, Any]) -> bool:
-    starts = [curve["points"][0] for curve in cell["curves"].values()]
-    return bool(max(starts) - min(starts) < 1e-3)
+    exceeded = []
+    for setting in results_of({"cells": cells}).settings:
+        cosine = setting.values["cos_batch"]
+        for name, values in cosine.items():
+            lead = crossed_mean(values - cosine[EXACT])
+            if name != EXACT and lead.mean > MAX_STANDARD_ERRORS * lead.standard_error + 1e-3:
+                exceeded.append(f"{setting.title}: {name} {lead.mean:+.3f}")
+    return exceeded
 
 
 def require_sane(document: Mapping[str, Any]) -> None:

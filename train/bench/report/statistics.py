@@ -67,8 +67,10 @@ class CellMeans:
         of_kind: dict[str, list[int]] = {}
         for i, cell in enumerate(cells):
             of_kind.setdefault(cell["kind"], []).append(i)
-        self._kinds = [_Kind(own, [names[i] for i in own]) for own in of_kind.values()]
-        self._weights = [len(own) / len(cells) for own in of_kind.values()]
+        self._kinds = []
+        for indices in of_kind.values():
+            self._kinds.append(_Kind(indices, [names[i] for i in indices]))
+        self._weights = [len(indices) / len(cells) for indices in of_kind.values()]
 
     def __call__(self, values: Sequence[Sequence[float]]) -> ClusteredMean:
         """The estimate of one value per cell and task."""
@@ -79,10 +81,11 @@ class _Kind:
     """The cells of one kind, and which of their entries belong to which task."""
 
     def __init__(self, cells: Sequence[int], names: Sequence[Sequence[str]]) -> None:
-        numbers = {name: i for i, name in enumerate(dict.fromkeys(name for own in names for name in own))}
+        tasks = [name for of_cell in names for name in of_cell]
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(tasks))}
         self._cells, self._tasks = cells, len(numbers)
-        self._task = np.array([numbers[name] for own in names for name in own])
-        self._lengths = np.array([len(own) for own in names])
+        self._task = np.array([numbers[name] for name in tasks])
+        self._lengths = np.array([len(of_cell) for of_cell in names])
 
     def mean(self, values: Sequence[Sequence[float]]) -> ClusteredMean:
         """Mean over the cells; in each cell a task's deviation has the weight 1 / number of tasks."""

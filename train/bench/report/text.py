@@ -7,9 +7,8 @@ from typing import Any
 
 from creditflow.train.bench.language_model.suite.report import language_model_text
 from creditflow.train.bench.report.conclusions import conclusions, suite_description
-from creditflow.train.bench.report.regimes import regime_table
 from creditflow.train.bench.report.sanity import sanity_checks
-from creditflow.train.bench.report.tables import suite_tables, undefined_table
+from creditflow.train.bench.report.tables import regime_table, suite_tables, undefined_table
 from creditflow.train.text_table import text_table
 
 __all__ = ["document_text", "prediction_rows"]
@@ -17,29 +16,29 @@ __all__ = ["document_text", "prediction_rows"]
 
 def document_text(document: Mapping[str, Any]) -> str:
     """Tables of every suite, sanity checks, predictions, and last, just above the shell prompt, the conclusions."""
-    parts = []
+    blocks = []
     for suite in document["suites"]:
-        parts.append(f"=== {suite['name']}\n{suite_description(suite)}")
-        parts += [f"{t.title}\n{t.note}\n\n{text_table(t.rows, t.controls)}" for t in suite_tables(suite)]
+        blocks.append(f"=== {suite['name']}\n{suite_description(suite)}")
+        blocks += [f"{t.title}\n{t.note}\n\n{text_table(t.rows, t.controls)}" for t in suite_tables(suite)]
         if suite["settings"]:
             settings = "\n".join(f"  {name}: {text}" for name, text in suite["settings"].items())
-            parts.append(f"Settings that differ from the paper's\n{settings}")
+            blocks.append(f"Settings that differ from the paper's\n{settings}")
         undefined = undefined_table(suite)
         if undefined:
             reasons = "\n".join(f"  {name}: {reason}" for name, reason in undefined)
-            parts.append(f"Not defined on {suite['name']}\n{reasons}")
+            blocks.append(f"Not defined on {suite['name']}\n{reasons}")
     when = regime_table(document)
     if when and document["suites"]:
-        parts.append(f"=== {when.title}\n{when.note}\n\n{text_table(when.rows, when.controls)}")
+        blocks.append(f"=== {when.title}\n{when.note}\n\n{text_table(when.rows, when.controls)}")
     if "language_models" in document:
-        parts.append(f"=== Language models\n{language_model_text(document['language_models'])}")
+        blocks.append(f"=== Language models\n{language_model_text(document['language_models'])}")
     checks = [[c.suite, "passed" if c.passed else "FAILED", c.check, c.observed] for c in sanity_checks(document)]
-    parts.append("=== Sanity checks\n" + text_table([["suite", "result", "check", "observed"], *checks]))
+    blocks.append("=== Sanity checks\n" + text_table([["suite", "result", "check", "observed"], *checks]))
     if document["predictions"]:
         rows = [["id", "result", "observed", "prediction"], *prediction_rows(document)]
-        parts.append("=== Preregistered predictions\n" + text_table(rows))
-    parts.append("=== Conclusions\n" + "\n".join(f"- {sentence}" for sentence in conclusions(document)))
-    return "\n\n".join(parts)
+        blocks.append("=== Preregistered predictions\n" + text_table(rows))
+    blocks.append("=== Conclusions\n" + "\n".join(f"- {sentence}" for sentence in conclusions(document)))
+    return "\n\n".join(blocks)
 
 
 def prediction_rows(document: Mapping[str, Any]) -> list[list[str]]:

@@ -14,7 +14,7 @@ from creditflow.train.bench.jobs import Job, JobRunner
 from creditflow.train.bench.learning.batch import Draw, sample_batches
 from creditflow.train.bench.observations import Observations
 from creditflow.train.bench.presets import SharedWork
-from creditflow.train.bench.report.correlations import mean_correlation
+from creditflow.train.bench.report.tidy import mean_correlation, study_results
 from creditflow.train.bench.selection import MethodSelection, select_methods
 from creditflow.train.bench.shared.cells import (
     SharedCell,
@@ -149,5 +149,6 @@ def _selected(
 
 def _correlations(studies: Sequence[Study]) -> dict[str, float | None]:
     """Rank correlation over methods of each metric with the area under the learning curve, averaged over studies."""
-    correlations = {metric: mean_correlation(studies, metric) for metric in PREDICTORS}
+    results = study_results(studies)
+    correlations = {metric: mean_correlation(results, metric) for metric in PREDICTORS}
     return {metric: float(f"{value:.4g}") if math.isfinite(value) else None for metric, value in correlations.items()}

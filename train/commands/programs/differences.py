@@ -16,7 +16,7 @@ from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.train.arguments.options import positive
 from creditflow.train.arguments.outputs import add_input
 from creditflow.train.arguments.programs import run_program
-from creditflow.train.bench.report.differences import TABLES, difference
+from creditflow.train.bench.report.tidy import results_of
 from creditflow.train.bench.results import read_results
 
 __all__ = ["add_arguments", "main", "run"]
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", help="method")
     parser.add_argument("b", help="method that is subtracted")
     parser.add_argument(
-        "--value", choices=sorted(TABLES), default="area", help="area, or gain of one step (default area)"
+        "--value", choices=("area", "gain"), default="area", help="area, or gain of one step (default area)"
     )
     parser.add_argument("--size", type=positive, help="group size (default all)")
 
@@ -42,28 +42,26 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: the suite, a kind, a method or the group size is unknown.
         DataError: the file is not the results of a benchmark.
     """
-    results = read_results(Path(args.results))
-    suites = {suite["name"]: suite["cells"] for suite in results["suites"] if "cells" in suite}
+    document = read_results(Path(args.results))
+    suites = {suite["name"]: results_of(suite) for suite in document["suites"] if "cells" in suite}
     if args.suite not in suites:
         raise unknown_name_error("suite with exact values", args.suite, suites)
-    kinds, table = args.kinds.split(","), TABLES[args.value][0]
-    known_kinds = {c["kind"] for c in suites[args.suite]}
+    kinds, all_kinds = args.kinds.split(","), suites[args.suite].by("kind")
     for kind in kinds:
-        if kind not in known_kinds:
-            raise unknown_name_error("kind of task", kind, known_kinds)
-    measured = [c for c in suites[args.suite] if c["kind"] in kinds and c[table]]
-    cells = [c for c in measured if args.size in (None, c["size"])]
-    if not cells:
-        sizes = ", ".join(map(str, sorted({c["size"] for c in measured}))) or "none"
+        if kind not in all_kinds:
+            raise unknown_name_error("kind of task", kind, all_kinds)
+    measured = suites[args.suite].where(lambda setting: setting.kind in kinds and args.value in setting.values)
+    results = measured.where(lambda setting: args.size in (None, setting.size))
+    if not len(results):
+        sizes = ", ".join(map(str, sorted(measured.by("size")))) or "none"
         raise ConfigError(
             f"no {args.value} was measured there in groups of {args.size or 'any size'}; measured sizes: {sizes}"
         )
     for name in (args.a, args.b):
-        for cell in cells:
-            if name not in cell[table]:
-                raise unknown_name_error("method", name, cell[table])
-    estimate = difference(cells, args.a, args.b, value=args.value)
-    print(f"{args.a} - {args.b}, {args.value}, {args.suite} {args.kinds}: {estimate.text(3, '+')}")
+        if name not in results.methods(args.value):
+            raise unknown_name_error("method", name, results.methods(args.value))
+    difference = results.estimate(args.value, args.a, args.b)
+    print(f"{args.a} - {args.b}, {args.value}, {args.suite} {args.kinds}: {difference.text(3, '+')}")
     return 0
 
 

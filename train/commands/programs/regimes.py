@@ -12,7 +12,7 @@ from pathlib import Path
 
 from creditflow.train.arguments.outputs import add_input
 from creditflow.train.arguments.programs import run_program
-from creditflow.train.bench.report.regimes import regime_table
+from creditflow.train.bench.report.tables import regime_table
 from creditflow.train.bench.results import read_results
 from creditflow.train.text_table import text_table
 

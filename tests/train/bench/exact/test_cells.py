@@ -18,7 +18,7 @@ from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS, exact_kinds, exact
 from creditflow.train.bench.exact.values import success
 from creditflow.train.bench.methods import default_schemes
 from creditflow.train.bench.presets import PRESETS, ExactWork
-from creditflow.train.bench.report.summary import Summary
+from creditflow.train.bench.report.tidy import results_of
 
 WORK = PRESETS["smoke"].grids
 METHODS = (*default_schemes(True), "oracle_adv", "oracle_progress")
@@ -51,10 +51,7 @@ def test_a_metric_has_the_mean_of_older_results_and_an_interval_over_tasks(cells
     for cell in older:
         for row in (*cell["offline"].values(), *cell["curves"].values()):
             row.pop(f"{metric}_by_task", None)
-    now, then = (
-        summary.final("grouptd") if metric == "final" else summary.mean("grouptd", metric)
-        for summary in (Summary(cells), Summary(older))
-    )
+    now, then = (results_of({"cells": stored}).estimate(metric, "grouptd") for stored in (cells, older))
     assert now.mean == pytest.approx(then.mean, abs=1e-3)  # stored with four digits
     assert now.low < now.mean < now.high
     assert np.isnan(then.low)
@@ -65,11 +62,13 @@ def test_tasks_on_which_a_metric_is_not_defined_are_left_out_of_its_interval(cel
     row = changed[0]["offline"]["grpo"]
     row["concordance_by_task"][0] = None
     rest = [row["concordance_by_task"][1:], changed[1]["offline"]["grpo"]["concordance_by_task"]]
-    assert Summary(changed).mean("grpo", "concordance").mean == pytest.approx(np.mean([np.mean(own) for own in rest]))
+    assert results_of({"cells": changed}).estimate("concordance", "grpo").mean == pytest.approx(
+        np.mean([np.mean(own) for own in rest])
+    )
 
 
 def test_the_median_of_the_variance_has_no_interval(cells):
-    found = Summary(cells).mean("grpo", "variance")
+    found = results_of({"cells": cells}).estimate("variance", "grpo")
     assert np.isnan(found.low) and np.isfinite(found.mean)
 
 

@@ -18,7 +18,7 @@ from creditflow.train.bench import suites
 from creditflow.train.bench.played.by_type import final_scores, scores_by_type
 from creditflow.train.bench.played.learning import learn
 from creditflow.train.bench.presets import PRESETS, PlayedWork
-from creditflow.train.bench.report.tables.played import by_type_cells, latex_tables
+from creditflow.train.bench.report.tables import by_type_cells, latex_tables
 from creditflow.train.commands.bench import _latex
 from creditflow.train.rollout import play_group
 from creditflow.train.statistics import crossed_mean

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError
-from creditflow.train.bench.report.contrasts import against, contrast_texts, leader_of, p_text, study_measure
-from creditflow.train.bench.report.regimes import regime_table, verdicts
-from creditflow.train.bench.report.tables import suite_tables
+from creditflow.train.bench.report.tables import regime_table, suite_tables
+from creditflow.train.bench.report.tidy import study_results
+from creditflow.train.bench.report.verdicts import against, contrast_texts, leader_of, p_text, verdicts
 from creditflow.train.bench.results import write_results
 from creditflow.train.bench.studies import Study
 from creditflow.train.commands.programs.regimes import main
@@ -38,7 +38,7 @@ MEANS = {"grpo": 0.5, "gigpo": 0.55, "rloo": 0.5, "graphgpo": 0.551}
 
 
 def test_a_clear_lead_separates_and_equal_schemes_do_not():
-    found = against("grpo", list(MEANS), study_measure([study(**MEANS)], "area"))
+    found = against("grpo", list(MEANS), study_results([study(**MEANS)], "both").measure("area"))
     assert {name: contrast.separates for name, contrast in found.items()} == {
         "gigpo": True,
         "rloo": False,
@@ -48,7 +48,7 @@ def test_a_clear_lead_separates_and_equal_schemes_do_not():
 
 
 def test_the_leader_names_those_it_is_not_separated_from():
-    leader = leader_of(list(MEANS), study_measure([study(**MEANS)], "area"))
+    leader = leader_of(list(MEANS), study_results([study(**MEANS)], "both").measure("area"))
     assert {leader.name, *leader.tied} == {"gigpo", "graphgpo"}
     assert 0.0 < leader.detectable < 0.03
 
@@ -58,15 +58,15 @@ def test_the_leader_separates_by_chance_in_at_most_a_twentieth_of_the_studies():
     studies, wrong = 200, 0
     names = {f"scheme {i}": 0.5 for i in range(5)}
     for number in range(studies):
-        leader = leader_of(list(names), study_measure([Study("shared policy", "pits", "distinct", 16, 8, "", {"area": results(number, 5, 8, **names)})], "area"))  # fmt: skip
+        leader = leader_of(list(names), study_results([Study("shared policy", "pits", "distinct", 16, 8, "", {"area": results(number, 5, 8, **names)})], "both").measure("area"))  # fmt: skip
         wrong += len(leader.tied) < 4
     assert wrong / studies <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / studies)
 
 
 def test_studies_are_strata_of_equal_weight():
     one, other = study(kind="pits", **MEANS), study(kind="open", seed=1, **dict.fromkeys(MEANS, 0.8))
-    both = study_measure([one, other], "area")("gigpo", "grpo")
-    alone = [study_measure([s], "area")("gigpo", "grpo") for s in (one, other)]
+    both = study_results([one, other], "both").measure("area")("gigpo", "grpo")
+    alone = [study_results([s], "both").measure("area")("gigpo", "grpo") for s in (one, other)]
     assert both.mean == pytest.approx(np.mean([x.mean for x in alone]))
     assert both.standard_error == pytest.approx(math.hypot(*(x.standard_error for x in alone)) / 2)
 
@@ -165,7 +165,7 @@ def test_p_values_are_short(p):
 
 
 def test_unknown_values_are_shown_as_a_dash():
-    (found,) = against("a", ["a", "b"], study_measure([Study("shared policy", "x", "fresh", 1, 8, "", {"area": {"a": [[0.1]], "b": [[0.2]]}})], "area")).values()  # fmt: skip
+    (found,) = against("a", ["a", "b"], study_results([Study("shared policy", "x", "fresh", 1, 8, "", {"area": {"a": [[0.1]], "b": [[0.2]]}})], "both").measure("area")).values()  # fmt: skip
     assert contrast_texts(found) == ["+0.100", "–", "–"]
 
 

@@ -7,12 +7,11 @@ import pytest
 
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.observations import Observation, Observations
-from creditflow.train.bench.report.contrasts import Leader
 from creditflow.train.bench.report.design import pairs_of, unstable_rivals
-from creditflow.train.bench.report.html.verdict import _sentence
-from creditflow.train.bench.report.regimes import Verdict, _stable
+from creditflow.train.bench.report.headline import _sentence
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.bench.report.tables.design import design_tables
+from creditflow.train.bench.report.tables import design_tables
+from creditflow.train.bench.report.verdicts import Leader, Verdict, _stable
 from creditflow.train.statistics import ClusteredMean, contrasts_of
 
 FACTORS = {"loss average": ("token mean", "trajectory mean"), "optimiser": ("KL steps", "Adam 0.03", "Adam 0.1")}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from creditflow.train.arguments.programs import run_program
-from creditflow.train.bench.report.differences import difference
+from creditflow.train.bench.report.tidy import results_of
 from creditflow.train.bench.results import read_results, write_results
 from creditflow.train.commands.programs.differences import main
 from creditflow.train.statistics import t_quantile
@@ -18,7 +18,9 @@ EVIDENCE = Path(__file__).parents[3] / "evidence" / "bench"
 
 def cell(kind: str, a: list[float], b: list[float]) -> dict[str, object]:
     names = [f"task {i}" for i in range(len(a))]
-    return {"kind": kind, "task_names": names, "curves": {"a": {"area_by_task": a}, "b": {"area_by_task": b}}}
+    curves = {name: {"area_by_task": areas, "final": 0.0, "points": []} for name, areas in (("a", a), ("b", b))}
+    offline = {name: {"gain": 0.0} for name in curves}
+    return {"kind": kind, "success": 0.5, "size": 8, "task_names": names, "offline": offline, "curves": curves}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,10 @@ def test_quantiles_are_those_of_published_tables(degrees_of_freedom, expected):
 
 
 def test_tasks_are_the_samples_whatever_the_number_of_cells():
-    found = [difference([cell("x", [1.0, 2.0, 6.0], [0.0, 0.0, 0.0])] * copies, "a", "b") for copies in (1, 5)]
+    found = [
+        results_of({"cells": [cell("x", [1.0, 2.0, 6.0], [0.0, 0.0, 0.0])] * copies}).estimate("area", "a", "b")
+        for copies in (1, 5)
+    ]
     half = 4.3027 * np.sqrt(7.0 / 3.0)
     for one in found:
         assert (one.mean, one.low, one.high) == pytest.approx((3.0, 3.0 - half, 3.0 + half), abs=1e-3)
@@ -37,7 +42,7 @@ def test_tasks_are_the_samples_whatever_the_number_of_cells():
 
 def test_kinds_are_strata_of_equal_weight():
     cells = [cell("x", [1.0, 3.0], [0.0, 0.0]), cell("y", [5.0, 5.0, 5.0], [0.0, 0.0, 0.0])]
-    found = difference(cells, "a", "b")
+    found = results_of({"cells": cells}).estimate("area", "a", "b")
     half = t_quantile(1.0) * 0.5  # only x varies: 1 per task, halved by its weight
     assert (found.mean, found.high) == pytest.approx((3.5, 3.5 + half))
 

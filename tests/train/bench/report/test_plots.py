@@ -16,11 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.train.bench.language_model.suite.report import language_model_conclusions, language_model_tables
-from creditflow.train.bench.report.html.page import write_report
-from creditflow.train.bench.report.html.panels import HEIGHT, MARKS, WIDTH, drawn_plot
-from creditflow.train.bench.report.plots.document import document_plots
-from creditflow.train.bench.report.plots.pictures import draw_plots
-from creditflow.train.bench.report.plots.plot import BASELINE_STYLE, SCHEME_STYLES, Line, Panel, Plot, line_styles
+from creditflow.train.bench.report.chart import HEIGHT, MARKS, WIDTH, drawn_plot
+from creditflow.train.bench.report.page import write_report
+from creditflow.train.bench.report.plots import (
+    BASELINE_STYLE,
+    SCHEME_STYLES,
+    Line,
+    Panel,
+    Plot,
+    document_plots,
+    draw_plots,
+    line_styles,
+)
 from creditflow.train.bench.report.tables import suite_tables
 
 HOSTILE = "</svg></style><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"

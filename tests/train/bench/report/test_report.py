@@ -10,7 +10,7 @@ import pytest
 from helpers.servers.browser import driven, rendered_dom
 
 from creditflow.train.bench.report.conclusions import conclusions
-from creditflow.train.bench.report.html.page import write_report
+from creditflow.train.bench.report.page import write_report
 from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.results import read_results, write_results
 from creditflow.train.bench.studies import Study

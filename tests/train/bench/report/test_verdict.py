@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS
+from creditflow.train.bench.report.chart import Interval, chart_of
 from creditflow.train.bench.report.conclusions import conclusions
-from creditflow.train.bench.report.contrasts import Leader
-from creditflow.train.bench.report.html.chart import Interval, chart_of
-from creditflow.train.bench.report.html.page import shown_document
-from creditflow.train.bench.report.html.terms import DEFINITIONS, Words, about_method
-from creditflow.train.bench.report.html.verdict import _rows, _sentence, headline
-from creditflow.train.bench.report.regimes import Verdict, _of_studies, standing
+from creditflow.train.bench.report.headline import _rows, _sentence, headline
+from creditflow.train.bench.report.page import shown_document
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import suite_tables
+from creditflow.train.bench.report.terms import DEFINITIONS, Words, about_method
+from creditflow.train.bench.report.tidy import study_results
+from creditflow.train.bench.report.verdicts import Leader, Verdict, standing, verdicts_on
 from creditflow.train.bench.shared.tasks import SHARED_KINDS
 from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import ClusteredMean, Contrast
@@ -82,7 +82,7 @@ def test_the_headline_never_contradicts_the_intervals_that_are_drawn(drawn: list
         names = ["grpo", *(f"s{i}" for i in range(1, schemes))]
         runs = {name: (rng.normal(0.0, spread) + rng.normal(0.0, 0.02, (seeds, 3))).tolist() for name in names}
         study = Study("shared policy", f"kind {number}", "distinct", 4, 8, "", {"area": runs})
-        of_run += list(_of_studies([study], names))
+        of_run += list(verdicts_on(study_results([study], "both"), names))
     sentence = _sentence(of_run)
     counts = Counter[str]()
     for one in of_run:
@@ -121,7 +121,7 @@ def test_a_scheme_behind_a_noisy_best_mean_can_be_the_one_that_is_separated_from
     study = Study(
         "shared policy", "kind", "distinct", 4, 8, "", {"area": {name: one.tolist() for name, one in runs.items()}}
     )
-    [found] = _of_studies([study], list(runs))
+    [found] = verdicts_on(study_results([study], "both"), list(runs))
     assert found.leader.name == "noisy" and found.lead is not None and not found.lead.separates
     assert list(found.faster) == ["steady"]
     assert "steady learned clearly faster than the baseline" in _sentence([found])

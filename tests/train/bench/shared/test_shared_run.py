@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from creditflow.train.bench.report.conclusions import conclusions
-from creditflow.train.bench.report.regimes import verdicts
 from creditflow.train.bench.report.sanity import BenchmarkBrokenError, require_sane, sanity_checks
 from creditflow.train.bench.report.tables import suite_tables
 from creditflow.train.bench.report.text import document_text
+from creditflow.train.bench.report.verdicts import verdicts
 from creditflow.train.bench.results import read_results
 from creditflow.train.bench.shared.cells import run_unit
 from creditflow.train.cli import main

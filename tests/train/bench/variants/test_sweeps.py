@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.methods import can_be_annotated, scheme_entry, settings_of, with_annotation_sources
-from creditflow.train.bench.report.summary import main_schemes
-from creditflow.train.bench.report.tables import suite_tables
-from creditflow.train.bench.report.tables.sweeps import swept_schemes
+from creditflow.train.bench.report.tables import suite_tables, swept_schemes
+from creditflow.train.bench.report.tidy import main_schemes
 from creditflow.train.bench.results import read_results
 from creditflow.train.bench.variants.grid import canonical_name, parse_sweeps, swept_names
 from creditflow.train.bench.variants.names import MethodName, typed_value, value_text

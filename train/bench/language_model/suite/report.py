@@ -16,9 +16,9 @@ from creditflow.train.bench.language_model.suite.summary import (
     pooled_contrasts,
 )
 from creditflow.train.bench.methods import is_control
-from creditflow.train.bench.report.contrasts import contrast_texts
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import Table
+from creditflow.train.bench.report.verdicts import contrast_texts
 from creditflow.train.statistics import ClusteredMean, crossed_mean
 from creditflow.train.statistics.contrasts import Contrast
 from creditflow.train.text_table import text_table

@@ -1,4 +1,4 @@
-"""Plots as positions that the page draws with its own colours: no ids, no styles, names stay text of the template."""
+"""Confidence intervals of methods on one axis, as positions that a page draws at any width and in any colours."""
 
 from __future__ import annotations
 
@@ -6,11 +6,133 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from creditflow.train.bench.report.html.chart import round_ticks
-from creditflow.train.bench.report.plots.plot import Line, Panel, Plot
+from creditflow.train.bench.report.plots import Line, Panel, Plot
 from creditflow.train.bench.report.statistics import Estimate
 
-__all__ = ["MARKS", "DrawnLine", "DrawnPanel", "DrawnPlot", "drawn_plot"]
+__all__ = [
+    "MARKS",
+    "Chart",
+    "ChartRow",
+    "DrawnLine",
+    "DrawnPanel",
+    "DrawnPlot",
+    "Interval",
+    "chart_of",
+    "drawn_plot",
+    "round_ticks",
+]
+
+CHART_PAD = 2.0  # per cent of the width at both ends
+MAX_TICKS = 6
+
+
+class Interval(NamedTuple):
+    """What a row shows.
+
+    Attributes:
+        name: name of the method, or of what is compared.
+        note: more about it; "" for none.
+        text: mean and interval in figures.
+        kind: "best", "scheme" or "control", for the colour.
+        estimate: the interval.
+        title: what the rows from here on are about; "" to go on with the one above.
+        mark: a value to compare with; None for none.
+    """
+
+    name: str
+    note: str
+    text: str
+    kind: str
+    estimate: Estimate
+    title: str = ""
+    mark: float | None = None
+
+
+class ChartRow(NamedTuple):
+    """One interval as it is drawn.
+
+    Attributes:
+        name, note, text, kind, title: as in ``Interval``.
+        mean, low, high: positions, in per cent of the width.
+        mark: position of the value to compare with; None for none.
+    """
+
+    name: str
+    note: str
+    text: str
+    kind: str
+    title: str
+    mean: float
+    low: float
+    high: float
+    mark: float | None
+
+
+class Chart(NamedTuple):
+    """Intervals on a common axis.
+
+    Attributes:
+        rows: the intervals, from the top.
+        ticks: label and position of every tick, in per cent of the width.
+        zero: position of 0.
+        unit: what the axis shows, with its unit.
+    """
+
+    rows: list[ChartRow]
+    ticks: list[tuple[str, float]]
+    zero: float
+    unit: str
+
+
+def chart_of(rows: Sequence[Interval], unit: str) -> Chart | None:
+    """The chart of some estimates; None if there is none.
+
+    Args:
+        rows: the rows, from the top.
+        unit: what the axis shows, with its unit.
+    """
+    if not rows:
+        return None
+    ends = [end for row in rows for end in _ends(row.estimate)] + [row.mark for row in rows if row.mark is not None]
+    lowest, highest = min(0.0, *ends), max(0.0, *ends)
+    width = max(highest - lowest, 1e-9)
+
+    def at(x: float) -> float:
+        return round(CHART_PAD + (x - lowest) / width * (100 - 2 * CHART_PAD), 2)
+
+    drawn = [
+        ChartRow(
+            name=row.name,
+            note=row.note,
+            text=row.text,
+            kind=row.kind,
+            title=row.title,
+            mean=at(row.estimate.mean),
+            low=at(_ends(row.estimate)[0]),
+            high=at(_ends(row.estimate)[1]),
+            mark=None if row.mark is None else at(row.mark),
+        )
+        for row in rows
+    ]
+    return Chart(drawn, [(f"{x:g}", at(x)) for x in round_ticks(lowest, highest)], at(0.0), unit)
+
+
+def _ends(estimate: Estimate) -> tuple[float, float]:
+    """The ends of the interval, or the mean twice if there is none."""
+    return (estimate.low, estimate.high) if math.isfinite(estimate.low) else (estimate.mean, estimate.mean)
+
+
+def round_ticks(low: float, high: float) -> list[float]:
+    """Round numbers from low to high, 0 among them, at most ``MAX_TICKS``.
+
+    >>> round_ticks(-0.03, 0.17)
+    [0.0, 0.05, 0.1, 0.15]
+    """
+    width = max(high - low, 1e-9)
+    power = 10.0 ** math.floor(math.log10(width / MAX_TICKS))
+    step = next(step for factor in (1, 2, 5, 10, 20) if width / (step := factor * power) <= MAX_TICKS - 1)
+    return [round(i * step, 10) + 0.0 for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
 
 MARKS: Final = {  # by style: the outline of a mark around 0, 0, so that points are told apart without their colours
     "s0": "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0z", "s1": "M-3.2 -3.2H3.2V3.2H-3.2z", "s2": "M0 -4.2L4 3H-4z",
@@ -22,7 +144,7 @@ MARKS: Final = {  # by style: the outline of a mark around 0, 0, so that points 
 
 WIDTH, HEIGHT = 320.0, 180.0  # units of a panel's own coordinates, about pixels
 LEFT, RIGHT, TOP, BOTTOM = 38.0, 10.0, 8.0, 20.0
-PAD: Final = 0.04  # of an axis beyond its data
+PANEL_PAD: Final = 0.04  # of an axis beyond its data
 Span = tuple[float, float]
 Mark = tuple[str, float]
 
@@ -113,8 +235,8 @@ def _drawn_line(
 ) -> DrawnLine:
     at = [x_at(x) for x in line.x]
     low, high = [y_at(y) for y in line.low if math.isfinite(y)], [y_at(y) for y in line.high if math.isfinite(y)]
-    known = bool(at) and len(low) == len(high) == len(at)
-    band = [*zip(at, high, strict=True), *reversed(list(zip(at, low, strict=True)))] if known and not marked else []
+    complete = bool(at) and len(low) == len(high) == len(at)
+    band = [*zip(at, high, strict=True), *reversed(list(zip(at, low, strict=True)))] if complete and not marked else []
     return DrawnLine(
         line.name,
         line.style,
@@ -122,7 +244,7 @@ def _drawn_line(
         _path(zip(at, map(y_at, line.y), strict=True)),
         _path(band),
         [(x, y_at(line.y[i]), _text(line, i)) for i, x in enumerate(at)] if marked else [],
-        list(zip(at, low, high, strict=True)) if known and marked else [],
+        list(zip(at, low, high, strict=True)) if complete and marked else [],
     )
 
 
@@ -137,14 +259,14 @@ def _path(points: Iterable[tuple[float, float]]) -> str:
 
 def _heights(panel: Panel) -> list[float]:
     """Every height that must be visible: of all points, of the intervals that are shown at first, and of the line for comparison."""
-    shown = [y for line in panel.lines for y in (*line.y, *((*line.low, *line.high) if line.main else ()))]
-    return [*shown, *([] if panel.level is None else [panel.level])]
+    heights = [y for line in panel.lines for y in (*line.y, *((*line.low, *line.high) if line.main else ()))]
+    return [*heights, *([] if panel.level is None else [panel.level])]
 
 
 def _span(values: Iterable[float], scale: Callable[[float], float]) -> Span:
-    known = [scale(value) for value in values if math.isfinite(value)]
-    low, high = min(known, default=0.0), max(known, default=1.0)
-    pad = PAD * (high - low) or 0.5
+    finite = [scale(value) for value in values if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=1.0)
+    pad = PANEL_PAD * (high - low) or 0.5
     return low - pad, high + pad
 
 

@@ -20,17 +20,13 @@ from creditflow.envs.errors import require_modules
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.bench.language_model.suite.report import language_model_conclusions, language_model_tables
 from creditflow.train.bench.methods import present_names
+from creditflow.train.bench.report.chart import MARKS, Chart, DrawnPlot, Interval, chart_of, drawn_plot
 from creditflow.train.bench.report.conclusions import prediction_conclusion, suite_conclusions, suite_description
-from creditflow.train.bench.report.html.chart import Chart, Interval, chart_of
-from creditflow.train.bench.report.html.panels import MARKS, DrawnPlot, drawn_plot
-from creditflow.train.bench.report.html.terms import DEFINITIONS, Words
-from creditflow.train.bench.report.html.verdict import headline
-from creditflow.train.bench.report.plots.document import document_plots
-from creditflow.train.bench.report.plots.language_models import SECTION
-from creditflow.train.bench.report.plots.plot import Plot
-from creditflow.train.bench.report.regimes import regime_table
+from creditflow.train.bench.report.headline import headline
+from creditflow.train.bench.report.plots import SECTION, Plot, document_plots
 from creditflow.train.bench.report.sanity import sanity_checks
-from creditflow.train.bench.report.tables import Table, suite_tables, undefined_table
+from creditflow.train.bench.report.tables import Table, regime_table, suite_tables, undefined_table
+from creditflow.train.bench.report.terms import DEFINITIONS, Words
 from creditflow.train.bench.report.text import prediction_rows
 
 __all__ = ["require_report", "write_report"]
@@ -115,10 +111,10 @@ def write_report(document: Mapping[str, Any], path: Path) -> None:
 
 def shown_document(document: Mapping[str, Any]) -> dict[str, Any]:
     """The results under the present names of their methods, which need not be those of the release that stored them."""
-    shown = {**document, "suites": [_renamed(suite, suite) for suite in document["suites"]]}
+    renamed = {**document, "suites": [_renamed(suite, suite) for suite in document["suites"]]}
     if "language_models" in document:
-        shown["language_models"] = _renamed(document["language_models"], document["language_models"])
-    return shown
+        renamed["language_models"] = _renamed(document["language_models"], document["language_models"])
+    return renamed
 
 
 def _renamed(content: Any, part: Mapping[str, Any]) -> Any:
@@ -137,19 +133,19 @@ def _with_names(content: Any, rename: Callable[[str], str]) -> Any:
     if isinstance(content, str):
         return rename(content)
     if isinstance(content, list):
-        return [_with_names(one, rename) for one in content]
+        return [_with_names(element, rename) for element in content]
     if isinstance(content, dict):
         return {rename(key): _with_names(value, rename) for key, value in content.items()}
     return content
 
 
 def _section(suite: Mapping[str, Any], plots: Sequence[Plot]) -> Section:
-    own = [plot for plot in plots if plot.suite == suite["name"]]
+    of_suite = [plot for plot in plots if plot.suite == suite["name"]]
     return Section(
         suite["name"],
         suite_description(suite),
         [_capital(sentence.removeprefix(f"{suite['name']}: ")) for sentence in suite_conclusions(suite)],
-        _questions(suite_tables(suite), own),
+        _questions(suite_tables(suite), of_suite),
         suite["settings"],
         undefined_table(suite),
     )
@@ -172,13 +168,13 @@ def _capital(sentence: str) -> str:
 
 
 def _language_models(document: Mapping[str, Any], plots: Sequence[Plot]) -> list[Section]:
-    part = document.get("language_models")
-    if part is None:
+    models = document.get("language_models")
+    if models is None:
         return []
     description = "Small language models learn each family of tasks from one warm-up per seed; success is exact."
-    questions = _questions(language_model_tables(part), [plot for plot in plots if plot.suite == SECTION])
-    found = [_capital(one.removeprefix("Language models, ")) for one in language_model_conclusions(part)]
-    return [Section(SECTION, description, found, questions, part["settings"], [])]
+    questions = _questions(language_model_tables(models), [plot for plot in plots if plot.suite == SECTION])
+    findings = [_capital(sentence.removeprefix("Language models, ")) for sentence in language_model_conclusions(models)]
+    return [Section(SECTION, description, findings, questions, models["settings"], [])]
 
 
 def _chart(table: Table) -> Chart | None:

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from creditflow.train.bench.report.html.chart import Chart, Interval, chart_of
-from creditflow.train.bench.report.regimes import Verdict, standing, verdicts
+from creditflow.train.bench.report.chart import Chart, Interval, chart_of
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.report.verdicts import Verdict, standing, verdicts
 from creditflow.train.statistics import Contrast
 
 __all__ = ["Headline", "headline"]
@@ -75,11 +75,11 @@ def _sentence(of_run: Sequence[Verdict]) -> str:
     best, count = max(
         Counter(v.leader.name for v in ahead).items(), key=lambda item: (item[1], _mean_lead(ahead, item[0]))
     )
-    own = [verdict for verdict in ahead if verdict.leader.name == best]
+    led = [verdict for verdict in ahead if verdict.leader.name == best]
     if len(of_run) == 1:
-        return f"{best} learned fastest{_points(own[0].lead)}. {_caveat(own[0])}"
-    kinds = Counter[str](standing(verdict) for verdict in own)
-    parts = [
+        return f"{best} learned fastest{_points(led[0].lead)}. {_caveat(led[0])}"
+    kinds = Counter[str](standing(verdict) for verdict in led)
+    clauses = [
         text.format(_settings(kinds[kind], count))
         for kind, text in (
             ("clear", "its lead is statistically clear in {}"),
@@ -88,7 +88,7 @@ def _sentence(of_run: Sequence[Verdict]) -> str:
         )
         if kinds[kind]
     ]
-    text = f"{best} learned fastest in {_settings(count, len(of_run))}: {_listed(parts)}."
+    text = f"{best} learned fastest in {_settings(count, len(of_run))}: {_listed(clauses)}."
     return f"{text}{_elsewhere(ahead, best)}{_small(of_run)}"
 
 
@@ -99,8 +99,8 @@ def _caveat(verdict: Verdict) -> str:
         return "The difference is statistically clear."
     if kind == "shared":
         return f"The difference from the baseline is statistically clear, but {_names(verdict.leader.tied)} may be as good."
-    others = f" {_names(list(verdict.faster))} learned clearly faster than the baseline." if verdict.faster else ""
-    return f"The difference from the baseline may be chance.{others}{_small([verdict])}"
+    leaders = f" {_names(list(verdict.faster))} learned clearly faster than the baseline." if verdict.faster else ""
+    return f"The difference from the baseline may be chance.{leaders}{_small([verdict])}"
 
 
 def _elsewhere(ahead: Sequence[Verdict], best: str) -> str:

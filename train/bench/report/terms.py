@@ -124,16 +124,16 @@ def about_method(name: str) -> str:
     if variant.corruptions:
         return DEFINITIONS[f"{variant.corruptions[0]}(X)"]
     if variant.scheme in credit.names():
-        scheme, parts = lookup(variant.scheme), list[str]()
+        scheme, sentences = lookup(variant.scheme), list[str]()
     elif variant.scheme in NAMED:
         scheme = lookup(NAMED[variant.scheme].scheme)
-        parts = [f"Variant: {settings_of([name]).get(name, 'as in the paper')}."]
+        sentences = [f"Variant: {settings_of([name]).get(name, 'as in the paper')}."]
     else:
         return ""
-    parts += ["Credit of a turn: " + " ".join((inspect.getdoc(scheme) or "").partition("\n\n")[0].split())]
-    parts += [f"Source: {scheme.source}." if scheme.source else ""]
-    parts += [DEFINITIONS[f"X[{variant.source}]"] + "." if f"X[{variant.source}]" in DEFINITIONS else ""]
-    return " ".join(part for part in parts if part)
+    sentences += ["Credit of a turn: " + " ".join((inspect.getdoc(scheme) or "").partition("\n\n")[0].split())]
+    sentences += [f"Source: {scheme.source}." if scheme.source else ""]
+    sentences += [DEFINITIONS[f"X[{variant.source}]"] + "." if f"X[{variant.source}]" in DEFINITIONS else ""]
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 class Words:
