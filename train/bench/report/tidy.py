@@ -29,9 +29,9 @@ __all__ = [
     "EXACT",
     "FIDELITY",
     "Measure",
-    "Observation",
     "Results",
     "Setting",
+    "TidyRow",
     "baseline",
     "correlation_estimate",
     "correlations",
@@ -54,7 +54,7 @@ FIDELITY: Final = (
 BY_TASK: Final = "_by_task"  # the ending of a stored list with one value per task
 
 
-class Observation(NamedTuple):
+class TidyRow(NamedTuple):
     """One row of the tidy table."""
 
     setting: str
@@ -152,14 +152,14 @@ class Results:
     def __len__(self) -> int:
         return len(self.settings)
 
-    def rows(self) -> Iterator[Observation]:
+    def rows(self) -> Iterator[TidyRow]:
         """Yield the table row by row."""
         for setting in self.settings:
             for name, by_method in setting.values.items():
                 for method, values in by_method.items():
                     for (seed, task), value in np.ndenumerate(values):
                         label = setting.tasks[task] if setting.tasks else str(task)
-                        yield Observation(setting.title, method, seed, label, name, float(value))
+                        yield TidyRow(setting.title, method, seed, label, name, float(value))
 
     def where(self, condition: Callable[[Setting], bool], samples: Samples | None = None) -> Results:
         """The settings that meet a condition."""
