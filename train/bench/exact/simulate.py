@@ -164,11 +164,11 @@ class ArrayGroup(Group):
         reward = np.zeros(len(arrays.reward))
         reward[arrays.last] = score
         end = np.where(wrong, np.where(success, GOAL, FAILED), arrays.end).astype(np.int8)
-        other = copy(self)
+        changed = copy(self)
         for stale in ("trajectories", "turns", "episodes"):
-            other.__dict__.pop(stale, None)
-        other.__dict__["arrays"] = replace(arrays, success=success, score=score, returns=score, reward=reward, end=end)
-        return other
+            changed.__dict__.pop(stale, None)
+        changed.__dict__["arrays"] = replace(arrays, success=success, score=score, returns=score, reward=reward, end=end)
+        return changed
 
     def states(self, key: Literal["state", "text"] = "state") -> StateIndex:
         """The states by state key, or by text key, as a text-only method sees them."""

@@ -134,6 +134,7 @@ def round_ticks(low: float, high: float) -> list[float]:
     return [round(i * step, 10) + 0.0 for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
+FAINT: Final = " Faint lines stand out while you point at their name."
 MARKS: Final = {  # by style: the outline of a mark around 0, 0, so that points are told apart without their colours
     "s0": "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0z", "s1": "M-3.2 -3.2H3.2V3.2H-3.2z", "s2": "M0 -4.2L4 3H-4z",
     "s3": "M0 -4.6L4.6 0L0 4.6L-4.6 0z", "s4": "M0 4.2L4 -3H-4z", "s5": "M-4 0L0 -1.4V-4H1.4V-1.4H4V1.4H1.4V4H-1.4V1.4H-4z",
@@ -201,7 +202,7 @@ def drawn_plot(plot: Plot) -> DrawnPlot:
         [_drawn_panel(plot, panel, scale, common) for panel in plot.panels],
         list(legend.items()) if len(legend) > 1 else [],
         plot.marked,
-        plot.caption,
+        plot.caption + (FAINT if any(not line.main for panel in plot.panels for line in panel.lines) else ""),
     )
 
 

@@ -159,8 +159,8 @@ def suite_description(suite: Mapping[str, Any]) -> str:
     if "cells" not in suite:
         return f"{suite['tasks']} tasks of at most {suite['horizon']} turns, played through the environment. {recorded}"
     cells, results = suite["cells"], results_of(suite)
-    successes = ", ".join(f"{x:g}" for x in sorted({cell["success"] for cell in cells}))
-    sizes = ", ".join(str(size) for size in sorted({cell["size"] for cell in cells}))
+    successes = ", ".join(f"{success:g}" for success in sorted(results.by("success")))
+    sizes = ", ".join(map(str, sorted(results.by("size"))))
     kinds = [
         f"{kind} ({of_kind.fact('states'):.0f} states, {of_kind.fact('dead_state_fraction'):.0%} dead)"
         for kind, of_kind in results.by("kind").items()

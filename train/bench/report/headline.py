@@ -105,12 +105,11 @@ def _caveat(verdict: Verdict) -> str:
 
 def _elsewhere(ahead: Sequence[Verdict], best: str) -> str:
     """The leaders of other settings whose lead over the baseline is clear."""
-    others = Counter(
-        v.leader.name for v in ahead if v.leader.name != best and standing(v) in ("clear", "shared")
-    ).most_common(MAX_NAMES)
-    if not others:
+    rivals = [verdict for verdict in ahead if verdict.leader.name != best and standing(verdict) in ("clear", "shared")]
+    if not rivals:
         return ""
-    return " " + _listed([f"{name} had the best clear lead in {_settings(count)}" for name, count in others]) + "."
+    leaders = Counter(verdict.leader.name for verdict in rivals).most_common(MAX_NAMES)
+    return " " + _listed([f"{name} had the best clear lead in {_settings(count)}" for name, count in leaders]) + "."
 
 
 def _small(of_run: Sequence[Verdict]) -> str:

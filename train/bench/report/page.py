@@ -152,12 +152,11 @@ def _section(suite: Mapping[str, Any], plots: Sequence[Plot]) -> Section:
 
 
 def _questions(tables: Sequence[Table], plots: Sequence[Plot]) -> list[Question]:
-    return [
-        Question(
-            replace(table, bars=()), _chart(table), [drawn_plot(plot) for plot in plots if plot.about == table.title]
-        )
-        for table in tables
-    ]
+    questions = []
+    for table in tables:
+        drawn = [drawn_plot(plot) for plot in plots if plot.about == table.title]
+        questions.append(Question(replace(table, bars=()), _chart(table), drawn))
+    return questions
 
 
 def _capital(sentence: str) -> str:
@@ -188,6 +187,8 @@ def _chart(table: Table) -> Chart | None:
         control = name not in names
         if control and ("(" in name or "[" in name):  # corrupted controls, and exact annotations
             continue
-        kind = "control" if control else "best" if bar.mean == best else "scheme"
+        kind = "best" if bar.mean == best else "scheme"
+        if control:
+            kind = "control"
         rows.append(Interval(name, "", bar.text(digits, "+" if "minus" in table.unit else ""), kind, bar))
     return chart_of(rows, table.unit or table.rows[0][1])

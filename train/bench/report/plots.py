@@ -59,7 +59,8 @@ class Line(NamedTuple):
         style: "s0" to "s7" for schemes, "c0" to "c3" for controls.
         x, y: its points, of one length.
         low, high: ends of the points' 95 % intervals; empty for none.
-        main: whether the interval is shown at first; the others are where the reader points at the name.
+        main: whether the line is drawn in full strength, with its interval; the others are faint until the reader points at
+            their name.
     """
 
     name: str
@@ -166,6 +167,11 @@ def _styles_by_score(suite: Mapping[str, Any], names: Sequence[str], measure: Me
     return {name: style for name, style in line_styles(suite, schemes, base).items() if name in names}
 
 
+def _main_names(styles: Mapping[str, str]) -> set[str]:
+    """The best scheme, the baseline and the exact advantage, which are drawn in full strength."""
+    return {*list(styles)[:1], baseline(list(styles)), EXACT} if styles else set()
+
+
 def _left_out(suite: Mapping[str, Any], styles: Mapping[str, str]) -> str:
     """What the caption says of schemes without a line."""
     drawn = sum(name in styles for name in suite["schemes"])
@@ -188,10 +194,10 @@ def _curve_panel(
         x: the horizontal positions of a number of points.
         level: height of a line for comparison.
     """
-    lines = []
+    lines, main = [], _main_names(styles)
     for name, style in styles.items():
         mean = np.mean([setting.curves[tasks][name] for setting in settings], axis=0).tolist()
-        lines.append(Line(name, style, x(len(mean)), mean))
+        lines.append(Line(name, style, x(len(mean)), mean, main=name in main))
     return Panel(title, *labels, lines, level=level)
 
 
@@ -354,8 +360,7 @@ def _banded_lines(
     styles: Mapping[str, str], values: Mapping[str, NDArray[np.float64]], iterations: Sequence[float]
 ) -> list[Line]:
     """A line with its intervals for every method; those of the best scheme, the baseline and the exact advantage are shown at first."""
-    main = {*list(styles)[:1], baseline(list(styles)), EXACT} if styles else set()
-    lines = []
+    lines, main = [], _main_names(styles)
     for method, style in styles.items():
         means = [Estimate.of(crossed_mean(values[method][:, i])) for i in range(len(iterations))]
         low, high = [mean.low for mean in means], [mean.high for mean in means]
@@ -450,9 +455,8 @@ def _draw(plot: Plot, path: Path) -> Path:
 
 def _draw_line(axes: Any, line: Line, *, marked: bool) -> None:
     look = _look(line.style)
-    axes.plot(
-        line.x, line.y, label=line.name, linewidth=1.6, markersize=5.5, **(look if marked else look | {"marker": ""})
-    )
+    shape = look if marked else look | {"marker": ""}
+    axes.plot(line.x, line.y, label=line.name, linewidth=1.6, markersize=5.5, alpha=1.0 if line.main else 0.4, **shape)
     if marked and line.low:
         errors = np.subtract(line.y, line.low), np.subtract(line.high, line.y)
         axes.errorbar(line.x, line.y, yerr=errors, fmt="none", capsize=3, color=look["color"])

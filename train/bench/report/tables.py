@@ -855,7 +855,10 @@ def sweep_endpoints(suite: Suite) -> tuple[list[SweptScheme], dict[str, Measure]
     results = results_of(suite)
     standard = standard_settings(results) if results.samples == "seeds" else results
     endpoints = {text: name for text, name in SWEEP_ENDPOINTS.items() if standard.measured(name)}
-    names = [n for n in suite["schemes"] if all(n in standard.methods(endpoint) for endpoint in endpoints.values())]
+    names = list(suite["schemes"])
+    for endpoint in endpoints.values():
+        measured = standard.methods(endpoint)
+        names = [name for name in names if name in measured]
     return swept_schemes(names), {text: standard.measure(name) for text, name in endpoints.items()}
 
 

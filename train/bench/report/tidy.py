@@ -182,7 +182,10 @@ class Results:
     def methods(self, endpoint_name: str) -> list[str]:
         """The methods that every setting with the endpoint has, in the order of the first."""
         by_setting = [setting.values[endpoint_name] for setting in self.measured(endpoint_name)]
-        return [name for name in by_setting[0] if all(name in methods for methods in by_setting)] if by_setting else []
+        names = list(by_setting[0]) if by_setting else []
+        for methods in by_setting:
+            names = [name for name in names if name in methods]
+        return names
 
     def mean(self, endpoint_name: str, method: str, rival: str = "") -> ClusteredMean:
         """Mean of an endpoint over the settings with its standard error, or of its paired difference from a rival's."""

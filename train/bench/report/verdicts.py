@@ -192,9 +192,12 @@ def _group(setting: Setting) -> tuple[Any, ...]:
 
 def _table_cells(results: Results, suite: str) -> tuple[str, str, str, str, str]:
     """The cells that describe settings with a table per task."""
-    sizes = ", ".join(str(size) for size in sorted({setting.size for setting in results.settings}))
-    tasks = [max(len(s.tasks) for s in of_kind.settings) for of_kind in results.by("kind").values()]
-    number = f"{min(tasks)}" if min(tasks) == max(tasks) else f"{min(tasks)} to {max(tasks)}"
+    sizes = ", ".join(map(str, sorted(results.by("size"))))
+    tasks: dict[str, int] = {}
+    for setting in results.settings:
+        tasks[setting.kind] = max(len(setting.tasks), tasks.get(setting.kind, 0))
+    fewest, most = min(tasks.values()), max(tasks.values())
+    number = f"{most}" if fewest == most else f"{fewest} to {most}"
     samples = f"{number} tasks" + (f" in each of {len(tasks)} kinds" if len(tasks) > 1 else "")
     return "table per task", suite, results.settings[0].keys, f"groups of {sizes}", samples
 
