@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 BINS: Final = 10
 
@@ -133,9 +134,6 @@ def baseline(name: str, turns: Sequence[CreditTurn]) -> list[Prediction]:
         predictions.append(Prediction(rate(turn, turn.taken), alternatives))
     return predictions
 
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 METRICS: Final = ("concordance", "auroc", "auroc_centred", "spearman", "brier", "ece", "brier_recalibrated", "ece_recalibrated")  # fmt: skip
 THRESHOLD: Final = 0.05  # τ: a turn is good if A > τ, bad if A < −τ, in both cases beyond its noise

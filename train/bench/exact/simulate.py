@@ -167,7 +167,9 @@ class ArrayGroup(Group):
         changed = copy(self)
         for stale in ("trajectories", "turns", "episodes"):
             changed.__dict__.pop(stale, None)
-        changed.__dict__["arrays"] = replace(arrays, success=success, score=score, returns=score, reward=reward, end=end)
+        changed.__dict__["arrays"] = replace(
+            arrays, success=success, score=score, returns=score, reward=reward, end=end
+        )
         return changed
 
     def states(self, key: Literal["state", "text"] = "state") -> StateIndex:

@@ -158,13 +158,14 @@ def verdicts_on(results: Results, schemes: Sequence[str], suite: str = "") -> It
         schemes: names of the schemes; others are controls.
         suite: name of the suite.
     """
-    for group in dict.fromkeys(map(_group, results.settings)):
-        chosen = results.where(lambda setting, group=group: _group(setting) == group)  # type: ignore[misc]  # a default binds the group
-        tabular = results.samples == "tasks"
-        endpoint = "area" if tabular else next(iter(chosen.settings[0].values), "")
-        chosen = chosen.where(
-            lambda setting, endpoint=endpoint: endpoint in setting.values, "tasks" if tabular else "both"
-        )  # type: ignore[misc]
+    groups: dict[tuple[Any, ...], list[Setting]] = {}
+    for setting in results.settings:
+        groups.setdefault(_group(setting), []).append(setting)
+    tabular = results.samples == "tasks"
+    for settings in groups.values():
+        endpoint = "area" if tabular else next(iter(settings[0].values), "")
+        measured = [setting for setting in settings if endpoint in setting.values]
+        chosen = Results(measured, "tasks" if tabular else "both")
         methods = chosen.methods(endpoint)
         compared = [name for name in schemes if name in methods]
         if tabular:
