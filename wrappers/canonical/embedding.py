@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
 
-__all__ = ["DenseVectors", "Embedder", "HashingEmbedder", "SparseVectors"]
+__all__ = ["CachedEmbedder", "DenseVectors", "Embedder", "HashingEmbedder", "SparseVectors"]
 
 DenseVectors = NDArray[np.float32]  # (n, d), rows of length 1 (or 0: similar to nothing)
 
@@ -46,6 +46,41 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str]) -> SparseVectors | DenseVectors:
         """Return one row per text."""
         ...
+
+
+class CachedEmbedder:
+    """Vectors of texts that were embedded before, so that a state is embedded once per run and not once per visit.
+
+    Args:
+        embedder: embeds the texts that are new, all of a call together; its vectors are dense.
+        capacity: number of texts that are remembered; beyond it, the ones added first are forgotten.
+
+    Attributes:
+        embedded: number of texts that the embedder has embedded.
+    """
+
+    def __init__(self, embedder: Embedder, capacity: int = 65_536) -> None:
+        if capacity < 1:
+            raise ConfigError(f"capacity must be at least 1, got {capacity}")
+        self._embedder, self._capacity = embedder, capacity
+        self._vectors: dict[str, NDArray[np.float32]] = {}
+        self.embedded = 0
+
+    def embed(self, texts: Sequence[str]) -> DenseVectors:
+        """Return one row per text; float32 (n, d)."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        if new or not texts:
+            vectors = self._embedder.embed(new)
+            if isinstance(vectors, SparseVectors):
+                raise ConfigError("only dense vectors are cached: n-grams are hashed as fast as they are looked up")
+            if not texts:
+                return vectors
+            self._vectors.update(zip(new, vectors, strict=True))
+            self.embedded += len(new)
+        rows = np.stack([self._vectors[text] for text in texts])
+        for text in list(self._vectors)[: max(0, len(self._vectors) - self._capacity)]:
+            del self._vectors[text]
+        return rows
 
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")

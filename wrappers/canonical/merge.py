@@ -25,6 +25,7 @@ from creditflow.wrappers.records.stop_reasons import TRUNCATED
 __all__ = [
     "TextSource",
     "compared_keys",
+    "compared_texts",
     "merged_group",
     "merged_states",
     "renamed_texts",
@@ -124,6 +125,11 @@ def similar_states(
     similarity = np.ones(len(states.keys))
     leader[number], similarity[number] = number[clusters.leader], clusters.similarity
     return Clusters(leader, similarity, clusters.comparisons, clusters.visited)
+
+
+def compared_texts(group: Group, source: TextSource) -> list[str]:
+    """The distinct texts that ``similar_states`` may compare."""
+    return sorted({text for text in state_texts(group, source) if text is not None})
 
 
 def merged_states(states: StateIndex, leader: NDArray[np.int32]) -> StateIndex:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,15 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from creditflow.agents.language_model.sentence_embedder import SentenceEmbedder, make_embedder, model_folder
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.annotate.scheme import MergedByModel, make_scheme
 from creditflow.train.cli import main
-from creditflow.wrappers.trajectory import Group, Trajectory, Turn, read_groups, write_jsonl
+from creditflow.train.rollout.tasks import needs_texts
+from creditflow.train.run.metrics_log import read_metrics
+from creditflow.train.settings.reading import read_dataclass
+from creditflow.train.settings.schema import TrainConfig
+from creditflow.wrappers import credit
+from creditflow.wrappers.canonical.merge import merged_group, similar_states
+from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn, read_groups, write_jsonl
 
 WORDS = ["[PAD]", "[UNK]", "a", "red", "blue", "mug", "lamp", "on", "the", "shelf", "today"]
 
@@ -104,13 +112,88 @@ def test_a_folder_without_an_encoder_is_an_error(tmp_path: Path) -> None:
         SentenceEmbedder(str(tmp_path))
 
 
-def test_a_log_is_merged_by_a_model(folder: Path, tmp_path: Path, capsys: Any) -> None:
-    def rollout(name: str, text: str) -> Trajectory:
-        turn = Turn("s", "go", "x", text_key=text)
-        return Trajectory(name, "g", "task", (turn,), False, 0.0, "failed", "x", final_text_key="lost")
+def rollout(name: str, *texts: str, won: bool = False) -> Trajectory:
+    """An episode whose states have different keys and these texts."""
+    keys = [f"{name}{t}" for t in range(len(texts) + 1)]
+    turns = tuple(
+        Turn(keys[t], "go", keys[t + 1], text_key=text, reward=float(won and t + 1 == len(texts)))
+        for t, text in enumerate(texts)
+    )
+    end: StopReason = "success" if won else "failed"
+    return Trajectory(name, "g", "task", turns, won, float(won), end, keys[-1], final_text_key="end")
 
+
+def scheme_of(folder: Path, name: str, threshold: float) -> MergedByModel:
+    parameters = {"key": "text", "merge": f"hf:{folder}", "merge_threshold": threshold}
+    made = make_scheme(
+        read_dataclass(TrainConfig, {"out": "run", "credit": {"scheme": name, "parameters": parameters}})
+    )
+    assert isinstance(made, MergedByModel)
+    return made
+
+
+@pytest.mark.parametrize(("name", "threshold"), [("rewardflow", 0.9), ("graphgpo", 0.95), ("gigpo", 0.9)])
+def test_in_training_an_encoder_merges_states_as_in_a_log(folder: Path, name: str, threshold: float) -> None:
+    group = Group(
+        (rollout("a", "a red mug", "the lamp", won=True), rollout("b", "a  red mug"), rollout("c", "blue mug"))
+    )
+    merged = merged_group(group, similar_states(group, SentenceEmbedder(str(folder)), threshold).leader)
+    ours = scheme_of(folder, name, threshold).assign(group)
+    expected = credit.make(name, key="text", merge_threshold=threshold).assign(merged)
+    np.testing.assert_array_equal(ours.flat_step_advantages, expected.flat_step_advantages)
+    unmerged = credit.make(name, key="text").assign(group)
+    assert not np.array_equal(ours.flat_step_advantages, unmerged.flat_step_advantages)
+
+
+def test_a_text_is_embedded_once_and_new_texts_of_a_batch_together(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[int] = []
+    embed = SentenceEmbedder.embed
+
+    def counting(self: SentenceEmbedder, texts: Sequence[str]) -> Any:
+        batches.append(len(texts))
+        return embed(self, texts)
+
+    monkeypatch.setattr(SentenceEmbedder, "embed", counting)
+    scheme = scheme_of(folder, "gigpo", 0.9)
+    groups = [Group((rollout("a", "a red mug", "the lamp"), rollout("b", text))) for text in ("mug", "a red mug")]
+    scheme.assign_batch(groups)
+    assert batches == [len({"a red mug", "the lamp", "mug", "end"})]
+    scheme.assign_batch(groups)
+    assert len(batches) == 1
+
+
+def test_a_run_merges_the_states_of_its_rollouts(
+    folder: Path, trainer_of: Callable[..., Any], config: dict[str, Any]
+) -> None:
+    parameters = {"key": "text", "merge": f"hf:{folder}", "merge_text": "observation"}
+    changed = {**config, "credit": {"scheme": "gigpo", "parameters": parameters}}
+    run = trainer_of(changed, "update.iterations=1")
+    run.run()
+    record = next(r for r in read_metrics(run.logger.path) if r["kind"] == "iteration")
+    assert run.scheme.embedder.embedded > 1
+    assert record["step_credit_fraction"] > 0.0
+
+
+def test_observations_that_are_compared_are_recorded(folder: Path) -> None:
+    parameters = {"key": "text", "merge": f"hf:{folder}", "merge_text": "observation"}
+    section = {"scheme": "gigpo", "parameters": parameters}
+    settings = read_dataclass(TrainConfig, {"out": "run", "credit": section})
+    assert make_scheme(settings).texts == ("observation",)
+    assert needs_texts(settings, make_scheme(settings))
+    with pytest.raises(ConfigError, match=r"set credit\.parameters\.key to text"):
+        make_scheme(
+            read_dataclass(
+                TrainConfig, {"out": "run", "credit": {"scheme": "gigpo", "parameters": {"merge": f"hf:{folder}"}}}
+            )
+        )
+
+
+def test_a_log_is_merged_by_a_model(folder: Path, tmp_path: Path, capsys: Any) -> None:
     log, out = tmp_path / "log.jsonl", tmp_path / "merged.jsonl"
-    write_jsonl(log, [Group((rollout("one", "a red mug"), rollout("two", "a  red mug"), rollout("three", "the lamp")))])
+    episodes = (rollout("one", "a red mug"), rollout("two", "a  red mug"), rollout("three", "the lamp"))
+    write_jsonl(log, [Group(episodes)])
     assert main(["merge", str(log), "--by", f"hf:{folder}@0.999", "--write", str(out)]) == 0
     (merged,) = read_groups(out)
     assert [turn.text_key for turn in merged.turns] == ["a red mug", "a red mug", "the lamp"]
