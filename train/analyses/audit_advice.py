@@ -66,9 +66,9 @@ def cautions(keys: Keys) -> tuple[str, ...]:
     if repeated >= RARELY:
         return ()
     return (
-        f"only {repeated:.0%} of the turns are in a state that the group acted in more than once. Two measured settings "
-        "are like this, and disagree: grouptd gained on grpo in grids and lost to it on Sokoban. Look for a coarser state key "
-        "first; grpo reads no keys",
+        f"only {repeated:.0%} of the turns are in a state that the group acted in more than once. Measurements of such "
+        "logs disagree: grouptd gained on grpo in grids, and on Sokoban it gained with the same loss average and lost with its own. "
+        "Look for a coarser state key first; grpo reads no keys",
     )
 
 

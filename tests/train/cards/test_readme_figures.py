@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from evidence.settings.tables import leads_of, mean_lead
 from helpers.shared_data import ROOT
 
 from creditflow.train.bench.report.design import design_of, pairs_of
@@ -37,12 +38,18 @@ def protocol(optimiser: str) -> list[float]:
     return [pairs[method].levels["optimiser"][optimiser].mean for method in METHODS]
 
 
+def settings() -> list[float]:
+    leads = leads_of(EVIDENCE / "settings" / "results.jsonl")
+    return [mean_lead(leads, method).mean / 100.0 for method in METHODS]
+
+
 ROWS = {
     "one policy for many tasks": lambda: regime("shared"),
     "small language models, held-out tasks": lambda: regime("language models"),
     "17 settings that `grouptd` was not tuned on": confirmation,
     "one protocol for all methods, steps of equal KL divergence": lambda: protocol("KL steps"),
     "the same protocol with Adam, rate 0.03": lambda: protocol("Adam 0.03"),
+    "32 settings: keys, wrong outcomes, slips, turn limits, group sizes": settings,
 }
 
 
@@ -59,3 +66,11 @@ def test_the_verdict_has_the_shipped_figures(method: str, regime: str) -> None:
     mean, low, high = (100.0 * x for x in (measured.mean, measured.low, measured.high))
     page = (ROOT / "assets/site/pages/benchmark/verdict.md").read_text("utf-8")
     assert f"+{mean:.1f} [{low:.1f}, {high:.1f}]" in page
+
+
+@pytest.mark.parametrize("method", ["grouptd", "graphgpo", "g2po", "gigpo", "blend", "stateless"])
+def test_the_verdict_has_the_leads_of_the_stored_settings(method: str) -> None:
+    leads = leads_of(EVIDENCE / "settings" / "results.jsonl")
+    page = (ROOT / "assets/site/pages/benchmark/verdict.md").read_text("utf-8")
+    assert mean_lead(leads, method).text(1, "+") in page
+    assert f"[{len(leads)} settings](../evidence/settings.md)" in page
