@@ -2,6 +2,7 @@
 
 creditflow audit rollouts.jsonl
 creditflow audit --json rollouts.jsonl.gz --out audit.json
+creditflow audit train.jsonl --validation valid.jsonl
 
 It begins with the recommended scheme and its options, and ends with the evidence for it: rules that choose a scheme by a log's
 features were fitted to runs of the benchmark, and none was better on suites left out than always taking this one.
@@ -13,7 +14,7 @@ import argparse
 import json
 from dataclasses import asdict
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.reading.plain_data import nan_as_none
 from creditflow.train.analyses.audit import audit
 from creditflow.train.analyses.audit_advice import (
@@ -26,6 +27,7 @@ from creditflow.train.analyses.audit_advice import (
     warnings,
 )
 from creditflow.train.analyses.audit_text import audit_text
+from creditflow.train.analyses.leakage import overlap
 from creditflow.train.arguments.logs import add_log_argument, print_text, read_log
 from creditflow.train.arguments.outputs import add_output
 
@@ -41,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="state",
         help="keys that the recommended scheme compares states by (default state)",
     )
+    parser.add_argument(
+        "--validation",
+        default="",
+        metavar="LOG|ENV/PANEL:SPLIT",
+        help="also say how many of its tasks were trained on in the audited log, by content",
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     add_output(parser, "--out", default="-", metavar="FILE", help="file to write; - (default) is standard output")
 
@@ -48,6 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     measured = audit(read_log(args))
+    if args.validation and args.input == "-":
+        raise ConfigError("--validation needs the log as a file, not on standard input")
+    leaked = overlap(args.input, args.validation) if args.validation else None
     keys = measured.text if args.key == "text" else measured.state
     if keys is None:
         raise DataError("the log has no text keys; leave out --key text, or record rollouts with texts")
@@ -57,8 +68,11 @@ def run(args: argparse.Namespace) -> int:
         advice = {"grouptd": options, "grouptd_reason": reason, "warnings": warnings(measured)}
         recommended = {"scheme": RECOMMENDED, "parameters": options, "cautions": cautioned, "evidence": EVIDENCE}
         data = asdict(measured) | advice | {"recommendation": recommended}
+        if leaked is not None:
+            data["validation"] = leaked._asdict()
         text = json.dumps(nan_as_none(data), indent=1, allow_nan=False)
     else:
-        text = "\n\n".join([recommendation_text(options, reason, cautioned), audit_text(measured), evidence_text()])
+        sections = [recommendation_text(options, reason, cautioned), audit_text(measured), evidence_text()]
+        text = "\n\n".join([f"{leaked}."] * (leaked is not None) + sections)
     print_text(text, args.out)
     return 0

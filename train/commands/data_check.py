@@ -11,14 +11,17 @@ from functools import partial
 from creditflow.envs.alfworld.game_files.check import PUBLISHED as ALFWORLD_SPLITS
 from creditflow.envs.alfworld.game_files.check import compare_games, listed_games, named_games, read_games
 from creditflow.envs.data_report import DataReport
-from creditflow.envs.errors import check_name
+from creditflow.envs.errors import ConfigError, check_name
 from creditflow.envs.sokoban.levels.boxoban import PUBLISHED as BOXOBAN_SETS
 from creditflow.envs.sokoban.levels.boxoban import check_boxoban, load_ids
 from creditflow.envs.wikisearch.data_check import DATA_SETS, SPLITS, check_questions, load_slices
 from creditflow.envs.wikisearch.slices import PLAIN_SETS, check_slice
+from creditflow.train.analyses.leakage import overlap
 from creditflow.train.arguments.logs import print_text
 from creditflow.train.arguments.outputs import add_input, add_output
 from creditflow.train.progress import progress
+
+TASKS = "tasks"
 
 __all__ = ["add_check_arguments", "run_check"]
 
@@ -34,12 +37,13 @@ class _DataSet:
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the arguments of ``data check``."""
     parser.add_argument(
-        "name", choices=list(_DATA_SETS), metavar="NAME", help=f"data set, one of: {', '.join(_DATA_SETS)}"
-    )
+        "name", choices=[*_DATA_SETS, TASKS], metavar="NAME",
+        help=f"data set, one of: {', '.join(_DATA_SETS)}; or {TASKS}: whether tasks --against were trained on in PATH",
+    )  # fmt: skip
     add_input(
         parser,
         "path",
-        help="folder of the released data; alfworld: or an archive (.tar, .tar.gz, .tar.xz); question sets: a file",
+        help="folder of the released data; alfworld: or an archive (.tar, .tar.gz, .tar.xz); question sets: a file; tasks: a log, or ENV/PANEL:SPLIT",
     )
     names = "; ".join(f"{name}: {', '.join(data.components)}" for name, data in _DATA_SETS.items())
     parser.add_argument(
@@ -48,12 +52,24 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help=f"check these parts only ({names}); the exit code is 1 if what the manifest lists of them is not as released",
     )
+    parser.add_argument(
+        "--against",
+        default="",
+        metavar="LOG|ENV/PANEL:SPLIT",
+        help="tasks: the validation tasks; the exit code is 1 if some of them are in PATH, compared by content",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON, with all differences")
     add_output(parser, "--out", default="-", metavar="FILE", help="file to write; - (default) is standard output")
 
 
 def run_check(args: argparse.Namespace) -> int:
     """Print what is as published and what is not; return 0 if all that the manifest lists is as published, else 1."""
+    if (args.name == TASKS) != bool(args.against):
+        raise ConfigError(f"data check {TASKS} PATH --against VALID compares tasks; --against goes with {TASKS} alone")
+    if args.name == TASKS:
+        shared = overlap(args.path, args.against)
+        print_text(json.dumps(shared._asdict()) if args.json else f"{shared}.", args.out)
+        return int(shared.trained_on > 0)
     data = _DATA_SETS[args.name]
     for component in args.only or ():
         check_name(f"part of {args.name}", component, data.components)
