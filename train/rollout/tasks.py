@@ -84,8 +84,18 @@ def _base(env: EnvConfig, panel: str | None = None) -> AgentEnv[Any, Any, Any]:
 
 
 def on_panel(env: EnvConfig, panel: str) -> EnvConfig:
-    """The environment on a panel instead of its configured source; files that the panel is about stay."""
-    options = {
-        name: value for name, value in env.options.items() if name not in ("panel", "levels", "level", "generator")
-    }
+    """The environment on a panel "NAME:SPLIT" instead of its configured source.
+
+    Options that name or select that source go; the files that a panel of published tasks is about stay.
+    """
+    from creditflow.envs.webshop.tasks import RELEASED
+    from creditflow.envs.wikisearch.slices import SLICES
+
+    name = panel.partition(":")[0]
+    replaced = {"panel", "levels", "level", "generator", "world", "split", "task_types", "wording"}
+    if name != SLICES:
+        replaced |= {"questions", "corpus", "file_format", "answers"}
+    if env.name == "webshop":
+        replaced |= {"goals", "seed", "num_products", "solvable_only"} | (set() if name in RELEASED else {"data"})
+    options = {option: value for option, value in env.options.items() if option not in replaced}
     return replace(env, options={**options, "panel": panel})
