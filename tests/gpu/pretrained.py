@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from gpu.curves import train_curve
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.settings.schema import TrainConfig, load_settings
@@ -51,6 +50,8 @@ def pretrained(
     """
     if not (Path(model) / "config.json").is_file():
         raise ConfigError(f"--model {model}: expected a folder with a pretrained model and its tokenizer")
+    from gpu.curves import train_curve  # needs torch
+
     schemes = [name for name in SCHEMES if name in credit.names()]
     runs: dict[str, Callable[[], dict[str, Any]]] = {}
     for seed in seeds:
