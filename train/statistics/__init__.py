@@ -1,7 +1,8 @@
 """Intervals, correlations, ranks and tests that evaluation, analyses and the benchmark share.
 
-Plain NumPy, each checked against scipy in the tests: scipy's import takes longer than the whole command line, and its
-bootstrap does not resample clusters.
+Plain NumPy, each checked against scipy in the tests. Commands that need no extra report these intervals and tests (``eval``,
+``audit``, the analyses), so scipy would have to be a requirement of the package; its import takes four times as long as the whole
+command line, it has no adjustment by Holm, and its bootstrap does not resample clusters.
 """
 
 from creditflow.train.statistics.clustered import (
