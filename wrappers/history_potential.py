@@ -32,7 +32,9 @@ EFFECTIVE: Final[Mapping[str, tuple[str, ...]]] = {
         "answer", "decay", "directed", "exclude_query_entities", "max_cited", "observations", "rewarded_stages", "rule",
         "thoughts", "unreachable", "words_per_citation",
     ),
-    "egrpo": ("aliases", "max_named", "observations", "require_seen", "rule", "thoughts"),
+    "egrpo": (
+        "aliases", "entities", "exclude_query_entities", "max_named", "observations", "require_seen", "rule", "thoughts",
+    ),
     "pica": (),
 }  # fmt: skip
 HISTORY: Final = tuple(EFFECTIVE)
@@ -164,7 +166,7 @@ class _MentionPotential:
         """Start an episode."""
         scheme = self._scheme
         graph = scheme.read_graph(task, f"task {task_id!r}", scheme.lacks(task))
-        self._reader = scheme.reader(graph, aliases=scheme.aliases)
+        self._reader = scheme.reader(scheme.entity_set(graph), aliases=scheme.aliases)
         self._progress, self._named, self.value = EntityProgress(), set[int](), 0.0
 
     def step(self, move: Move) -> None:

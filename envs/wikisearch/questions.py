@@ -63,6 +63,9 @@ class Question:
         steps: golden sub-questions and their answers.
         supporting: the golden passages, which together support the answer, by passage id, page or title.
         corpus: digest of the corpus that the passages are in; "" for any corpus.
+        construction_entities: names of the entities that the construction of the question selected and replaced by a
+            description, or of the part of a graph that it was written for (E-GRPO, appendix B.1); () if unknown. They
+            are for credit only: the task's ids do not depend on them.
     """
 
     id: str
@@ -75,6 +78,7 @@ class Question:
     steps: tuple[SubQuestion, ...] = ()
     supporting: tuple[str, ...] = ()
     corpus: str = ""
+    construction_entities: tuple[str, ...] = ()
     _names: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
 
     def __post_init__(self) -> None:
@@ -89,10 +93,12 @@ class Question:
                 raise DataError(f"{where}: the edge ({subject!r}, {relation!r}, {obj!r}) names an unlisted entity")
         if self.answer_node and self.answer_node not in self._names:
             raise DataError(f"{where}: answer_node {self.answer_node!r} is not among the entities")
+        if unlisted := sorted(set(self.construction_entities) - self._names):
+            raise DataError(f"{where}: construction_entities names {unlisted[0]!r}, which is not among the entities")
 
     def to_json(self) -> dict[str, Any]:
         """The question as JSON values; ``from_json`` parses them."""
-        return {
+        content = {
             "version": VERSION,
             "id": self.id,
             "text": self.text,
@@ -105,6 +111,9 @@ class Question:
             "supporting": list(self.supporting),
             "corpus": self.corpus,
         }
+        if self.construction_entities:
+            content["construction_entities"] = list(self.construction_entities)
+        return content
 
     @classmethod
     def from_json(cls, data: Any) -> Question:
@@ -117,8 +126,8 @@ class Question:
             data = {key: value for key, value in data.items() if key != "documents"}
         if not isinstance(data, Mapping) or data.get("version") != VERSION:
             raise DataError(f"a question is a JSON object with version {VERSION}, got {short_repr(data)}")
-        keys = {name for name in cls.__dataclass_fields__ if not name.startswith("_")}
-        if set(data) != keys | {"version"}:
+        keys = {name for name in cls.__dataclass_fields__ if not name.startswith("_")} - {"construction_entities"}
+        if set(data) - {"construction_entities"} != keys | {"version"}:
             raise DataError(f"a question has the keys {sorted(keys)}, got {sorted(map(str, data))[:20]}")
         texts = {
             key: checked.text(data[key], f"question: {key}") for key in ("id", "text", "kind", "answer_node", "corpus")
@@ -141,6 +150,7 @@ class Question:
             edges=edges,
             steps=steps,
             supporting=_texts(data["supporting"], "supporting"),
+            construction_entities=_texts(data.get("construction_entities", ()), "construction_entities"),
         )
 
 
@@ -187,5 +197,6 @@ def with_virtual_answer(question: Question) -> Question:
 def question_task(question: Question) -> Task:
     """The task of a question. Canonical id: the same evidence triples (or, without any, the same text and answers)."""
     content = question.to_json()
+    identity = {key: value for key, value in content.items() if key != "construction_entities"}
     chain = sorted(content["edges"]) or [question.text, *question.answers]
-    return Task(content_id("wikisearch1", content), content_id("wikisearch1", chain), content)
+    return Task(content_id("wikisearch1", identity), content_id("wikisearch1", chain), content)

@@ -217,7 +217,7 @@ def test_egrpo_shapes_by_the_entities_that_thoughts_have_named() -> None:
     env: Any = DenseReward(creditflow.make("wikisearch"), "egrpo", gamma=1.0)
     recorder = Recorder(env)
     _, info = recorder.reset(seed=0)
-    names = [entity["name"] for entity in env.unwrapped.task.content["entities"]]
+    names = env.unwrapped.task.content["construction_entities"]
     action = next(action for action in info["admissible_actions"] if action.startswith("search"))
     recorder.record_response(thought=f"It may be {names[0]}.")
     named = recorder.step(action)[4]["potential"]

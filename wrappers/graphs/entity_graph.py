@@ -6,7 +6,7 @@ It is part of the task payload of a ``Group`` and is for credit only: agents nev
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -34,6 +34,8 @@ class EntityGraph:
         edges: int32 (E, 2), subject and object of each relation.
         answer: index of the answer; −1 if it is not a node.
         question: text of the question.
+        construction: indices of the entities that the question's construction selected and replaced, or of the part of a
+            graph that it was written for; None if the task does not say.
     """
 
     names: tuple[str, ...]
@@ -41,6 +43,7 @@ class EntityGraph:
     edges: NDArray[np.int32]
     answer: int = -1
     question: str = ""
+    construction: tuple[int, ...] | None = None
 
     @classmethod
     def from_task(cls, task: Mapping[str, Any], *, virtual: bool = False) -> EntityGraph:
@@ -61,7 +64,7 @@ class EntityGraph:
 
         Args:
             task: ``entities`` (names, or objects with ``name`` and ``aliases``); optional ``edges`` (subject, relation,
-                object), ``answer_node``, ``answers`` and ``text`` (the question).
+                object), ``answer_node``, ``answers``, ``text`` (the question) and ``construction_entities`` (names).
             virtual: add a node for an answer that is not an entity (see ``virtual_answer``).
 
         Raises:
@@ -76,7 +79,11 @@ class EntityGraph:
         answer = task.get("answer_node") or ""
         if answer and (not isinstance(answer, str) or answer not in index):
             raise DataError(f"entity graph: answer_node {short_repr(answer)} is not among the {len(names)} entities")
+        constructed = _listed(task, "construction_entities")
+        if unlisted := [name for name in constructed if not isinstance(name, str) or name not in index]:
+            raise DataError(f"entity graph: construction_entities has {short_repr(unlisted[0])}, which is no entity")
         aliases = [forms for _, forms in rows]
+        construction = tuple(index[name] for name in constructed) or None
         if virtual and not answer:
             answers = _listed(task, "answers")
             if not all(isinstance(form, str) for form in answers):
@@ -92,6 +99,17 @@ class EntityGraph:
             edges=np.array(pairs, np.int32).reshape(-1, 2),
             answer=index[answer] if answer else -1,
             question=str(task.get("text", "")),
+            construction=construction,
+        )
+
+    def subset(self, numbers: Iterable[int]) -> EntityGraph:
+        """Return these entities alone, without relations and answer."""
+        chosen = list(numbers)
+        return EntityGraph(
+            names=tuple(self.names[number] for number in chosen),
+            aliases=tuple(self.aliases[number] for number in chosen),
+            edges=np.zeros((0, 2), np.int32),
+            question=self.question,
         )
 
     def __len__(self) -> int:

@@ -128,7 +128,9 @@ def question_of(
 ) -> Question:
     """The question with its evidence graph, golden steps and passages.
 
-    Nodes are named by page title, or by their name; their other written forms are aliases.
+    Nodes are named by page title, or by their name; their other written forms are aliases. The entities of the
+    construction are all nodes for the recipe "obfuscate", which writes a text for a part of the graph (SailorFog); for
+    the others, the things that the text describes in place of their names (ASearcher), without the answer.
     """
     nodes = list(dict.fromkeys(term.node for term in terms_of(root)))
     names = {node: graph.nodes[node].name for node in nodes}
@@ -139,6 +141,8 @@ def question_of(
         passage = retriever.corpus.passage(link.row).id
         steps.append(SubQuestion(step_text(graph, term, link), graph.nodes[term.node].forms[-1], passage))
     answer = graph.nodes[root.node]
+    described = {term.node for term in terms_of(root) if isinstance(term, Described)} - {root.node}
+    constructed = nodes if chosen.recipe == "obfuscate" else [node for node in nodes if node in described]
     rows = supporting_rows(graph, root)
     return Question(
         id=f"synthesized/{chosen.recipe}/{chosen.number}",
@@ -153,4 +157,5 @@ def question_of(
         steps=tuple(steps),
         supporting=tuple(retriever.corpus.passage(row).id for row in rows),
         corpus=retriever.digest,
+        construction_entities=tuple(names[node] for node in constructed),
     )

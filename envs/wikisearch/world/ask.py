@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.text.entity_matching import EntityMatcher
 from creditflow.envs.wikisearch.questions import Entity, Question, SubQuestion
 from creditflow.envs.wikisearch.world.articles import Fact, fact_objects
 from creditflow.envs.wikisearch.world.encyclopedia import Encyclopedia
@@ -183,7 +184,11 @@ def _temporal(world: World, recipe: Mapping[str, Any]) -> tuple[str, list[_Edge]
 
 
 def _question(encyclopedia: Encyclopedia, kind: str, text: str, edges: list[_Edge]) -> Question:
-    """Golden passages, entities and steps for the edges; the last edge's object is the answer."""
+    """Golden passages, entities and steps for the edges; the last edge's object is the answer.
+
+    Every entity but the answer whose name the text lacks was replaced by a description: these are the entities of the
+    construction. Years and other values are none.
+    """
     world = encyclopedia.world
     nodes: dict[str, Node | str] = {}
     forms: dict[str, dict[str, None]] = {}
@@ -209,6 +214,12 @@ def _question(encyclopedia: Encyclopedia, kind: str, text: str, edges: list[_Edg
         inner = f"#{number}" if number else phrase(world, *edge.subject)
         steps.append(SubQuestion(ASK[edge.subject[0], edge.relation].replace("{x}", inner), obj, passage))
     answer = triples[-1][2]
+    said = EntityMatcher([(name, *aliases) for name, aliases in forms.items()]).found(text)
+    replaced = [
+        name
+        for number, (name, node) in enumerate(nodes.items())
+        if not isinstance(node, str) and name != answer and number not in said
+    ]
     return Question(
         id=_question_id(kind, triples),
         text=text,
@@ -220,6 +231,7 @@ def _question(encyclopedia: Encyclopedia, kind: str, text: str, edges: list[_Edg
         steps=tuple(steps),
         supporting=tuple(dict.fromkeys(golden)),
         corpus=encyclopedia.retriever.digest,
+        construction_entities=tuple(replaced),
     )
 
 

@@ -2,14 +2,17 @@
 
 import hashlib
 from collections import Counter
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from creditflow.envs.errors import DataError
 from creditflow.envs.tasks import load_panel, write_panel
 from creditflow.envs.wikisearch.panel import panel_rows
+from creditflow.envs.wikisearch.questions import Question, question_task
 from creditflow.envs.wikisearch.tasks import open_library
 
 
@@ -38,3 +41,24 @@ def test_recipes_rebuild_the_published_ids(split: str) -> None:
     ids = tasks.task_ids()
     for index in np.random.default_rng(0).integers(0, len(ids), 40):
         assert tasks.get(ids[index]).task_id == ids[index]
+
+
+def test_the_entities_of_the_construction_are_those_that_a_question_describes_and_does_not_name() -> None:
+    tasks = open_library(panel="standard-v1:test").tasks
+    for task_id in tasks.task_ids()[:60]:
+        question = Question.from_json(tasks.get(task_id).content)
+        described = set(question.construction_entities)
+        assert described and described < {entity.name for entity in question.entities}
+        assert question.answer_node not in described
+        assert not any(name in question.text for name in described)
+
+
+def test_ids_do_not_depend_on_the_entities_of_the_construction() -> None:
+    tasks = open_library(panel="standard-v1:test").tasks
+    task = tasks.get(tasks.task_ids()[0])
+    question = Question.from_json(task.content)
+    without = question_task(replace(question, construction_entities=()))
+    assert (without.task_id, without.canonical_id) == (task.task_id, task.canonical_id)
+    assert Question.from_json(without.content) == replace(question, construction_entities=())
+    with pytest.raises(DataError, match="construction_entities names 'Atlantis'"):
+        replace(question, construction_entities=("Atlantis",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,6 +12,7 @@ from creditflow.envs.text.entity_matching import MatchRule
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.entities.reading import EntityScheme
 from creditflow.wrappers.credit.registry import register
+from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import StopReason
@@ -44,6 +46,11 @@ class EGRPO(EntityScheme):
         scope: where entities are matched: "thoughts" (paper), or the full "trajectory" with its calls, answers and
             observations (the paper's control).
         aliases: also match other written forms.
+        entities: the set E_q. "construction": the entities that the question's construction selected and replaced, or of
+            the part of a graph that it was written for (appendix B.1), as the task's ``construction_entities`` names them;
+            a task without them has the set "graph". "graph": the nodes of the evidence graph, the answer among them.
+        exclude_query_entities: entities that the question itself names are not in the set, as a construction that
+            replaces them leaves none. False rewards a thought that repeats the question.
         overlength: stop reasons that count as overlength: "any_limit", or "token_or_tool" only, so that reaching the
             environment's turn limit counts as wrong.
         rate: γ relative to the best of the "group" (paper), or "absolute" (ours).
@@ -58,7 +65,8 @@ class EGRPO(EntityScheme):
     verification = "paper read; no released code"
     limitations = (
         "In a group without a success the normalisation cancels α: the failure that names most entities counts as"
-        " much as a success. Guessed names are rewarded."
+        " much as a success. Guessed names are rewarded. A question file that does not say which entities its construction"
+        " replaced gets those of the evidence graph, among which is the answer: a guess of it counts as an entity."
     )
     task_fields = ("entities",)
     texts = ("observation", "thought", "response")
@@ -70,6 +78,8 @@ class EGRPO(EntityScheme):
     rule: MatchRule = "exact_substring"
     scope: Literal["thoughts", "trajectory"] = "thoughts"
     aliases: bool = False
+    entities: Literal["construction", "graph"] = "construction"
+    exclude_query_entities: bool = True
     overlength: Literal["any_limit", "token_or_tool"] = "any_limit"
     rate: Literal["group", "absolute"] = "group"
     require_seen: bool = False
@@ -91,7 +101,7 @@ class EGRPO(EntityScheme):
         """Score one group."""
         arrays = group.arrays
         graph = self.read_graph(group.task, f"group {group.group_id!r}", self.undefined_on(group))
-        reader = self.reader(graph, aliases=self.aliases)
+        reader = self.reader(self.entity_set(graph), aliases=self.aliases)
         matched = np.array([self._count(turns, reader) for turns in group.episodes], np.float64)
         gamma = matched / max(reader.countable, 1)
         best = gamma.max(initial=0.0) if self.rate == "group" else 1.0
@@ -122,6 +132,16 @@ class EGRPO(EntityScheme):
                 "unmatchable": reader.unmatchable,
             },
         )
+
+    def entity_set(self, graph: EntityGraph) -> EntityGraph:
+        """Return E_q, the entities of a question that are counted."""
+        chosen: Iterable[int] = range(len(graph))
+        if self.entities == "construction" and graph.construction is not None:
+            chosen = graph.construction
+        said = set[int]()
+        if self.exclude_query_entities and graph.question:
+            said.update(graph.matcher("normalized").found(graph.question))
+        return graph.subset(number for number in chosen if number not in said)
 
     def _count(self, turns: tuple[Turn, ...], reader: EntityReader) -> int:
         """Count the entities that a trajectory mentions."""

@@ -85,6 +85,25 @@ def test_the_edges_of_questions_are_what_their_passages_state(
     assert min(directions[True], directions[False]) > 20
 
 
+def test_the_entities_of_the_construction_are_what_the_text_describes_or_the_part_of_the_graph_it_was_written_for(
+    engine: LocalRetriever, graph: CorpusGraph, candidates: list[Candidate]
+) -> None:
+    recipes = Counter[str]()
+    for chosen in candidates:
+        question = make_question(graph, engine, chosen, k=5).question
+        if question is None or chosen.root is None:
+            continue
+        recipes[chosen.recipe] += 1
+        if chosen.recipe == "obfuscate":  # SailorFog: all nodes of the sampled part
+            assert set(question.construction_entities) == {entity.name for entity in question.entities}
+            continue
+        # ASearcher: what was replaced, so neither the answer nor a name in the text
+        assert question.construction_entities
+        assert question.answer_node not in question.construction_entities
+        assert not any(name in question.text for name in question.construction_entities)
+    assert set(recipes) == {"walk", "inject", "obfuscate"}
+
+
 def test_a_walk_follows_statements_from_a_name_to_their_objects(candidates: list[Candidate]) -> None:
     for root in roots(candidates, "walk"):
         assert all(link.forward for _, link in links_of(root))

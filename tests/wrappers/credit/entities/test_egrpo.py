@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from creditflow import credit
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
+UNNAMED = {**FILM, "text": "Where was he born?"}  # a question that names none of the four entities
 
-def score(*members: Trajectory, task: Any = FILM, **options: Any) -> credit.Credit:
+
+def score(*members: Trajectory, task: Any = UNNAMED, **options: Any) -> credit.Credit:
     return credit.make("egrpo", **options).assign(searches(*members, task=task))
 
 
@@ -90,6 +92,34 @@ def test_an_unclosed_call_is_not_part_of_the_thought() -> None:
 def test_aliases_count_only_if_requested() -> None:
     assert gamma(named("Nolan")) == [0.0]
     assert gamma(named("Nolan"), aliases=True) == [0.25]
+
+
+# -- the set of entities --------------------------------------------------------------------------------------------------------
+def test_entities_that_the_question_names_are_not_in_the_set() -> None:
+    # "Where was the director of Inception born?": of the graph's four entities three are left
+    assert gamma(named("Inception"), task=FILM) == [0.0]
+    assert gamma(named("London"), task=FILM) == [pytest.approx(1 / 3)]
+    assert gamma(named("Inception"), task=FILM, exclude_query_entities=False) == [0.25]
+
+
+def test_a_thought_that_repeats_the_question_earns_nothing_in_a_failed_group() -> None:
+    members = named(FILM["text"], name="a"), named("-", name="b")
+    assert score(*members, task=FILM).outcome_advantages.tolist() == [0.0, 0.0]
+    repeated = score(*members, task=FILM, exclude_query_entities=False)
+    assert repeated.outcome_advantages.tolist() == pytest.approx([1.0, -1.0], abs=1e-4)
+
+
+def test_the_set_is_what_the_construction_replaced_where_the_task_says_so() -> None:
+    task = {**FILM, "construction_entities": ["Christopher Nolan"]}
+    members = named("Christopher Nolan", name="a"), named("London", name="b")
+    assert gamma(*members, task=task) == [1.0, 0.0]
+    # the graph without the question's Inception: Nolan, London, science fiction
+    assert gamma(*members, task=task, entities="graph") == pytest.approx([1 / 3] * 2)
+
+
+def test_entities_of_a_construction_are_the_tasks_entities() -> None:
+    with pytest.raises(credit.CreditError, match="construction_entities has 'Paris', which is no entity"):
+        score(named("-"), task={**FILM, "construction_entities": ["Paris"]})
 
 
 # -- the reward -----------------------------------------------------------------------------------------------------------------
@@ -203,7 +233,7 @@ def test_a_branch_counts_the_entities_of_its_prefix() -> None:
         "b", "g", "task", (replace(parent.turns[1], thought="London"),), False, 0.0, "failed", "2",
         parent="root", fork_turn=1,
     )  # fmt: skip
-    group = Group((parent, branch), FILM)
+    group = Group((parent, branch), UNNAMED)
     assert credit.make("egrpo").assign(group).diagnostics["gamma"].tolist() == [0.25, 0.5]
 
 
