@@ -143,7 +143,8 @@ def analyse(groups: Sequence[Group], *, match: Any = "normalized", **_: Any) -> 
             f"no turn of {len(rollouts)} rollouts retrieves or cites an entity of its question: were texts and entities "
             "recorded in the log?"
         )
-    clusters = [group for rollouts_of in by_group if (group := [r for r in rollouts_of if len(r.reward)])]
+    with_turns = [[*filter(lambda r: len(r.reward), rollouts_of)] for rollouts_of in by_group]
+    clusters = list(filter(None, with_turns))
     rewards, of_turns, sums, of_rollouts = [], [], [], []
     for group in clusters:
         correct = np.array([r.correct for r in group], np.float64)

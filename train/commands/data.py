@@ -182,10 +182,10 @@ def _label(args: argparse.Namespace) -> int:
     for reason, count in result.skipped.items():
         print(f"  left out {count}: {reason}")
     if labeller is not None:
-        both = agreement(groups, result.labels, label_log(groups).labels)
+        agreed = agreement(groups, result.labels, label_log(groups).labels)
         print(
-            f"  agreement with the rule: {both.equal:.3f} of {both.turns} tool turns (kappa {both.kappa:.2f}); '+' by the "
-            f"judge alone {both.only_first}, by the rule alone {both.only_second}"
+            f"  agreement with the rule: {agreed.equal:.3f} of {agreed.turns} tool turns (kappa {agreed.kappa:.2f}); '+' by the "
+            f"judge alone {agreed.only_first}, by the rule alone {agreed.only_second}"
         )
     if args.audit > 0:
         audit = _audit_file(Path(args.out))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import NDArray
 
 from creditflow.train.bench.report.terms import about_method
-from creditflow.train.viewer.layout import layered_layout
 from creditflow.train.viewer.scenes.group import scene_maker
 from creditflow.train.viewer.scenes.lines import KINDS, MARKS, Line
 from creditflow.train.viewer.scenes.pictures import TILE, Frames, tile_strip
@@ -20,7 +21,7 @@ from creditflow.wrappers.graphs.state_graph import KIND_NAMES, StateGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["MAX_TEXT", "disagreement", "view_data"]
+__all__ = ["MAX_TEXT", "disagreement", "layered_layout", "view_data"]
 
 DIGITS = 5  # decimal places on the page; the log has full precision
 MAX_REASONS = 20_000  # explanations of advantages on the page
@@ -201,3 +202,50 @@ def _turn(group: Group, graph: StateGraph, t: int, advantages: list[float], stor
 
 def _rounded(value: float) -> float:
     return round(float(value), DIGITS)
+
+
+SWEEPS = 4  # passes over all layers, forwards and backwards in turn
+
+
+def layered_layout(graph: StateGraph, starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Coordinates in [0, 1]², float64 (V, 2).
+
+    x is the minimum number of turns from a start; within a layer nodes are sorted by the mean y of their neighbours in the
+    adjacent layer (barycentre heuristic, a few sweeps).
+
+    Args:
+        graph: graph to draw.
+        starts: int64, indices of the initial states.
+    """
+    after: list[list[int]] = [[] for _ in range(graph.size)]
+    before: list[list[int]] = [[] for _ in range(graph.size)]
+    for source, target in zip(graph.source.tolist(), graph.target.tolist(), strict=True):
+        after[source].append(target)
+        before[target].append(source)
+    depth = [-1] * graph.size
+    queue = deque(starts.tolist())
+    for node in queue:
+        depth[node] = 0
+    while queue:
+        node = queue.popleft()
+        for target in after[node]:
+            if depth[target] < 0:
+                depth[target] = depth[node] + 1
+                queue.append(target)
+    deepest = max(depth, default=0)
+    layers: list[list[int]] = [[] for _ in range(deepest + 1)]
+    for node, d in enumerate(depth):
+        layers[max(d, 0)].append(node)
+    height = np.zeros(graph.size)
+    for sweep in range(SWEEPS):
+        neighbours = before if sweep % 2 == 0 else after
+        for layer in layers if sweep % 2 == 0 else layers[::-1]:
+            layer.sort(key=lambda node: _mean_height(neighbours[node], height, node))
+            for index, node in enumerate(layer):
+                height[node] = (index + 0.5) / len(layer)
+    x = np.array([max(d, 0) for d in depth]) / max(deepest, 1)
+    return np.stack([x, height], axis=1)
+
+
+def _mean_height(neighbours: list[int], height: NDArray[np.float64], node: int) -> float:
+    return float(np.mean(height[neighbours])) if neighbours else float(height[node])

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from creditflow.envs.errors import DataError
 from creditflow.train.cli import main
 from creditflow.train.doctor import machine as machine_module
-from creditflow.train.doctor.extras import USES, Extra, extra_of
+from creditflow.train.doctor.extras import USES, Extra, extra_of, parse_requirement, requirements
 from creditflow.train.doctor.machine import Found, machine
 from creditflow.train.doctor.report import report_text
-from creditflow.train.doctor.requirements import parse_requirement, requirements
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: Mapping[str, list[str]] = PROJECT["optional-dependencies"]

@@ -17,8 +17,7 @@ from helpers.servers.browser import driven, rendered_dom
 from creditflow.envs.errors import DataError
 from creditflow.train.cli import main
 from creditflow.train.viewer import page as page_module
-from creditflow.train.viewer.data import MAX_TEXT, disagreement, view_data
-from creditflow.train.viewer.layout import layered_layout
+from creditflow.train.viewer.data import MAX_TEXT, disagreement, layered_layout, view_data
 from creditflow.train.viewer.page import render_page
 from creditflow.wrappers import StateGraph, credit
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn, write_jsonl

@@ -58,12 +58,12 @@ class JudgeCase:
 
     def as_json(self) -> dict[str, Any]:
         """The case as the judge sees it."""
-        thought, shown, turns = "I look for the founder first.", "", []
+        thought, last_result, turns = "I look for the founder first.", "", []
         for t, (query, result, next_thought) in enumerate(self.searches):
-            turns.append(Turn(f"s{t}", query, f"s{t + 1}", thought=thought, observation=shown, queries=(query,)))
-            thought, shown = next_thought, result
+            turns.append(Turn(f"s{t}", query, f"s{t + 1}", thought=thought, observation=last_result, queries=(query,)))
+            thought, last_result = next_thought, result
         end = len(turns)
-        turns.append(Turn(f"s{end}", self.answer, f"s{end + 1}", thought=thought, observation=shown))
+        turns.append(Turn(f"s{end}", self.answer, f"s{end + 1}", thought=thought, observation=last_result))
         success = self.answer in QUESTION.answers
         stop_reason = "success" if success else "failed"
         member = Trajectory("t", "g", "harlow", tuple(turns), success, float(success), stop_reason, f"s{end + 1}")
