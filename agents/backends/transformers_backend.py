@@ -117,7 +117,10 @@ def one_token_attention(
     """
     rows, heads, tokens, size = query.shape
     if tokens > 1 or attention_mask is None or heads == key.shape[1] or options.get("position_bias") is not None:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)  # type: ignore[no-any-return]
+        usual: tuple[Any, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **options
+        )
+        return usual
     together = query.reshape(rows, key.shape[1], heads // key.shape[1], size)
     output = torch.nn.functional.scaled_dot_product_attention(
         together, key, value, attn_mask=attention_mask, scale=scaling
