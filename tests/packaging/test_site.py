@@ -190,7 +190,7 @@ def test_every_part_of_a_paper_is_here_as_published_or_says_why_it_differs() -> 
     parts = [part for paper in papers() for part in paper.get("parts", ())]
     assert len(parts) > 80
     for part, state, where in parts:
-        assert state in ("as published", "differs", "no"), part
+        assert state in ("as published", "differs"), part
         assert len(where) > 5, part
         for recipe in re.findall(r"\w+\.yaml", where):
             assert (ROOT / "train" / "configs" / recipe).exists(), f"{part}: there is no {recipe}"
