@@ -20,7 +20,8 @@ def blend(**options: Any) -> credit.Scheme:
 
 def unit(x: np.ndarray) -> np.ndarray:
     centred = x - x.mean()
-    return centred / np.sqrt((centred**2).mean())
+    scaled: np.ndarray = centred / np.sqrt((centred**2).mean())
+    return scaled
 
 
 def test_where_keys_recur_it_is_grouptd_and_half_of_gigpo() -> None:
