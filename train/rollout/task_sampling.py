@@ -44,7 +44,7 @@ def sample_groups(
     progress: float = 0.0,
     on_turn: Callable[[int, int], None] | None = None,
 ) -> SampledGroups:
-    """Play the groups of an iteration; with dynamic sampling, drop dead groups and sample others instead.
+    """Play the groups of an iteration; with dynamic sampling, drop dead groups and sample again instead.
 
     There are at most ``rollout.attempts`` attempts; the last one keeps dead groups too. ``progress`` and ``on_turn``
     are those of ``RolloutEngine.play``.
@@ -53,12 +53,13 @@ def sample_groups(
         NoGroupError: no group of an attempt could start.
     """
     sampled = SampledGroups()
+    dropped: list[Task] = []
     attempts = rollout.attempts if rollout.dynamic_sampling else 1
     for attempt in range(attempts):
         number = iteration * attempts + attempt
         rng = np.random.default_rng([seed, 4, number])
         missing = rollout.tasks - len(sampled.groups)
-        chosen: list[Task] = []
+        chosen = dropped if rollout.resample == "same" else []
         while len(chosen) < missing:
             order = rng.permutation(len(tasks))[: missing - len(chosen)]
             chosen += [tasks[i] for i in order.tolist()]
@@ -69,6 +70,8 @@ def sample_groups(
         )  # fmt: skip
         useful = credit.filter_groups(played, keep_all=attempt == attempts - 1)
         sampled.discarded += len(played) - len(useful)
+        useful_ids = {group.task_id for group in useful}
+        dropped = [task for task in distinct if task.task_id not in useful_ids]
         sampled.groups += useful
         if len(sampled.groups) >= rollout.tasks:
             break

@@ -28,7 +28,8 @@ class RolloutConfig:
             tokens that were kept, see ``policy/nucleus.py``.
         max_new_tokens: longest completion in tokens.
         max_turns, max_tokens: budgets per episode (0: only those of the environment).
-        dynamic_sampling: drop groups whose outcomes are all equal and sample others instead.
+        dynamic_sampling: drop groups whose outcomes are all equal and sample again instead.
+        resample: of which task: "other", drawn anew (DAPO), or the "same" whose group was dropped.
         attempts: largest number of sampling rounds per iteration; the groups of the last are always kept.
         dtype: dtype of the sampling copy ("same": that of the trained weights; transformers then samples from them directly).
         cache: "dynamic", or "static" (fixed shapes, for GPUs).
@@ -53,6 +54,7 @@ class RolloutConfig:
     max_turns: int = 0
     max_tokens: int = 0
     dynamic_sampling: bool = False
+    resample: Literal["other", "same"] = "other"
     attempts: int = 4
     dtype: Literal["same", "float32", "bfloat16"] = "same"
     cache: Literal["dynamic", "static"] = "dynamic"

@@ -80,6 +80,26 @@ def test_every_attempt_of_every_iteration_has_random_numbers_of_its_own_and_drop
     assert len(numbers) == len(set(numbers)) == 9
 
 
+@pytest.mark.parametrize("resample", ["other", "same"])
+def test_a_dropped_group_is_sampled_again_of_another_task_or_of_the_same(resample: Any) -> None:
+    rounds: list[set[str]] = []
+
+    class Noting(RolloutEngine):
+        def play(self, agent: Any, tasks: Any, **options: Any) -> Any:
+            rounds.append({task.task_id for task in tasks})
+            return super().play(agent, tasks, **options)
+
+    class Ending(WanderingAgent):
+        def decide(self, view: View) -> Decision:
+            return Decision("", stop="token_limit")
+
+    engine = Noting(lambda: GroupEnv(lambda: SokobanEnv(level=LEVELS[0]), size=SIZE))
+    rollout = RolloutConfig(tasks=1, group_size=SIZE, dynamic_sampling=True, resample=resample, attempts=10)
+    sample_groups(engine, Ending(), tasks(4), rollout, seed=0, iteration=0)
+    assert len(rounds) == 10  # every group is dead: all attempts are made
+    assert (len(set().union(*rounds)) == 1) == (resample == "same")
+
+
 def test_groups_that_cannot_start_leave_the_others() -> None:
     found, together = sampled(1, 0, 4, [*tasks(3), ABSENT])
     assert len(found.groups) == 3

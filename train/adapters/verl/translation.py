@@ -38,6 +38,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "sft": "there is no SFT on this road: sft.episodes is 0",
     "rollout.concurrent_groups": "vLLM bounds its memory itself",
     "rollout.attempts": "groups are sampled once",
+    "rollout.resample": "groups are sampled once",
     "rollout.cache": "for generation.backend: transformers",
     "rollout.compile": "for generation.backend: transformers",
     "rollout.branching": "no episode branches: rollout.branching.max_trajectories is 0",
