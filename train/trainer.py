@@ -177,7 +177,9 @@ class Trainer:
             self.progress = Progress("rl", 0)
             self._save()
         if self.settings.update.loss.kl_weight and self.reference is None:
-            self.reference = load_or_save_reference(self.folder, self.model, self.optimizer)
+            self.reference = load_or_save_reference(
+                self.folder, self.model, self.optimizer, self.settings.update.loss.reference_dtype
+            )
         self.annotators = run_annotators(self.settings, self.critic)
         self.backend.sync(self.progress.folder)
 

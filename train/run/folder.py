@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import torch
+
 from creditflow.agents.language_model.pretrained import AGENT_FILE, open_tokenizer, write_agent_file
 from creditflow.agents.models.lora import has_adapter, merged_weights, save_adapter
 from creditflow.agents.models.pictures import save_tokenizer
@@ -152,12 +154,13 @@ def load_run_tokenizer(folder: Path) -> Any:
     return open_tokenizer(path)
 
 
-def load_or_save_reference(folder: Path, model: Any, optimizer: Any) -> Any:
+def load_or_save_reference(folder: Path, model: Any, optimizer: Any, dtype: str = "same") -> Any:
     """The reference policy of the KL term: the policy at the start of RL, with LoRA its base.
 
     Args:
         folder: the run folder.
         model, optimizer: in their current state, which is saved as the reference if the folder has none yet.
+        dtype: type of its weights in memory; the folder has those of the policy.
     """
     if has_adapter(model):
         return BasePolicy(model)
@@ -168,6 +171,8 @@ def load_or_save_reference(folder: Path, model: Any, optimizer: Any) -> Any:
         load_checkpoint(saved, reference)
     else:
         save_checkpoint(path, Progress("rl", 0), model, optimizer)
+    if dtype != "same":
+        reference.to(getattr(torch, dtype))
     return reference.eval().requires_grad_(False)
 
 

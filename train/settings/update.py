@@ -71,6 +71,8 @@ class LossConfig:
         kl_weight: weight of the KL estimate to the reference policy; 0 needs no reference.
         kl_kind: "k1" (log-ratio), "k2" (half its square), "k3" (its low-variance form, never negative), "abs".
         kl_in: "loss", or "reward": then it is subtracted from each turn's reward before credit is assigned.
+        reference_dtype: type of the reference policy's weights: "same" as the policy's, or "bfloat16", half of float32's memory; its
+            log-probabilities then differ by rounding. With an adapter the reference is the base, which has a type already.
         entropy_weight: weight of the entropy bonus.
         importance_cap: truncated importance sampling: each token's loss is weighted by min(trainer / sampler
             probability, cap); 0 for none.
@@ -86,6 +88,7 @@ class LossConfig:
     kl_weight: float = 0.0
     kl_kind: KLKind = "k3"
     kl_in: Literal["loss", "reward"] = "loss"
+    reference_dtype: Literal["same", "bfloat16"] = "same"
     entropy_weight: float = 0.0
     importance_cap: float = 2.0
     aggregation: Literal["auto", LossAggregation] = "auto"

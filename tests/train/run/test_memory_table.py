@@ -62,6 +62,8 @@ def test_full_training_holds_four_numbers_per_weight_and_lora_per_weight_of_the_
     full = memory("gigpo_alfworld", "model.path=Qwen/Qwen2.5-7B")
     assert full.weights + full.gradients + full.moments == 16 * sizes.parameters
     assert full.reference == 4 * sizes.parameters
+    narrow = memory("gigpo_alfworld", "model.path=Qwen/Qwen2.5-7B", "update.loss.reference_dtype=bfloat16")
+    assert narrow.reference == 2 * sizes.parameters
     assert full.sampler == 2 * sizes.parameters
     adapter = memory("gigpo_alfworld", "model.path=Qwen/Qwen2.5-7B", *LORA)
     # per block: 16 · (inputs + outputs) of q, k, v, o, gate, up and down

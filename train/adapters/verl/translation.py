@@ -54,6 +54,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "update.minibatch_unit": "update.minibatch_size is 0",
     "update.loss.kl_kind": "update.loss.kl_weight is 0",
     "update.loss.kl_in": "update.loss.kl_weight is 0",
+    "update.loss.reference_dtype": "update.loss.kl_weight is 0",
     "update.loss.importance_cap": "update.old_logprobs: sampler leaves it nothing to do",
     "update.optimizer.min_lr_fraction": "for a schedule that decays",
     "evaluation.temperature": "evaluation.samples is 0: validation is greedy",
@@ -296,9 +297,9 @@ def _actor(settings: TrainConfig, facts: Facts) -> list[Line]:
     if loss.kl_weight:
         lines.append(Line(f"{name}.kl_loss_coef", loss.kl_weight, ("update.loss.kl_weight",)))
         lines.append(Line(f"{name}.kl_loss_type", KL_KINDS[loss.kl_kind], ("update.loss.kl_kind", "update.loss.kl_in")))
-        reference = "bf16" if precision == "bf16" else "fp32"
+        reference = "bf16" if "bf16" in (precision, {"bfloat16": "bf16"}.get(loss.reference_dtype)) else "fp32"
         lines += [
-            Line("actor_rollout_ref.ref.fsdp_config.model_dtype", reference, ("model.autocast",), "the reference only runs forward"),
+            Line("actor_rollout_ref.ref.fsdp_config.model_dtype", reference, ("model.autocast", "update.loss.reference_dtype"), "the reference only runs forward"),
             Line("actor_rollout_ref.ref.fsdp_config.mixed_precision", mixed, ("model.autocast",)),
         ]  # fmt: skip
     if optimizer.schedule != "constant":

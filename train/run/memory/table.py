@@ -130,7 +130,7 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, gpu_gb: int = 0) -> Memo
         weights=weights,
         gradients=trained * 4,
         moments=trained * 8,
-        reference=weights if settings.update.loss.kl_weight and not lora.rank else 0,
+        reference=_reference_bytes(sizes, settings),
         critic=critic,
         sampler=of_sampler,
         casts=2 * sizes.parameters if cast and base > BYTES["bfloat16"] else 0,
@@ -148,6 +148,13 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, gpu_gb: int = 0) -> Memo
         overlapping=bool(rollout.max_staleness),
         engine=_engine(settings),
     )  # fmt: skip
+
+
+def _reference_bytes(sizes: ModelSizes, settings: TrainConfig) -> int:
+    loss = settings.update.loss
+    if not loss.kl_weight or settings.model.lora.rank:
+        return 0
+    return sizes.parameters * BYTES["float32" if loss.reference_dtype == "same" else loss.reference_dtype]
 
 
 def _engine(settings: TrainConfig) -> Literal["none", "awake", "asleep"]:

@@ -47,6 +47,14 @@ def test_kl_to_the_reference_is_zero_at_first_and_survives_a_resume(
     assert same(weights(resumed), weights(whole))
 
 
+def test_a_reference_in_bfloat16_is_the_policy_up_to_rounding(trainer_of: Make, config: dict[str, Any]) -> None:
+    run = trainer_of(config, "update.loss.kl_weight=0.1", "update.loss.reference_dtype=bfloat16", "update.iterations=1")
+    run.run()
+    assert {parameter.dtype for parameter in run.reference.parameters()} == {torch.bfloat16}
+    [record] = [r for r in metrics(run) if r["kind"] == "iteration"]
+    assert 0.0 < record["kl_reference"] < 1e-3  # 0 but for the weights' rounding to 8 bits
+
+
 @pytest.mark.parametrize(
     "settings",
     [
