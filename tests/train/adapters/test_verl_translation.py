@@ -17,7 +17,7 @@ from creditflow.train.settings.reading import read_dataclass
 from creditflow.train.settings.schema import TrainConfig, load_settings
 
 FOLDER = Path(__file__).parents[3] / "train" / "configs"
-RECIPES = sorted(path for path in FOLDER.glob("*.yaml") if path.stem != "success_model")
+RECIPES = sorted(path for path in FOLDER.glob("*.yaml") if not path.stem.endswith("success_model"))
 FACTS = Facts(tasks=512, validation_tasks=64, max_turns=50)
 
 # what verl cannot do of the recipes, by the settings that it is about; every other recipe is translated whole
