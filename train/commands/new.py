@@ -4,6 +4,7 @@ creditflow new scheme mine
 creditflow new env maze --out work/maze
 creditflow new agent greedy --out work/greedy
 creditflow new metric patience
+creditflow new hub-package sokoban --for verifiers      an environment of creditflow's as a package for openenv, verifiers or nemo-gym
 
 Everything works as written: the tests pass (pytest DIR), and DIR/NAME.py:CLASS is taken wherever a command names a scheme, an
 environment, an agent or a metric. After `pip install -e DIR` its name is enough.
@@ -26,10 +27,12 @@ from typing import Final
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.plugins.registry import GROUPS, Kind
+from creditflow.train.adapters.hub import HUBS, write_hub_package
 from creditflow.train.arguments.outputs import Output, Target, add_output, claimed
 
 __all__ = ["add_arguments", "run"]
 
+HUB_PACKAGE: Final = "hub-package"
 KINDS: Final[dict[str, Kind]] = {"scheme": "scheme", "env": "environment", "agent": "agent", "metric": "metric"}
 FOLDER: Final = Output(kind="folder")
 MAX_NAME: Final = 40
@@ -38,8 +41,14 @@ _TOOLS: Final = ("conftest", "setup")  # modules that have a meaning in a projec
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    parser.add_argument("kind", choices=list(KINDS), help="what to begin: scheme, env, agent or metric")
-    parser.add_argument("name", metavar="NAME", help="name of the class and module: lower-case letters, digits and _")
+    parser.add_argument(
+        "kind", choices=[*KINDS, HUB_PACKAGE], help="what to create: scheme, env, agent, metric or hub-package"
+    )
+    parser.add_argument(
+        "name", metavar="NAME",
+        help="name of the class and module: lower-case letters, digits and _; of a hub-package the environment",
+    )  # fmt: skip
+    parser.add_argument("--for", dest="hub", choices=HUBS, help="hub of a hub-package")
     add_output(
         parser, "--out", FOLDER, default="", metavar="DIR", help="folder to write into (default: a new folder NAME)"
     )
@@ -47,13 +56,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    name = args.name
-    _check_name(args.kind, name)
+    name, write = args.name, _write
+    if (args.kind == HUB_PACKAGE) != (args.hub is not None):
+        raise ConfigError(
+            f"--for names the hub of a hub-package: expected one of {', '.join(HUBS)} with it, and only with it"
+        )
+    if args.kind == HUB_PACKAGE:
+        name, write = f"creditflow_{name}", lambda folder, *_: write_hub_package(folder, args.name, args.hub)
+    else:
+        _check_name(args.kind, name)
     if args.out:
-        _write(Path(args.out), args.kind, name)
+        write(Path(args.out), args.kind, name)
         return 0
     with claimed([Target(Path(name), FOLDER, "the folder")], [], force=args.force, resumes=False):
-        _write(Path(name), args.kind, name)
+        write(Path(name), args.kind, name)
     return 0
 
 

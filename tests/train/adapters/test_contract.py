@@ -157,7 +157,7 @@ def test_every_end_has_a_contract_test_or_a_reason_why_not() -> None:
         "openenv": "rewards per step travel, no advantages", "sb3": "rewards per step travel, no advantages",
         "nemo_gym": "rewards per step travel, no advantages",
     }  # fmt: skip
-    shared = {"__init__", "contract", "releases", "shaping", "text_episode"}
+    shared = {"__init__", "contract", "hub", "releases", "shaping", "text_episode"}
     folder = ROOT / "train" / "adapters"
     ends = {path.parent.name for path in folder.glob("*/__init__.py")} | {path.stem for path in folder.glob("*.py")}
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
