@@ -22,7 +22,7 @@ def test_the_package_for_verifiers_is_one_module_that_pins_creditflow_and_its_pa
     assert main(["new", "hub-package", name, "--for", "verifiers", "--out", str(folder)]) == 0
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["dependencies"] == [f"creditflow[verifiers]=={__version__}"]
-    assert project["license"] == "Apache-2.0"
+    assert project["license"] == {"text": "Apache-2.0"}
     source = (folder / f"creditflow_{name}.py").read_text(encoding="utf-8")
     ast.parse(source)
     assert "$" not in source
