@@ -127,11 +127,11 @@ class WebRetriever(HttpRetriever):
                 [service.url], timeout=timeout, max_attempts=max_attempts, max_bytes=max_bytes,
                 key=key, key_header=service.key_header,
             )  # fmt: skip
-        self._path = checked_path("recording", recording) if recording else None
+        self._recording = checked_path("recording", recording) if recording else None
         self._recorded: dict[str, Any] = {}
         self._writing = threading.Lock()
-        if self._path is not None:
-            self._read_recording(self._path, required=replay)
+        if self._recording is not None:
+            self._read_recording(self._recording, required=replay)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The first ``k`` results for each query, in the service's order; their scores fall from 0 by 1."""
@@ -174,12 +174,12 @@ class WebRetriever(HttpRetriever):
         key = json.dumps([service.url, body], sort_keys=True)
         if key not in self._recorded:
             if self._replay:
-                raise ServiceError(f"the recording {self._path} lacks the request {short_repr(body)}")
+                raise ServiceError(f"the recording {self._recording} lacks the request {short_repr(body)}")
             reply = self._clients[service].post("", body)
             with self._writing:
                 self._recorded[key] = reply
-                if self._path is not None:
-                    with self._path.open("a", encoding="ascii") as file:
+                if self._recording is not None:
+                    with self._recording.open("a", encoding="ascii") as file:
                         file.write(json.dumps({"request": [service.url, body], "reply": reply}) + "\n")
         reply = self._recorded[key]
         for name in filter(None, service.results.split(".")):

@@ -13,6 +13,7 @@ from typing import Any, Final
 from creditflow.envs.errors import ServiceError
 from creditflow.envs.wikisearch.questions import Question, SubQuestion
 from creditflow.train.annotate.success.labelling import judge_case
+from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["CASES", "JudgeCase", "missed_cases"]
@@ -65,7 +66,7 @@ class JudgeCase:
         end = len(turns)
         turns.append(Turn(f"s{end}", self.answer, f"s{end + 1}", thought=thought, observation=last_result))
         success = self.answer in QUESTION.answers
-        stop_reason = "success" if success else "failed"
+        stop_reason: StopReason = "success" if success else "failed"
         member = Trajectory("t", "g", "harlow", tuple(turns), success, float(success), stop_reason, f"s{end + 1}")
         return judge_case(member, QUESTION)
 
@@ -132,7 +133,7 @@ def missed_cases(judge: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> lis
     Raises:
         ServiceError: the judge replies to no case at all, such as a server that cannot be reached.
     """
-    missed, failures = [], []
+    missed, failures = list[str](), list[ServiceError]()
     for case in CASES:
         try:
             labels = tuple(judge(case.as_json())["labels"])
