@@ -14,10 +14,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from creditflow.assets.site.repository import NOT_RUN, TARGETS
+from creditflow.assets.site.repository import NOT_RUN, ROOT, TARGETS
 
 __all__ = ["RUNNABLE", "blocks_of", "mark_text", "prose", "staged_text", "table"]
 
+WRITTEN: Final = "assets/site/pages/"  # pages written for the site
 RUNNABLE: Final = ("sh", "console", "python", "pycon")
 _FENCE: Final = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w*) ?(?P<mark>[^\n`]*)\n(?P<code>.*?)^(?P=indent)(?P=ticks) *$", re.M | re.S)  # fmt: skip
 _LINK: Final = re.compile(r"(!?)\[([^\]\n]*)\]\(([^)\s]+)\)")
@@ -86,6 +87,8 @@ def _prose(text: str, path: str, pictures: set[str]) -> str:
         if image:
             pictures.add(inside)
             return f"![{label}](/{inside})"
+        if inside.startswith(WRITTEN) and (ROOT / inside).is_file():
+            return f"[{label}](/{inside.removeprefix(WRITTEN)}{'#' + anchor if anchor else ''})"
         if inside not in TARGETS:
             raise ValueError(f"{path} links to {target}, which is no page of the site: name it in repository.PAGES")
         return f"[{label}](/{TARGETS[inside]}.md{'#' + anchor if anchor else ''})"

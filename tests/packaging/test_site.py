@@ -91,6 +91,11 @@ def test_marks_links_and_pictures_are_staged() -> None:
     assert "```python\n`TRANSFER.md`\n```\n\n{.mark}\nRun by the tests of the tier `trl`." in shown
 
 
+def test_a_link_of_the_repository_to_a_page_written_for_the_site_is_staged() -> None:
+    shown, _ = staged_text("[a](../../assets/site/pages/how_to/audit.md#x)", "train/adapters/README.md")
+    assert shown == "[a](/how_to/audit.md#x)"
+
+
 def test_a_link_to_a_page_that_the_site_lacks_is_an_error() -> None:
     with pytest.raises(ValueError, match="no page of the site"):
         staged_text("[a](../nowhere.md)", "envs/alfworld/README.md")
