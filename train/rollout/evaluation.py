@@ -192,10 +192,17 @@ def evaluate(
     def by_task(value: Callable[[Group], float]) -> NDArray[np.float64]:
         """Mean of each task's values over the reported rounds."""
         values = np.array([value(group) for group in episodes], np.float64)
-        return values.reshape(len(reported), len(tasks)).mean(axis=0)
+        means: NDArray[np.float64] = values.reshape(len(reported), len(tasks)).mean(axis=0)
+        return means
 
     def success(group: Group) -> bool:
         return group.trajectories[0].success
+
+    def rewarded(reward: Reward) -> NDArray[np.float64]:
+        return by_task(lambda group: reward(transcript_of(group, 0)))
+
+    def own_metric(metric: Metric) -> NDArray[np.float64]:
+        return by_task(lambda group: measured(metric, group.trajectories[:1])[0])
 
     return Evaluation(
         task_ids=tuple(task.task_id for task in tasks),
@@ -207,15 +214,9 @@ def evaluate(
         turns=len(turns) / len(episodes),
         invalid_fraction=float(np.mean([not turn.valid for turn in turns])) if turns else 0.0,
         errors=sum(group.trajectories[0].stop_reason == "env_error" for group in episodes),
-        task_rewards={
-            name: by_task(lambda group, reward=reward: reward(transcript_of(group, 0)))
-            for name, reward in (rewards or {}).items()
-        },
+        task_rewards={name: rewarded(reward) for name, reward in (rewards or {}).items()},
         task_answers={} if dialect is None else mean_answer_scores(reported, dialect),
-        task_metrics={
-            metric.name: by_task(lambda group, metric=metric: measured(metric, group.trajectories[:1])[0])
-            for metric in metrics
-        },
+        task_metrics={metric.name: own_metric(metric) for metric in metrics},
         success_rates=by_task(success),
         scores=by_task(lambda group: group.trajectories[0].score),
         types=tuple(map(task_type, tasks)),

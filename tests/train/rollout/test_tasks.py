@@ -24,6 +24,11 @@ def alternatives() -> list[tuple[str, dict[str, Any]]]:
     return [(name, yaml.safe_load(text)) for name, recipe in recipes.items() for text in ALTERNATIVE.findall(recipe)]
 
 
+def task_ids(env: str, options: dict[str, Any]) -> list[str]:
+    made: Any = creditflow.make(env, **options).unwrapped
+    return list(made.tasks.task_ids())
+
+
 @pytest.mark.parametrize(("name", "source"), alternatives(), ids=lambda value: value if isinstance(value, str) else "")
 def test_a_recipe_that_follows_its_comment_is_still_evaluated_on_its_panels(name: str, source: dict[str, Any]) -> None:
     settings = load_settings(FOLDER / f"{name}.yaml")
@@ -32,9 +37,9 @@ def test_a_recipe_that_follows_its_comment_is_still_evaluated_on_its_panels(name
     for spec in (settings.evaluation.panel, settings.evaluation.final_panel):
         evaluated = on_panel(env, spec).options
         evaluated.pop("data_path", None)  # a folder that every panel accepts, if it is there
-        tasks = creditflow.make(env.name, **evaluated).unwrapped.tasks  # type: ignore[attr-defined]
-        expected = creditflow.make(env.name, **on_panel(settings.env, spec).options).unwrapped.tasks  # type: ignore[attr-defined]
-        assert tasks.task_ids() == expected.task_ids()
+        tasks = task_ids(env.name, evaluated)
+        expected = task_ids(env.name, on_panel(settings.env, spec).options)
+        assert tasks == expected
 
 
 def test_all_environments_with_files_of_their_own_name_an_alternative() -> None:
