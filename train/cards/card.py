@@ -1,4 +1,4 @@
-"""The reference card of a scheme: everything that its code, its checks and the stored runs say about it."""
+"""The reference card of a scheme: everything that its code, its checks and the stored runs show about it."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ class PropertyFound:
     Attributes:
         name: name of the property.
         rule: the property in one sentence.
-        result: the scheme "declares" it (and it held), it "holds" on all groups sampled, or it is "refuted".
-        counterexample: the first group on which it does not hold, with the credit of one turn; "" if there is none.
+        result: "declared" if the scheme declares it (and the check passed), "holds" if it is true on all sampled groups,
+            or "refuted".
+        counterexample: the first group that violates it, with the credit of one turn, or "" if there is none.
     """
 
     name: str
@@ -58,15 +59,15 @@ class Card:
         text: the rest of its documentation.
         source, verification: where it comes from, and what it was checked against.
         presets: semantics to parameters that differ from the defaults.
-        annotations: by annotation that it needs the annotator that writes it; "" where there is none.
+        annotations: for each annotation that it needs, the annotator that writes it, or "" if there is none.
         token_annotations, task_fields: annotations of tokens, and fields of the task's payload.
         reads: fields of a log that change its credit.
         properties: what was found about each property.
-        cost: milliseconds for 1000 turns; nan if unknown.
+        cost: milliseconds for 1000 turns, or nan if unknown.
         cost_ratio: the same relative to gigpo.
-        figures: by method of the scheme, regime and endpoint a mean with its interval.
-        settings: by method how it differs from the paper's preset.
-        limitations: when it fails; what follows from its needs and properties, then what its module says.
+        figures: for each method of the scheme, regime and endpoint, a mean with its interval.
+        settings: for each method, how it differs from the paper's preset.
+        limitations: when it fails, first from its needs and properties, then from its module.
     """
 
     name: str
@@ -98,7 +99,7 @@ def make_card(name: str, figures: Figures | None = None, *, measure_cost: bool =
 
     Args:
         name: registry name.
-        figures: figures of the stored runs; default those that the package ships.
+        figures: results of the stored runs, by default those that the package ships.
         measure_cost: measure the cost now instead of taking the stored one.
 
     Raises:
@@ -153,11 +154,11 @@ def _properties(report: CheckReport) -> tuple[PropertyFound, ...]:
 # property -> what a counterexample to it means for training
 REFUTED: Mapping[str, str] = {
     "all_fail_zero": "A group without a success or a reward still gets credit.",
-    "stopping_time": "Where all outcomes are equal, turns still get credit.",
-    "one_member_zero": "A single rollout gets credit, compared with nothing.",
-    "scale": "The scale of the rewards changes the credit, and so the size of the update.",
+    "stopping_time": "If all outcomes are equal, turns still get credit, so the group changes the policy.",
+    "one_member_zero": "A single rollout gets credit, although there is no other rollout to compare it with.",
+    "scale": "The scale of the rewards changes the credit, and therefore the size of the update.",
     "shift": "A constant added to every return changes the credit.",
-    "branches": "The turns of a branch get other credit than in the full episode.",
+    "branches": "The turns of a branch get different credit than in the full episode.",
     "permutation": "The order of rollouts changes the credit.",
     "batch_permutation": "The order of groups changes the credit.",
 }
@@ -173,7 +174,7 @@ def _derived(scheme: credit.Scheme, report: CheckReport, reads: Sequence[str]) -
         sentences.append(f"A task without {', '.join(scheme.task_fields)} cannot be scored.")
     sentences += [text for name, text in REFUTED.items() if not report.holds(name)]
     if report.holds("all_fail_zero") and report.holds("stopping_time"):
-        sentences.append("A group with equal outcomes is dead.")
+        sentences.append("A group with equal outcomes is dead: it gives no credit.")
     if "state keys" in reads:
         plain, fresh = (
             _fraction_with_step_advantage(scheme, fresh=False),
@@ -181,14 +182,14 @@ def _derived(scheme: credit.Scheme, report: CheckReport, reads: Sequence[str]) -
         )
         if fresh < plain:
             sentences.append(
-                f"With fresh state keys {fresh:.0%} of the turns have a step advantage, otherwise {plain:.0%} "
+                f"If every state after the first has a distinct key, {fresh:.0%} of the turns have a step advantage instead of {plain:.0%} "
                 f"(in {COUNTED_GROUPS} random groups)."
             )
     return sentences
 
 
 def _fraction_with_step_advantage(scheme: credit.Scheme, *, fresh: bool) -> float:
-    """Fraction of turns with a nonzero step advantage, in random groups; ``fresh`` gives every state a key of its own."""
+    """Fraction of turns with a nonzero step advantage, in random groups. With ``fresh`` every state has a distinct key."""
     nonzero = []
     for draw in range(COUNTED_GROUPS):
         group = sample_group(scheme, np.random.default_rng([1, draw]), outcome=0.5)
@@ -225,7 +226,7 @@ def _ended(member: Trajectory, _: int, rng: np.random.Generator) -> Trajectory:
 
 
 def _fresh(member: Trajectory, index: int, _: np.random.Generator) -> Trajectory:
-    """A key of its own for every state but the first."""
+    """A distinct key for every state but the first."""
     keys = [member.turns[0].state_key, *(f"{index}.{t}" for t in range(1, len(member.turns) + 1))]
     turns = tuple(replace(turn, state_key=keys[t], next_state_key=keys[t + 1]) for t, turn in enumerate(member.turns))
     return replace(member, turns=turns, final_state_key=keys[-1])
@@ -270,7 +271,7 @@ FIELDS: Final[Mapping[str, Change]] = MappingProxyType(
 
 
 def fields_read(scheme: Scheme, *, draws: int = DRAWS, seed: int = 0) -> tuple[str, ...]:
-    """The names of ``FIELDS`` that the scheme reads with these parameters; annotations are in its ``needs``.
+    """The names of ``FIELDS`` that the scheme reads with these parameters. Annotations are in its ``needs``.
 
     One field of random groups after another is changed, so the list is that of the code, also for a custom scheme. A field counts
     as read when some change of it alone changes some credit.
@@ -293,7 +294,7 @@ def fields_read(scheme: Scheme, *, draws: int = DRAWS, seed: int = 0) -> tuple[s
 
 
 def with_fresh_keys(group: Group) -> Group:
-    """The group with a key of its own for every state but the first of each rollout."""
+    """The group with a distinct key for every state but the first of each rollout."""
     rng = np.random.default_rng(0)  # not drawn from
     return Group(tuple(_fresh(m, i, rng) for i, m in enumerate(group.trajectories)), group.task)
 

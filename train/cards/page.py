@@ -17,7 +17,7 @@ from creditflow.wrappers.credit.states.keys import StateScheme
 
 __all__ = ["card_markdown", "card_text", "cards_page", "figure_rows", "needs_lines", "overview"]
 
-HEAD = ["scheme", "needs", "M2, tables", "M2, shared", "learning, shared", "learning, LM", "cost", "verification"]
+HEAD = ["scheme", "needs", "M2, tables", "M2, shared", "learning, shared", "learning, LM", "cost", "checked against"]
 FOOTER = ("oracle_adv", "stateless")
 CONTROLS = {"oracle_adv": "exact advantage", "stateless": "discounted outcome, no states"}
 
@@ -80,24 +80,28 @@ def figure_rows(card: Card) -> list[list[str]]:
 
 
 def needs_lines(card: Card) -> list[str]:
-    """What the scheme reads and which annotations it needs, a line each."""
+    """What the scheme reads and which annotations it needs, one item per line."""
     lines = [f"reads: {', '.join(card.reads) or 'nothing but its annotations'}"]
     for name, writer in card.annotations.items():
         written = (
-            f"written by creditflow annotate --with {writer}" if writer else "no annotator of this package writes it"
+            f"written by creditflow annotate --with {writer}"
+            if writer
+            else "not written by any annotator of this package"
         )
         lines.append(f"annotation {name}: {written}")
     if card.token_annotations:
-        lines.append(f"annotations of tokens: {', '.join(card.token_annotations)}")
+        lines.append(f"token annotations: {', '.join(card.token_annotations)}")
     if card.task_fields:
-        lines.append(f"fields of the task: {', '.join(card.task_fields)}")
+        lines.append(f"task fields: {', '.join(card.task_fields)}")
     return lines
 
 
 def _cost_line(card: Card) -> str:
     if math.isnan(card.cost):
         return "not measured"
-    return f"{card.cost:.2g} ms for 1000 turns, {card.cost_ratio:.1f} times gigpo's; without annotations"
+    return (
+        f"{card.cost:.2g} ms for 1000 turns, {card.cost_ratio:.1f} times as long as gigpo (annotations are not counted)"
+    )
 
 
 def card_text(card: Card) -> str:
@@ -105,7 +109,7 @@ def card_text(card: Card) -> str:
     sections = [
         f"{card.name}: {card.formula}",
         card.text,
-        f"Source: {card.source}\nVerification: {card.verification or '–'}",
+        f"Source: {card.source}\nChecked against: {card.verification or '–'}",
     ]
     sections.append("Needs\n" + _listed(needs_lines(card)))
     properties = [["property", "", "rule"], *([p.name, p.result, p.rule] for p in card.properties)]
@@ -113,15 +117,19 @@ def card_text(card: Card) -> str:
     examples = [f"{p.name}: {p.counterexample}" for p in card.properties if p.counterexample]
     if examples:
         sections.append(
-            "Counterexamples: each rollout as its states, then a turn's credit, and the credit that the property requires\n"
+            "Counterexamples (the states of each rollout, then a turn's credit and the credit that the property requires)\n"
             + _listed(examples)
         )
     sections.append(f"Cost\n  {_cost_line(card)}")
     rows = figure_rows(card)
     settings = [f"{method}: {text}" for method, text in card.settings.items()]
     sections.append(
-        "Figures\n"
-        + (_indented(text_table(rows)) if rows else "  not measured: its annotations need a model or a search task")
+        "Results\n"
+        + (
+            _indented(text_table(rows))
+            if rows
+            else "  not measured, because its annotations need a model or a search task"
+        )
     )
     if settings:
         sections.append("Settings\n" + _listed(settings))
@@ -148,13 +156,13 @@ def card_markdown(card: Card) -> str:
         f"    {card.formula}",
         "",
         *([card.text, ""] if card.text else []),
-        f"*Source:* {card.source}. *Verification:* {card.verification}.",
+        f"*Source:* {card.source}. *Checked against:* {card.verification}.",
         "",
         *(f"- {line}" for line in needs_lines(card)),
         f"- cost: {_cost_line(card)}",
-        f"- holds: {', '.join(p.name for p in card.properties if p.result == 'declared') or '–'} (declared); "
-        f"{', '.join(p.name for p in card.properties if p.result == 'holds') or '–'} (on all groups sampled)",
-        *(f"- refuted: {p.name}, {p.counterexample}" for p in refuted),
+        f"- declared properties: {_names(card, 'declared')}",
+        f"- other properties that are true on all sampled groups: {_names(card, 'holds')}",
+        *(f"- fails {p.name}: {_with_code(p.counterexample)}" for p in refuted),
         "",
     ]
     rows = figure_rows(card)
@@ -162,6 +170,15 @@ def card_markdown(card: Card) -> str:
     lines += [f"`{method}`: {text}.  " for method, text in card.settings.items()]
     lines += [""] if card.settings else []
     return "\n".join([*lines, "Limitations:", "", *(f"- {line}" for line in card.limitations)])
+
+
+def _names(card: Card, result: str) -> str:
+    return ", ".join(p.name for p in card.properties if p.result == result) or "–"
+
+
+def _with_code(counterexample: str) -> str:
+    """The counterexample with its rollouts, which stand in brackets, as code."""
+    return counterexample.replace("[", "`[", 1).replace("]", "]`", 1)
 
 
 def cards_page(cards: Sequence[Card], figures: Figures) -> str:
@@ -174,19 +191,23 @@ def cards_page(cards: Sequence[Card], figures: Figures) -> str:
     head = [
         "# Reference cards of the credit schemes",
         "",
-        "Made by `creditflow schemes --all --out wrappers/credit --force`; a test compares the two. Everything is generated: formula, source and "
-        "the last sentences under *Limitations* come from the modules, *reads* is found by changing one field of random groups after "
-        "another, properties and counterexamples are what `check_credit` finds with the paper's parameters, figures come from stored runs.",
+        "This page has one reference card per credit scheme, after an overview of all of them. It is generated by "
+        "`creditflow schemes --all --out wrappers/credit --force`, and a test checks that it is up to date. The formula, the source and "
+        "the last item under *Limitations* come from the scheme's module. *Reads* is found by changing the fields of random groups, one "
+        "at a time. Properties and counterexamples are what `check_credit` finds with the paper's parameters. Results come from these "
+        "stored runs:",
         "",
         *sources,
         "",
-        "M2: gain in exact success of one step relative to the exact gradient's. Learning: area under the curve of exact success minus grpo's, in "
-        "points. 95 % intervals, over tasks, layout seeds, or seeds and tasks. `NAME[fitted]`: annotations are means over earlier "
-        "rollouts. Cost: time of the paper's preset relative to gigpo's, without annotations. –: not measured.",
+        "**M2** is the exact success gained by one policy step, relative to the gain of a step along the exact gradient. **Learning** is "
+        "the mean exact success during training compared with grpo, in percentage points. Intervals are 95% confidence intervals over "
+        "tasks, layout seeds, or seeds and tasks. In `NAME[fitted]`, means over earlier rollouts replace the annotations of a model. "
+        '**Cost** is the time of the paper\'s preset relative to gigpo, and annotations are not counted. "–" means not measured.',
         "",
         *_markdown(overview(figures, [card.name for card in cards])),
         "",
-        "Properties; a counterexample shows each rollout as its states, then a turn's credit, and the credit that the property requires:",
+        "The cards list which of the following properties a scheme has. A counterexample lists the states of each rollout, then a turn's "
+        "credit and the credit that the property requires.",
         "",
         *(f"- {name}: {rule}" for name, rule in rules.items()),
     ]

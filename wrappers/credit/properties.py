@@ -43,7 +43,8 @@ def _describe(group: Group, got: NDArray[np.float64], expected: NDArray[np.float
     worst = int(np.argmax(np.abs(got - expected))) if got.size else 0
     correct = expected if isinstance(expected, float) else float(expected.flat[worst])
     return (
-        f"{len(group)} trajectories [{paths}{' …' if len(group) > 3 else ''}]: {got.flat[worst]:.4g}, not {correct:.4g}"
+        f"{len(group)} trajectories [{paths}{' …' if len(group) > 3 else ''}]: "
+        f"{got.flat[worst]:.4g} instead of {correct:.4g}"
     )
 
 

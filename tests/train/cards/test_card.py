@@ -80,14 +80,16 @@ def test_rtmc_credits_a_group_of_successes() -> None:
 
 
 def test_what_follows_from_needs_and_properties() -> None:
-    assert "A group with equal outcomes is dead." in card_of("grpo").limitations
+    assert "A group with equal outcomes is dead: it gives no credit." in card_of("grpo").limitations
     assert any("value.critic cannot be scored" in line for line in card_of("mt_ppo").limitations)
     assert any("entities" in line for line in card_of("egrpo").limitations)
     assert "A group without a success or a reward still gets credit." in card_of("egrpo").limitations
 
 
 def test_fresh_keys_remove_step_advantages_of_gigpo() -> None:
-    assert any(line.startswith("With fresh state keys ") for line in card_of("gigpo").limitations)
+    assert any(
+        line.startswith("If every state after the first has a distinct key") for line in card_of("gigpo").limitations
+    )
 
 
 def test_the_cost_can_be_measured_now() -> None:

@@ -157,7 +157,7 @@ class MTPPO(ActorCritic):
 
     name = "mt_ppo"
     source = "Schulman et al. 2016 (arXiv 1506.02438) eq. 16 over turns, as in PiCA (arXiv 2605.09287) section 4"
-    verification = "paper read"
+    verification = "the paper"
     limitations = (
         "Its credit is only as good as its critic. Whitening shifts the credit of a batch by its mean, so equal "
         "trajectories get non-zero credit."
@@ -199,11 +199,14 @@ class PPOGAE(ActorCritic):
     steps: Literal["model", "all"] = "model"
 
     name = "ppo_gae"
-    source = "Schulman et al. 2016, 2017; release: Search-R1 and PiCA core_algos, GAE over all response tokens"
-    verification = "paper read; release checked against numbers computed by the released code"
+    source = (
+        "Schulman et al. 2016 and 2017. Released code: core_algos of Search-R1 and PiCA, GAE over all response tokens"
+    )
+    verification = "the paper, and numbers computed by the released code (release preset)"
     limitations = (
-        "Its credit is only as good as its critic, which must estimate the value before every token. With γ or λ below"
-        " 1 a long completion is discounted for its length; whitening shifts the credit of a batch by its mean."
+        "Its credit is only as good as its critic, which must estimate the value before every token. With γ or λ "
+        "below 1, a long completion is discounted for its length. Whitening shifts the credit of a batch by its "
+        "mean."
     )
     presets = {"paper": {}, "release": {"steps": "all", "std_eps": 1e-8}}
     requires: ClassVar[tuple[str, ...]] = (CRITIC,)

@@ -22,13 +22,14 @@ __all__ = ["AEM"]
 class AEM(OutcomeScheme):
     """A_t = α_t A with α_t = exp(−λ H̃_t) / mean exp(−λ H̃), H̃ the turns' uncertainty, scaled to [0, 1] over the rollout.
 
-    H_t is the mean entropy (nats) of the policy over the tokens of response t: the annotation "entropy". H̃ = (H − min) / (max −
-    min); where all are equal, α = 1. α has mean 1 over the rollout, so it moves the outcome advantage between turns and never
-    changes its sign. While failures prevail, weaker updates of surprising responses keep the entropy up; once successes prevail,
-    stronger updates of likely ones bring it down.
+    H_t is the mean entropy (in nats) of the policy over the tokens of response t, which is the annotation "entropy". H̃
+    = (H − min) / (max − min), and α = 1 if all H are equal. α has mean 1 over the rollout, so it moves the outcome
+    advantage between turns and never changes its sign. While failures prevail, weaker updates of surprising responses
+    keep the entropy up. Once successes prevail, stronger updates of likely responses bring it down.
 
-    From the abstract (read) and notes of others on the paper (which agree on this formula): the paper itself could not be read.
-    Not found, so ours: λ, and that min, max and mean are taken over a rollout (one of the notes says so) and not a group.
+    The formula comes from the abstract and from notes of others on the paper, which agree on it. The paper itself could
+    not be read. Two choices are ours, because the paper's were not found: λ, and that min, max and mean are taken over
+    a rollout and not over a group, as in one of the notes.
 
     Attributes:
         sharpness: λ ≥ 0 (ours; not found). 0 is grpo.
@@ -38,12 +39,12 @@ class AEM(OutcomeScheme):
     """
 
     name = "aem"
-    source = "AEM (arXiv 2605.00425), abstract; formula from secondary sources that agree; λ is ours"
+    source = "AEM (arXiv 2605.00425), the abstract. The formula is from secondary sources that agree, and λ is ours"
     credit_needs = "unequal outcomes"
-    verification = "abstract read; formula from secondary sources, no code found; λ is ours"
+    verification = "the abstract and secondary sources (no code found, λ is ours)"
     limitations = (
-        "It shifts credit by the model's certainty alone, whether or not the turn mattered: a long confident routine gets more than "
-        "the decision. A group with equal outcomes is dead."
+        "It moves credit by the model's certainty alone, whether or not the turn mattered. A long confident routine "
+        "gets more credit than the decision. A group with equal outcomes is dead."
     )
     requires = ("entropy",)
     properties = frozenset(

@@ -26,12 +26,12 @@ VALUE_CLAMP: Final = 1e-6  # of the later values, as released
 class AgentOPSD(OutcomeScheme):
     """A_k = A ((1 − λ) + λ m_k) with m_k = clip(1 + b sign(A) z_k, 1 − b, 1 + b), A the group's outcome advantage.
 
-    Δ_k is the sum over turn k's tokens of log π_teacher − log π, where the teacher has the same weights and the skill's text
-    before the prompt: the annotation "logp.teacher.gap". V_k = sigmoid(logit V_0 + Σ_{j≤k} Δ_j), where V_0 is the group's mean
-    outcome, q_k = V_k − V_{k−1}, and z_k is the z-score of q over the episode's turns.
-    The sign of A is preserved if b and λ are below 1. The source is the released code only; ours: the paper preset, with V_0
-    from success in [0, 1] and no eps. The released code computes V_0 from rewards of 10 per success, so V_0 reaches its upper
-    clamp as soon as a tenth of the group succeeds; the z-score makes this nearly harmless.
+    Δ_k is the sum over turn k's tokens of log π_teacher − log π, where the teacher has the same weights and the skill's
+    text before the prompt. It is the annotation "logp.teacher.gap". V_k = sigmoid(logit V_0 + Σ_{j≤k} Δ_j), where V_0
+    is the group's mean outcome, q_k = V_k − V_{k−1}, and z_k is the z-score of q over the episode's turns. The sign of
+    A is preserved if b and λ are below 1. The only source is the released code. The paper preset is ours, with V_0 from
+    success in [0, 1] and no eps. The released code computes V_0 from rewards of 10 per success, so V_0 reaches its
+    upper clamp as soon as a tenth of the group succeeds. The z-score makes this nearly harmless.
 
     Attributes:
         clip: b.
@@ -41,12 +41,13 @@ class AgentOPSD(OutcomeScheme):
 
     name = "agent_opsd"
     source = (
-        "AgentOPSD (arXiv 2608.05987); release: ZethWang/AgentOPSD @ 0c478b2, verl/trainer/ppo/opsd_utils.py 305 to 581"
+        "AgentOPSD (arXiv 2608.05987). Released code: ZethWang/AgentOPSD @ 0c478b2, verl/trainer/ppo/opsd_utils.py, "
+        "lines 305 to 581"
     )
-    verification = "released code read, not run"
+    verification = "the released code, which was read but not run"
     limitations = (
-        "The z-score makes small gaps as large as big ones. The outcome advantage changes by a factor of at most "
-        "1 ± b λ: a group with equal outcomes is dead, and a trajectory of one turn gets the credit of grpo."
+        "The z-score makes small gaps as large as big ones. The outcome advantage changes by a factor of at most 1 ± "
+        "b λ, so a group with equal outcomes is dead, and a trajectory of one turn gets the credit of grpo."
     )
     presets = {"paper": {}, "release": {"start": "return", "std_eps": 1e-6}}
     requires = ("logp.teacher.gap",)

@@ -24,14 +24,16 @@ __all__ = ["BEACON"]
 class BEACON(OutcomeScheme):
     """A = A^E + ω (r − mean r) over the group's turns that have the same number of milestones behind them.
 
-    r_t = R_succ γ^(τ − t), where τ is the first turn from t on that attains a milestone, and r_t = 0 if none does. A turn is
-    in segment k if its episode attained k milestones before it, so that segment k of one rollout is compared with segment k of
-    the others: a distant failure does not change the credit of turns that led to a milestone.
+    r_t = R_succ γ^(τ − t), where τ is the first turn from t on that attains a milestone, and r_t = 0 if none does. A
+    turn is in segment k if its episode attained k milestones before it, so that segment k of one rollout is compared
+    with segment k of the others. A distant failure therefore does not change the credit of turns that led to a
+    milestone.
 
-    The environment says which turns attain a milestone, by the annotation "milestone" (1 for a turn that attains one, else 0): the
-    released code matches ALFWorld's actions with a list for each game, and detects WebShop's from its pages. Of the paper the
-    abstract and the released code were read. In that code a success has R = 10 and a milestone 10; here both have R_succ. Its
-    scripts set ω = 1 and γ = .95 (WebShop, ScienceWorld), and ω = 10 and γ = .9 on ALFWorld.
+    The annotation "milestone" marks the turns that attain a milestone (1 if the turn attains one, otherwise 0), and the
+    environment must provide it. The released code matches ALFWorld's actions with a list for each game, and detects
+    WebShop's milestones from its pages. The paper's abstract and the released code were read. In that code a success
+    has R = 10 and a milestone 10, whereas here both have R_succ. Its scripts set ω = 1 and γ = .95 (WebShop,
+    ScienceWorld), and ω = 10 and γ = .9 on ALFWorld.
 
     Attributes:
         discount: γ.
@@ -42,11 +44,12 @@ class BEACON(OutcomeScheme):
     """
 
     name = "beacon"
-    source = "BEACON (arXiv 2605.06078), abstract; release: ZJU-REAL/BEACON @ db9347f, migpo/core_migpo.py"
-    verification = "abstract and released code read; release checked against numbers computed by the released code"
+    source = "BEACON (arXiv 2605.06078), the abstract. Released code: ZJU-REAL/BEACON @ db9347f, migpo/core_migpo.py"
+    verification = "the abstract, the released code, and numbers computed by that code (release preset)"
     limitations = (
-        "Someone must define the milestones, and the order in which an episode attains them does not matter: its k-th segment is "
-        "compared with every k-th segment. Turns get credit for milestones in groups without a success too."
+        "Someone must define the milestones. The order in which an episode attains them does not matter, because its "
+        "k-th segment is compared with every other k-th segment. Turns get credit for milestones even in groups "
+        "without a success."
     )
     presets = {"paper": {}, "release": {**RELEASE_OUTCOME, "outcome_scale": "none"}}
     requires = ("milestone",)

@@ -24,17 +24,18 @@ PASSED, FAILED, SCORE = "rubric.passed", "rubric.failed", "rubric.score"
 class DRACO(OutcomeScheme):
     """a_j = A_i N w_j / (n_j Σ w) on every token of turn j, with w = Q where A_i ≥ 0 and 1 − Q where A_i < 0.
 
-    Q_j = p_j / (p_j + f_j) for a turn cited for p_j passed and f_j failed criteria; turns without a citation get the mean Q of
-    the cited turns of their rollout. n_j is the number of the turn's model tokens, N their sum, so that Σ_j n_j a_j = A_i N,
-    and the sign of A_i is preserved. A_i is the z-score of the rollout's score in the group. In a rollout without citations
-    every turn gets A_i, as in GRPO.
+    Q_j = p_j / (p_j + f_j) for a turn cited for p_j passed and f_j failed criteria. Turns without a citation get the
+    mean Q of the cited turns of their rollout. n_j is the number of the turn's model tokens, N their sum, so that Σ_j
+    n_j a_j = A_i N, and the sign of A_i is preserved. A_i is the z-score of the rollout's score in the group. In a
+    rollout without citations every turn gets A_i, as in GRPO.
 
-    The source is the paper; its code was not obtained. The annotations "rubric.passed" and "rubric.failed" are numbers ≥ 0.
-    The paper's score (p − f)/(p + f) over the applicable criteria that some member failed, 0 if there are none, is the
-    trajectory's annotation "rubric.score", used with ``score_from="rubric"``; by default ``outcome`` is used. Ours: where all w
-    are 0 every turn gets A_i, as the paper leaves this open; turns without tokens get no credit; the sample deviation.
+    The source is the paper. Its code was not obtained. The annotations "rubric.passed" and "rubric.failed" are numbers
+    ≥ 0. The paper's score is (p − f)/(p + f) over the applicable criteria that some member failed, and 0 if there are
+    none. It is the trajectory's annotation "rubric.score", which ``score_from="rubric"`` uses. By default ``outcome``
+    is used. Three choices are ours: every turn gets A_i if all w are 0 (the paper leaves this open), turns without
+    tokens get no credit, and the deviation is that of a sample.
 
-    A short turn gets up to A_i N / n_j: ``diagnostics["largest"]`` is the largest |a| of the group.
+    A short turn gets up to A_i N / n_j. ``diagnostics["largest"]`` is the largest |a| of the group.
 
     Attributes:
         score_from: the score of a rollout: the one that ``outcome`` names, or the annotation "rubric.score" (paper).
@@ -42,9 +43,9 @@ class DRACO(OutcomeScheme):
 
     name = "draco"
     source = "DRACO (arXiv 2609.04094)"
-    verification = "paper read; its code was not obtained"
+    verification = "the paper (its code was not obtained)"
     limitations = (
-        "It relies on the judge's citations: a trajectory without any gets the credit of grpo. The credit of a "
+        "It relies on the judge's citations. A trajectory without citations gets the credit of grpo. The credit of a "
         "turn's tokens is inversely proportional to their number."
     )
     requires = (PASSED, FAILED)

@@ -22,13 +22,13 @@ __all__ = ["HCAPO"]
 class HCAPO(OutcomeScheme):
     """A = A_macro + ω A_micro: z-scores of R over the group, and of Q_t = ρ_t γ^(T − 1 − t) R over the turns of the group.
 
-    ρ_t = clip(h_t / mean h over the rollout, 1 − c, 1 + c), h_t = exp(ℓ_t / temperature), and ℓ_t the mean log-probability
-    of the taken action's tokens given its state and the rollout's **final state**: the annotation "logp.hindsight".
-    In a successful rollout a negative A_micro becomes 0 ("do no harm").
+    ρ_t = clip(h_t / mean h over the rollout, 1 − c, 1 + c), h_t = exp(ℓ_t / temperature), and ℓ_t the mean
+    log-probability of the taken action's tokens given its state and the rollout's **final state**, which is the
+    annotation "logp.hindsight". In a successful rollout a negative A_micro becomes 0 ("do no harm").
 
-    The source is detailed notes on the paper; no code was found. Ours: the population deviation, the last turn in smoothing,
-    and credit 0 where all Q are equal. R = 0 gives Q = 0 for every ρ, so all turns of failures get the same A_micro. The
-    paper's rewards are 10 for success and −.1 for an invalid turn.
+    The source is detailed notes on the paper. No code was found. Three choices are ours: the population deviation, the
+    treatment of the last turn in smoothing, and credit 0 if all Q are equal. R = 0 gives Q = 0 for every ρ, so all
+    turns of failures get the same A_micro. The paper's rewards are 10 for success and −.1 for an invalid turn.
 
     Attributes:
         discount: γ.
@@ -41,8 +41,8 @@ class HCAPO(OutcomeScheme):
     """
 
     name = "hcapo"
-    source = "HCAPO (arXiv 2603.08754), formula from detailed notes on the paper"
-    verification = "notes of the paper; no code found"
+    source = "HCAPO (arXiv 2603.08754). The formula is from detailed notes on the paper"
+    verification = "notes on the paper (no code found)"
     limitations = (
         "All turns of failures get the same step advantage. If the final state does not depend on the action, all"
         " ratios are near 1 and the step advantage is a discounted outcome."

@@ -24,10 +24,10 @@ __all__ = ["IGPO"]
 class IGPO(Scheme):
     """A_t = Σ_{k ≥ t} γ^{k−t} r̃_k, r̃ the normalised gains before the last turn, and its outcome at the last.
 
-    A turn's gain is p(answer | history after it) − p(answer | history before it), p the geometric mean over the
-    answer's tokens; the last turn, which answers, gets the trajectory's outcome instead. The sum of centred gains
-    favours long trajectories where gains exceed the mean: turns without gain receive positive credit when the mean is
-    below 0.
+    A turn's gain is p(answer | history after it) − p(answer | history before it), where p is the geometric mean over
+    the answer's tokens. The last turn, which answers, gets the trajectory's outcome instead. The sum of centred gains
+    favours long trajectories if gains exceed the mean, and turns without gain get positive credit if the mean is below
+    0.
 
     Attributes:
         gain: "probability", or "logarithm": the difference of log p.
@@ -46,8 +46,10 @@ class IGPO(Scheme):
     std_eps: float = 0.0
 
     name = "igpo"
-    source = "IGPO (arXiv 2510.14967); release: the turn-level branch of its names in PiCA's code (novdream/PiCA)"
-    verification = "paper read; release checked against numbers computed by the released code"
+    source = (
+        "IGPO (arXiv 2510.14967). Released code: the turn-level branch named after it in PiCA's code (novdream/PiCA)"
+    )
+    verification = "the paper, and numbers computed by the released code (release preset)"
     limitations = (
         "The sum of centred gains favours long trajectories if gains exceed the mean, and turns without gain get "
         "positive credit if the mean is below 0. It needs a reference answer."

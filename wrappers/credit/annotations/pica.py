@@ -26,15 +26,15 @@ Floats = NDArray[np.float64]
 class PiCA(Scheme):
     """Ã_t = Σ_l (γλ)^l δ_{t+l} with δ_t = R_t + γ V_{t+1} − V_t (eq. 13) and R_t = r_t − p_t, plus r_out at the end.
 
-    r_t = γ log f(t) − log f(t−1) (eqs. 6, 7): f(t), the probability of success after turn t, is the turn's annotation
-    ``value.pica.next``, f(t−1) its ``value.pica``, f(0) the prior. The shaping sums to log f(T) − log f(0) on every
-    path. p_t = λ_p α^(t−3) for t ≥ 3, t from 1 (eq. 11). ``step_rewards`` is r_t times its weight, without penalty. The
-    value V is an annotation, ``value.critic``, or 0.
+    In r_t = γ log f(t) − log f(t−1) (eqs. 6, 7), f(t) is the probability of success after turn t. The turn's annotation
+    ``value.pica.next`` is f(t), its annotation ``value.pica`` is f(t−1), and f(0) is the prior. The shaping sums to log
+    f(T) − log f(0) on every path. p_t = λ_p α^(t−3) for t ≥ 3, t from 1 (eq. 11). ``step_rewards`` is r_t times its
+    weight, without penalty. The value V is an annotation, ``value.critic``, or 0.
 
     The released code trains a hazard model, h(t) = 1 − f(t)/f(t−1). Its reward is 0.3 · (1 − h − 0.55 − p) for searches
-    with results, and 1.5 · F1 on the last token, which replaces the reward from the answer's own h; for an episode without
-    an answer −1.5 in total, 1.5 · (−1). Its factor of 1.3 instead of 0.3 and its misplaced rewards are defects, which are not
-    reproduced; its token-level GAE belongs to a trainer with a critic.
+    with results, and 1.5 · F1 on the last token, which replaces the reward from the answer's own h. For an episode
+    without an answer the reward is −1.5 in total, 1.5 · (−1). Its factor of 1.3 instead of 0.3 and its misplaced
+    rewards are defects, which are not reproduced. Its token-level GAE belongs to a trainer with a critic.
 
     Attributes:
         shaping: "log", or "linear": f(t)/f(t−1) − ``step_baseline``, the released 1 − h(t) − 0.55.
@@ -64,10 +64,10 @@ class PiCA(Scheme):
 
     name = "pica"
     source = (
-        "Liu et al. 2026 (PiCA, arXiv 2605.09287) eqs. 3 to 7, 11 to 13; the penalty's numbers are the released ones, "
-        "the paper gives ranges; release: novdream/PiCA, reward manager, as intended"
+        "Liu et al. 2026 (PiCA, arXiv 2605.09287) eqs. 3 to 7 and 11 to 13. The penalty's numbers are those of the "
+        "release, because the paper gives ranges. Released code: novdream/PiCA, reward manager, as intended"
     )
-    verification = "paper read; release checked against numbers computed by the released code"
+    verification = "the paper, and numbers computed by the released code (release preset)"
     limitations = (
         "Without discount the shaping telescopes: all turns get the outcome minus a baseline, up to the shaping "
         "of the turns before. The penalty grows exponentially from the third turn on and dominates in long "

@@ -24,7 +24,7 @@ __all__ = ["PRM"]
 class PRM(OutcomeScheme):
     """A_t = w_E A^E + w_P Σ_{k ≥ t} r̃_k, r̃ the step rewards of a PRM or LLM judge, normalised over the group's turns.
 
-    The sum over all later turns favours long trajectories where rewards are above the mean; with ``span="turn"`` a turn
+    The sum over all later turns favours long trajectories if rewards are above the mean. With ``span="turn"`` a turn
     gets only its own reward.
 
     Attributes:
@@ -46,7 +46,7 @@ class PRM(OutcomeScheme):
 
     name = "prm"
     source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) section 4.1.3, with any annotation as step reward"
-    verification = "paper read; any annotation serves as step reward"
+    verification = "the paper (any annotation serves as step reward)"
     limitations = (
         "It relies on its judge, also in groups without a success. The sum over all later turns favours long "
         'trajectories if scores exceed the mean (not with span="turn").'

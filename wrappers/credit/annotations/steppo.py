@@ -20,20 +20,21 @@ __all__ = ["StepPO"]
 class StepPO(MTPPO):
     """A_t = Σ_l (γλ)^l δ_{t+l}, δ_t = r_t + γ V(s_{t+1}) − V(s_t): one turn is one step of the decision process.
 
-    V is evaluated at the last prompt token before the action, and is 0 after the end, also of a truncated episode. The value
-    targets are A + V before whitening. It differs from ``mt_ppo`` in what is whitened over: the released code whitens over all
-    **turns** of the batch, not over tokens, by √(sample variance + 1e-8); the paper's text mentions no whitening (our reading).
+    V is evaluated at the last prompt token before the action, and is 0 after the end, also of a truncated episode. The
+    value targets are A + V before whitening. It differs from ``mt_ppo`` in the whitening. The released code whitens
+    over all **turns** of the batch, not over tokens, by √(sample variance + 1e-8). The paper's text mentions no
+    whitening (our reading).
 
     γ and λ are 1 in the released code (γ .99 in its HotpotQA script). Paper and code multiply this advantage by one
-    importance ratio per turn, clipped at 3e-4 / 4e-4 on ALFWorld (``update.loss.ratio: turn``), and average over turns;
+    importance ratio per turn, clipped at 3e-4 / 4e-4 on ALFWorld (``update.loss.ratio: turn``), and average over turns.
     ``aggregation`` is "turn_mean", which averages over the turns of a trajectory first.
     """
 
     name = "steppo"
-    source = "StepPO (arXiv 2604.18401); release: AgentR1/StepPO @ 26107f1, arft/core_algos.py 60 to 139"
-    verification = "notes of the paper; released code read, not run"
+    source = "StepPO (arXiv 2604.18401). Released code: AgentR1/StepPO @ 26107f1, arft/core_algos.py, lines 60 to 139"
+    verification = "notes on the paper and the released code, which was read but not run"
     limitations = (
-        "Its credit is only as good as its critic. A truncated episode has value 0 after its last turn; the paper's "
+        "Its credit is only as good as its critic. A truncated episode has value 0 after its last turn. The paper's "
         "ratio per turn with its narrow clip is a setting of the loss."
     )
     presets = {"paper": {}, "release": {"whitening": True, "std_eps": 1e-8}}

@@ -36,8 +36,8 @@ class TIPS(MTPPO):
     terminal: Literal["zero", "kept", "silent"] = "zero"
 
     name = "tips"
-    source = "TIPS (arXiv 2603.22293), from its abstract: its discount, weight and normalisation are our choice"
-    verification = "abstract read; discount, weight and normalisation are ours"
+    source = "TIPS (arXiv 2603.22293), the abstract. Discount, weight and normalisation are our choice"
+    verification = "the abstract (discount, weight and normalisation are ours)"
     limitations = (
         "The likelihood of the answer is not 0 in terminal states, so the optimal policy may change. It needs a "
         "reference answer, a language model and a critic."

@@ -25,9 +25,10 @@ class TRACE(OutcomeScheme):
     V_t = log(d_t / d_{t+1}), and local_t = Σ_{j<K'} γ^j δ_{t+j} / Σ_{j<K'} γ^j with K' = min(K, T − t). A_out is the z-score
     of the outcome in the group. There is no further normalisation.
 
-    The formula and constants are from secondary sources and third-party code that agree. Ours: a truncated or malformed
-    rollout has no answer, so all its turns are credited. Where A_out = 0, w local_t remains: a dead group still has credit.
-    A small independent replication did not confirm the reported gain. Not the method of the same name in 2606.11119.
+    The formula and constants are from secondary sources and third-party code, which agree. One rule is ours: a
+    truncated or malformed rollout has no answer, so all its turns are credited. If A_out = 0, w local_t remains, so a
+    dead group still has credit. A small independent replication did not confirm the reported gain. It is not the method
+    of the same name in arXiv 2606.11119.
 
     Attributes:
         window: K, in turns.
@@ -38,11 +39,11 @@ class TRACE(OutcomeScheme):
     """
 
     name = "trace"
-    source = "TRACE (arXiv 2607.13988), formula from secondary sources; checked against third-party code"
-    verification = "formula from secondary sources; checked against other projects' code"
+    source = "TRACE (arXiv 2607.13988). The formula is from secondary sources, checked against third-party code"
+    verification = "secondary sources and other projects' code"
     limitations = (
-        "A dead group is trained on the likelihoods alone. The likelihood of the answer increases wherever its "
-        "words occur, and the last turns get the outcome whatever their actions were."
+        "A dead group is trained on the likelihoods alone. The likelihood of the answer increases wherever its words "
+        "occur, and the last turns get the outcome regardless of their actions."
     )
     requires = ("logp.answer.mean",)
     properties = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift"})

@@ -22,15 +22,16 @@ __all__ = ["VPR"]
 class VPR(OutcomeScheme):
     """A_t = ω_E A^E + (v_t − mean v) / std v over the group's turns of number t, v_t = 1 if the oracle confirms turn t, else 0.
 
-    The oracle confirms a turn that brings the state nearer to success: "distance.oracle.next" < "distance.oracle", the fewest
-    turns to a success, where −1 stands for none. These annotations are the environment's own exact distances, so this is the
-    ceiling of what a judge of single turns can give, not a method for tasks without an oracle. ``prm`` with
-    value="value.oracle" and form="increase" sums an oracle's *values* to the end of the episode instead.
+    The oracle confirms a turn that brings the state nearer to success, that is, if "distance.oracle.next" <
+    "distance.oracle". These annotations are the fewest turns to a success, or −1 if there is none. They are the
+    environment's own exact distances, so this is the ceiling of what a judge of single turns can give, not a method for
+    tasks without an oracle. ``prm`` with value="value.oracle" and form="increase" sums an oracle's *values* to the end
+    of the episode instead.
 
-    Read were the abstract, and the summary of the method in the README of the released code: verifier rewards are normalised at
-    each turn over the group, in an objective as GRPO's. The code could not be read. The paper's verifiers are a search for
-    Tic-Tac-Toe, the solution of a Sudoku and the posterior of Minesweeper; ours is the distance. Ours: a turn number that one
-    rollout alone reaches gets 0.
+    The abstract was read, and the summary of the method in the README of the released code. According to it, verifier
+    rewards are normalised at each turn over the group, in an objective like GRPO's. The code could not be read. The
+    paper's verifiers are a search for Tic-Tac-Toe, the solution of a Sudoku and the posterior of Minesweeper, whereas
+    ours is the distance. One rule is ours: a turn number that only one rollout reaches gets 0.
 
     Attributes:
         episode_weight: ω_E ≥ 0; the paper's advantage has no outcome part.
@@ -38,11 +39,13 @@ class VPR(OutcomeScheme):
     """
 
     name = "vpr"
-    source = "VPR (arXiv 2605.10325), abstract and the README of thu-nics/VPR; the verifier is our oracle's distance"
-    verification = "abstract and README read; code and paper not read"
+    source = (
+        "VPR (arXiv 2605.10325), the abstract and the README of thu-nics/VPR. The verifier is our oracle's distance"
+    )
+    verification = "the abstract and the README of the released code (paper and code were not read)"
     limitations = (
-        "It needs exact knowledge of the task. Turns are compared by their number, whatever their states: a confirmed turn gets "
-        "nothing where all others are confirmed, and the same mistake costs more in a group that is right."
+        "It needs exact knowledge of the task. Turns are compared by their number, not by their state. A confirmed "
+        "turn gets nothing if all others are confirmed, and the same mistake costs more in a group that is right."
     )
     requires = ("distance.oracle",)
     properties = frozenset({"branches", "one_member_zero", "permutation", "scale", "shift", "ties_zero"})

@@ -32,14 +32,14 @@ class EGRPO(EntityScheme):
     """A_i = (R_i − mean R) / std R with R_i = 1 if correct, α γ_i / max_j γ_j if wrong, 0 on an error.
 
     γ_i is the fraction of the question's m matchable entities whose full phrase occurs in a *thought* of trajectory i
-    (eqs. 1 to 5); observations, queries and answers do not count, and the maximum is over the group. Format errors score
-    0. Overlength trajectories, and those that ended by an environment error, score 0, count in mean and deviation, and
-    stay out of the loss. Every turn gets the same number. With ``outcome`` "score" or "return", α's term is added to that
-    number instead of to 0.
+    (eqs. 1 to 5). Observations, queries and answers do not count, and the maximum is over the group. Format errors
+    score 0. Overlength trajectories, and those that ended by an environment error, score 0, count in mean and
+    deviation, and stay out of the loss. Every turn gets the same number. With ``outcome`` "score" or "return", α's term
+    is added to that outcome instead of to 0.
 
-    In a group without a correct trajectory, the paper's normalisation cancels α: there 0.3 · γ has the same magnitude as
-    a correct answer. The paper also gives the best failed trajectory all of α, even for one entity of many, and rewards
-    guessed names. The options marked "ours" repair this.
+    In a group without a correct trajectory, the paper's normalisation cancels α, so that 0.3 · γ has the same magnitude
+    as a correct answer. The paper also gives the best failed trajectory all of α, even for one entity of many, and
+    rewards guessed names. The options marked "ours" repair this.
 
     Attributes:
         match_weight: α in [0, 1]; the paper uses 0.3. 0 is GRPO.
@@ -61,12 +61,13 @@ class EGRPO(EntityScheme):
     """
 
     name = "egrpo"
-    source = "E-GRPO (arXiv 2510.24694) eqs. 1 to 6; no released code"
-    verification = "paper read; no released code"
+    source = "E-GRPO (arXiv 2510.24694) eqs. 1 to 6. No code was released"
+    verification = "the paper (no code was released)"
     limitations = (
-        "In a group without a success the normalisation cancels α: the failure that names most entities counts as"
-        " much as a success. Guessed names are rewarded. A question file that does not say which entities its construction"
-        " replaced gets those of the evidence graph, among which is the answer: a guess of it counts as an entity."
+        "In a group without a success the normalisation cancels α, so the failure that mentions most entities counts "
+        "as much as a success. Guessed names are rewarded. If a question file does not record which entities its "
+        "construction replaced, the question gets those of the evidence graph. They include the answer, so a guess "
+        "of it counts as an entity."
     )
     task_fields = ("entities",)
     texts = ("observation", "thought", "response")

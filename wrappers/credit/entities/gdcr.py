@@ -37,15 +37,16 @@ class TurnEntities(NamedTuple):
 class GDCR(EntityScheme):
     """r_t = Σ_{v ∈ ΔC_t} c(v) + Σ_{v ∈ ΔO_t} c(v) with c(v) = k^(−d(v)); A_t = A_o + λ A_g(t).
 
-    d is the number of edges between an entity and the answer. In each turn the thought comes first: ΔC_t are the
-    entities it mentions that an *earlier* observation contained and no thought has cited; then the observation: ΔO_t are
-    those that no earlier observation contained (eqs. 6 to 12). So an entity that was guessed, or copied from the
-    question, gets no reward and can still be cited later; no entity is retrieved and cited in one turn; an entity is
-    rewarded at most twice. Queries and answers are not thoughts. A_g(t) = clip((r_t − mean r) / std r, −1, 1) over the
-    turns of the trajectory (eq. 13); A_o is the outcome in standard deviations of the group.
+    d is the number of edges between an entity and the answer. In each turn the thought comes first. ΔC_t are the
+    entities it mentions that an *earlier* observation contained and that no thought has cited. The observation comes
+    second. ΔO_t are its entities that no earlier observation contained (eqs. 6 to 12). An entity that was guessed, or
+    copied from the question, therefore gets no reward and can still be cited later. No entity is retrieved and cited in
+    the same turn, and an entity is rewarded at most twice. Queries and answers are not thoughts. A_g(t) = clip((r_t −
+    mean r) / std r, −1, 1) over the turns of the trajectory (eq. 13). A_o is the outcome in standard deviations of the
+    group.
 
-    ``gdcr`` adds the step part unscaled; ``sapo`` scales it by |A_o|. The paper's appendices are not public: λ, the
-    matching rule, edge directions, unreachable entities and the kind of deviation are our choices.
+    ``gdcr`` adds the step part unscaled, whereas ``sapo`` scales it by |A_o|. The paper's appendices are not public, so
+    λ, the matching rule, edge directions, unreachable entities and the kind of deviation are our choices.
 
     Attributes:
         step_weight: λ.
@@ -66,11 +67,11 @@ class GDCR(EntityScheme):
     """
 
     name = "gdcr"
-    source = "GDCR/SAPO (arXiv 2605.29697) eqs. 4 to 13; no released code"
-    verification = "paper read, its appendices are not public; no released code"
+    source = "GDCR/SAPO (arXiv 2605.29697) eqs. 4 to 13. No code was released"
+    verification = "the paper, whose appendices are not public (no code was released)"
     limitations = (
-        "It needs the question's entity graph. Entities get credit whatever the outcome: a group without a "
-        "success learns to name them."
+        "It needs the question's entity graph. Entities get credit regardless of the outcome, so a group without a "
+        "success learns to mention them."
     )
     task_fields = ("entities", "edges", "answer_node")
     texts = ("observation", "thought", "response")

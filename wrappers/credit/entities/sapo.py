@@ -18,13 +18,13 @@ __all__ = ["SAPO"]
 class SAPO(GDCR):
     """A_t = A_o + λ |A_o| A_g(t): the outcome determines the sign, the graph the distribution over turns (eq. 14).
 
-    If all outcomes of a group are equal, A_o is 0 and so is all credit: unlike for ``egrpo``, a group without success is
-    a dead group for SAPO. (TRL's loss of the same name is unrelated.)
+    If all outcomes of a group are equal, A_o is 0 and so is all credit. Unlike for ``egrpo``, a group without a success
+    is therefore a dead group for SAPO. (TRL's loss of the same name is unrelated.)
     """
 
     name = "sapo"
-    source = "GDCR/SAPO (arXiv 2605.29697) eqs. 4 to 15; no released code"
-    verification = "paper read, its appendices are not public; no released code"
+    source = "GDCR/SAPO (arXiv 2605.29697) eqs. 4 to 15. No code was released"
+    verification = "the paper, whose appendices are not public (no code was released)"
     limitations = "It needs the question's entity graph. A group with equal outcomes is dead."
     properties = frozenset(
         {

@@ -49,14 +49,14 @@ class _Retrieval(NamedTuple):
 class StepSearch(OutcomeScheme):
     """A_t = A^O + w (Q_t − mean Q over the group's turns of that number), Q_t = Σ_{k≥t} γ^(k−t) (G_k − P_k).
 
-    The outcome is R = score + γ_key r_key with r_key the mean over sub-questions of the best token F1 of a query; its
-    advantage A^O is that of grpo. G_t = 1/C Σ_c max(m_c^t − M_c^(t−1), 0) is the improvement by turn t of the best
-    TF-IDF match with each of the C golden passages; P_t is the fraction of its passages that were retrieved before. Both
-    are 0 for a turn that retrieves nothing. For the paper's outcome, record WikiSearch with metric="f1".
+    The outcome is R = score + γ_key r_key, where r_key is the mean over sub-questions of the best token F1 of a query.
+    Its advantage A^O is that of grpo. G_t = 1/C Σ_c max(m_c^t − M_c^(t−1), 0) is the improvement by turn t of the best
+    TF-IDF match with each of the C golden passages. P_t is the fraction of the turn's passages that were retrieved
+    before. Both are 0 if the turn retrieves nothing. For the paper's outcome, record WikiSearch with metric="f1".
 
-    Reads from the task's payload: "supporting" and "documents" (golden passages and the texts of all passages), and
-    for r_key "search_keys" (one list of alternatives per sub-question) or "steps" (golden sub-questions, in which "#k"
-    stands for the answer of step k).
+    From the task's payload the scheme reads "supporting" and "documents" (golden passages and the texts of all
+    passages). For r_key it also reads "search_keys" (one list of alternatives per sub-question) or "steps" (golden
+    sub-questions, in which "#k" stands for the answer of step k).
 
     Attributes:
         key_weight: γ_key; with 0 no sub-questions are needed.
@@ -76,11 +76,14 @@ class StepSearch(OutcomeScheme):
     """
 
     name = "stepsearch"
-    source = "StepSearch (arXiv 2505.15107), information gain, redundancy and search-key reward; release: Zillwang/StepSearch @ 43215ba"
-    verification = "paper read; release checked against numbers computed by the released code"
+    source = (
+        "StepSearch (arXiv 2505.15107), information gain, redundancy and search-key reward. Released code: "
+        "Zillwang/StepSearch @ 43215ba"
+    )
+    verification = "the paper, and numbers computed by the released code (release preset)"
     limitations = (
-        "It needs the golden passages. Turns are compared by their number, so a search one turn later is compared"
-        " with searches for another sub-question; retrieval is rewarded even if the answer is wrong."
+        "It needs the golden passages. Turns are compared by their number, so a search one turn later is compared "
+        "with searches for another sub-question. Retrieval is rewarded even if the answer is wrong."
     )
     presets = {
         "paper": {"outcome": "score"},

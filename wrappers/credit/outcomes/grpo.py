@@ -27,9 +27,9 @@ class GRPO(OutcomeScheme):
     """
 
     name = "grpo"
-    source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) eq. 3; release: verl-agent"
+    source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) eq. 3. Released code: verl-agent"
     credit_needs = "unequal outcomes"
-    verification = "paper read; release checked against numbers computed by the released code"
+    verification = "the paper, and numbers computed by the released code (release preset)"
     limitations = (
         "All turns of a trajectory get the same credit, so a good action in a failed episode is penalised. A "
         "group with equal outcomes is dead."

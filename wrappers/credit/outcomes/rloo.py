@@ -18,12 +18,12 @@ class RLOO(OutcomeScheme):
     """A_i = R_i − mean of R over the other trajectories = N/(N−1) (R_i − mean R); not divided by a deviation."""
 
     name = "rloo"
-    source = "Ahmadian et al. 2024 (Back to Basics, arXiv 2402.14740) eq. 5; release: verl-agent"
+    source = "Ahmadian et al. 2024 (Back to Basics, arXiv 2402.14740) eq. 5. Released code: verl-agent"
     credit_needs = "unequal outcomes"
-    verification = "paper read; release checked against numbers computed by the released code"
+    verification = "the paper, and numbers computed by the released code (release preset)"
     limitations = (
-        "As with grpo: the same credit for all turns, and none in a group with equal outcomes. Without division by a "
-        "deviation, rewards of another scale need another learning rate."
+        "As with grpo, all turns get the same credit, and a group with equal outcomes gives none. Because the credit "
+        "is not divided by a deviation, rewards of another scale need another learning rate."
     )
     presets = {"paper": {}, "release": RELEASE_OUTCOME}
     properties = frozenset(

@@ -1,4 +1,4 @@
-"""Blend, our own scheme: grouptd and half of gigpo, both centred in each group, with a baseline by time for keys that never recur."""
+"""Blend (ours): grouptd and half of gigpo, both centred in each group, with a baseline by time for keys that never recur."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ _TIME_LAMBDA: Final = 0.9  # λ of the baseline by time
 class Blend(StateScheme):
     """A = w u(u(c̃) + ω u(g̃)) + (1 − w) u(τ̃): c is grouptd's credit, g gigpo's advantage, τ one against a baseline by time.
 
-    x̃ is x minus its mean over the turns of the group, u(x) is x divided by its root mean square over the batch (0 where x is).
-    w = clip((q − .1) / .4, 0, 1), where q is the share of turns, first ones excluded, whose key another rollout of the group
-    visits too. Where keys do not recur, states have nothing to say, and the time baseline replaces them:
+    x̃ is x minus its mean over the turns of the group, u(x) is x divided by its root mean square over the batch (0
+    where x is). w = clip((q − .1) / .4, 0, 1), where q is the share of turns, first ones excluded, whose key another
+    rollout of the group visits too. If keys do not recur, states carry no information, and the time baseline replaces
+    them:
 
         f(t) = (n₀ + Σ_i R_i / ρ) / (n₀ + n_t) over all groups, n_t the rollouts of the batch that act at turn t,
         V(t) = min(1, ρ f(t)),   δ_t = V(t + 1) − V(t), after the last turn R_i − V(t),
         τ_t = T_t / √ρ,   T_t = δ_t + .9 T_{t+1},   ρ = (Σ_i R_i + 1) / (G + 2) of the group.
 
-    Division by each coordinate's root mean square, as in Adam, undoes the weighting of states by which ``grouptd`` leads with plain
-    gradients, and centring over the batch punishes groups without a success: hence one scale, and a mean for each group. The
-    constants were chosen in one suite of tasks with linear policies over features.
+    Division by each coordinate's root mean square, as in Adam, undoes the weighting of states by which ``grouptd``
+    leads with plain gradients, and centring over the batch punishes groups without a success. For these reasons there
+    is one scale for the batch, but a separate mean for each group. The constants were chosen in one suite of tasks with
+    linear policies over features.
 
     Attributes:
         gigpo_weight: ω ≥ 0.
@@ -50,11 +52,12 @@ class Blend(StateScheme):
     name = "blend"
     source = "our own: grouptd and gigpo (arXiv 2505.10978), centred in each group and scaled over the batch"
     credit_needs = "a success"
-    verification = "ours; the formula is tested against values worked out by hand"
+    verification = "values worked out by hand (the scheme is ours)"
     limitations = (
-        "The scale of a group's credit depends on the batch. Where keys do not recur, turns that few rollouts reach have a higher "
-        "baseline, so that a longer failure gets less blame for its first turn, also in groups without a success. "
-        "It was designed with linear policies on one suite; in small language models it was level with grouptd, not above it."
+        "The scale of a group's credit depends on the batch. If keys do not recur, turns that few rollouts reach "
+        "have a higher baseline, so a longer failure gets less blame for its first turn, even in groups without a "
+        "success. The scheme was designed with linear policies on one suite. In small language models it was level "
+        "with grouptd, not above it."
     )
     properties = frozenset({"batch_permutation", "permutation"})
 

@@ -29,14 +29,15 @@ class ECPO(StateScheme):
     ρ_s = tanh(n_s / τ) B / (B + W + ε) compares the variance of returns between actions, B = Σ_u n_u (Ḡ_u − μ)² / n_s, with
     that within them, W. All turns with one action in one state get the same credit, whereas GiGPO uses each turn's own return.
 
-    Canonical actions are the log's action keys; each invalid turn counts as a distinct action.
+    Canonical actions are the log's action keys, and each invalid turn counts as a distinct action.
 
-    **With two actions in a state the z-score cancels the shrinkage**: the z-scores of two values depend on their counts alone,
-    for every κ. κ has an effect with three or more actions, or with ``action_scale`` "return" or "none".
+    **With two actions in a state the z-score cancels the shrinkage**, because the z-scores of two values depend on
+    their counts alone, for every κ. κ has an effect with three or more actions, or with ``action_scale`` "return" or
+    "none".
 
-    The formula, κ, G and GiGPO's settings are from secondary sources that agree; no code was found. Ours: τ, ω, ε (not
-    published), whether the z-score weights turns or actions, the population deviation, the weights in B and W, branches as
-    full episodes.
+    The formula, κ, G and GiGPO's settings are from secondary sources that agree. No code was found. The following
+    choices are ours: τ, ω and ε (not published), whether the z-score weights turns or actions, the population
+    deviation, the weights in B and W, and branches as full episodes.
 
     Attributes:
         discount: γ, as in GiGPO.
@@ -49,12 +50,12 @@ class ECPO(StateScheme):
     """
 
     name = "ecpo"
-    source = "ECPO (arXiv 2606.05885), formula from secondary sources; τ, ω and ε are ours"
+    source = "ECPO (arXiv 2606.05885). The formula is from secondary sources, and τ, ω and ε are ours"
     credit_needs = "repeated states"
-    verification = "formula from secondary sources, no code found; τ, ω and ε are ours"
+    verification = "secondary sources (no code found, and τ, ω and ε are ours)"
     limitations = (
-        "With two actions in a state the z-score cancels the shrinkage for every κ. Where states are visited "
-        "once, or all visits take the same action, it is grpo."
+        "With two actions in a state, the z-score cancels the shrinkage for every κ. If states are visited once, or "
+        "if all visits take the same action, the scheme is grpo."
     )
     properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "ties_zero"})
 

@@ -21,32 +21,36 @@ __all__ = ["G2PO"]
 class G2PO(StateScheme):
     """A = A^E + ω [norm over the turns at s of V(s′) + norm over all turns of the group of (V(s′) − V(s))].
 
-    V(s) = mean of γ^(T_i − t) R_i over all visits (i, t) of s in the group, where t counts from 0, so that the last turn has
-    exponent 1. After the last turn V is R_i for a success and 0 for any other end. norm subtracts the mean and divides by the
-    standard deviation of the sample; the first term of a state visited once is 0. The second term is the temporal difference
-    of the edge, standardised over the whole graph. A penalty enters the first term and the outcome, not the second.
+    V(s) = mean of γ^(T_i − t) R_i over all visits (i, t) of s in the group, where t counts from 0, so that the last
+    turn has exponent 1. After the last turn V is R_i for a success and 0 for any other end. norm subtracts the mean and
+    divides by the standard deviation of the sample. The first term of a state visited once is 0. The second term is the
+    temporal difference of the edge, standardised over the whole graph. A penalty enters the first term and the outcome,
+    not the second.
 
-    The paper's text could not be read beyond its abstract: the formula is that of the released code, which divides by deviations
-    on ALFWorld (``mode=mean_std_norm``, here "paper", as the abstract says "standardizing") and does not on WebShop
-    (``mean_norm``, the default of the code, here "release"). Ours: branches are full episodes.
+    Only the abstract of the paper could be read, so the formula is that of the released code. That code divides by
+    deviations on ALFWorld (``mode=mean_std_norm``, here "paper", because the abstract says "standardizing"), but not on
+    WebShop (``mean_norm``, the default of the code, here "release"). Branches count as full episodes, which is our
+    choice.
 
-    Compared with ``gigpo``, a turn gets the mean return of the state it leads to instead of its own return; compared with
-    ``grouptd``, V averages the outcomes of visits instead of solving the Bellman equation of the observed transitions.
+    Compared with ``gigpo``, a turn gets the mean return of the state it leads to instead of its own return. Compared
+    with ``grouptd``, V averages the outcomes of visits instead of solving the Bellman equation of the observed
+    transitions.
 
     Attributes:
-        discount: γ; .95 in the released code, whatever the trainer's setting is.
+        discount: γ, which is .95 in the released code regardless of the trainer's setting.
         step_weight: ω.
         step_scale: "std", or "none" to subtract the means only.
     """
 
     name = "g2po"
-    source = "G2PO (arXiv 2606.22995), abstract; release: Nala-YN/G2PO @ b8ffaf5, g2po/core_g2po.py"
+    source = "G2PO (arXiv 2606.22995), the abstract. Released code: Nala-YN/G2PO @ b8ffaf5, g2po/core_g2po.py"
     credit_needs = "repeated states"
-    verification = "abstract and released code read; release checked against numbers computed by the released code"
+    verification = "the abstract, the released code, and numbers computed by that code (release preset)"
     limitations = (
-        "The second term compares turns of all states, so an expected step gets credit for where it stands in the episode: equal "
-        "rollouts get unequal credit for their turns. Graded outcomes of failures count in V, but not after the last turn. All rewards "
-        "count as if they came at the end: with negative ones before it, a longer failure gets less blame for the same first turn."
+        "The second term compares turns of all states, so an expected step gets credit for its position in the "
+        "episode, and equal rollouts get unequal credit for their turns. Graded outcomes of failures count in V, but "
+        "not after the last turn. All rewards count as if they came at the end. With negative rewards before the "
+        "end, a longer failure therefore gets less blame for the same first turn."
     )
     presets = {
         "paper": {},

@@ -21,17 +21,17 @@ __all__ = ["GAGPO"]
 class GAGPO(StateScheme):
     """A = (Ã − mean Ã) / std Ã over the turns of the group, with Ã_t = δ_t + γλ Ã_{t+1}, δ_t = r_t + γV(s_{t+1}) − V(s_t).
 
-    V(s) is the mean discounted return of all visits of s in the group, including the turn's own; V is 0 after the last turn,
-    also of a truncated episode. There is no outcome advantage: it made the paper's results worse.
+    V(s) is the mean discounted return of all visits of s in the group, including the turn's own. V is 0 after the last
+    turn, also of a truncated episode. There is no outcome advantage, because it made the paper's results worse.
 
-    λ = 1 gives Ã_t = G_t − V(s_t), GiGPO's step advantage without division by the standard deviation of each state: a state
-    visited once gets 0. With λ < 1 the values of later states contribute too. The method is related to ``grouptd`` with
-    prior="none", where V solves the Bellman equation of the observed transitions instead.
+    λ = 1 gives Ã_t = G_t − V(s_t), which is GiGPO's step advantage without division by the standard deviation of each
+    state. A state visited once then gets 0. With λ < 1 the values of later states contribute too. The method is related
+    to ``grouptd`` with prior="none", where V solves the Bellman equation of the observed transitions instead.
 
-    The formula is from secondary sources that agree; no code was found. Ours: γ, λ, the population deviation without eps,
-    normalisation over the group, branches as full episodes, the treatment of invalid turns (no rule is known). The paper
-    multiplies this advantage by one importance ratio per turn, averaged over turns; our trainer clips per token, so
-    ``aggregation`` is "turn_mean".
+    The formula is from secondary sources that agree. No code was found. The following choices are ours: γ, λ, the
+    population deviation without eps, normalisation over the group, branches as full episodes, and the treatment of
+    invalid turns (no rule is known). The paper multiplies this advantage by one importance ratio per turn, averaged
+    over turns. Our trainer clips per token, so ``aggregation`` is "turn_mean".
 
     Attributes:
         discount: γ (ours; not published).
@@ -41,12 +41,12 @@ class GAGPO(StateScheme):
     """
 
     name = "gagpo"
-    source = "GAGPO (arXiv 2605.13217), formula from secondary sources; γ and λ are ours"
+    source = "GAGPO (arXiv 2605.13217). The formula is from secondary sources, and γ and λ are ours"
     credit_needs = "repeated states"
-    verification = "formula from secondary sources, no code found; γ and λ are ours"
+    verification = "secondary sources (no code found, and γ and λ are ours)"
     limitations = (
-        "There is no outcome advantage: where keys never repeat, the value of a state is the turn's own return "
-        "and the temporal difference is 0. A state visited once in a success has value 1."
+        "There is no outcome advantage. If keys never repeat, the value of a state is the turn's own return and the "
+        "temporal difference is 0. A state visited once in a success has value 1."
     )
     properties = frozenset({"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "ties_zero"})
 

@@ -36,12 +36,12 @@ class GiGPO(StateScheme):
     """
 
     name = "gigpo"
-    source = "Feng et al. 2025 (GiGPO, arXiv 2505.10978) eqs. 3 to 9; release: verl-agent"
+    source = "Feng et al. 2025 (GiGPO, arXiv 2505.10978) eqs. 3 to 9. Released code: verl-agent"
     credit_needs = "repeated states"
-    verification = "paper read; release checked against numbers computed by the released code"
+    verification = "the paper, and numbers computed by the released code (release preset)"
     limitations = (
-        "A turn in a state that the group visits once gets the outcome advantage alone: with keys that never "
-        "repeat it is grpo. Returns after one visit have a high variance, and most states have few visits."
+        "A turn in a state that the group visits only once gets the outcome advantage alone, so with keys that never "
+        "repeat the scheme is grpo. Returns after one visit have a high variance, and most states have few visits."
     )
     presets = {
         "paper": {},

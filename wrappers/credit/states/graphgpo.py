@@ -27,9 +27,9 @@ __all__ = ["GraphGPO"]
 class GraphGPO(StateScheme):
     """A = w_E A^E + w_G (r − mean_{G(s)} r) / std_{G(s)} r with r(s, a, s′) = R_succ γ_d^(d(s′) + c(s, a)).
 
-    d is the least cost from a state to success over all transitions that the group observed (eq. 3); where success is
-    unreachable, d = d_max + 1 with d_max the largest finite distance (eq. 4). G(s) are all traversals of edges leaving
-    s (eq. 5); a state with one traversal gives 0 (eq. 6).
+    d is the least cost from a state to success over all transitions that the group observed (eq. 3). If success is
+    unreachable, d = d_max + 1 with d_max the largest finite distance (eq. 4). G(s) contains all traversals of edges
+    that leave s (eq. 5). A state with one traversal gives 0 (eq. 6).
 
     Attributes:
         distance_discount: γ_d in (0, 1); the paper uses 0.1 to 0.8.
@@ -51,13 +51,12 @@ class GraphGPO(StateScheme):
     """
 
     name = "graphgpo"
-    source = "GraphGPO (arXiv 2605.26684) eqs. 2 to 8; release: recipe/GraphGPO of verl-agent"
+    source = "GraphGPO (arXiv 2605.26684) eqs. 2 to 8. Released code: recipe/GraphGPO of verl-agent"
     credit_needs = "a success"
-    verification = "paper read; release checked against numbers computed by the released code"
+    verification = "the paper, and numbers computed by the released code (release preset)"
     limitations = (
-        "Distances join transitions of different trajectories: with random transitions or aliased keys they "
-        "describe paths that no policy can follow. The shortest observed path counts as the best one, however "
-        "unlikely it is."
+        "Distances join transitions of different trajectories. With random transitions or aliased keys they describe "
+        "paths that no policy can follow. The shortest observed path counts as the best one, however unlikely it is."
     )
     presets = {
         "paper": {},

@@ -91,18 +91,18 @@ class GroupTD(StateScheme):
         V_0(k) = 0,   V_h(success of i) = V_h(failure of i) = R_i,
         Φ(k) = ρ γ^d(k),   ρ = (Σ_i R_i + 1) / (G + 2),   d(k) is the number of hops from k to a success along observed edges (γ^d = 0 if there is no path).
 
-    By default ρ* = ρ, β = 2, and λ(k) = .6, or 1 for a key that fails the merge test; with ρ* = 1, β = 0 and no test
-    c_t = δ_t + λ c_{t+1}. A truncated trajectory has no terminal node: its
-    last transition leads to an open state. Graded outcomes are R_i in [0, 1]; V_0(k) is then the mean outcome of the
-    trajectories truncated in k. With λ = β = 0 the credit telescopes: Σ_t c_it = [R_i − V_H(k_1)] / ρ*.
-    ``invalid_penalty`` is subtracted from the final advantage, whatever ``penalty_at`` is: there is no normalised score to
-    subtract it from.
+    By default ρ* = ρ, β = 2, and λ(k) = .6, or 1 for a key that fails the merge test. With ρ* = 1, β = 0 and no test,
+    c_t = δ_t + λ c_{t+1}. A truncated trajectory has no terminal node, so its last transition leads to an open state.
+    Graded outcomes are R_i in [0, 1], and V_0(k) is then the mean outcome of the trajectories truncated in k. With λ =
+    β = 0 the credit telescopes: Σ_t c_it = [R_i − V_H(k_1)] / ρ*. ``invalid_penalty`` is subtracted from the final
+    advantage for every value of ``penalty_at``, because there is no normalised score to subtract it from.
 
-    With Markov keys, the weights of the prior κ/(κ + n) and of progress w vanish as G grows, so that
-    E[c | s, a] → A^π_h(s, a), or A^π_h / J(π), the gradient of log J, if divided by success, for every λ.
+    With Markov keys, the weight of the prior, κ/(κ + n), and the weight of progress, w, vanish as G grows. Then E[c |
+    s, a] → A^π_h(s, a) for every λ. With division by success the limit is A^π_h / J(π), which gives the gradient of log
+    J.
 
-    Cost: H sweeps, each over the states whose successors the previous one changed; with κ > 0 linear in the turns of a
-    long episode.
+    The cost is H sweeps, each over the states whose successors the previous sweep changed. With κ > 0 it is linear in
+    the turns of a long episode.
 
     Attributes:
         horizon: H, the environment's turn limit. 0 takes the longest trajectory of the group, which is the limit as
@@ -128,12 +128,14 @@ class GroupTD(StateScheme):
 
     name = "grouptd"
     source = (
-        "our own: certainty-equivalent policy evaluation on the group's graph with a shortest-path prior; nearest published method: "
-        "G2PO (arXiv 2606.22995), whose values are mean outcomes of visits"
+        "our own, certainty-equivalent policy evaluation on the group's graph with a shortest-path prior. The "
+        "nearest published method is G2PO (arXiv 2606.22995), whose values are mean outcomes of visits"
     )
     credit_needs = "a success"
-    verification = "ours; the formula is tested against exact values"
-    limitations = "The prior counts the shortest observed path as the best. On long episodes prior='pooled' is better."
+    verification = "exact values (the scheme is ours)"
+    limitations = (
+        "The prior treats the shortest observed path as the best one. On long episodes prior='pooled' is better."
+    )
     presets = {"paper": {}}
     properties = frozenset({"all_fail_zero", "batch_permutation", "one_member_zero", "permutation", "scale", "shift"})
 

@@ -29,15 +29,17 @@ WEIGHT_EPS: Final = 1e-6  # added by the released code to the sum of the remaini
 class HGPO(StateScheme):
     """A_t = Σ_k w_k A_t^k / Σ_k w_k with A^k = (G_t − mean) / std over all turns whose last k + 1 states agree.
 
-    G_t = Σ_j γ^j r_{t+j}; k = 0 … K; w_k = (k + 1)^α. Level 0 is GiGPO's group, and each level refines the one before.
-    There is no outcome advantage. The formula, γ, K and α are from secondary sources that agree; the released code was read
-    in two copies of the recipe. Ours, where neither says: the population standard deviation without eps in paper semantics;
-    a turn with fewer than k states before it is compared with the turns that have the same complete history; a level in
-    which a turn is a singleton gives 0 and keeps its weight; branches count as full episodes.
+    Here G_t = Σ_j γ^j r_{t+j}, w_k = (k + 1)^α, and k runs from 0 to K. Level 0 is GiGPO's group, and each level
+    refines the one before. There is no outcome advantage. The formula, γ, K and α are from secondary sources that
+    agree. The released code was read in two copies of the recipe. Four choices are ours, because neither specifies
+    them. In paper semantics the standard deviation is that of the population, without eps. A turn with fewer than k
+    states before it is compared with the turns that have the same complete history. A level in which a turn is a
+    singleton gives 0 and keeps its weight. Branches count as full episodes.
 
-    The released code differs: weights (k + 2)^α; a turn has only the levels that its history reaches; levels with an
-    advantage of exactly 0 (singleton, tied, or at the mean) are dropped and the weights renormalised, so that after a tie at
-    fine levels the turn gets its coarse credit in full; 0.1 is subtracted from the discounted return of an invalid turn.
+    The released code differs in four ways. Its weights are (k + 2)^α. A turn has only the levels that its history
+    reaches. Levels with an advantage of exactly 0 (singleton, tied, or at the mean) are dropped and the weights
+    renormalised, so that after a tie at fine levels the turn gets its coarse credit in full. Finally, 0.1 is subtracted
+    from the discounted return of an invalid turn.
 
     Attributes:
         discount: γ.
@@ -51,11 +53,15 @@ class HGPO(StateScheme):
     """
 
     name = "hgpo"
-    source = "HGPO (arXiv 2602.22817), formula from secondary sources; release: recipe/hgpo of verl-agent, core_hgpo.py 27 to 263"
+    source = (
+        "HGPO (arXiv 2602.22817). The formula is from secondary sources. Released code: recipe/hgpo of verl-agent, "
+        "core_hgpo.py, lines 27 to 263"
+    )
     credit_needs = "repeated states"
-    verification = "formula from secondary sources; released code read, not run"
+    verification = "secondary sources and the released code, which was read but not run"
     limitations = (
-        "There is no outcome advantage and fine levels have few members: keys that never repeat leave almost no credit."
+        "There is no outcome advantage, and fine levels have few members, so keys that never repeat leave almost no "
+        "credit."
     )
     presets = {
         "paper": {},

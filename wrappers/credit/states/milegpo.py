@@ -27,15 +27,17 @@ Floats = NDArray[np.float64]
 class MileGPO(StateScheme):
     """A = A^E + ω r with r(s, s′) = c₊(s′) [s′ is nearer, the turn beat its alternatives] − c₋(s′) [neither].
 
-    c₊(k) = max(0, (p(k) − ρ) / (1 − ρ)) is the confidence that k is a milestone, for states on a success; c₋(k) = max(0, (ρ −
-    p(k)) / ρ) that it is a trap, for states on no success that at least two failures visit (the end of a failure is none). p(k) = (w + 2ρ) / (n + 2), where w of
-    the n rollouts through k succeed, and ρ = (Σ w + 1) / (G + 2) over the group. "Nearer": fewer observed transitions from s′ to
-    a success than from s. "Beat": the rollouts that take the transition succeed more often than the others from s; a trap counts
-    if they succeed less often and s′ is not nearer. A transition without an observed alternative gets 0.
+    For states on a success, c₊(k) = max(0, (p(k) − ρ) / (1 − ρ)) is the confidence that k is a milestone. For states on
+    no success that at least two failures visit, c₋(k) = max(0, (ρ − p(k)) / ρ) is the confidence that k is a trap (the
+    end of a failure is not a trap). p(k) = (w + 2ρ) / (n + 2), where w of the n rollouts through k succeed, and ρ = (Σ
+    w + 1) / (G + 2) over the group. s′ is nearer if a success is fewer observed transitions away from s′ than from s. A
+    turn beats its alternatives if the rollouts that take its transition succeed more often than the others from s. A
+    trap counts if they succeed less often and s′ is not nearer. A transition without an observed alternative gets 0.
 
-    Only the abstract of the paper could be read, and no code was found. From it are: milestones on successes and recurring traps
-    on failures, weights by confidence from outcomes, the test of local progress, and the comparison with observed alternatives
-    from the same state. **Every formula and constant above is ours**, so numbers of this scheme say little about the paper's.
+    Only the abstract of the paper could be read, and no code was found. The abstract describes milestones on successes
+    and recurring traps on failures, weights by confidence from outcomes, the test of local progress, and the comparison
+    with observed alternatives from the same state. **Every formula and constant above is ours**, so numbers of this
+    scheme say little about the paper's.
 
     Attributes:
         step_weight: ω (ours).
@@ -43,9 +45,9 @@ class MileGPO(StateScheme):
     """
 
     name = "milegpo"
-    source = "MileGPO (arXiv 2608.19803), abstract only; all formulas and constants are ours"
+    source = "MileGPO (arXiv 2608.19803), the abstract only. All formulas and constants are ours"
     credit_needs = "a success"
-    verification = "abstract read; formulas and constants are ours"
+    verification = "the abstract (formulas and constants are ours)"
     limitations = (
         "A turn gets step credit only where rollouts with unequal outcomes left the same state in different ways. The comparison "
         "of alternatives has the variance of few outcomes."

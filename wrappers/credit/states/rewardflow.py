@@ -44,14 +44,15 @@ MAX_SWEEPS = 1000  # as released
 class RewardFlow(StateScheme):
     """A = a_act (q − mean) / F_norm over turns at the same state + a_traj A_traj, with q = R(s′) − R(s).
 
-    R(s) = γ^d(s), d the number of hops to a success over the group's transitions, 0 where none is reachable (eqs. 2 to
-    4); invalid transitions and those that do not change the state are pruned from the graph first. A turn whose
-    transition was pruned still gets the difference of its two states (as the paper's wording implies; ``pruned_turns``
-    repairs it). With ``merge``, similar states are one node before propagation, whose potential is at least that of its
-    best member.
+    R(s) = γ^d(s), where d is the number of hops to a success over the group's transitions, and R(s) = 0 if none is
+    reachable (eqs. 2 to 4). Invalid transitions and those that do not change the state are pruned from the graph first.
+    A turn whose transition was pruned still gets the difference of its two states as the paper's wording implies, which
+    ``pruned_turns`` repairs. With ``merge``, similar states are one node before propagation, whose potential is at
+    least that of its best member.
 
-    Where the paper is silent, ours: a success that cannot be reached from a state is left out of its mean (table 11's
-    formula would give R = 0 to every state that misses one of several); a success has d = 0, although it reaches no other.
+    Two rules are ours, because the paper does not specify them. A success that cannot be reached from a state is left
+    out of its mean (table 11's formula would give R = 0 to every state that misses one of several). A success has d =
+    0, although it reaches no other.
 
     Attributes:
         discount: γ.
@@ -71,13 +72,13 @@ class RewardFlow(StateScheme):
     """
 
     name = "rewardflow"
-    source = "RewardFlow (arXiv 2603.18859) eqs. 2 to 9 and table 11; release: tmlr-group/RewardFlow @ 1cdead8"
+    source = "RewardFlow (arXiv 2603.18859) eqs. 2 to 9 and table 11. Released code: tmlr-group/RewardFlow @ 1cdead8"
     credit_needs = "a success"
-    verification = "paper read; release checked against numbers computed by the released code"
+    verification = "the paper, and numbers computed by the released code (release preset)"
     limitations = (
         "The potential depends on distance, not on the probability of success, so random transitions and aliased "
-        "keys mislead it. Division by the deviation in each state makes small differences as large as decisive "
-        "ones; without it (rewardflow_raw), keys that never repeat leave almost no credit."
+        "keys mislead it. Division by the deviation in each state makes small differences as large as decisive ones. "
+        "Without this division (rewardflow_raw), keys that never repeat leave almost no credit."
     )
     presets = {
         "paper": {"outcome": "success"},

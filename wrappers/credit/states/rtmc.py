@@ -1,4 +1,4 @@
-"""RTMC: rollouts as a Monte Carlo tree; the credit is an action's mean return minus the smoothed mean return of its state."""
+"""RTMC: rollouts as a Monte Carlo tree, where the credit is an action's mean return minus the smoothed mean return of its state."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ MIN_STD = 1e-8  # below it the port leaves the credit unscaled
 class RTMC(StateScheme):
     """A(s, a) = Q(s, a) − V′(s) with V′(s) = (N(s) V(s) + N₀ V₀) / (N(s) + N₀), the same for all visits of (s, a).
 
-    The return of turn t is γ^(T − 1 − t) R_i; the first visit of each (s, a) in each rollout counts. Q(s, a) is the mean
-    over those rollouts, V(s) the mean of all N(s) counted returns in s, and V₀ = mean R over the group, **undiscounted**.
-    Q is not smoothed, and there is no outcome advantage.
+    The return of turn t is γ^(T − 1 − t) R_i, and the first visit of each (s, a) in each rollout counts. Q(s, a) is the
+    mean over those rollouts, V(s) the mean of all N(s) counted returns in s, and V₀ = mean R over the group,
+    **undiscounted**. Q is not smoothed, and there is no outcome advantage.
 
-    The formula, γ and N₀ are from secondary sources and another project's port that agree. Ours: states and actions are the
-    log's keys (the paper builds its own signatures for coding), R is the graded score, branches are full episodes, the loss
-    aggregation is GRPO's.
+    The formula, γ and N₀ are from secondary sources and another project's port, which agree. Four choices are ours:
+    states and actions are the log's keys (the paper builds its own signatures for coding), R is the graded score,
+    branches are full episodes, and the loss aggregation is GRPO's.
 
-    Consequences: a pair visited once gets N₀/(1 + N₀) (G_t − V₀), so every turn has credit, even in a group of one; and in a
-    group of successes the credit is **not** zero, because V₀ = 1 exceeds every discounted return. ``dead_groups`` removes
-    this credit; ``prior="return"`` centres it.
+    This has two consequences. A pair visited once gets N₀/(1 + N₀) (G_t − V₀), so every turn has credit, even in a
+    group of one. In a group of successes the credit is **not** zero, because V₀ = 1 exceeds every discounted return.
+    ``dead_groups`` removes this credit, and ``prior="return"`` centres it.
 
     Attributes:
         discount: γ.
@@ -48,15 +48,15 @@ class RTMC(StateScheme):
 
     name = "rtmc"
     source = (
-        "RTMC (arXiv 2604.11037), formula from secondary sources; checked against another project's port (prime-rl, "
-        "rtmc_sig.py)"
+        "RTMC (arXiv 2604.11037). The formula is from secondary sources, checked against another project's port "
+        "(prime-rl, rtmc_sig.py)"
     )
     credit_needs = "a success"
-    verification = "formula from secondary sources; checked against another project's port"
+    verification = "secondary sources and another project's port"
     limitations = (
-        "The prior V₀ is not discounted, but returns are: a group of successes only gets credit, negative in "
-        'early turns, unless dead_groups is "zero" or prior is "return". States visited once get the outcome '
-        "advantage, shrunk."
+        "The prior V₀ is not discounted, but returns are. A group in which every rollout succeeds therefore gets "
+        'credit, which is negative in early turns, unless dead_groups is "zero" or prior is "return". States visited '
+        "once get the outcome advantage, shrunk."
     )
     properties = frozenset({"all_fail_zero", "branches", "permutation", "scale", "shift"})
 
