@@ -10,7 +10,7 @@ Traceback (most recent call last):
     ...
 creditflow.envs.errors.ConfigError: unknown parameter of graphgpo 'distance'; did you mean 'distance_discount'? ...
 
-A scheme's class is an attribute of this package too; its module is imported when it is first asked for:
+A scheme's class is an attribute of this package too. Its module is imported when it is first used:
 
 >>> credit.GraphGPO.name
 'graphgpo'

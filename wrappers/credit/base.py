@@ -69,7 +69,7 @@ class SchemeContractError(ConfigError, AssertionError):
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What ``normalize`` computed in one call, for ``explain``; M entries in K groups.
+    """What ``normalize`` computed in one call, for ``explain``, with M entries in K groups.
 
     Attributes:
         quantity: what the entries are, in words.
@@ -79,7 +79,7 @@ class Statistics:
         mean, deviation: float64 (K,), of each group.
         divisor: float64 (M,), what each difference to the mean was divided by.
         result: float64 (M,).
-        rows: int (M,), the turn (of N) of each entry; −1 − i for trajectory i.
+        rows: int (M,), the turn (of N) of each entry, or −1 − i for trajectory i.
     """
 
     quantity: str
@@ -123,7 +123,8 @@ class ValueTargets:
 
     Attributes:
         name: annotation that the critic learns to predict, such as "value.critic".
-        level: "turn": one value for the state before each turn; "token": one for the history before each model token.
+        level: "turn" for one value for the state before each turn, "token" for one for the history before each model
+            token.
         targets: G arrays float64, (T_i,) or (n_i,).
         values: old values, in the shapes of ``targets``.
     """
@@ -143,10 +144,10 @@ class Credit:
         flat_step_rewards: float64 (N,), the step rewards before normalisation (zeros if the scheme has none).
         flat_step_advantages: float64 (N,), the weighted step advantage.
         flat_loss_mask: bool (N,), False for turns that count in the group's statistics but not in the loss.
-        offsets: int64 (G+1,); trajectory i is ``offsets[i]:offsets[i+1]`` of the flat arrays.
+        offsets: int64 (G+1,). Trajectory i is ``offsets[i]:offsets[i+1]`` of the flat arrays.
         aggregation: loss aggregation of the paper (or of its code).
-        diagnostics: named numbers and arrays for tables and plots; no result depends on them.
-        token_advantages: for schemes that assign credit to tokens: G arrays float64 (n_i,) over each trajectory's model
+        diagnostics: named numbers and arrays for tables and plots. No result depends on them.
+        token_advantages: G arrays float64 (n_i,) over each trajectory's model tokens, for schemes that assign credit to
             tokens. The loss uses them instead of the advantages of turns, which are then the means over their tokens.
         value_targets: targets for the critic, if the scheme has one.
         step_terms: named float64 (N,) that add up to ``flat_step_advantages``, each with its sign and weight.
@@ -177,12 +178,12 @@ class Credit:
         token_advantages: tuple[NDArray[np.float64], ...] | None = None,
         value_targets: ValueTargets | None = None,
     ) -> Credit:
-        """Build the credit of ``group`` from flat arrays; what is omitted is zero (the loss mask: all True).
+        """Build the credit of ``group`` from flat arrays. What is omitted is zero (the loss mask is all True).
 
         Args:
             group: the group.
             outcome: outcome advantages (G,).
-            step: step advantages (N,), or the terms that they are the sum of, by name; ``explain`` shows these.
+            step: step advantages (N,), or the terms whose sum they are, by name. ``explain`` shows these.
             rewards: step rewards (N,).
             loss_mask, aggregation, diagnostics, token_advantages, value_targets: as the attributes.
 
@@ -282,15 +283,16 @@ class Scheme(ABC):
         name: name in the registry.
         source: paper with sections and equations, and the released code that "release" follows.
         verification: what the formula was checked against, in a few words.
-        limitations: when the scheme fails, in one to three sentences; its reference card adds what follows from its properties.
-        presets: parameter values of each semantics; other fields keep their defaults.
-        requires: annotations of turns that the default parameters read; ``needs`` lists those of this instance.
+        limitations: when the scheme fails, in a few sentences. Its reference card adds what follows from its
+            properties.
+        presets: parameter values of each semantics. Other fields keep their defaults.
+        requires: annotations of turns that the default parameters read. ``needs`` lists those of this instance.
         requires_tokens: annotations of tokens that the scheme reads.
         task_fields: fields of the task payload that it reads.
         texts: long texts of a turn that it reads, out of "observation", "thought" and "response".
-        credit_needs: what a group must have so that most turns get credit; "" if that is more than one of these. The audit of a log
-            names it where the scheme gives little.
-        properties: properties of the paper preset; ``checked_properties`` lists those of this instance.
+        credit_needs: what a group must have so that most turns get credit, or "" if that is more than one of these. The
+            audit of a log mentions it if the scheme gives little credit.
+        properties: properties of the paper preset. ``checked_properties`` lists those of this instance.
     """
 
     name: ClassVar[str]
@@ -306,7 +308,7 @@ class Scheme(ABC):
     properties: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        """Check what ``assign`` and ``assign_batch`` return wherever they are called: a scheme may be a plug-in's."""
+        """Check what ``assign`` and ``assign_batch`` return wherever they are called, as a scheme may come from a plug-in."""
         super().__init_subclass__(**settings)
         for name in ("assign", "assign_batch"):
             function = vars(cls).get(name)
@@ -350,7 +352,7 @@ class Scheme(ABC):
     def undefined_on(self, group: Group) -> str:
         """Return why the scheme cannot score a group, or "" if it can.
 
-        ``assign`` raises a ``CreditError`` with this reason; the benchmark skips the scheme and reports it.
+        ``assign`` raises a ``CreditError`` with this reason, and the benchmark skips the scheme and reports it.
         """
         missing = [name for name in self.task_fields if name not in group.task]
         if missing:
@@ -364,7 +366,7 @@ class Scheme(ABC):
         """Score one group. Pure: equal groups get equal credit, and there are no side effects."""
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
-        """Score many groups; overridden only where the groups of a batch depend on each other."""
+        """Score many groups. Overridden only if the groups of a batch depend on each other."""
         return [self.assign(group) for group in groups]
 
     @classmethod
@@ -441,7 +443,7 @@ def check_parameter(scheme: str, name: str, value: Any, hint: Any) -> None:
 def require_range(
     scheme: Scheme, name: str, low: float, high: float, *, above: bool = False, below: bool = False
 ) -> None:
-    """Raise ConfigError unless parameter ``name`` lies in [low, high]; ``above`` and ``below`` exclude that bound."""
+    """Raise ConfigError unless parameter ``name`` lies in [low, high]. ``above`` and ``below`` exclude that bound."""
     value = getattr(scheme, name)
     if not (low < value if above else low <= value) or not (value < high if below else value <= high):
         interval = f"{'(' if above else '['}{low:g}, {high:g}{')' if below or math.isinf(high) else ']'}"

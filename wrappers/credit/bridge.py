@@ -1,7 +1,7 @@
 """The bridge between a trainer and credit: flat columns of turns in, an advantage per turn and per token out. NumPy only.
 
-Any trainer can name the group, the episode and the state of each turn, its reward and how its episode ended; every scheme
-turns this into one number per turn, which stands on the turn's sampled tokens:
+Any trainer can name the group, the episode and the state of each turn, its reward and how its episode ended. Every
+scheme turns this into one number per turn, which applies to the turn's sampled tokens:
 
 >>> from creditflow import credit
 >>> turns = credit.TurnColumns(
@@ -16,9 +16,10 @@ array([[ 0.71,  0.71],
        [ 0.71,  0.  ],
        [ 0.  , -0.71]])
 
-Three steps, which adapters also call one by one: columns or records become groups (``TurnColumns.grouped``, ``make_group``),
-a scheme scores them (``assign_groups``), and its numbers go to completions and tokens (``per_completion``, ``over_tokens``,
-``over_spans``). ``train/adapters/contract.py`` holds the cases that every adapter must pass.
+There are three steps, which adapters also call one by one. Columns or records become groups (``TurnColumns.grouped``,
+``make_group``), a scheme scores them (``assign_groups``), and its numbers go to completions and tokens
+(``per_completion``, ``over_tokens``, ``over_spans``). ``train/adapters/contract.py`` contains the cases that every
+adapter must pass.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ Incomplete = Literal["refuse", "zero", "keep"]
 
 
 def numbers(values: Any) -> NDArray[np.float64]:
-    """A tensor or array as float64; tensors are moved off their device.
+    """A tensor or array as float64. Tensors are moved off their device.
 
     Raises:
         TrajectoryError: the values are not numbers.
@@ -88,7 +89,7 @@ def numbers(values: Any) -> NDArray[np.float64]:
 def state_text(state: Any) -> str:
     """What identifies a state, as text: equal states and no others have equal texts.
 
-    Texts stand for themselves, so that similarity can compare them; arrays are hashed and nested lists written out.
+    Texts are kept as they are, so that similarity can compare them. Arrays are hashed and nested lists written out.
 
     >>> state_text("You are in a room."), state_text((1, 0, 6)), state_text(np.array([1, 0, 6]))[:6]
     ('You are in a room.', '[1,0,6]', 'array:')
@@ -131,13 +132,13 @@ def make_episode(
     Args:
         name: of the episode.
         states: T or T + 1 texts: what identifies the state before each turn, and the final one. Equal texts mean equal
-            states; without the final one the episode ends in a state that no other visits.
+            states. Without the final one the episode ends in a state that no other visits.
         rewards: T numbers, at least one.
         actions: T texts, or none.
         valid: T flags, or none: whether the turn's action could be parsed and executed.
         ended: a stop reason ("success", "failed", "env_limit", …), or whether the task was solved.
-        score: graded outcome in [0, 1]; default 1 for a success, else 0.
-        group_id, task_id: of its group and task; each defaults to the other.
+        score: graded outcome in [0, 1], by default 1 for a success and otherwise 0.
+        group_id, task_id: of its group and task. Each defaults to the other.
         values: T mappings of annotations, or none.
 
     Raises:
@@ -175,8 +176,8 @@ class GroupedTurns:
 
     Attributes:
         groups: in order of first appearance.
-        group, turn: int64 (N,): the group of each row and the row's turn among all turns of that group; −1 for rows that
-            are no turn. Copies of a row share their turn.
+        group, turn: int64 (N,): the group of each row and the row's turn among all turns of that group, or −1 for rows
+            that are no turn. Copies of a row share their turn.
     """
 
     groups: tuple[Group, ...]
@@ -184,7 +185,7 @@ class GroupedTurns:
     turn: NDArray[np.int64]
 
     def spread(self, per_group: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """(N,): the number of each row's turn, from one flat array for each group; zero for rows that are no turn."""
+        """(N,): the number of each row's turn, from one flat array for each group, and zero for rows that are no turn."""
         spread = np.zeros(len(self.group), per_group[0].dtype if per_group else np.float64)
         for g, flat in enumerate(per_group):
             rows = self.group == g
@@ -200,21 +201,22 @@ class TurnColumns:
         group, trajectory: name of the turn's group (episodes of one task that are compared) and of its episode.
         state: what identifies the state before the turn: a key, the text or image shown, an array.
         reward: the environment's reward of the turn (no return, no penalty), in its own unit.
-        ended: how the turn's episode ended: a stop reason ("success", "failed", "env_limit", "token_limit", …) or whether it
-            succeeded; read at the episode's last turn. Without it a positive sum of rewards is a success and any other
-            end a limit, as released code of forks of verl-agent has it.
+        ended: how the turn's episode ended: a stop reason ("success", "failed", "env_limit", "token_limit", …) or
+            whether it succeeded. It is read at the episode's last turn. Without it a positive sum of rewards is a
+            success and any other end a limit, as in the released code of forks of verl-agent.
         turn: number of the turn in its episode, from 0 without gaps. With it rows may stand anywhere and copies of a row
             count once. Without it the rows of an episode must stand in the order they were played, each once.
         next_state: what identifies the state after the turn. Without it the last state of an episode counts as one that no
             other visits.
         action: texts, for schemes that read them.
-        valid: whether the action was valid; default all.
-        score: graded outcome in [0, 1], read at the episode's last turn; default 1 for a success, else 0 (without ``ended``:
-            the sum of rewards, if it lies in [0, 1]).
-        active: False for rows that are no turn, such as padding and rows of finished episodes; default all.
-        values: annotations by name ("value.igpo", …), for schemes that read them; NaN where there is none.
+        valid: whether the action was valid, by default all.
+        score: graded outcome in [0, 1], read at the episode's last turn. The default is 1 for a success and otherwise 0
+            (without ``ended``: the sum of rewards, if it lies in [0, 1]).
+        active: False for rows that are no turn, such as padding and rows of finished episodes. By default all rows are
+            turns.
+        values: annotations by name ("value.igpo", …), for schemes that read them, with NaN where there is none.
         tasks: payload of the task by group, for schemes that read it.
-        called: a trainer's own names of these columns, for messages.
+        called: a trainer's names of these columns, for messages.
     """
 
     group: Any
@@ -255,8 +257,8 @@ class TurnColumns:
         """The turns as groups.
 
         Raises:
-            TrajectoryError: columns of unequal lengths; an episode in two groups; turns that are not in the order in
-                which they were played; missing turns; copies of a row that differ.
+            TrajectoryError: columns have unequal lengths, an episode is in two groups, turns are not in the order in
+                which they were played, turns are missing, or copies of a row differ.
         """
         n = len(self.group)
         columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("values", "tasks", "called")}
@@ -323,7 +325,7 @@ class TurnColumns:
         return [rows[i] for i in first.tolist()], position.reshape(-1)
 
     def _difference(self, row: int, original: int) -> str:
-        """The first column in which two rows that should be copies differ; "" if none does."""
+        """The first column in which two rows that should be copies differ, or "" if none does."""
         readers: dict[str, Callable[[Any], Any]] = {
             "state": state_text,
             "next_state": state_text,
@@ -381,13 +383,13 @@ class Advantages:
     """The credit of a batch.
 
     Attributes:
-        per_turn: float64 (N,), what multiplies the importance ratio of each of the turn's tokens; 0 for rows that are no
-            turn, for turns that the scheme leaves out of the loss, and for groups that are not whole.
+        per_turn: float64 (N,), what multiplies the importance ratio of each of the turn's tokens, and 0 for rows that
+            are no turn, for turns that the scheme leaves out of the loss, and for groups that are not whole.
         in_loss: bool (N,), False for exactly those.
-        per_token: float64 (B, T), ``per_turn`` on the sampled tokens; None without a mask.
-        token_in_loss: bool (B, T), the mask less the tokens of turns outside the loss; None without a mask.
-        groups, credits: the groups that were scored and their credit, whose ``aggregation`` says how the scheme's paper
-            averages token losses.
+        per_token: float64 (B, T), ``per_turn`` on the sampled tokens, or None without a mask.
+        token_in_loss: bool (B, T), the mask less the tokens of turns outside the loss, or None without a mask.
+        groups, credits: the groups that were scored and their credit, whose ``aggregation`` specifies how the scheme's
+            paper averages token losses.
     """
 
     per_turn: NDArray[np.float64]
@@ -411,11 +413,11 @@ def advantages(
 
     Args:
         scheme: a scheme or its name.
-        turns: N turns, all of a batch: groups are compared within it.
-        mask: (B, T), nonzero on sampled tokens; without ``spans`` row i holds turn i (B = N).
-        spans: int (N, 3): the row of ``mask`` in which each turn stands, its first token and the one after its last. Tokens of
-            the environment may lie within; they are not sampled.
-        group_size: episodes that a whole group has; 0 asks for at least two.
+        turns: N turns, all of one batch, because groups are compared within it.
+        mask: (B, T), nonzero on sampled tokens. Without ``spans`` row i holds turn i (B = N).
+        spans: int (N, 3): the row of ``mask`` in which each turn stands, its first token and the one after its last.
+            Tokens of the environment may lie within. They are not sampled.
+        group_size: episodes that a whole group has, or 0 to require at least two.
         incomplete: smaller groups are an error ("refuse"), get no credit ("zero"), or are scored as they are ("keep").
 
     Raises:
@@ -540,7 +542,7 @@ def assign_turns(groups: Sequence[Group], scheme: Scheme) -> list[tuple[NDArray[
 def assign_episodes(
     played: Sequence[Played], names: Sequence[str], scheme: Scheme
 ) -> list[tuple[Trajectory, NDArray[np.float64]]]:
-    """Every episode, as a member of its group, with its advantages per turn, float64 (T_i,); in the order given.
+    """Every episode, as a member of its group, with its advantages per turn, float64 (T_i,), in the order given.
 
     Args:
         played: episodes and payloads.
@@ -565,7 +567,7 @@ def assign_episodes(
 
 
 def per_completion(played: Trajectory, per_turn: NDArray[np.float64], completions: int) -> list[float]:
-    """A number for each sampled completion: its turn's; 0 for one at which the environment failed, which is no turn.
+    """A number for each sampled completion: its turn's, or 0 if the environment failed at it, because that is no turn.
 
     Args:
         played: the episode.

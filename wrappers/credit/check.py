@@ -1,8 +1,8 @@
 """``check_credit``: property tests of a credit scheme on random groups.
 
-The contract of all schemes (purity, shapes, finite numbers) is always required. A property that the scheme *declares* must
-hold on every sampled group, else ``SchemeContractError`` is raised. For every other property the report contains the first
-counterexample found.
+The contract of all schemes (purity, shapes, finite numbers) is always required. A property that the scheme *declares*
+must be true on every sampled group, otherwise ``SchemeContractError`` is raised. For every other property the report
+contains the first counterexample found.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class CheckReport:
 
     Attributes:
         scheme: name of the scheme.
-        declared: properties that the scheme declares (all of them hold).
-        counterexamples: the first counterexample to each property that does not hold.
+        declared: properties that the scheme declares (all of them passed).
+        counterexamples: the first counterexample to each property that fails.
     """
 
     scheme: str
@@ -99,7 +99,7 @@ def check_credit(scheme: Scheme, *, draws: int = 60, seed: int = 0) -> CheckRepo
         seed: random seed of the groups.
 
     Raises:
-        SchemeContractError: the contract or a declared property does not hold; the message contains the counterexample.
+        SchemeContractError: the contract or a declared property does not hold. The message contains the counterexample.
     """
     unknown = scheme.checked_properties - set(PROPERTIES)
     if unknown:

@@ -1,7 +1,7 @@
 """Why a turn has its advantage: the terms that add up to it, and what each was compared with.
 
-The terms are those that the scheme passes to ``Credit.of``; the comparisons are what ``normalize`` computed while the scheme ran.
-Nothing is computed a second time by another formula, so an explanation cannot differ from the credit.
+The terms are those that the scheme passes to ``Credit.of``, and the comparisons are what ``normalize`` computed while
+the scheme ran. Nothing is computed a second time by another formula, so an explanation cannot differ from the credit.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Explanation:
     parameters: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; a number that is not finite, such as the distance of a dead state, is None."""
+        """Return plain data. A number that is not finite, such as the distance of a dead state, is None."""
         numbers = {name: value if math.isfinite(value) else None for name, value in self.numbers.items()}
         return asdict(self) | {"numbers": numbers}
 
@@ -142,7 +142,7 @@ def explain(
         scheme: a scheme, or the name of one with its default parameters.
         trajectory: index or id of the trajectory.
         turn: number of the turn among those that the trajectory stores, from 0.
-        batch: the groups that are scored together, ``group`` among them; matters to schemes that couple groups.
+        batch: the groups that are scored together, ``group`` among them. It matters to schemes that couple groups.
 
     Raises:
         ConfigError: there is no such trajectory or turn.
@@ -165,7 +165,7 @@ def explained(
     batch: Sequence[Group] = (),
     only: tuple[int, int] | None = None,
 ) -> list[list[Explanation]]:
-    """Explain every turn of groups, in order; ``only``: the trajectory and turn of each group to explain."""
+    """Explain every turn of groups, in order. ``only`` is the trajectory and turn of each group to explain."""
     scheme = make(scheme) if isinstance(scheme, str) else scheme
     scored = list(batch) or list(groups)
     recorder = Recorder()

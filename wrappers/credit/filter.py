@@ -24,16 +24,18 @@ def filter_groups(
 ) -> list[Group]:
     """Return the groups whose outcomes are not all equal (DAPO; "+DS" in GraphGPO's tables), or those that vary most (RAGEN-2).
 
-    RAGEN-2 (arXiv 2604.06268; mll-lab-nu/RAGEN @ 20daedc, ``rollout_filter_top_p_prob_mode: linear``) filters by the "reward
-    variance", which its code measures by the standard deviation: groups in descending order, until they have ``top_p`` of the sum
-    over all groups. The code takes 0.01 off that threshold; here only rounding is forgiven.
+    RAGEN-2 (arXiv 2604.06268; mll-lab-nu/RAGEN @ 20daedc, ``rollout_filter_top_p_prob_mode: linear``) filters by the
+    "reward variance", which its code measures by the standard deviation: groups in descending order, until they have
+    ``top_p`` of the sum over all groups. The code subtracts 0.01 from that threshold, whereas here only rounding is
+    forgiven.
 
     Args:
         groups: groups to filter.
-        outcome: which outcome is compared; penalties do not count.
+        outcome: which outcome is compared. Penalties do not count.
         tolerance: outcomes that differ by no more than this count as equal. 0 is the published rule, under which groups
             with dense rewards are rarely dead.
-        top_p: share of the sum of standard deviations that the groups kept must have, in (0, 1]; 1 keeps all with unequal outcomes.
+        top_p: share of the sum of standard deviations that the groups kept must have, in (0, 1]. 1 keeps all with
+            unequal outcomes.
         keep_all: keep every group, as the released loop does on its last attempt.
 
     Returns:

@@ -13,12 +13,12 @@ from creditflow.wrappers.records.group import Group
 __all__ = ["malformed_turns"]
 
 
-# fields of a turn that hold tuples of strings
+# fields of a turn that contain tuples of strings
 _TUPLES: Final = ("queries", "entities", "doc_ids")
 
 
 def malformed_turns(group: Group, fields: Sequence[str]) -> str:
-    """Describe the first field of a turn that is not a string (or tuple of strings); "" if there is none.
+    """Describe the first field of a turn that is not a string (or tuple of strings), or return "".
 
     Args:
         group: group from any source.

@@ -41,25 +41,25 @@ def normalize(
 ) -> Floats:
     """(x − mean) / (std + eps) within each group.
 
-    Each group is computed in units of its largest sample (a power of two, so nothing is rounded): squares of huge or tiny
-    scores neither overflow nor vanish. Samples that are all equal (relative difference below 1e-9) have deviation
-    exactly 0 and score exactly 0: in floating point their deviation is rounding noise, and dividing by it would make
-    credit out of nothing.
+    Each group is computed in units of its largest sample (a power of two, so nothing is rounded), so that squares of
+    huge or tiny scores neither overflow nor vanish. Samples that are all equal (relative difference below 1e-9) have
+    deviation exactly 0 and score exactly 0. In floating point their deviation is rounding noise, and dividing by it
+    would make credit out of nothing.
 
     Args:
         x: float64 (N,).
         labels: int (N,), the group of each entry, in ``range(n_groups)``.
         n_groups: number of groups.
         scale: "std" divides by the standard deviation, "none" only subtracts the mean.
-        std_eps: added to the standard deviation (outside the root); where the sum is 0 the result is 0.
+        std_eps: added to the standard deviation (outside the root). If the sum is 0, the result is 0.
         std_kind: standard deviation of a "sample" (n − 1) or of a "population" (n).
         singleton: score of the entries of a group with one sample: "zero", or "raw" (mean 0, deviation 1).
-        sample: bool (N,), entries that the statistics are computed from; all entries are scored. Default all.
+        sample: bool (N,), entries that the statistics are computed from (by default all). All entries are scored.
         magnitude: float64 (N,), size of the terms that each entry is a sum of, to which its rounding error is relative:
             0.5 − 5 · 0.1 is about −3e-17 and means 0. Default |x|.
         quantity: what x is, in words, for ``explain``.
-        rows: int (N,), the turn of the group that each entry is of, −1 − i for trajectory i; for ``explain``. Default: the turns
-            in order.
+        rows: int (N,), the turn of the group that each entry belongs to, or −1 − i for trajectory i, for ``explain``.
+            By default the turns in order.
 
     Returns:
         float64 (N,).
@@ -145,7 +145,7 @@ def _normalized(
 
 
 def _range(y: Floats, group: Labels, n_groups: int) -> Floats:
-    """Largest minus smallest sample of each group; −inf for a group without samples."""
+    """Largest minus smallest sample of each group, or −inf if the group has no samples."""
     low, high = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
     np.minimum.at(low, group, y)
     np.maximum.at(high, group, y)

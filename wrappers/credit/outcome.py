@@ -2,7 +2,7 @@
 
 Released trainers subtract a penalty ρ from the score of an invalid *turn* before normalising, so one trajectory's turns
 can have different scores. Here the trajectory's number is its ``outcome_advantages``, and the difference that an
-invalid turn makes is part of that turn's step advantage; their sum is the released value.
+invalid turn makes is part of that turn's step advantage. Their sum is the released value.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class OutcomeScheme(Scheme):
 
     Attributes:
         outcome: score of a trajectory: its "return" (sum of rewards), "success" (0/1) or graded "score".
-        stats_over: what is a sample of the group's statistics: "trajectories" (papers); "turns" (released code: long
-            episodes weigh more); "first_turns" (released option: the first turn represents the trajectory, with its
-            own penalty).
+        stats_over: what is a sample of the group's statistics. "trajectories" (papers) counts every trajectory once.
+            With "turns" (released code) long episodes weigh more. With "first_turns" (released option) the first turn
+            represents the trajectory, with its own penalty.
         outcome_scale: "std" divides by the standard deviation, "none" does not (Dr. GRPO).
         outcome_std_kind: standard deviation of a "sample" (n − 1) or of a "population" (n).
         std_eps: added to every standard deviation.
@@ -48,7 +48,7 @@ class OutcomeScheme(Scheme):
         invalid_penalty: ρ ≥ 0, subtracted for invalid turns.
         invalid: which turns are invalid: "invalid" (not parsed or not admissible) or "unparsed" only (released code,
             which does not check whether an action is admissible).
-        penalty_at: "score" subtracts ρ before normalising, from the outcome and from the step score (released code);
+        penalty_at: "score" subtracts ρ before normalising, from the outcome and from the step score (released code).
             "advantage" subtracts ρ once from the final advantage, so that it neither enters the statistics nor grows
             when invalid turns are rare.
     """
@@ -87,11 +87,11 @@ class OutcomeScheme(Scheme):
         """Normalised scores of trajectories (G,), and the change of each turn by its own penalty (N,).
 
         With statistics over trajectories, a group of equal outcomes has deviation 0, by which a penalty cannot be
-        divided: it is then subtracted unscaled.
+        divided. It is then subtracted unscaled.
 
         Args:
             group: the group to score.
-            scores: float64 (G,), scores of the trajectories; default by ``outcome``.
+            scores: float64 (G,), scores of the trajectories, by default those of ``outcome``.
             leave_one_out: subtract the mean of the other samples.
         """
         arrays = group.arrays
@@ -99,7 +99,7 @@ class OutcomeScheme(Scheme):
         scores = outcome_scores(group, self.outcome) if scores is None else scores
         penalties = self.score_penalties(group)
         episodes = group.episode_index
-        # the first turn of each episode; that of a branch is stored by an ancestor
+        # the first turn of each episode (that of a branch is stored by an ancestor)
         not_empty = (episodes.offsets[1:] > episodes.offsets[:-1]).nonzero()[0]
         first = episodes.stored[episodes.offsets[not_empty]]
         trajectory = np.concatenate([np.arange(arrays.size), arrays.trajectory, not_empty])
@@ -147,7 +147,7 @@ def outcome_scores(group: Group, kind: Literal["return", "success", "score"]) ->
 def answered(group: Group) -> NDArray[np.bool_]:
     """bool (G,): trajectories that ended with an answer, correct or not.
 
-    Released reward functions check whether the text ends with an answer (PiCA, StepSearch); after a format error or at
+    Released reward functions check whether the text ends with an answer (PiCA, StepSearch). After a format error or at
     a limit it does not.
     """
     return np.array([member.stop_reason in ANSWERED for member in group.trajectories], np.bool_)

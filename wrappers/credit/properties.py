@@ -1,4 +1,4 @@
-"""Properties of credit schemes as checks on a random group: "" if the property holds there, else the counterexample.
+"""Properties of credit schemes as checks on a random group, which return "" or a counterexample.
 
 The first line of a docstring is the rule that ``CheckReport`` prints.
 """

@@ -30,13 +30,13 @@ def random_group(
 
     Args:
         rng: source of randomness.
-        size: number of trajectories; default 2 to 6.
-        outcome: probability of success of each trajectory; default sampled.
-        unit_costs: all costs are 1, else sampled from {1, 2, 3.5}.
-        dense: every turn has a reward; else only the last turn of a success has one, of 1.
-        values: annotations of turns, functions of the state: in (0, 1) for names that begin with "value." or "rubric.", else in
-            (−1, 0); each with its ".next".
-        token_values: annotations of tokens; if there are any, the trajectories have tokens.
+        size: number of trajectories, by default 2 to 6.
+        outcome: probability of success of each trajectory, by default sampled.
+        unit_costs: all costs are 1, otherwise they are sampled from {1, 2, 3.5}.
+        dense: every turn has a reward. Otherwise only the last turn of a success has one, which is 1.
+        values: annotations of turns, functions of the state: in (0, 1) for names that begin with "value." or "rubric.",
+            otherwise in (−1, 0). Each has its ".next".
+        token_values: annotations of tokens. If there are any, the trajectories have tokens.
     """
     n_states, n_actions = int(rng.integers(2, 7)), int(rng.integers(2, 4))
     moves = rng.integers(0, n_states, (n_states, n_actions))
@@ -134,7 +134,7 @@ def _words(rng: np.random.Generator) -> str:
 
 
 def _retrieval(rng: np.random.Generator, task: Mapping[str, Any]) -> dict[str, Any]:
-    """A query with the passages retrieved; every third turn has neither."""
+    """A query with the passages retrieved. Every third turn has neither."""
     if rng.random() < 0.33:
         return {}
     passages = rng.permutation(sorted(task["documents"]))[: int(rng.integers(0, 3))]
@@ -154,7 +154,7 @@ def random_fork(rng: np.random.Generator, group: Group) -> tuple[Group, Group]:
         group: a group made by ``random_group``.
 
     Returns:
-        Both groups; the new trajectory is the last of each.
+        Both groups. The new trajectory is the last of each.
     """
     parent, donor = (group.trajectories[i] for i in rng.integers(len(group), size=2).tolist())
     meetings = [

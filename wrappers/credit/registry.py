@@ -1,7 +1,7 @@
-"""The registry of schemes: ``make``, ``names``, ``describe``; ``register`` and ``load`` for plug-ins.
+"""The registry of schemes: ``make``, ``names`` and ``describe``, with ``register`` and ``load`` for plug-ins.
 
-A scheme of the package registers itself, by the decorator in its own module; the modules below this package's folders are imported
-when the first scheme is looked up, in alphabetical order.
+A scheme of the package registers itself by the decorator in its module. The modules below this package's folders are
+imported when the first scheme is looked up, in alphabetical order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ S = TypeVar("S", bound=type[Scheme])
 
 
 def register(scheme: S) -> S:
-    """Register a scheme class under its ``name`` (also as a decorator); the benchmark, trainer and viewer then find it.
+    """Register a scheme class under its ``name`` (also as a decorator). The benchmark, trainer and viewer then find it.
 
     Raises:
         ConfigError: the name belongs to another class, or the class breaks the rules of ``Scheme``.
@@ -43,7 +43,7 @@ def load(spec: str, *, digest: str = "") -> str:
 
     Args:
         spec: ``path/to/file.py:NAME`` or ``package.module:NAME``.
-        digest: the expected digest of the code; "" for any.
+        digest: the expected digest of the code, or "" for any.
 
     Raises:
         ConfigError: it cannot be imported, is no scheme, has a name that is taken, or another digest.
@@ -101,7 +101,7 @@ def names(*, given: Collection[str] | None = None) -> tuple[str, ...]:
     """Return the registered names, sorted.
 
     Args:
-        given: restrict to schemes that need no annotations or task fields but these; () for those that need none.
+        given: restrict to schemes that need no annotations or task fields except these. () means those that need none.
     """
     return tuple(
         name
@@ -133,13 +133,14 @@ def make(name: str, /, *, semantics: Semantics = "paper", **parameters: Any) -> 
 
     Args:
         name: one of ``names()``.
-        semantics: "paper" (the published formula) or "release" (what the released code computes); each is a preset of
+        semantics: "paper" (the published formula) or "release" (what the released code computes). Each is a preset of
             parameter values, see ``describe(name)``.
-        **parameters: values that override the preset. Every scheme also takes ``centre="group"``, which centres its credit in each
-            group, and ``divide_by_success=True`` (see ``weights.py``; grouptd's own, where the scheme has it).
+        **parameters: values that override the preset. Every scheme also takes ``centre="group"``, which centres its
+            credit in each group, and ``divide_by_success=True`` (see ``weights.py``). grouptd has its own
+            ``divide_by_success``.
 
     Raises:
-        ConfigError: unknown name, semantics, parameter or value; the message suggests the nearest one.
+        ConfigError: unknown name, semantics, parameter or value. The message suggests the nearest one.
     """
     scheme = lookup(name)
     preset = scheme.preset(semantics)

@@ -25,7 +25,7 @@ SHARED_OPTIONS: Final = {"centre": Literal["none", "group"], "divide_by_success"
 
 
 def weighted(scheme: Scheme, *, centre: Literal["none", "group"] = "none", divide_by_success: bool = False) -> Scheme:
-    """The scheme with other weights between groups; itself with the defaults.
+    """The scheme with other weights between groups, or itself with the defaults.
 
     The result is an instance of the scheme's class, with its parameters, and declares no properties.
 
@@ -68,7 +68,7 @@ class _Weights(Scheme):
 
     @property
     def checked_properties(self) -> frozenset[str]:
-        """None: what a scheme declares holds for its own weights."""
+        """None, because what a scheme declares is about its own weights."""
         return frozenset()
 
     def assign(self, group: Group) -> Credit:

@@ -29,16 +29,16 @@ CRITIC = "value.critic"
 
 
 class Estimate(NamedTuple):
-    """Advantages and value targets of one group before whitening; M steps (tokens or turns).
+    """Advantages and value targets of one group before whitening, for M steps (tokens or turns).
 
     Attributes:
         advantages: float64 (M,).
         targets: value targets of the critic.
         shaping: float64 (N,), shaping added to each turn's reward.
         sizes: int (M,), number of model tokens of each step.
-        offsets: int64 (G+1,); trajectory i has steps ``offsets[i]:offsets[i+1]``.
+        offsets: int64 (G+1,). Trajectory i has steps ``offsets[i]:offsets[i+1]``.
         turn: int (M,), the turn (of N) that each step belongs to.
-        from_model: bool (M,), steps of the model; other steps only propagate values.
+        from_model: bool (M,), steps of the model. Other steps only propagate values.
     """
 
     advantages: NDArray[np.float64]
@@ -56,11 +56,11 @@ class ActorCritic(Scheme):
 
     Attributes:
         discount: γ, per step.
-        gae_lambda: λ of GAE; with 1 the estimate uses the return to the end of the episode.
+        gae_lambda: λ of GAE. With 1 the estimate uses the return to the end of the episode.
         whitening: scale the advantages of a batch to mean 0 and variance 1 over its model tokens.
         std_eps: added to the variance (inside the root).
-        bootstrap: value of the last state of a truncated episode: "never" takes 0, as the papers do, whose limits are
-            rules of the task; "truncated" bootstraps from the critic. At γ = 1 the latter removes the cost of reaching
+        bootstrap: value of the last state of a truncated episode. "never" uses 0, as the papers do, whose limits are
+            rules of the task. "truncated" bootstraps from the critic. At γ = 1 the latter removes the cost of reaching
             the limit, and the critic's errors are fed back into its targets.
         invalid_penalty: subtracted from the reward of invalid turns.
         invalid: which turns are invalid: "invalid" or "unparsed" only.
@@ -89,11 +89,11 @@ class ActorCritic(Scheme):
         """Estimate the advantages and value targets of one group, before whitening."""
 
     def whitening_weights(self, estimate: Estimate) -> NDArray[np.int64]:
-        """int (M,): how often each step counts in the mean and variance of the batch; by its tokens unless overridden."""
+        """int (M,): how often each step counts in the mean and variance of the batch (by its tokens unless overridden)."""
         return estimate.sizes
 
     def shaping(self, group: Group) -> NDArray[np.float64]:
-        """float64 (N,): shaping added to the reward of each turn; zero unless overridden."""
+        """float64 (N,): shaping added to the reward of each turn (zero unless overridden)."""
         return np.zeros(len(group.arrays.trajectory))
 
     def rewards(self, group: Group, shaping: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -149,7 +149,7 @@ class ActorCritic(Scheme):
 @register
 @dataclass(frozen=True, kw_only=True)
 class MTPPO(ActorCritic):
-    """A_t = Σ_l (γλ)^l δ_{t+l}, δ_t = R_t + γ V(s_{t+1}) − V(s_t), over turns; one number for all tokens of a turn.
+    """A_t = Σ_l (γλ)^l δ_{t+l}, δ_t = R_t + γ V(s_{t+1}) − V(s_t), over turns, with one number for all tokens of a turn.
 
     The tokens of a turn are one decision, so a long completion is not discounted for its length, and V is only needed
     before the first token of each completion.
@@ -188,7 +188,7 @@ class MTPPO(ActorCritic):
 @register
 @dataclass(frozen=True, kw_only=True)
 class PPOGAE(ActorCritic):
-    """Â_i = Σ_l (γλ)^l δ_{i+l}, δ_i = r_i + γ V(h_{i+1}) − V(h_i), over tokens; a turn's reward is on its last token.
+    """Â_i = Σ_l (γλ)^l δ_{i+l}, δ_i = r_i + γ V(h_{i+1}) − V(h_i), over tokens, with a turn's reward on its last token.
 
     Attributes:
         steps: which tokens are steps: "model" tokens only (the value after a turn's last token is the one before the

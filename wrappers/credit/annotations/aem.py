@@ -32,7 +32,7 @@ class AEM(OutcomeScheme):
     a rollout and not over a group, as in one of the notes.
 
     Attributes:
-        sharpness: λ ≥ 0 (ours; not found). 0 is grpo.
+        sharpness: λ ≥ 0 (ours, because none was found). 0 is grpo.
         over: responses that H is compared among: those of the "rollout", or of the whole "group".
         uncertainty: H: the annotation "entropy", or "logprobs" (ours): minus the mean log-probability of the turn's sampled
             tokens, an unbiased estimate of it that every log of a language model has.

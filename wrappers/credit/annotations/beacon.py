@@ -40,7 +40,7 @@ class BEACON(OutcomeScheme):
         step_weight: ω.
         success_reward: R_succ, the reward of the turn that attains a milestone, in units of the reward of a success.
         step_scale: "none" (all released scripts), or "std", which also divides by the deviation within the segments.
-        milestones: the "annotation", or turns with a positive "reward" (ours; for environments that reward subgoals).
+        milestones: the "annotation", or turns with a positive "reward" (ours, for environments that reward subgoals).
     """
 
     name = "beacon"

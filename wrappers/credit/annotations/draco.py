@@ -38,7 +38,8 @@ class DRACO(OutcomeScheme):
     A short turn gets up to A_i N / n_j. ``diagnostics["largest"]`` is the largest |a| of the group.
 
     Attributes:
-        score_from: the score of a rollout: the one that ``outcome`` names, or the annotation "rubric.score" (paper).
+        score_from: the score of a rollout: the one that ``outcome`` specifies, or the annotation "rubric.score"
+            (paper).
     """
 
     name = "draco"
@@ -97,7 +98,7 @@ class DRACO(OutcomeScheme):
         )
 
     def _scores(self, group: Group) -> NDArray[np.float64] | None:
-        """float64 (G,): scores by the rubric; None for those that ``outcome`` names."""
+        """float64 (G,): scores by the rubric, or None for those that ``outcome`` specifies."""
         if self.score_from == "outcome":
             return None
         missing = [m.trajectory_id for m in group.trajectories if SCORE not in m.values]

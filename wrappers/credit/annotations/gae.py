@@ -34,7 +34,7 @@ def gae(
         rewards: float64 (…, T), r_t.
         values: float64 (…, T), V(s_t).
         discount: γ in [0, 1].
-        gae_lambda: λ in [0, 1]; 0 gives one-step temporal differences, 1 Monte Carlo returns minus values.
+        gae_lambda: λ in [0, 1]. 0 gives one-step temporal differences, 1 Monte Carlo returns minus values.
         last_value: (…), V(s_T): 0 for terminated episodes, a value for truncated ones.
 
     Raises:
@@ -78,7 +78,7 @@ def gae_ragged(
 
     Args:
         rewards, values: float64 (N,), the episodes one after another.
-        offsets: int64 (G+1,); episode i is ``offsets[i]:offsets[i+1]``.
+        offsets: int64 (G+1,). Episode i is ``offsets[i]:offsets[i+1]``.
         discount, gae_lambda: γ and λ.
         last_values: float64 (G,), default 0.
 
@@ -98,10 +98,10 @@ def gae_ragged(
 
 
 def mean_and_std(samples: NDArray[np.float64], eps: float = 0.0) -> tuple[float, float]:
-    """Mean, and √(sample variance + eps); the latter is 0 where all samples are equal up to rounding.
+    """Mean, and √(sample variance + eps), which is 0 if all samples are equal up to rounding.
 
     Args:
-        samples: float64 (n,); fewer than two have variance 0.
+        samples: float64 (n,). Fewer than two have variance 0.
         eps: added to the variance (inside the root).
     """
     size = float(np.abs(samples).max(initial=0.0))
@@ -112,7 +112,7 @@ def mean_and_std(samples: NDArray[np.float64], eps: float = 0.0) -> tuple[float,
 
 
 def whiten(x: NDArray[np.float64], mask: NDArray[np.bool_], *, eps: float = 0.0) -> NDArray[np.float64]:
-    """(x − mean) / √(variance + eps), with statistics over ``mask`` alone; every entry is scaled.
+    """(x − mean) / √(variance + eps), with statistics over ``mask`` alone. Every entry is scaled.
 
     With variance 0 every entry becomes 0.
 

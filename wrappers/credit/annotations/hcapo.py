@@ -35,7 +35,7 @@ class HCAPO(OutcomeScheme):
         temperature: temperature of h.
         ratio_clip: c.
         step_weight: ω.
-        smoothing: average Q_t with Q_{t+1} before normalising (an option of the paper); the last turn is unchanged.
+        smoothing: average Q_t with Q_{t+1} before normalising (an option of the paper). The last turn is unchanged.
         micro_over: normalise over all turns of the "group", or over those with the same number, "position" (the paper is
             ambiguous).
     """

@@ -34,7 +34,7 @@ class IGPO(Scheme):
         normalization: gains and outcomes share a mean and deviation ("joint") or have one each ("separate").
         outcome: outcome of a trajectory: its "return", "success" or graded "score".
         discount: γ, per turn.
-        outcome_discounted: whether the outcome is discounted too; in the released code it counts in full on every turn.
+        outcome_discounted: whether the outcome is discounted too. In the released code it counts in full on every turn.
         std_eps: added to the standard deviations.
     """
 

@@ -41,8 +41,9 @@ class PiCA(Scheme):
         step_baseline: baseline of the linear shaping.
         log_floor: lower bound of log f, since f = 0 has no logarithm. With −3 one wrong prediction cannot outweigh the
             outcome.
-        final: f after the last turn: predicted by the "model"; the "outcome", 1 or the floor; or "neutral", log f = 0,
-            with which the shaping sums to −log f(0) in every episode of a task and so preserves optimal policies.
+        final: f after the last turn. "model" is the model's prediction, "outcome" is 1 or the floor, and "neutral" is
+            log f = 0, with which the shaping sums to −log f(0) in every episode of a task and so preserves optimal
+            policies.
         rewarded_turns: "all", or "searches" only (released): turns with queries, except the last turn of an
             episode with an answer.
         step_weight: weight of r_t − p_t.
@@ -50,16 +51,17 @@ class PiCA(Scheme):
         outcome_weight: weight of the outcome.
         unanswered: reward of an episode that ended without an answer (at a limit, by a format error): its "outcome" as
             for any other, or "minus_one": −1 times ``outcome_weight``, without step rewards (released).
-        format_reward: added to the outcome of a trajectory all of whose turns could be parsed, and before its weight. The
-            paper's outcome is a format reward plus F1, and it does not state the size of the former; the release has none.
-        penalty: λ_p ≥ 0, penalty of the third turn; 0 for none.
+        format_reward: added to the outcome of a trajectory all of whose turns could be parsed, and before its weight.
+            The paper's outcome is a format reward plus F1, and it does not state the size of the former. The release
+            has none.
+        penalty: λ_p ≥ 0, penalty of the third turn (0 for none).
         penalty_growth: α ≥ 1. Not meant for long episodes: 0.3 · 1.5^37 is a million.
         penalty_start_turn: first turn with a penalty, counted from 1, and among searches if only they are rewarded.
         discount: γ.
         gae_lambda: λ of the advantage estimate.
-        baseline: V: "critic", the annotation ``value.critic`` of the state before each turn; "none"; or "group", without
-            a critic: V is 0, and the mean total reward of the other trajectories is subtracted from every turn, which
-            leaves the expected gradient unchanged.
+        baseline: V. "critic" is the annotation ``value.critic`` of the state before each turn, and "none" is 0. "group"
+            needs no critic: V is 0, and the mean total reward of the other trajectories is subtracted from every turn,
+            which leaves the expected gradient unchanged.
     """
 
     name = "pica"
@@ -118,7 +120,7 @@ class PiCA(Scheme):
 
     @property
     def checked_properties(self) -> frozenset[str]:
-        """Declared properties; with a discount the differences do not telescope."""
+        """Declared properties. With a discount the differences do not telescope."""
         return super().checked_properties - (frozenset() if self.discount == 1.0 else {"telescoping"})
 
     def assign(self, group: Group) -> Credit:

@@ -29,11 +29,11 @@ class PRM(OutcomeScheme):
 
     Attributes:
         value: name of the annotation: any number per turn ("judge.score", "fork.q", "value.pica", …).
-        form: "reward": the annotation is the turn's reward; "increase": it is a state value, whose increase is the reward
-            (needs the same name with ".next").
-        span: "to_go" sums the rewards of a turn and all later ones; "turn" takes its own.
+        form: with "reward" the annotation is the turn's reward. With "increase" it is a state value, whose increase is
+            the reward (needs the same name with ".next").
+        span: "to_go" sums the rewards of a turn and all later ones, "turn" uses only the turn's reward.
         step_scale: "std" divides by the standard deviation of the group's turns, "none" only subtracts their mean.
-        episode_weight: w_E ≥ 0; the paper's process supervision has no outcome part.
+        episode_weight: w_E ≥ 0. The paper's process supervision has no outcome part.
         step_weight: w_P ≥ 0.
     """
 

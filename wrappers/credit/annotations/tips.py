@@ -27,9 +27,9 @@ class TIPS(MTPPO):
 
     Attributes:
         shaping_weight: w ≥ 0. The paper's weight is not known to us.
-        terminal: Φ after the last turn of a terminated episode: "zero" (at γ = 1 the sum over an episode is −w Φ(s_0) on
-            every path); "kept" takes its likelihood, so that likely answers are rewarded as such; "silent" gives the
-            last turn, which only answers, no shaping.
+        terminal: Φ after the last turn of a terminated episode: "zero" (at γ = 1 the sum over an episode is −w Φ(s_0)
+            on every path), "kept" (its likelihood, so that likely answers are rewarded as such), or "silent" (the last
+            turn, which only answers, gets no shaping).
     """
 
     shaping_weight: float = 1.0
@@ -52,7 +52,7 @@ class TIPS(MTPPO):
 
     @property
     def checked_properties(self) -> frozenset[str]:
-        """Declared properties; with a discount the shaping does not telescope."""
+        """Declared properties. With a discount the shaping does not telescope."""
         return super().checked_properties - (frozenset() if self.discount == 1.0 else {"telescoping"})
 
     def shaping(self, group: Group) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ __all__ = ["TRACE"]
 @register
 @dataclass(frozen=True, kw_only=True)
 class TRACE(OutcomeScheme):
-    """A_t = A_out + w (local_t + [t + K ≥ T] b γ^(T − t) A_out) for the T turns before the answer; the answer turn gets A_out.
+    """A_t = A_out + w (local_t + [t + K ≥ T] b γ^(T − t) A_out) for the T turns before the answer, and A_out for the answer turn.
 
     ℓ_k is the mean log-probability of the golden answer after k turns, d_k = m − ℓ_k, V_k = log(d_0 / d_k), δ_t = V_{t+1} −
     V_t = log(d_t / d_{t+1}), and local_t = Σ_{j<K'} γ^j δ_{t+j} / Σ_{j<K'} γ^j with K' = min(K, T − t). A_out is the z-score

@@ -1,4 +1,4 @@
-"""Annotations as arrays; a missing one is an error that names the command which writes it."""
+"""Annotations as arrays. A missing one is an error that gives the command which writes it."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def turn_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
 
 
 def end_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
-    """float64 (G,): the annotation ``name.next`` of the last state of truncated episodes; 0 for the others.
+    """float64 (G,): the annotation ``name.next`` of the last state of truncated episodes, and 0 for the others.
 
-    A terminated episode has no return-to-go; one without turns has nothing to credit.
+    A terminated episode has no return-to-go, and an episode without turns has nothing to credit.
 
     Raises:
         CreditError: the last turn of a truncated episode has no such annotation.
@@ -71,7 +71,7 @@ def end_values(group: Group, name: str, *, scheme: str) -> NDArray[np.float64]:
 
 
 def token_values(group: Group, name: str, *, scheme: str) -> list[NDArray[np.float64]]:
-    """G arrays float64 (L+1,): an annotation of every token and of the end; (1,) zeros without turns.
+    """G arrays float64 (L+1,): an annotation of every token and of the end ((1,) zeros without turns).
 
     Raises:
         CreditError: a trajectory with turns has no tokens, or its tokens have no such annotation.

@@ -34,7 +34,7 @@ class VPR(OutcomeScheme):
     ours is the distance. One rule is ours: a turn number that only one rollout reaches gets 0.
 
     Attributes:
-        episode_weight: ω_E ≥ 0; the paper's advantage has no outcome part.
+        episode_weight: ω_E ≥ 0. The paper's advantage has no outcome part.
         step_scale: "std", or "none" to subtract the mean only.
     """
 

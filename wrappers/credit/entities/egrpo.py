@@ -42,22 +42,23 @@ class EGRPO(EntityScheme):
     rewards guessed names. The options marked "ours" repair this.
 
     Attributes:
-        match_weight: α in [0, 1]; the paper uses 0.3. 0 is GRPO.
+        match_weight: α in [0, 1]. The paper uses 0.3, and 0 is GRPO.
         scope: where entities are matched: "thoughts" (paper), or the full "trajectory" with its calls, answers and
             observations (the paper's control).
         aliases: also match other written forms.
-        entities: the set E_q. "construction": the entities that the question's construction selected and replaced, or of
-            the part of a graph that it was written for (appendix B.1), as the task's ``construction_entities`` names them;
-            a task without them has the set "graph". "graph": the nodes of the evidence graph, the answer among them.
+        entities: the set E_q. "construction" contains the entities that the question's construction selected and
+            replaced, or those of the part of a graph that it was written for (appendix B.1), as the task's
+            ``construction_entities`` lists them. A task without this list uses "graph". "graph" contains the nodes of
+            the evidence graph, including the answer.
         exclude_query_entities: entities that the question itself names are not in the set, as a construction that
             replaces them leaves none. False rewards a thought that repeats the question.
         overlength: stop reasons that count as overlength: "any_limit", or "token_or_tool" only, so that reaching the
             environment's turn limit counts as wrong.
         rate: γ relative to the best of the "group" (paper), or "absolute" (ours).
         require_seen: ours: an entity counts only if an earlier observation contained it, as in ``gdcr``.
-        max_named: ours: maximum number of new entities per thought (against lists of guesses); 0 for no limit.
-        failed_groups: normalisation of a group without a correct trajectory: "std" (paper); "centre" only subtracts the
-            mean, so that α counts (ours); "zero" makes it a dead group (ours).
+        max_named: ours: maximum number of new entities per thought (against lists of guesses), or 0 for no limit.
+        failed_groups: normalisation of a group without a correct trajectory: "std" (paper), "centre", which only
+            subtracts the mean, so that α counts (ours), or "zero", which makes it a dead group (ours).
     """
 
     name = "egrpo"

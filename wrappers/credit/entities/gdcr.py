@@ -35,7 +35,7 @@ class TurnEntities(NamedTuple):
 @register
 @dataclass(frozen=True, kw_only=True)
 class GDCR(EntityScheme):
-    """r_t = Σ_{v ∈ ΔC_t} c(v) + Σ_{v ∈ ΔO_t} c(v) with c(v) = k^(−d(v)); A_t = A_o + λ A_g(t).
+    """r_t = Σ_{v ∈ ΔC_t} c(v) + Σ_{v ∈ ΔO_t} c(v) with c(v) = k^(−d(v)), and A_t = A_o + λ A_g(t).
 
     d is the number of edges between an entity and the answer. In each turn the thought comes first. ΔC_t are the
     entities it mentions that an *earlier* observation contained and that no thought has cited. The observation comes
@@ -51,8 +51,8 @@ class GDCR(EntityScheme):
     Attributes:
         step_weight: λ.
         step_clip: A_g is clipped to ± this value.
-        step_std_kind: standard deviation over a trajectory's turns; a single turn gets 0.
-        decay: k > 1; the paper uses 2.
+        step_std_kind: standard deviation over a trajectory's turns. A single turn gets 0.
+        decay: k > 1. The paper uses 2.
         directed: whether paths go from subject to object only.
         unreachable: c of entities without a path to the answer: "zero", or that of one edge beyond the farthest entity
             ("far+1").
@@ -61,9 +61,9 @@ class GDCR(EntityScheme):
         rewarded_stages: "both" stages, or only one of them: "cite", "retrieve".
         exclude_query_entities: ours: entities mentioned in the question are not rewarded.
         max_cited: ours: a thought that newly cites more entities than this gets the mean reward of its citations times
-            this number (against lists of everything seen); 0 for no limit.
+            this number (against lists of everything seen). 0 for no limit.
         words_per_citation: ours: the citation reward of a thought with fewer words than this per newly cited entity is
-            scaled down in proportion (against lists of titles); 0 for no minimum.
+            scaled down in proportion (against lists of titles). 0 for no minimum.
     """
 
     name = "gdcr"
@@ -99,7 +99,7 @@ class GDCR(EntityScheme):
         require_range(self, "words_per_citation", 0.0, np.inf)
 
     def lacks(self, task: Mapping[str, Any]) -> str:
-        """Describe what a task's payload lacks for this scheme; "" if nothing."""
+        """Describe what a task's payload lacks for this scheme, or return ""."""
         if reason := super().lacks(task):
             return reason
         if self.answer == "required" and not task["answer_node"]:
@@ -166,7 +166,7 @@ class GDCR(EntityScheme):
         return entities
 
     def _diagnostics(self, group: Group, graph: EntityGraph, entities: Sequence[TurnEntities]) -> Mapping[str, Any]:
-        """The paper's d_t and d_best (eqs. 16, 17; inf without entities), and the parts of the reward."""
+        """The paper's d_t and d_best (eqs. 16 and 17, inf without entities), and the parts of the reward."""
         distance = graph.distances(directed=self.directed)
         hops, index = distance.tolist(), group.episode_index
         nearest = np.full(len(entities), np.inf)

@@ -27,11 +27,11 @@ class EntityScheme(OutcomeScheme):
     """Parameters of reading entities from texts.
 
     Attributes:
-        outcome: outcome of a trajectory; one with a format error always scores 0.
-        format_errors: which trajectories have a format error: those that ended by one ("ending"); or also those with a turn,
-            at any time, that could not be parsed or has no thought ("any_turn"), as E-GRPO's appendix A and SAPO have it.
-        rule: when a text mentions an entity: "normalized" compares token sequences (NFKC, case folded), "exact_substring"
-            characters; see ``envs/text/entity_matching.py``.
+        outcome: outcome of a trajectory. A trajectory with a format error always scores 0.
+        format_errors: which trajectories have a format error. "ending" means those that ended by one. "any_turn" adds
+            those with any turn that could not be parsed or has no thought, as in E-GRPO's appendix A and SAPO.
+        rule: when a text mentions an entity: "normalized" compares token sequences (NFKC, case folded),
+            "exact_substring" compares characters (see ``envs/text/entity_matching.py``).
         thoughts: "wide" uses the full response outside calls, answers and tool results, for models without
             thinking tags; "recorded" uses the recorded thought only.
         observations: source of the entities observed after a turn: the "text" of the next observation, or the "entities"
@@ -58,7 +58,7 @@ class EntityScheme(OutcomeScheme):
         return self.lacks(group.task)
 
     def lacks(self, task: Mapping[str, Any]) -> str:
-        """Describe what a task's payload lacks for this scheme; "" if nothing."""
+        """Describe what a task's payload lacks for this scheme, or return ""."""
         missing = [name for name in self.task_fields if name not in task]
         return f"its task has no {', '.join(map(repr, missing))}, as WikiSearch's tasks have" if missing else ""
 
@@ -73,7 +73,7 @@ class EntityScheme(OutcomeScheme):
         Args:
             task: the task's payload.
             where: name of the group or task, for the error message.
-            reason: why the scheme is not defined on it; "" if it is.
+            reason: why the scheme is not defined on it, or "" if it is.
             virtual: add a node for an answer that is not an entity.
 
         Raises:
@@ -93,7 +93,7 @@ class EntityScheme(OutcomeScheme):
         )
 
     def well_formed_scores(self, group: Group) -> NDArray[np.float64]:
-        """float64 (G,): the outcomes; 0 after a format error."""
+        """float64 (G,): the outcomes, with 0 after a format error."""
         return np.where(self.has_format_error(group), 0.0, outcome_scores(group, self.outcome))
 
     def has_format_error(self, group: Group) -> NDArray[np.bool_]:

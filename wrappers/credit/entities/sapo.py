@@ -35,7 +35,7 @@ class SAPO(GDCR):
 
     @property
     def checked_properties(self) -> frozenset[str]:
-        """Declared properties; with λ above 1 the step part may flip the sign."""
+        """Declared properties. With λ above 1 the step part may flip the sign."""
         return super().checked_properties - ({"keeps_sign"} if self.step_weight * self.step_clip > 1.0 else set())
 
     def gate(self, outcome: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -59,7 +59,7 @@ class StepSearch(OutcomeScheme):
     sub-questions, in which "#k" stands for the answer of step k).
 
     Attributes:
-        key_weight: γ_key; with 0 no sub-questions are needed.
+        key_weight: γ_key. With 0 no sub-questions are needed.
         step_weight: w. The released trainer intends 0.6 but adds it to the raw reward in place, which gives 1.6.
         discount: γ of Q.
         step_scale: "none", or "std", which also divides by the standard deviation at that turn number.
@@ -71,8 +71,8 @@ class StepSearch(OutcomeScheme):
             replaces a better one).
         unanswered: reward of a trajectory that ended without an answer (at a limit, by a format error): its "score" and
             step rewards, or "minus_one" without step rewards (released code).
-        redundancy_cap: ours: maximum total redundancy of a trajectory, so that a long search with a few repeats does not
-            score less than giving up; 0 for no cap.
+        redundancy_cap: ours: maximum total redundancy of a trajectory, so that a long search with a few repeats does
+            not score less than giving up (0 for no cap).
     """
 
     name = "stepsearch"
@@ -217,7 +217,7 @@ def _golden(task: Mapping[str, Any]) -> list[str]:
 
 
 def _missing(group: Group) -> str:
-    """Describe what the payload lacks; "" if nothing."""
+    """Describe what the payload lacks, or return ""."""
     if reason := search_payload_problem(group.task) or malformed_turns(group, ("queries", "doc_ids")):
         return reason
     documents = group.task["documents"]
@@ -295,10 +295,10 @@ def information_gains(steps: Sequence[Sequence[str]], golden: GoldenPassages) ->
 
     Args:
         steps: texts that each of T steps retrieved.
-        golden: C golden passages; without any, all gains are 0.
+        golden: C golden passages. If there are none, all gains are 0.
 
     Returns:
-        float64 (T,), each in [0, 1]; they sum to the mean best match, at most 1.
+        float64 (T,), each in [0, 1]. They sum to the mean best match, which is at most 1.
     """
     if not len(golden):
         return np.zeros(len(steps))
@@ -320,10 +320,11 @@ def redundancies(
 
     Args:
         steps: ids of the passages of each of T steps.
-        repeats: "earlier": in an earlier step; "anywhere": the second copy within one step counts too (released code).
+        repeats: "earlier" counts passages of an earlier step, "anywhere" also the second copy within one step (released
+            code).
 
     Returns:
-        float64 (T,), each in [0, 1]; 0 for a step without passages.
+        float64 (T,), each in [0, 1], and 0 if the step has no passages.
     """
     seen: set[str] = set()
     fractions = np.zeros(len(steps))
@@ -349,12 +350,12 @@ def rounded_f1(text: str, golden: Sequence[str]) -> float:
 def search_key_score(
     queries: Sequence[str], keys: Sequence[Sequence[str]], *, pairing: Literal["best", "last"] = "best"
 ) -> float:
-    """Return the mean over golden sub-questions of the token F1 of a query, in [0, 1]; 0 without sub-questions.
+    """Return the mean over golden sub-questions of the token F1 of a query, in [0, 1] (0 without sub-questions).
 
     Args:
         queries: queries of an episode, in order.
         keys: alternative search keys of each sub-question.
-        pairing: "best": each sub-question counts its best query; "last" (released code): a query counts for the
+        pairing: with "best" each sub-question counts its best query. With "last" (released code) a query counts for the
             sub-question it matches best (the first of equals) and replaces an earlier query there, even with a lower
             F1, and F1 is rounded.
     """

@@ -17,13 +17,14 @@ __all__ = ["GRPO"]
 @register
 @dataclass(frozen=True, kw_only=True)
 class GRPO(OutcomeScheme):
-    """A_i = (R_i − mean R) / std R over the group; the same number on every turn.
+    """A_i = (R_i − mean R) / std R over the group, with the same number on every turn.
 
     ``outcome_scale="none"`` is Dr. GRPO.
 
     Attributes:
-        length_factor: ours: R_i is multiplied by this to the power of the rollout's turns, so that a shorter success counts for more;
-            1 for the published outcome. It is the cheap rival of schemes that discount returns.
+        length_factor: ours: R_i is multiplied by this to the power of the rollout's number of turns, so that a shorter
+            success counts for more. 1 is the published outcome. It is the cheap alternative to schemes that discount
+            returns.
     """
 
     name = "grpo"

@@ -15,7 +15,7 @@ __all__ = ["RLOO"]
 @register
 @dataclass(frozen=True, kw_only=True)
 class RLOO(OutcomeScheme):
-    """A_i = R_i − mean of R over the other trajectories = N/(N−1) (R_i − mean R); not divided by a deviation."""
+    """A_i = R_i − mean of R over the other trajectories = N/(N−1) (R_i − mean R), not divided by a deviation."""
 
     name = "rloo"
     source = "Ahmadian et al. 2024 (Back to Basics, arXiv 2402.14740) eq. 5. Released code: verl-agent"

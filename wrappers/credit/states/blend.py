@@ -148,7 +148,7 @@ def _centred(credit: Sequence[Floats]) -> list[Floats]:
 
 
 def _scaled(credit: Sequence[Floats]) -> list[Floats]:
-    """Divided by the root mean square over the batch; 0 where that is rounding noise."""
+    """Divided by the root mean square over the batch, or 0 if that is rounding noise."""
     joined = np.concatenate([np.zeros(0), *credit])
     size = float(np.sqrt(np.mean(joined**2))) if len(joined) else 0.0
     return [x / size if size > 1e-12 else np.zeros_like(x) for x in credit]

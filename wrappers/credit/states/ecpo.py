@@ -42,11 +42,12 @@ class ECPO(StateScheme):
     Attributes:
         discount: γ, as in GiGPO.
         shrinkage: κ ≥ 0, in turns.
-        gate_turns: τ > 0 (ours; not published).
-        step_weight: ω (ours; not published).
-        gate_eps: ε ≥ 0 (ours; not published. Where all returns are equal the gate is 0 even with ε = 0).
-        action_scale: the z-score of μ̃ is over the state's turns ("occurrence") or over its actions ("action"); "return" divides
-            μ̃ minus its mean over turns by the standard deviation of the state's returns, "none" does not divide. All ours.
+        gate_turns: τ > 0 (ours, not published).
+        step_weight: ω (ours, not published).
+        gate_eps: ε ≥ 0 (ours, not published). If all returns are equal, the gate is 0 even with ε = 0.
+        action_scale: the z-score of μ̃ is over the state's turns ("occurrence") or over its actions ("action").
+            "return" divides μ̃ minus its mean over turns by the standard deviation of the state's returns, "none" does
+            not divide. All ours.
     """
 
     name = "ecpo"

@@ -34,8 +34,8 @@ class GAGPO(StateScheme):
     over turns. Our trainer clips per token, so ``aggregation`` is "turn_mean".
 
     Attributes:
-        discount: γ (ours; not published).
-        gae_lambda: λ (ours; not published. According to the paper, 0 and 1 are worse).
+        discount: γ (ours, not published).
+        gae_lambda: λ (ours, not published). According to the paper, 0 and 1 are worse.
         step_scale: "std", or "none" for Ã − mean.
         step_std_kind: standard deviation of a "population" or a "sample".
     """

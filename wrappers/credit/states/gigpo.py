@@ -30,9 +30,9 @@ class GiGPO(StateScheme):
     Attributes:
         discount: γ.
         step_weight: ω.
-        step_scale: F_norm: "std", or "none" for 1; the paper uses both.
-        similarity: 0 compares turns with equal keys; a value in (0, 1) clusters the keys greedily at that difflib ratio,
-            as released: the result then depends on the order of trajectories (with ``merge`` it does not).
+        step_scale: F_norm: "std", or "none" for 1. The paper uses both.
+        similarity: 0 compares turns with equal keys. A value in (0, 1) clusters the keys greedily at that difflib
+            ratio, as released. The result then depends on the order of trajectories (with ``merge`` it does not).
     """
 
     name = "gigpo"

@@ -32,19 +32,19 @@ class GraphGPO(StateScheme):
     that leave s (eq. 5). A state with one traversal gives 0 (eq. 6).
 
     Attributes:
-        distance_discount: γ_d in (0, 1); the paper uses 0.1 to 0.8.
+        distance_discount: γ_d in (0, 1). The paper uses 0.1 to 0.8.
         success_reward: R_succ.
         episode_weight, step_weight: w_E, w_G.
         step_scale: "std" (paper) or "none".
-        exponent: "next+cost" (paper); "next" (released code: without the cost, a constant factor); "progress"
-            (released option: d(s′) + c − d(s), the same ranking with one scale at every distance); "log" (ours:
-            r = −(d(s′) + c) itself, so that eps does not dominate in states far from success).
+        exponent: "next+cost" (paper), "next" (released code: without the cost, a constant factor), "progress" (released
+            option: d(s′) + c − d(s), the same ranking with one scale at every distance) or "log" (ours: r = −(d(s′) +
+            c) itself, so that eps does not dominate in states far from success).
         unreachable: "far+1" (paper), or "zero" (ours: r = 0 for dead states, independent of the length of the task).
         graph_success: which trajectories end in a goal: "success" (the environment's flag) or "positive_return"
             (released code).
-        terminals: "typed" separates failed terminal nodes from open states of the same key; "merged" (released code)
-            does not.
-        similarity: 0, or a difflib ratio in (0, 1) at which nodes merge greedily; turns are still compared in exactly
+        terminals: "typed" separates failed terminal nodes from open states of the same key, and "merged" (released
+            code) does not.
+        similarity: 0, or a difflib ratio in (0, 1) at which nodes merge greedily. Turns are still compared in exactly
             equal states, as released, unless ``similar_groups``. The result depends on the order of trajectories (with
             ``merge`` it does not).
         similar_groups: ours: also compare turns within states merged by ``similarity``.

@@ -1,16 +1,17 @@
 """GroupTD (ours): estimates state values on the group's state graph by averaging, where GraphGPO uses the shortest path.
 
-A group is treated as an empirical Markov reward process, which gives the value of each state under the policy that sampled
-the group: a *mean* backup over observed transitions, pooled over all trajectories that pass through a state. The shortest
-path to success enters only as a prior, which is outweighed as counts grow.
+A group is treated as an empirical Markov reward process, which gives the value of each state under the policy that
+sampled the group. The value is a *mean* backup over observed transitions, pooled over all trajectories that pass
+through a state. The shortest path to success enters only as a prior, which is outweighed as counts grow.
 
-G2PO (arXiv 2606.22995; ``g2po``) is the nearest published method: it too values the states of the group's graph and credits an
-edge by its temporal difference. There the value is the mean discounted *outcome* of the visits, as in ``gigpo``, without a backup
-along edges, a horizon or a prior.
+G2PO (arXiv 2606.22995, ``g2po``) is the nearest published method. It also values the states of the group's graph and
+credits an edge by its temporal difference. There the value is the mean discounted *outcome* of the visits, as in
+``gigpo``, without a backup along edges, a horizon or a prior.
 
-``divide_by_success``, ``progress_weight`` and ``merge_test`` (together the default; without them ``VARIANTS["grouptd_base"]``) and
-``prior="pooled"`` are for policies whose parameters are shared by many tasks, where the weights *between* tasks matter: with the
-prior ρ γ^d alone, groups with few successes get little credit, while solved tasks still get credit for shorter paths.
+``divide_by_success``, ``progress_weight`` and ``merge_test`` (together the default, and without them
+``VARIANTS["grouptd_base"]``) and ``prior="pooled"`` are for policies whose parameters are shared by many tasks, where
+the weights *between* tasks matter. With the prior ρ γ^d alone, groups with few successes get little credit, while
+solved tasks still get credit for shorter paths.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ RELATIVE: Final[Mapping[str, Any]] = MappingProxyType(
         "merge_test": 4.0,
     }
 )
-# settings that the benchmark compares; all but the first set every option in which they differ, whatever the defaults are
+# settings that the benchmark compares; all but the first set every option in which they differ, regardless of the defaults
 VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
         "grouptd": {},
@@ -105,25 +106,27 @@ class GroupTD(StateScheme):
     the turns of a long episode.
 
     Attributes:
-        horizon: H, the environment's turn limit. 0 takes the longest trajectory of the group, which is the limit as
-            soon as one trajectory is truncated, and too short when all end early.
+        horizon: H, the environment's turn limit. 0 uses the longest trajectory of the group, which is the limit as soon
+            as one trajectory is truncated, and too short when all end early.
         prior_weight: κ ≥ 0, weight of the prior in turns.
-        prior: Φ: "distance" (above); "pooled" (min(1, ρ f(d)), f(d) = [w γ^d + Σ R_i/ρ] / [w + n_d] over n_d visits at
-            distance d in the groups of a batch, with the distances from the other half of the visitor's group, see
-            ``visits_by_distance``); "none" (κ = 0). A group scored alone is a batch of one. "pooled" equals "distance"
-            where no rollout visits a state from which the other half of its group reached success.
+        prior: Φ, which is "distance" (above), "pooled" or "none" (κ = 0). "pooled" is min(1, ρ f(d)), where f(d) = [w
+            γ^d + Σ R_i/ρ] / [w + n_d] over n_d visits at distance d in the groups of a batch, with the distances from
+            the other half of the visitor's group (see ``visits_by_distance``). A group scored alone is a batch of one.
+            "pooled" equals "distance" if no rollout visits a state from which the other half of its group reached
+            success.
         pooled_weight: w > 0, weight of γ^d in f, in visits.
         discount: γ, of the prior and of progress.
-        td_lambda: λ in [0, 1]: 0 relies on the values of states, 1 on the trajectory's own outcome.
-        divide_by_success: ρ* = ρ: a batch of groups then ascends Σ log J instead of Σ J. The direction within each group
-            does not change. A group with one success in G gets up to (G + 2)/2 times the weight.
+        td_lambda: λ in [0, 1]. 0 relies on the values of states, 1 on the trajectory's own outcome.
+        divide_by_success: ρ* = ρ. A batch of groups then ascends Σ log J instead of Σ J. The direction within each
+            group does not change. A group with one success in G gets up to (G + 2)/2 times the weight.
         progress_weight: β ≥ 0, weight of the progress towards success by distance. Unlike the prior it enters the advantage
             only, not the values, where it would favour rarely visited states. A success has γ^d = 1, a failure 0.
-        progress_count: ω > 0: w(k) = ω / (ω + n(k)).
-        merge_test: F* ≥ 0: λ is 1 for turns that lead to a key in which the next δ depends on how the key was entered,
-            F > F* (``entry_statistic``), because the key probably merges states; 0 for no test. Works in stochastic
-            environments too.
-        form: "horizon" (above), or "stationary": one value per state; truncated trajectories end with their outcome.
+        progress_count: ω > 0 in w(k) = ω / (ω + n(k)).
+        merge_test: F* ≥ 0, or 0 for no test. λ is 1 for turns that lead to a key in which the next δ depends on how the
+            key was entered, F > F* (``entry_statistic``), because the key probably merges states. The test works in
+            stochastic environments too.
+        form: "horizon" (above), or "stationary", with one value per state and truncated trajectories that end with
+            their outcome.
     """
 
     name = "grouptd"
@@ -192,7 +195,7 @@ class GroupTD(StateScheme):
         return self.assign_batch([group])[0]
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
-        """Score many groups; the pooled prior is fitted to all of them."""
+        """Score many groups. The pooled prior is fitted to all of them."""
         processes = together(list(map(self._process, groups)), alone=self.form == "stationary")
         blocks = [(groups[members], process) for members, process in processes]
         levels = self._levels(blocks)
@@ -283,12 +286,12 @@ class GroupTD(StateScheme):
         return self._backup(process, self._hops(process), self._levels([([group], process)]))
 
     def _hops(self, process: RewardProcess) -> Floats:
-        """float64 (K,): d(k); inf everywhere if nothing depends on it."""
+        """float64 (K,): d(k), or inf everywhere if nothing depends on it."""
         needed = self.progress_weight or self.prior != "none"
         return process.hops() if needed else np.full(process.size, np.inf)
 
     def _levels(self, blocks: Sequence[Block]) -> Floats | None:
-        """f(d) of the pooled prior; None without it."""
+        """f(d) of the pooled prior, or None without it."""
         if not self.couples_groups:
             return None
         visits = [visits_by_distance(process, groups) for groups, process in blocks]
@@ -318,7 +321,7 @@ class GroupTD(StateScheme):
 
 
 def preceding_turns(episodes: EpisodeIndex, trajectory: NDArray[np.int32]) -> NDArray[np.int64]:
-    """int64 (N,): the stored turn before each turn (of an ancestor for a branch's first one); −1 at the start of an episode.
+    """int64 (N,): the stored turn before each turn (of an ancestor for a branch's first one), or −1 at the start of an episode.
 
     Args:
         episodes: the full episodes of the group.
@@ -350,14 +353,14 @@ def entry_statistic(
     Args:
         state: int32 (N,), the key before each turn.
         pair: int64 (N,), number of each turn's (key, action) pair.
-        preceding: int64 (N,), the turn before each turn; −1 if there is none.
+        preceding: int64 (N,), the turn before each turn, or −1 if there is none.
         difference: float64 (N,), δ of each turn.
         size: K.
-        unit: the largest absolute value; deviations below 1e-9 of it are rounding errors.
+        unit: the largest absolute value. Deviations below 1e-9 of it are rounding errors.
 
     Returns:
-        float64 (K,): F; 0 where all x are equal, or where it is undefined (m < 2 or n = m); inf where they differ between
-        pairs only.
+        float64 (K,): F. It is 0 if all x are equal, or if it is undefined (m < 2 or n = m), and inf if they differ
+        between pairs only.
     """
     entered = (preceding >= 0).nonzero()[0]
     by = pair[preceding[entered]]
@@ -404,10 +407,10 @@ def halves(members: Sequence[Trajectory]) -> NDArray[np.bool_]:
 
 
 def visits_by_distance(process: RewardProcess, groups: Sequence[Group]) -> Visits:
-    """Visits to states from which the other half of a group reached success; each rollout and state once.
+    """Visits to states from which the other half of a group reached success, each rollout and state once.
 
-    Distances come from one half of a group's rollouts and outcomes from the other half (cross-fitting): a successful rollout
-    shortens the distances of its own states, so with its own outcome the fit would be biased.
+    Distances come from one half of a group's rollouts and outcomes from the other half (cross-fitting). A successful
+    rollout shortens the distances of its own states, so with its own outcome the fit would be biased.
 
     Args:
         process: the process of the groups.
@@ -443,7 +446,7 @@ def pooled_levels(visits: Sequence[Visits], discount: float, weight: float) -> F
 
 
 def by_distance(hops: Floats, discount: float, levels: Floats | None = None) -> Floats:
-    """γ^d, or f(d) where ``levels`` has it; 0 where no success can be reached.
+    """γ^d, or f(d) where ``levels`` has it, and 0 where no success can be reached.
 
     >>> by_distance(np.array([0.0, 1.0, 2.0, np.inf]), 0.5, np.array([1.0, 0.7]))
     array([1.  , 0.7 , 0.25, 0.  ])

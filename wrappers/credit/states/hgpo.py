@@ -43,8 +43,8 @@ class HGPO(StateScheme):
 
     Attributes:
         discount: γ.
-        history_length: K, number of earlier states in the finest level; the paper uses 2 and 4.
-        weight_exponent: α ≥ 0; 0 weights all levels equally, a large α almost only the finest.
+        history_length: K, number of earlier states in the finest level. The paper uses 2 and 4.
+        weight_exponent: α ≥ 0. 0 weights all levels equally, a large α almost only the finest.
         weight_offset: w_k = (k + ``weight_offset``)^α: 1 (paper), 2 (released code).
         zero_levels: "keep" (paper, our reading) or "drop" (released code).
         step_scale: "std", or "none" (released scripts for WebShop).
@@ -129,7 +129,7 @@ class HGPO(StateScheme):
         )
 
     def _base_level(self, group: Group) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Weighted credit (N,) and weights (N,) of the outcome as a level; zeros if it is not one."""
+        """Weighted credit (N,) and weights (N,) of the outcome as a level, or zeros if it is not one."""
         if not self.base_group:
             return np.zeros(len(group.arrays.reward)), np.zeros(len(group.arrays.reward))
         outcome, turn_part = self.outcome_part(group)
@@ -141,7 +141,7 @@ class HGPO(StateScheme):
 def history_groups(
     state: NDArray[np.integer], offsets: NDArray[np.int64], length: int
 ) -> Iterator[tuple[NDArray[np.int32], int]]:
-    """For k = 0 … length, number the turns by their last k + 1 states; linear in turns, apart from sorting.
+    """For k = 0 … length, number the turns by their last k + 1 states, in time linear in turns except for sorting.
 
     A history begins with its episode: a turn with fewer than k + 1 states so far shares a group only with turns whose episode
     began with the same states, never with later turns of another. Hence each level refines the one before it.
@@ -154,7 +154,7 @@ def history_groups(
 
     Args:
         state: int (M,), the state of each turn, one episode after the other.
-        offsets: int64 (G+1,); episode i is ``offsets[i]:offsets[i+1]``.
+        offsets: int64 (G+1,). Episode i is ``offsets[i]:offsets[i+1]``.
         length: K ≥ 0, number of states before the current one.
 
     Yields:

@@ -46,11 +46,12 @@ class StateScheme(OutcomeScheme):
             raise ConfigError(f"{self.name}: merge={self.merge!r} compares texts; use key='text' with it")
 
     def leaders(self, group: Group, ended: NDArray[np.bool_] | None = None) -> NDArray[np.int32] | None:
-        """int32 (K,): the key that represents each of the group's keys; None if nothing is merged.
+        """int32 (K,): the key that represents each of the group's keys, or None if nothing is merged.
 
         Args:
             group: the group.
-            ended: bool (N,), turns that lead to a typed terminal node; default the last turns of successes and failures.
+            ended: bool (N,), turns that lead to a typed terminal node, by default the last turns of successes and
+                failures.
         """
         if self.merge == "none":
             return None

@@ -27,7 +27,7 @@ _MAX_TABLE_SIZE: Final = 1_000_000
 
 
 class Backup(NamedTuple):
-    """V(k) = [κ Φ(k) + Σ_{turns u in k} V(k′_u)] / (κ + n(k)) over K states; Φ(k) where n(k) = κ = 0.
+    """V(k) = [κ Φ(k) + Σ_{turns u in k} V(k′_u)] / (κ + n(k)) over K states, and Φ(k) where n(k) = κ = 0.
 
     Attributes:
         source, target, transitions: int (E,), distinct transitions between states, sorted by source, and their counts.
@@ -130,7 +130,7 @@ def horizon_values(backup: Backup, state: NDArray[np.integer], left: NDArray[np.
 
 
 def tabulated_values(backup: Backup) -> Floats:
-    """float64 (H+1, K): all values; the work is H times the number of transitions."""
+    """float64 (H+1, K): all values. The work is H times the number of transitions."""
     begin = run_starts(backup.source)
     acting = backup.source[begin]
     weight = backup.weight

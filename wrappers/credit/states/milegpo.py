@@ -100,7 +100,7 @@ class MileGPO(StateScheme):
         )
 
     def _targets(self, group: Group, process: RewardProcess, episodes: EpisodeIndex) -> NDArray[np.int64]:
-        """int64 (M,): the state that each turn leads to; K after a success, K + 1 after a failure."""
+        """int64 (M,): the state that each turn leads to, with K after a success and K + 1 after a failure."""
         end_state = np.where(group.arrays.success, process.size, process.size + 1)[episodes.episode]
         truncated = (group.arrays.end == TRUNCATED)[episodes.episode]
         terminal = episodes.last & ~truncated
@@ -124,7 +124,7 @@ class MileGPO(StateScheme):
 
 
 def _lead(source: NDArray[np.int32], target: NDArray[np.int64], success: Floats) -> Floats:
-    """float64 (M,): success rate of the turns along a transition minus that of the other turns from its state; 0 without any."""
+    """float64 (M,): success rate of the turns along a transition minus that of the other turns from its state (0 without any)."""
     code = source.astype(np.int64) * (int(target.max(initial=0)) + 1) + target
     _, edge = np.unique(code, return_inverse=True)
     taken_count, taken_wins = np.bincount(edge)[edge], np.bincount(edge, success)[edge]

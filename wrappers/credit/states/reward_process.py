@@ -127,10 +127,10 @@ class RewardProcess(NamedTuple):
         return self.by_state(np.maximum(np.maximum.reduceat(np.abs(self.outcome), self.members[:-1]), 1.0))
 
     def hops(self, kept: NDArray[np.bool_] | slice = slice(None)) -> Floats:
-        """float64 (K,): number of observed transitions to the nearest success; inf where none is reachable.
+        """float64 (K,): number of observed transitions to the nearest success, or inf if none is reachable.
 
         Args:
-            kept: bool (N,), turns whose transitions count; all by default.
+            kept: bool (N,), turns whose transitions count, by default all.
         """
         n = self.size + 1
         target = np.where(self.goal, self.size, self.following)
@@ -147,7 +147,7 @@ class RewardProcess(NamedTuple):
         return number_codes(code)[1]
 
     def transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Source and target of the distinct transitions between states, by source, and how often each was observed; (E,)."""
+        """Source and target of the distinct transitions between states, by source, and how often each was observed, (E,) each."""
         open_turns = ~self.terminal
         edge, count = distinct(self.state[open_turns].astype(np.int64) * self.size + self.following[open_turns])
         source, target = np.divmod(edge, max(self.size, 1))
@@ -177,7 +177,7 @@ class RewardProcess(NamedTuple):
 
 
 def together(processes: Sequence[RewardProcess], *, alone: bool = False) -> Iterator[tuple[slice, RewardProcess]]:
-    """Yield consecutive groups, of no more turns than stay in a core's cache, as one process; or each group by itself."""
+    """Yield consecutive groups, of no more turns than stay in a core's cache, as one process, or each group by itself."""
     begin = turns = 0
     for end, process in enumerate(processes, 1):
         turns += len(process.state)

@@ -3,9 +3,9 @@
 The paper compares the nearest success with the mean over all (its table 11), and only discusses graph networks (its appendix C.3),
 which it does not use because they need labelled graphs and training. What is left of one without training is its aggregation.
 
-The released code differs from the paper: propagation starts from environment rewards, of which the first transition that enters a
-node sets the node's; the last transition exists only in episodes shorter than the longest of the batch; on ALFWorld, runs of
-turns that only look around are bridged.
+The released code differs from the paper in three ways. Propagation starts from environment rewards, and the first
+transition that enters a node sets the node's reward. The last transition exists only in episodes shorter than the
+longest of the batch. On ALFWorld, runs of turns that only look around are bridged.
 """
 
 from __future__ import annotations
@@ -58,17 +58,18 @@ class RewardFlow(StateScheme):
         discount: γ.
         action_weight, trajectory_weight: a_act, a_traj.
         step_scale: F_norm, "std" or "none".
-        propagation: "success_hops" (paper); "mean_hops" (table 11): d is the mean over all successes; "graph_network": R(s) is
-            γ times the mean of R over the edges that leave s, which is what a graph network without weights to train
-            computes (the paper discusses networks in appendix C.3, and gives none); or "first_seen_rewards" (released
-            code: every node starts with the environment reward of the transition that first entered it, then V ← max(V, γ max V(next)); the last
-            transition is missing in episodes as long as the longest of the batch, which get the raw reward instead).
+        propagation: "success_hops" is the paper's. With "mean_hops" (table 11) d is the mean over all successes. With
+            "graph_network" R(s) is γ times the mean of R over the edges that leave s, which is what a graph network
+            without weights to train computes (the paper discusses networks in appendix C.3, and gives none). With
+            "first_seen_rewards" (released code) every node starts with the environment reward of the transition that
+            first entered it, then V ← max(V, γ max V(next)). The last transition is then missing in episodes as long as
+            the longest of the batch, which get the raw reward instead.
         pruning: which turns are not edges: "invalid" (paper: invalid, or without effect), "none" (table 5, "without
-            pruning"; with text keys of raw observations an error message is then a state of its own), "self_loops" (released code
-            for Sokoban, WebShop, Search) or "alfworld" (released ALFWorld manager: looking around and "Nothing
-            happens" are skipped and bridged; requires keys that are texts).
-        pruned_turns: "difference" (paper); "zero" gives pruned turns q = 0; "exclude" also leaves them out of the
-            comparison.
+            pruning", where with text keys of raw observations an error message is a separate state), "self_loops"
+            (released code for Sokoban, WebShop, Search) or "alfworld" (released ALFWorld manager: looking around and
+            "Nothing happens" are skipped and bridged, which requires keys that are texts).
+        pruned_turns: "difference" (paper), "zero", which gives pruned turns q = 0, or "exclude", which also leaves them
+            out of the comparison.
     """
 
     name = "rewardflow"
@@ -128,7 +129,7 @@ class RewardFlow(StateScheme):
         return self.assign_batch([group])[0]
 
     def assign_batch(self, groups: Sequence[Group]) -> list[Credit]:
-        """Score many groups; the released propagation depends on the longest episode of the batch."""
+        """Score many groups. The released propagation depends on the longest episode of the batch."""
         longest = max((int(np.diff(group.episode_index.offsets).max(initial=0)) for group in groups), default=0)
         return [self._assign(group, longest) for group in groups]
 
@@ -190,13 +191,14 @@ class RewardFlow(StateScheme):
 
 
 def success_potential(graph: StateGraph, discount: float, propagation: Propagation) -> NDArray[np.float64]:
-    """float64 (V,): R(s) in [0, 1]; 1 at a success, 0 where none is reachable.
+    """float64 (V,): R(s) in [0, 1], with 1 at a success and 0 where none is reachable.
 
     Args:
-        graph: the group's graph; its kept turns are the edges.
+        graph: the group's graph, whose kept turns are the edges.
         discount: γ.
-        propagation: "success_hops": γ^d, d the number of edges to the nearest success; "mean_hops": the same with d the mean over
-            the successes that are reachable; "graph_network": γ times the mean of R over the edges that leave s.
+        propagation: "success_hops" for γ^d with d the number of edges to the nearest success, "mean_hops" for the same
+            with d the mean over the reachable successes, or "graph_network" for γ times the mean of R over the edges
+            that leave s.
     """
     if propagation == "graph_network":
         return _mean_aggregation(graph, discount)
@@ -206,7 +208,7 @@ def success_potential(graph: StateGraph, discount: float, propagation: Propagati
 
 
 def _mean_hops(graph: StateGraph) -> NDArray[np.float64]:
-    """float64 (V,): mean number of edges to the reachable goals; 0 at a goal, inf where none is reachable."""
+    """float64 (V,): mean number of edges to the reachable goals, with 0 at a goal and inf where none is reachable."""
     edges, ones = graph.edges, np.ones(len(graph.edges.source))
     total, count = np.zeros(graph.size), np.zeros(graph.size)
     for goal in graph.goals:  # no edge leaves a goal, so each reaches only itself
@@ -249,7 +251,7 @@ def released_rewards(
         states: states of the group.
         discount: γ.
         longest: number of turns of the longest episode of the batch.
-        kept: bool (N,), turns that are edges if they change the state; None for the ALFWorld manager's rule, which
+        kept: bool (N,), turns that are edges if they change the state, or None for the ALFWorld manager's rule, which
             bridges skipped turns.
 
     Returns:
@@ -307,7 +309,7 @@ def _bridged(turns: Sequence[Turn], nodes: list[int], steps: int, keys: tuple[st
 
 
 def _propagated(n: int, seeds: dict[int, float], edges: list[int], discount: float) -> NDArray[np.float64]:
-    """Return the fixed point of sweeps V ← max(V, γ max over successors) from the seeds; linear, except for the last step.
+    """Return the fixed point of sweeps V ← max(V, γ max over successors) from the seeds, in linear time except for the last step.
 
     Positive values propagate back along shortest paths, largest first. A node that reaches only seeds of 0 or less gets 0
     if it can reach a 0. The remaining nodes reach negative seeds alone, where a longer path is better: without cycles

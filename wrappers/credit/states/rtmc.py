@@ -43,7 +43,7 @@ class RTMC(StateScheme):
         dead_groups: groups whose outcomes are all equal: "keep" (paper), or "zero" (ours: no credit, as dynamic sampling
             would drop them).
         step_scale: "none", or "std": the credit divided by the population deviation of the group's turns, without
-            centring (an option of the port; not known of the paper).
+            centring (an option of the port, not known of the paper).
     """
 
     name = "rtmc"
