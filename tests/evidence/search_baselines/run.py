@@ -86,13 +86,16 @@ def page(evidence: dict[str, Any]) -> str:
     lines = [
         "# Search agents and simulated search, played by a scripted reader",
         "",
-        f"`{evidence['command']}`, commit {evidence['commit'][:8]}, {evidence['date']}, {evidence['machine']}; rows in `{TARGET.name}`. "
-        "No language model plays: the reader knows the",
-        "decomposition of every question and no fact, and reads what stands in its prompt. So the numbers bound what each way of "
-        "prompting lets through; they do not rank language models,",
-        "and `direct` and `cot` are 0 by construction. `overlooks` is the fraction of the facts in a prompt that are not read in that call. "
-        f"{evidence['rows'][0]['questions']} questions of `{evidence['panel']}`,",
-        "one greedy episode each, at most 10 turns, 3 passages a search; exact match with its Wilson 95 % interval over questions; a token is a character.",
+        f"`{evidence['command']}` made these results at commit {evidence['commit'][:8]} on {evidence['date']}, with {evidence['machine']}. "
+        f"The rows are in `{TARGET.name}`.",
+        "",
+        "No language model plays. A scripted reader knows the decomposition of every question and no fact, and reads what is in its prompt. "
+        "The numbers therefore bound",
+        "what each way of prompting lets through. They do not rank language models, and `direct` and `cot` are 0 by construction. "
+        "`overlooks` is the fraction of the facts",
+        f"in a prompt that are not read in that call. There are {evidence['rows'][0]['questions']} questions of `{evidence['panel']}`, "
+        "with one greedy episode each, at most 10 turns and 3 passages per search.",
+        "Exact match has its Wilson 95 % interval over questions. A token is a character.",
         "",
         "| overlooks | agent | search | exact match | golden passages seen | searches | model calls | longest prompt | characters read |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
