@@ -71,7 +71,7 @@ def contrasts(
         success: by scheme and rate the final held-out success of every seed.
         valid: by scheme and rate the mean success on the validation panel, by which the rate is chosen.
     """
-    chosen = {scheme: max(rates, key=lambda rate, rates=rates: rates[rate]) for scheme, rates in valid.items()}
+    chosen = {scheme: max(rates, key=rates.__getitem__) for scheme, rates in valid.items()}
     final = {scheme: np.array(success[scheme][rate]) for scheme, rate in chosen.items()}
 
     def minus(better: str, worse: str) -> list[float]:

@@ -210,7 +210,7 @@ def columns_of(tensordict: TensorDictBase) -> tuple[TurnColumns, list[tuple[int,
     columns = TurnColumns(
         group=_texts(turns["task_id"]), trajectory=episodes, state=_texts(turns["state_key"]),
         next_state=_texts(after["state_key"]), reward=after["reward"].reshape(-1),
-        reasons=[reasons[name] for name in episodes], score=after["score"].reshape(-1), valid=after["action_valid"].reshape(-1),
+        ended=[reasons[name] for name in episodes], score=after["score"].reshape(-1), valid=after["action_valid"].reshape(-1),
         action=[str(action) for action in turns["action"].tolist()],
     )  # fmt: skip
     return columns, places

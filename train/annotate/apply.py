@@ -101,7 +101,7 @@ def _written(trajectory: Trajectory, annotations: Annotations, provenance: str) 
     names = (*annotations.turns, *annotations.trajectory, *annotations.tokens)
     return replace(
         trajectory,
-        turns=turns,
+        turns=tuple(turns),
         tokens=tokens,
         values={**trajectory.values, **{name: float(number) for name, number in annotations.trajectory.items()}},
         provenance={**trajectory.provenance, **dict.fromkeys(names, provenance)},

@@ -59,7 +59,7 @@ def argument_texts(kind: type) -> dict[str, str]:
     """By argument its description in the ``Args`` section of the class's docstring."""
     _, _, block = (inspect.getdoc(kind) or "").partition("Args:\n")
     block = re.split(r"\n(?=\S)", block)[0]
-    texts = {}
+    texts: dict[str, str] = {}
     for names, text in re.findall(r"^    ([a-z_]\w*(?:, [a-z_]\w*)*): (.*?)(?=^    \S|\Z)", block, re.M | re.S):
         texts |= dict.fromkeys(names.split(", "), " ".join(text.split()))
     return texts

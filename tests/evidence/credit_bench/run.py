@@ -166,7 +166,7 @@ def _repaired(group: ArrayGroup, values: Floats) -> Floats:
 
 
 def _metrics(pooled: _Sums, target: Floats) -> dict[str, float]:
-    credit, exact, cells = map(np.concatenate, (pooled.credit, pooled.exact, pooled.cells))
+    credit, exact, cells = np.concatenate(pooled.credit), np.concatenate(pooled.exact), np.concatenate(pooled.cells)
     matters = np.abs(exact) > ROUNDING
     _, cell = np.unique(cells, return_inverse=True)
     visits = np.bincount(cell)

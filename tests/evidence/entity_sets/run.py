@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow import credit
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.tasks import open_library
+from creditflow.wrappers.credit.entities.egrpo import EGRPO
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
@@ -53,7 +53,7 @@ def measure(tasks: list[dict[str, Any]]) -> dict[str, Any]:
     """Per set: its size, what the question says of it, and the mean credit of each rollout."""
     results: dict[str, Any] = {"questions": len(tasks), "sets": {}}
     for name, options in SETS.items():
-        scheme = credit.make("egrpo", **options)
+        scheme = EGRPO(**options)
         sizes, said, with_answer, advantages = [], [], [], []
         for task in tasks:
             entities = scheme.entity_set(EntityGraph.from_task(task))

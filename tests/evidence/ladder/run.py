@@ -86,8 +86,8 @@ def main() -> int:
     begin, starts = time.monotonic(), dict[tuple[str, str, int], dict[str, Any]]()
     stored = arguments.out.read_text("utf-8").splitlines() if arguments.out.exists() else []
     done = {tuple(json.loads(line)["job"]) for line in stored}
-    lists = (text.split(",") for text in (arguments.sizes, arguments.families, arguments.methods))
-    for job in jobs(*lists, range(arguments.seed, arguments.seed + arguments.seeds)):
+    sizes, families, methods = (text.split(",") for text in (arguments.sizes, arguments.families, arguments.methods))
+    for job in jobs(sizes, families, methods, range(arguments.seed, arguments.seed + arguments.seeds)):
         if job in done:
             continue
         if time.monotonic() - begin > 60.0 * arguments.minutes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class _Combination(Scheme):
         """Score the groups of one update together."""
         total = np.zeros(sum(len(group.arrays.reward) for group in groups))
         for name, weight in self.weights.items():
-            options = {"horizon": self.horizon} if name == "grouptd" else {}
+            options: dict[str, Any] = {"horizon": self.horizon} if name == "grouptd" else {}
             scheme = credit.make(name, key=self.key, **options)
             of_groups = [c.flat_advantages for c in scheme.assign_batch(groups)]
             total += weight * _unit(np.concatenate(self._centre(of_groups)))

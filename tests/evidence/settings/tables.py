@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -45,11 +46,17 @@ RIVALS: Final = (
     "grouptd, equal RMS",
     "grouptd, centred",
 )
+
+
+def _has_update(name: str, setting: Setting) -> bool:
+    return setting.update == name
+
+
 FILTERS: Final[Mapping[str, Callable[[Setting], bool]]] = {
     "all": lambda _: True,
     "design": lambda setting: half(setting) == "design",
     "confirmation": lambda setting: half(setting) == "confirmation",
-    **{name: lambda setting, name=name: setting.update == name for name in FACTORS["update"]},
+    **{name: partial(_has_update, name) for name in FACTORS["update"]},
 }
 CLOSE: Final = 2.0  # points within which a method counts as level with the best
 SHOWN: Final = ("stateless", "gigpo", "graphgpo", "rewardflow", "g2po", "grouptd", "blend", EXACT)

@@ -56,7 +56,7 @@ def main(folder: str) -> None:
             runs.append({
                 "command": COMMAND.format(limit=LIMIT, seed=seed), **summary,
                 "blake2b": blake2b(out.read_bytes(), digest_size=16).hexdigest(),
-                "difficulty": measured(retriever, found.kept), "played": played(str(out), str(corpus)),
+                "difficulty": measured(retriever, found.questions), "played": played(str(out), str(corpus)),
             })  # fmt: skip
     published = {
         name: measured(retriever, [q for q in read_questions(f"{folder}/{name}.jsonl.gz") if q.supporting])

@@ -13,6 +13,7 @@ import pytest
 from helpers.servers.chat_server import Model, random_player
 from helpers.trainers.failing import fail_every_third_step
 from helpers.trainers.replayed import assert_same_credit, replayed
+from helpers.trainers.skyrl_groups import groups_of
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
@@ -78,7 +79,7 @@ def generated(
 def test_credit_in_the_output_is_that_of_our_own_log_of_the_same_episodes(config: EpisodeConfig, scheme: str) -> None:
     output, written = generated(config, random_player(1))
     assert {one["success"] for one in output["env_metrics"]} == {0.0, 1.0}
-    done, groups = credit_output(output, credit.make(scheme))
+    done, groups = credit_output(output, credit.make(scheme)), groups_of(output)
     assert "creditflow" not in done["env_metrics"][0]
     for g, (task, group) in enumerate(zip(panel_tasks(config.env), groups, strict=True)):
         ours = replayed(config, task.content, written[6 * g : 6 * g + 6])
@@ -106,15 +107,14 @@ def test_a_subclass_of_a_generator_credits_training_and_leaves_evaluation_alone(
     assert run("eval") is output
     done = run("train")
     assert any(any(row) for row in done["rewards"])
-    assert done["rewards"] == credit_output(made, credit.make("gigpo"))[0]["rewards"]
+    assert done["rewards"] == credit_output(made, credit.make("gigpo"))["rewards"]
     assert done["trajectory_ids"] is None
 
 
 def test_its_own_limit_of_turns_ends_an_episode(config: EpisodeConfig) -> None:
     output, written = generated(config, lambda _messages: "?", size=2, max_turns=2)
     assert {len(texts) for texts in written} == {2}
-    _, groups = credit_output(output, credit.make("grpo"))
-    assert {one.stop_reason for group in groups for one in group.trajectories} == {"env_limit"}
+    assert {one.stop_reason for group in groups_of(output) for one in group.trajectories} == {"env_limit"}
 
 
 def test_a_rows_number_in_its_group_seeds_the_environments_own_noise(config: EpisodeConfig) -> None:
@@ -141,8 +141,8 @@ def test_a_completion_at_which_the_environment_failed_has_zero_credit_and_the_ba
 ) -> None:
     fail_every_third_step(monkeypatch)
     output, _ = generated(config, random_player(1))
-    done, groups = credit_output(output, credit.make("gigpo"))
-    played = [one for group in groups for one in group.trajectories]
+    done = credit_output(output, credit.make("gigpo"))
+    played = [one for group in groups_of(output) for one in group.trajectories]
     failed = [row for row, one in zip(done["rewards"], played, strict=True) if one.stop_reason == "env_error"]
     assert failed
     assert not any(row[-1] for row in failed)
@@ -154,8 +154,8 @@ def test_a_row_that_the_generator_left_out_of_the_loss_has_no_credit_and_the_oth
 ) -> None:
     output, _ = generated(config, random_player(1))
     masks = [[0] * len(output["loss_masks"][0]), *output["loss_masks"][1:]]  # apply_overlong_filtering
-    done, _ = credit_output({**output, "loss_masks": masks}, credit.make("gigpo"))
-    whole, _ = credit_output(output, credit.make("gigpo"))
+    done = credit_output({**output, "loss_masks": masks}, credit.make("gigpo"))
+    whole = credit_output(output, credit.make("gigpo"))
     assert done["rewards"] == [[0.0] * len(masks[0]), *whole["rewards"][1:]]
 
 

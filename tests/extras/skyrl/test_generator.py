@@ -15,6 +15,7 @@ import typing_extensions
 from helpers.models.tiny_tokenizer import byte_tokenizer
 from helpers.servers.chat_server import random_player
 from helpers.trainers.replayed import assert_same_credit, replayed
+from helpers.trainers.skyrl_groups import groups_of
 
 from creditflow import credit
 from creditflow.train.adapters.skyrl.credit import credit_output, credited
@@ -101,7 +102,7 @@ def test_its_output_carries_the_credit_of_our_own_log_of_the_same_episodes(
     batch, plain, tokenizer = generate(skyrl, config, None)
     assert plain["trajectory_ids"] is None  # which is why the batch's names are used
     named = {**plain, "trajectory_ids": batch["trajectory_ids"]}
-    output, groups = credit_output(named, credit.make(scheme))
+    output, groups = credit_output(named, credit.make(scheme)), groups_of(named)
     assert {one.success for group in groups for one in group.trajectories} == {True, False}
     for g, (task, group) in enumerate(zip(panel_tasks(config.env), groups, strict=True)):
         rows = range(SIZE * g, SIZE * g + SIZE)

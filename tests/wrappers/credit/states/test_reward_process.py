@@ -56,4 +56,4 @@ def test_groups_are_joined_up_to_a_number_of_turns_and_none_is_lost(monkeypatch:
     assert [part for part, _ in together(processes, alone=True)] == [slice(i, i + 1) for i in range(5)]
     for part, joined in together(processes):
         assert joined.size == sum(one.size for one in processes[part])
-        assert joined.left.tolist() == [n for one in processes[part] for n in one.left.tolist()]
+        assert joined.turns_left.tolist() == [n for one in processes[part] for n in one.turns_left.tolist()]
