@@ -168,10 +168,10 @@ def _derived(scheme: credit.Scheme, report: CheckReport, reads: Sequence[str]) -
     """What follows from needs, properties and the fields that are read."""
     sentences = []
     if scheme.needs or scheme.requires_tokens:
-        names = ", ".join(dict.fromkeys([*scheme.needs, *scheme.requires_tokens]))
-        sentences.append(f"A log without {names} cannot be scored.")
+        names = _alternatives(list(dict.fromkeys([*scheme.needs, *scheme.requires_tokens])))
+        sentences.append(f"A log that lacks the annotation {names} cannot be scored.")
     if scheme.task_fields:
-        sentences.append(f"A task without {', '.join(scheme.task_fields)} cannot be scored.")
+        sentences.append(f"A task that lacks the field {_alternatives(scheme.task_fields)} cannot be scored.")
     sentences += [text for name, text in REFUTED.items() if not report.holds(name)]
     if report.holds("all_fail_zero") and report.holds("stopping_time"):
         sentences.append("A group with equal outcomes is dead: it gives no credit.")
@@ -186,6 +186,10 @@ def _derived(scheme: credit.Scheme, report: CheckReport, reads: Sequence[str]) -
                 f"(in {COUNTED_GROUPS} random groups)."
             )
     return sentences
+
+
+def _alternatives(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _fraction_with_step_advantage(scheme: credit.Scheme, *, fresh: bool) -> float:

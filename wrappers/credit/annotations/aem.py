@@ -44,7 +44,7 @@ class AEM(OutcomeScheme):
     verification = "the abstract and secondary sources (no code found, λ is ours)"
     limitations = (
         "It moves credit by the model's certainty alone, whether or not the turn mattered. A long confident routine "
-        "gets more credit than the decision. A group with equal outcomes is dead."
+        "gets more credit than the decision."
     )
     requires = ("entropy",)
     properties = frozenset(

@@ -25,7 +25,7 @@ class SAPO(GDCR):
     name = "sapo"
     source = "GDCR/SAPO (arXiv 2605.29697) eqs. 4 to 15. No code was released"
     verification = "the paper, whose appendices are not public (no code was released)"
-    limitations = "It needs the question's entity graph. A group with equal outcomes is dead."
+    limitations = "It needs the question's entity graph."
     properties = frozenset(
         {
             "all_fail_zero", "branches", "keeps_sign", "one_member_zero", "permutation", "scale", "shift", "stopping_time", "ties_zero",

@@ -31,10 +31,7 @@ class GRPO(OutcomeScheme):
     source = "Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300) eq. 3. Released code: verl-agent"
     credit_needs = "unequal outcomes"
     verification = "the paper, and numbers computed by the released code (release preset)"
-    limitations = (
-        "All turns of a trajectory get the same credit, so a good action in a failed episode is penalised. A "
-        "group with equal outcomes is dead."
-    )
+    limitations = "All turns of a trajectory get the same credit, so a good action in a failed episode is penalised."
     presets = {"paper": {}, "release": RELEASE_OUTCOME}
     properties = frozenset(
         {"all_fail_zero", "branches", "one_member_zero", "permutation", "scale", "shift", "stopping_time", "ties_zero"}

@@ -22,8 +22,8 @@ class RLOO(OutcomeScheme):
     credit_needs = "unequal outcomes"
     verification = "the paper, and numbers computed by the released code (release preset)"
     limitations = (
-        "As with grpo, all turns get the same credit, and a group with equal outcomes gives none. Because the credit "
-        "is not divided by a deviation, rewards of another scale need another learning rate."
+        "As with grpo, all turns get the same credit. Because the credit is not divided by a deviation, rewards of "
+        "another scale need another learning rate."
     )
     presets = {"paper": {}, "release": RELEASE_OUTCOME}
     properties = frozenset(
