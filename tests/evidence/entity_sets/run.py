@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-SETS: Final = {
+SETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "graph": {"entities": "graph", "exclude_query_entities": False},
     "graph without the question's": {"entities": "graph"},
     "construction": {},
