@@ -11,7 +11,7 @@ from creditflow.train.text_table import text_table
 
 __all__ = ["report_text"]
 
-SIZES: Final = "adds: disk space beside the core's 115 MB, with torch's build for CPUs; builds for CUDA take gigabytes more (train/doctor/EXTRAS.md)"
+SIZES: Final = "adds: disk space in addition to the core's 115 MB, with the CPU build of torch (CUDA builds take gigabytes more; see train/doctor/EXTRAS.md)"
 
 
 def report_text(version: str, core: Extra, extras: Sequence[Extra], machine: Sequence[Found]) -> str:
