@@ -49,7 +49,7 @@ def test_a_result_of_a_small_run_is_checked_and_shown_on_the_leaderboard(
     path = sent(measured, tmp_path / FOLDER)
     assert main([str(path), "--preset", "smoke"]) == 0
     printed = capsys.readouterr().out
-    assert "sound; ada, preset smoke, seed 0" in printed and "| ada | `grouptd` | tables | +" in printed
+    assert " is valid: ada, preset smoke, seed 0" in printed and "| ada | `grouptd` | tables | +" in printed
     assert main([str(path)]) == 1
     assert "expected the preset quick or lm, got 'smoke'" in capsys.readouterr().err
     monkeypatch.setattr(submissions, "ROOT", tmp_path)
@@ -96,20 +96,20 @@ def flipped_gain(document: Document) -> None:
         (lambda d: d["provenance"].update(commit="0123456789-dirty"), "clean git checkout"),
         (lambda d: d["provenance"].update(commit="unknown"), "clean git checkout"),
         (lambda d: d["provenance"].pop("command"), "no seed, command or commit"),
-        (lambda d: d["provenance"].update(seed=1), "not those of the preset"),
-        (lambda d: d["amounts"]["grids"].update(tasks=1), "sizes are not those of the preset"),
+        (lambda d: d["provenance"].update(seed=1), "differ from those of the preset"),
+        (lambda d: d["amounts"]["grids"].update(tasks=1), "sizes differ from those of the preset"),
         (lambda d: d["suites"][0].update(spec="sokoban@/etc/passwd"), "expected the suites grids and shared"),
-        (lambda d: d["suites"].clear(), "measure grpo and the controls"),
+        (lambda d: d["suites"].clear(), "Measure grpo and the controls"),
         (lambda d: d["suites"][0].update(cells=3), "contradict each other"),
         (lambda d: d["suites"][0].update(schemes=[str(i) for i in range(99)] + ["grpo"]), "more than 40 schemes"),
         (
             lambda d: d["suites"][0]["cells"][0]["offline"]["grouptd"].update(gain_by_task=[1e308, 1e308]),
             "got nan|finite",
         ),
-        (fewer_cells, "not those of the preset"),
-        (other_tasks, "not those of the preset"),
-        (without("grpo"), "lacks grpo"),
-        (without("oracle_adv"), "lacks oracle_adv"),
+        (fewer_cells, "differ from those of the preset"),
+        (other_tasks, "differ from those of the preset"),
+        (without("grpo"), "no results of grpo"),
+        (without("oracle_adv"), "no results of oracle_adv"),
         (flipped_gain, "the negated exact advantage makes the policy worse"),
     ],
 )
@@ -134,7 +134,7 @@ def test_a_file_is_named_by_who_sent_it(measured: Document, tmp_path: Path, name
 def test_a_file_has_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "ada.grids.json.gz"
     path.write_bytes(b"\0" * (MAX_BYTES + 1))
-    with pytest.raises(DataError, match="more than"):
+    with pytest.raises(DataError, match="the limit is"):
         read_submission(path)
 
 

@@ -110,7 +110,7 @@ def test_the_sites_table_says_of_every_scheme_what_the_wrapper_does() -> None:
         depends, estimates = potential_of(scheme)
         assert f"| `{scheme}` | {depends} | {estimates} |" in page
         if depends == "–":
-            reason = estimates.removeprefix("refused: ").replace("`", "'")
+            reason = estimates.removeprefix("rejected: ").replace("`", "'")
             with pytest.raises(ConfigError, match=f"{scheme} cannot be a potential: {reason}"):
                 DenseReward(sokoban(), scheme, gamma=0.9)
         elif depends == "the state":

@@ -8,15 +8,15 @@ __all__ = ["PACKAGES", "pages"]
 
 # package -> what it is for
 PACKAGES: Final = {
-    "creditflow": "the short way in: `make`, `credit`, errors",
-    "creditflow.envs": "environments: the contract, tasks and panels, the checker",
-    "creditflow.envs.errors": "every error, as one tree",
+    "creditflow": "the main entry points: `make`, `credit` and the errors",
+    "creditflow.envs": "environments, their contract, tasks and panels, and the checker",
+    "creditflow.envs.errors": "every exception class, in one tree",
     "creditflow.wrappers": "Gymnasium wrappers; turns, trajectories, groups and their logs; graphs",
     "creditflow.wrappers.credit": "credit schemes: make, check, register",
-    "creditflow.agents": "what chooses actions",
-    "creditflow.train.rollout": "agents play groups",
+    "creditflow.agents": "agents, which choose actions",
+    "creditflow.train.rollout": "functions with which agents play groups",
     "creditflow.train.policy.samples": "training rows: one advantage per token",
-    "creditflow.train.run.assemble": "environments, tasks and agents from settings",
+    "creditflow.train.run.assemble": "functions that make environments, tasks and agents from settings",
     "creditflow.train.analyses.audit": "the audit of a log",
     "creditflow.train.statistics": "intervals and tests",
 }

@@ -22,8 +22,8 @@ def pages() -> dict[str, tuple[str, str]]:
     ]
     codes = [["exit code", "meaning"], *([str(code), text] for code, text in EXIT_CODES.items())]
     head = (
-        "# Commands\n\nEverything below is printed by `creditflow COMMAND --help`. An error is one line; "
-        "`creditflow --traceback COMMAND` shows more.\n"
+        "# Commands\n\nThis page describes every command with its arguments, as `creditflow COMMAND --help` prints them. An error is one line. "
+        "`creditflow --traceback COMMAND` shows the whole traceback.\n"
     )
     sections = [section(parser, level) for name in COMMANDS for parser, level in parsers(name)]
     return {"reference/commands": ("", "\n".join([head, table(rows), table(codes), *sections]))}

@@ -21,52 +21,52 @@ LINES: Final = {
     "alfworld/fuzz.json": "our ALFWorld rules against TextWorld, step by step, under random play",
     "alfworld/games.json": "all released games parse, their solutions win, and the oracle's distance is their length",
     "alfworld/houses.json": "how close generated houses come to the released ones",
-    "alfworld/manager.json": "batched games beside ALFWorld's own batch environment: steps per second",
+    "alfworld/manager.json": "batched games compared with ALFWorld's own batch environment, in steps per second",
     "alfworld/transfer/repeated.json": "the same transfer with repeated runs",
     "alfworld/transfer/results.json": "policies trained on generated houses, played on released games",
     "analyses/results.json": "the papers' own analyses on our rollouts",
-    "bench/full.json.gz": "all schemes on 66 cells with exact values, and 22 predictions",
+    "bench/full.json.gz": "all schemes in 66 settings with exact values, and 22 predictions",
     "bench/predictions.json": "22 predictions, written before the run",
     "bench/sweep.json.gz": "GraphGPO's discount of distances, RewardFlow's three propagations",
     "choice/cells.json": "settings with features of their logs: can a rule choose the scheme?",
     "choice/options.json": "options of grouptd by what state keys do",
-    "confirmation/confirmation.json.gz": "schemes in 17 settings that grouptd was not designed on",
+    "confirmation/confirmation.json.gz": "schemes in 17 settings that grouptd was not tuned on",
     "confirmation/predictions.json": "predictions about these settings, written before the run",
     "credit_bench/results.json": "AgentCreditBench's task families and both kinds of its metrics, with our schemes",
-    "dense/encoder.json": "a small trained encoder beside BM25",
+    "dense/encoder.json": "a small trained encoder compared with BM25",
     "dense/exact.json": "exact vector search up to a million vectors",
-    "dense/libraries.json": "vector search libraries side by side",
+    "dense/libraries.json": "vector search libraries compared",
     "dense/lists.json": "recall and speed of inverted lists",
-    "dense/published.json": "a published encoder beside BM25 on questions with golden passages",
-    "dense/published_states.json": "a published encoder beside n-grams at finding equal states",
+    "dense/published.json": "a published encoder compared with BM25 on questions with golden passages",
+    "dense/published_states.json": "a published encoder compared with n-grams at finding equal states",
     "engines/ray.json": "rollouts on two nodes, one killed: nothing lost or doubled",
     "engines/trl.json": "a run in TRL with credit by turn, its contract and resume",
     "engines/verl.json": "contract tests, dry pass and sizes in verl",
     "engines/vllm.json": "vLLM as the sampler: agreement, weight pushes, speed",
     "entity_learning/replication/results.json.gz": "the same with a world and a base model for each seed, stated before it ran",
     "entity_learning/results.json.gz": "do small language models learn to search better from entity credit?",
-    "estimators.json": "advantage code of TRL, verl and verl-agent judged by the same benchmark",
+    "estimators.json": "advantage code of TRL, verl and verl-agent evaluated by the same benchmark",
     "hours/results.json": "estimated and measured seconds of small training runs on one core",
     "language_models/lm.json.gz": "small language models, ten seeds, every scheme, exact success",
     "language_models/replication.json.gz": "the same with ten other seeds",
     "merging/results.json": "merging similar text states: effect on states and credit",
-    "openenv.json": "steps per second of served environments beside OpenEnv's template",
-    "peer/trl.json": "our trainer beside TRL's at the same work",
+    "openenv.json": "steps per second of served environments compared with OpenEnv's template",
+    "peer/trl.json": "our trainer compared with TRL's at the same work",
     "pica/downstream.json": "learning with PiCA under success models of varied error",
-    "pica/fair.json": "PiCA's success model at reading relations, beside linear models over the same words",
-    "pica/proof.json": "PiCA's success model, trained from random weights, beside a lexical baseline",
-    "quickstart/quickstart.json": "RL after imitation, four seeds, beside more imitation",
+    "pica/fair.json": "PiCA's success model at reading relations, compared with linear models over the same words",
+    "pica/proof.json": "PiCA's success model, trained from random weights, compared with a lexical baseline",
+    "quickstart/quickstart.json": "RL after imitation compared with more imitation, four seeds",
     "retrieval.json": "Lucene, tantivy and our BM25: recall and speed up to a million passages",
     "sb3/sb3.json": "PPO with a dense reward from credit",
-    "schemes/annotated.json.gz": "figures of the schemes that read annotations, on tables",
+    "schemes/annotated.json.gz": "results of the schemes that read annotations, with tabular policies",
     "schemes/cost.json": "processor time of every scheme",
-    "schemes/shared.json.gz": "figures of the schemes with one policy for many tasks",
-    "schemes/tables.json.gz": "figures of the schemes on tables",
+    "schemes/shared.json.gz": "results of the schemes with one policy for many tasks",
+    "schemes/tables.json.gz": "results of the schemes with tabular policies",
     "search_baselines/results.json": "search agents and simulated search, played by a scripted reader",
     "search_training/analyses.json": "the papers' analyses of search, on rollouts of small trained models",
     "search_training/results.json.gz": "ARPO, ZeroSearch and no search, trained against grpo with the real engine",
-    "sokoban/levels.json": "our generator beside gym-sokoban's: the same distribution",
-    "sokoban/speed.json": "steps per CPU second beside gym-sokoban, jumanji and gem-llm",
+    "sokoban/levels.json": "our generator compared with gym-sokoban's: the same distribution",
+    "sokoban/speed.json": "steps per CPU second compared with gym-sokoban, jumanji and gem-llm",
     "synthesis/results.json": "synthesised questions: yield, difficulty, an audit by hand",
     "text_games/results.json": "what a wrong state key costs",
     "vision/more_demonstrations.json": "a small policy that reads pictures, with more demonstrations",
@@ -101,13 +101,13 @@ def pages() -> dict[str, tuple[str, str]]:
         page = page or ELSEWHERE.get(name, "")
         line = LINES.get(name) or about(document, name)
         label = f"[{line}](/{page}.md)" if page else line
-        rows.append([label, f"`{command}`" if command else "see its page", commit, f"`{where}`"])
+        rows.append([label, f"`{command}`" if command else "see the page", commit, f"`{where}`"])
     listed = sorted(page.removeprefix("evidence/") for page in TARGETS.values() if page.startswith("evidence/"))
     tree = "```{toctree}\n:hidden:\n" + "\n".join(dict.fromkeys(listed)) + "\n```\n"
     head = (
-        "# Evidence\n\nEvery figure on this site comes from a stored file that a command wrote. The command stands in the "
-        "file or on its page, and so do most commits and machines. It is the command of that commit; the page has the present one. Rows with a link have a page that says what was found and what was not. "
-        "Commits marked as rebased have a new hash; `git log FILE` finds it.\n"
+        "# Evidence\n\nThis page lists the files behind the numbers on this site. Every number comes from a stored file that a command wrote. The command, and usually "
+        "the commit and the machine, are in the file or on its page. The command in the table is that of the commit, and the page has the present one. If a row has a link, "
+        "its page reports what was found and what was not. Commits marked as rebased have a new hash, which `git log FILE` finds.\n"
     )
     return {"evidence/index": ("", f"{head}\n{table(rows)}\n{tree}")}
 

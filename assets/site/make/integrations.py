@@ -71,8 +71,8 @@ def names_used(text: str) -> str:
     if not re.search(r"\b(MODEL|OUT)\b", text):
         return ""
     return (
-        "\n`MODEL` is a Hugging Face model folder, `OUT` a folder to write to: define both first. No model at hand? "
-        "[Make a small one](/how_to/small_model.md).\n"
+        "\n`MODEL` is a Hugging Face model folder and `OUT` a folder to write to. Define both first. If you have no model, "
+        "[make a small one](/how_to/small_model.md).\n"
     )
 
 

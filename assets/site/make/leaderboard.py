@@ -30,7 +30,7 @@ FILES = (
 COST = "tests/evidence/schemes/cost.json"
 CONTROLS: Mapping[str, str] = {
     "oracle_adv": "exact advantage",
-    "stateless": "discounted outcome, reads no states (control)",
+    "stateless": "discounted outcome, which ignores states (control)",
 }
 
 
@@ -50,23 +50,23 @@ def pages() -> dict[str, tuple[str, str]]:
     """One page with a table per regime."""
     figures = stored_figures()
     head = (
-        "# Leaderboard\n\nMade from the stored result files when this site is built; no number is written by hand. **Learning** is the area under the "
-        "curve of exact success minus `grpo`'s, in points; **M2** the success gained by one step relative to the exact gradient's. 95 % intervals over "
-        "tasks, layout seeds, or seeds and tasks. Do not rank two rows by this table if their intervals overlap: "
-        "`creditflow bench --show FILE` prints paired differences.\n"
+        "# Leaderboard\n\nThis page ranks every method of the stored results in each setting. It is made from the result files when the site is built, and no "
+        "number is written by hand. **Learning** is the mean success during training compared with `grpo`, in percentage points. **M2** is the success gained "
+        "by one step relative to the exact gradient's step. Intervals are 95% confidence intervals over tasks, layout seeds, or seeds and tasks. Do not rank "
+        "two rows by this table if their intervals overlap. `creditflow bench --show FILE` prints paired differences.\n"
     )
     blocks = [head]
     for regime, meaning in REGIMES.items():
         blocks.append(f"## {regime.capitalize()}: {meaning}\n\n{regime_table(figures, regime)}")
     blocks.append(
-        f"## Submitted\n\n{section(list(submissions()))}\n\nYour own row: [Submit a result](/benchmark/submit.md)."
+        f"## Submitted\n\n{section(list(submissions()))}\n\n[Submit a result](/benchmark/submit.md) explains how to add your own row."
     )
     runs = "\n".join(
         f"- {s['regime']}: `{s['file'] or COST}`, `{s['command']}` at {s['commit']}" for s in figures.sources
     )
     settings = "\n".join(f"- `{method}`: {prose(text)}" for method, text in figures.settings.items())
     blocks.append(f"## Settings that differ from the papers'\n\n{settings}")
-    blocks.append(f"## Where it comes from\n\n{runs}\n")
+    blocks.append(f"## Commands behind these results\n\n{runs}\n")
     return {"benchmark/leaderboard": ("", "\n\n".join(blocks))}
 
 
@@ -81,7 +81,7 @@ def regime_table(figures: Figures, regime: Any) -> str:
         if endpoints:
             ranked.append((learning, step, method))
     ranked.sort(key=lambda row: tuple(estimate.mean if estimate else -math.inf for estimate in row[:2]), reverse=True)
-    rows = [["method", "learning over grpo, points", "M2"]]
+    rows = [["method", "learning compared with grpo, points", "M2"]]
     for learning, step, method in ranked:
         area = "–" if learning is None else scaled(learning).text(1, "+")
         rows.append([label(method), area if method != "grpo" else "0 (baseline)", step.text(2) if step else "–"])

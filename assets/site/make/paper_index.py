@@ -15,9 +15,9 @@ FILE = Path(__file__).resolve().parents[1] / "papers.toml"
 
 HEAD = """# Paper index
 
-Where each paper's equations are implemented. Equation numbers are the paper's; "–" means the formula is unnumbered or we could not read the paper:
-then the page of the scheme says what it was checked against. Five papers have a second table with their other parts: data, tools, prompts, recipes, figures.
-What differs says why.
+This page shows where each paper's equations are implemented. Equation numbers are the paper's. "–" means that the formula is unnumbered or that we could not
+read the paper. In the second case the page of the scheme gives what it was checked against. Five papers have a second table with their other parts: data, tools,
+prompts, recipes and figures. If our version differs, the table gives the reason.
 """
 
 

@@ -12,13 +12,13 @@ __all__ = ["pages", "potential_of"]
 PAGE = "how_to/potentials"
 OF_THE_HISTORY = {
     "gdcr": "the rewards that the turns so far have earned",
-    "egrpo": "the fraction of the question's entities that the thoughts have named",
+    "egrpo": "the fraction of the question's entities that the thoughts have mentioned",
     "pica": "the success probability of `model=`",
 }
 INTRODUCTION = """# Every scheme as a dense reward
 
-What the potential Φ of `DenseReward(env, SCHEME, gamma=…)` is, for every registered scheme; the others are refused with this reason.
-[Dense rewards in your trainer](dense_rewards.md) says which one to take.
+This page lists the potential Φ of `DenseReward(env, SCHEME, gamma=…)` for every registered scheme. Schemes without a potential are rejected with the reason
+given. [Dense rewards in your trainer](dense_rewards.md) explains which one to use.
 """
 
 
@@ -36,7 +36,7 @@ def potential_of(scheme: str) -> tuple[str, str]:
     if scheme in HISTORY:
         return "the history", OF_THE_HISTORY[scheme]
     if scheme not in POTENTIALS:
-        return "–", f"refused: {refusal_reason(scheme)}".replace("'", "`")
+        return "–", f"rejected: {refusal_reason(scheme)}".replace("'", "`")
     kind = POTENTIALS[scheme]
     if kind.by_distance:
         return "the state", "the distance to a success"

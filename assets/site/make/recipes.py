@@ -27,7 +27,9 @@ FOLDER: Final = ROOT / "train" / "configs"
 
 HEAD = """# Reproduce a paper
 
-**Every recipe of a paper is unverified**: we had no GPU to train them, so no figure of any paper is reproduced. What is tested: every recipe is parsed, every setting cites its source, and a dry run builds environment, scheme and batches.
+This page lists a training recipe for every published method, with the paper's own results next to it. **Every recipe of a paper is unverified.** We had no GPU to
+train them, so we have not reproduced any paper's results. Tests check that every recipe is parsed, that every setting cites its source, and that a dry run builds the
+environment, the scheme and the batches.
 
 ```sh not-run: GPUs; the dry run of every recipe is a test of the tier train
 creditflow train train/configs/gigpo_alfworld.yaml --dry-run     # settings, GPU memory on 1 and 8 GPUs, GPU hours
@@ -37,39 +39,39 @@ creditflow train train/configs/gigpo_alfworld.yaml --set model.path=PATH --set o
 
 ## Results and curves
 
-A *row* is a file in `train/configs/`. Size is tasks × group size × iterations; a group includes its branches. Results and curves are the papers' own, for the model of
-the row; –: none of the five papers that we have states it. We do not read numbers off plotted curves.
+Each row of the table is a file in `train/configs/`. The size is tasks × group size × iterations, and a group includes its branches. Results and curves are the
+papers' own, for the model of the row. "–" means that none of the five papers that we have states it. We do not read numbers off plotted curves.
 """
 
 HOURS = """
 ## Hardware and hours
 
-The papers state few times. **GPU hours are estimated and unverified**: an order of magnitude from the tokens of the recipe and the FLOP of the model, on one GPU of the kind in
-brackets, without the environments' own time, every group trained on. The range is between the expert's turns and all that are allowed, completions of an
-eighth and half of the limit, and {low:.0%} and {high:.0%} of the peak FLOP/s; `--dry-run` prints it for your settings. The tasks are the embedded ones,
-whose prompts may be shorter than the papers'.
+The papers state few times. **GPU hours are estimated and unverified.** They give an order of magnitude, computed from the tokens of the recipe and the FLOP of the
+model, on one GPU of the kind in brackets. They exclude the environments' own time and assume that every group is trained on. The lower end of the range assumes the
+expert's number of turns, completions of an eighth of the limit and {low:.0%} of the peak FLOP/s. The upper end assumes all turns that are allowed, completions of half of
+the limit and {high:.0%}. `--dry-run` prints the range for your settings. The tasks are the embedded ones, whose prompts may be shorter than the papers'.
 
-Checked: the two times that papers state lie inside the range, above its geometric mean{check}.
+As a check, the two times that papers state are inside the range, above its geometric mean{check}.
 
 """
 
 TAIL = """
 ## Before you spend GPU hours
 
-1. `--dry-run` prints the memory, whose peak must fit, and the hours.
-2. `creditflow train CONFIG --set update.iterations=2 --set rollout.tasks=2` on your machine: the first two rows of `metrics.jsonl` must have
+1. Run `--dry-run`. It prints the hours and the memory, whose peak must fit.
+2. Run `creditflow train CONFIG --set update.iterations=2 --set rollout.tasks=2` on your machine. The first two rows of `metrics.jsonl` must have
    `approx_kl` near 0 and a ratio near 1 before the first update.
-3. Compare with the floor: the model before RL at its best temperature (`creditflow eval`), and more imitation if there is an expert.
-4. Three seeds at least. One run says little: in our small models one run detects differences of 3 points or more.
+3. Compare with cheaper alternatives: the model before RL at its best temperature (`creditflow eval`), and more imitation if there is an expert.
+4. Use at least three seeds. One run is not enough, because in our small models one run detects only differences of 3 points or more.
 
 ## Differences you must expect
 
-- Default tasks are the embedded ones; a paper's own files are named in a comment of the recipe (`data_path`, `data`).
-- `semantics: paper` follows the formula; `--set credit.semantics=release` follows the released code. Each [scheme's page](/schemes/index.md) shows
+- Default tasks are the embedded ones. A comment of the recipe gives the settings for the paper's own files (`data_path`, `data`).
+- `semantics: paper` follows the formula, and `--set credit.semantics=release` follows the released code. Each [scheme's page](/schemes/index.md) shows
   where they differ.
-- Prompts are of our wording, in the papers' formats.
+- Prompts have the papers' formats and our own wording.
 
-Multi-GPU with verl: [at scale](/integrations/verl_scaling.md). In TRL: [TRL](/integrations/trl.md).
+To train on several GPUs, see [verl at scale](/integrations/verl_scaling.md). For TRL, see [TRL](/integrations/trl.md).
 """
 
 

@@ -65,9 +65,9 @@ def default_of(field: dataclasses.Field[Any]) -> str:
     if field.default is not dataclasses.MISSING:
         return f"`{field.default!r}`"
     if field.default_factory is dataclasses.MISSING:
-        return "needed"
+        return "required"
     default = plain(field.default_factory())
-    return "a section of its own" if dataclasses.is_dataclass(default) else f"`{default!r}`"
+    return "see its section" if dataclasses.is_dataclass(default) else f"`{default!r}`"
 
 
 def plain(value: Any) -> Any:
@@ -93,20 +93,21 @@ def type_name(hint: Any) -> str:
 def log_page() -> str:
     """Logs."""
     head = (
-        "# Schema of logs\n\nJSON Lines, plain or gzip: one trajectory a line, `format_version` 1. Fields at their default may be missing, unknown "
-        "fields, NaN and repeated keys are errors that name the line. A log is safe to read from strangers: nothing in it is executed.\n\n"
-        "Shortest example: [Score your own log](/start/own_log.md#anything-else-write-json-lines)."
+        "# Schema of logs\n\nThis page describes the format of trajectory logs. A log is a file of JSON Lines, plain or gzip, with one trajectory per line and "
+        "`format_version` 1. Fields at their default may be missing. Unknown fields, NaN and repeated keys are errors, and the message gives the line. "
+        "You can read logs from strangers, because nothing in a log is executed.\n\n"
+        "[Score your own log](/start/own_log.md#anything-else-write-json-lines) has the shortest example."
     )
     reasons = ", ".join(f"`{reason}`" for reason in STOP_REASONS)
     blocks = [
         head,
         f"## A line: a trajectory\n\n{fields_table(Trajectory)}\nThe first line of a group may also have `task`, the payload that some "
-        f"schemes need (answers, entities, documents).\n\n`stop_reason` is one of {reasons}; only `success` is a success.",
+        f"schemes need (answers, entities, documents).\n\n`stop_reason` is one of {reasons}. Only `success` is a success.",
         f"## `turns`: a list of turns\n\n{fields_table(Turn)}",
         f"## `tokens`: what a language model sampled\n\n{fields_table(Tokens)}",
         "## The result of `creditflow credit`\n\nOne line per trajectory: `format_version`, `scheme`, `group_id`, `trajectory_id`, "
         "`outcome_advantage` (one number), and one entry per turn in `step_rewards`, `step_advantages`, `advantages` (their sum with the outcome) "
-        "and `loss_mask`; `aggregation` says how the scheme averages token losses.",
+        "and `loss_mask`. `aggregation` specifies how the scheme averages token losses.",
     ]
     return "\n\n".join(blocks) + "\n"
 
@@ -121,7 +122,7 @@ def info_page() -> str:
     if {row[0].strip("`") for row in rows[1:]} != keys:
         raise ValueError("envs/info.py is no longer read as it is written")
     return (
-        "# Schema of `info`\n\nEvery environment returns these keys from `reset` and `step`; it may add flat keys of its own. "
+        "# Schema of `info`\n\nEvery environment returns these keys from `reset` and `step`, and may add other flat keys. "
         "`creditflow.envs.check_agent_env` checks them.\n\n" + table(rows)
     )
 
@@ -131,8 +132,8 @@ def settings_page() -> str:
     from creditflow.train.settings.schema import TrainConfig
 
     blocks = [
-        "# Settings of a training run\n\n`creditflow train CONFIG.yaml` reads these; a wrong name, type or value is an error that names the line. "
-        "`--set update.learning_rate=1e-6` overrides one, `--dry-run` prints all of them with their values and the GPU memory needed.",
+        "# Settings of a training run\n\nThis page lists the settings that `creditflow train CONFIG.yaml` reads. A wrong name, type or value is an error, and the message "
+        "gives the line. `--set update.learning_rate=1e-6` overrides one setting. `--dry-run` prints all of them with their values and the GPU memory needed.",
         f"## The file\n\n{fields_table(TrainConfig)}",
     ]
     done: set[type] = set()

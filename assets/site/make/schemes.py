@@ -39,7 +39,7 @@ GROUPS = {
 RECOMMENDED = ("grouptd", "graphgpo", "grpo")
 INTRODUCTION = """# Schemes
 
-A scheme turns a group of rollouts of one task into an advantage for every turn. [The verdict](/benchmark/verdict.md) says which one to
+A scheme turns a group of rollouts of one task into an advantage for every turn. [The verdict](/benchmark/verdict.md) explains which one to
 use. Start with [`grouptd`](/schemes/grouptd.md) or [`graphgpo`](/schemes/graphgpo.md) if you have exact state keys, and with
 [`grpo`](/schemes/grpo.md) otherwise.
 """
@@ -157,7 +157,7 @@ def parameters(card: Card) -> str:
         cells = [f"**`{value}`**" if value != values[0] else f"`{value}`" for value in values]
         rows.append([f"`{name}`", *cells, prose(texts.get(name, ""))])
     released = (
-        '`credit.make(NAME, semantics="release")` sets the values of the released code; those that differ are bold.'
+        '`credit.make(NAME, semantics="release")` sets the values of the released code. Values that differ are bold.'
         if "release" in settings
         else "There is no preset of released code."
     )
@@ -174,7 +174,7 @@ def measured(card: Card) -> str:
     """Results of the stored runs, a row per setting."""
     rows = figure_rows(card)
     if not rows:
-        return "It is not measured, because its annotations need a model or a search task."
+        return "It was not measured, because its annotations need a model or a search task."
     heads, *methods = rows
     turned = [["", *(f"`{row[0]}`" for row in methods)]]
     turned += [[head, *(row[i] for row in methods)] for i, head in enumerate(heads) if i]
@@ -193,7 +193,7 @@ def cost(card: Card) -> str:
     """Its time."""
     if math.isnan(card.cost):
         return "Not measured."
-    return f"{card.cost:.2g} ms for 1,000 turns, {card.cost_ratio:.1f} times `gigpo`'s; annotations are not counted."
+    return f"{card.cost:.2g} ms for 1,000 turns, {card.cost_ratio:.1f} times `gigpo`'s. Annotations are not counted."
 
 
 def properties(card: Card) -> str:
@@ -201,6 +201,6 @@ def properties(card: Card) -> str:
     rows = [["property", "", "rule"], *([p.name, p.result, prose(p.rule)] for p in card.properties)]
     examples = [f"- {p.name}: {prose(p.counterexample)}" for p in card.properties if p.counterexample]
     heading = (
-        "\n\nCounterexamples: each rollout as its states, then a turn's credit, and what the property requires.\n\n"
+        "\n\nThe counterexamples show each rollout as its states, then the credit of a turn, and what the property requires.\n\n"
     )
     return table(rows) + (heading + "\n".join(examples) if examples else "")

@@ -82,12 +82,12 @@ def read_submission(path: Path, presets: Sequence[str] = ()) -> Submission:
         raise DataError(f"{path}: expected a name like ada.grids.json.gz: who, a label, lower case, digits and hyphens")
     if (size := path.stat().st_size) > MAX_BYTES:
         raise DataError(
-            f"{path}: {size:,} bytes, more than {MAX_BYTES:,}; send results.json alone, compressed with gzip"
+            f"{path} has {size:,} bytes; the limit is {MAX_BYTES:,}. Send only results.json, compressed with gzip"
         )
     document = read_results(path)
     with (
         naming(path),
-        loading(f"{path}: its parts contradict each other"),
+        loading(f"{path}: the parts of the file contradict each other"),
         np.errstate(over="ignore", invalid="ignore"),
     ):
         preset, seed, command, commit = _provenance(path, document["provenance"], presets or LISTED)
@@ -111,7 +111,7 @@ def _provenance(path: Path, found: Mapping[str, Any], presets: Sequence[str]) ->
         raise DataError(f"{path}: expected the preset {' or '.join(presets)}, got {short_repr(preset)}")
     if not isinstance(seed, int) or not isinstance(command, str) or not isinstance(commit, str):
         raise DataError(
-            f"{path}: its provenance has no seed, command or commit; write results.json with creditflow bench"
+            f"{path}: the provenance has no seed, command or commit. Write results.json with `creditflow bench`"
         )
     if not COMMIT.fullmatch(commit):
         raise DataError(
@@ -128,7 +128,7 @@ def _check_tasks(path: Path, document: Mapping[str, Any], preset: str, seed: int
     }  # --schemes chooses the methods
     if not stored or not _agrees(stored, json.loads(json.dumps(sizes))):
         raise DataError(
-            f"{path}: its sizes are not those of the preset {preset}; run the preset of the present release"
+            f"{path}: the sizes differ from those of the preset {preset}. Run the preset of the present release"
         )
     for suite in document["suites"]:
         if suite["spec"] not in SUITES or suite["name"] != suite["spec"]:
@@ -139,7 +139,7 @@ def _check_tasks(path: Path, document: Mapping[str, Any], preset: str, seed: int
         if cells_and_tasks != [
             (cell, _names(cell, seed, work.tasks)) for cell in cells_of(exact_kinds("grids")[0], work)
         ]:
-            raise DataError(f"{path}: its cells and tasks are not those of the preset {preset} with seed {seed}")
+            raise DataError(f"{path}: the settings and tasks differ from those of the preset {preset} with seed {seed}")
 
 
 def _agrees(stored: Any, present: Any) -> bool:
@@ -160,9 +160,9 @@ def _check_methods(path: Path, document: Mapping[str, Any]) -> None:
         methods += [set(family["one_step"][0]) for family in document["language_models"]["families"].values()]
     absent = {name for names in methods for name in CONTROLS - names}
     if absent or not methods:
-        raise DataError(f"{path}: lacks {', '.join(sorted(absent))}; measure grpo and the controls in the same run")
+        raise DataError(f"{path}: no results of {', '.join(sorted(absent))}. Measure grpo and the controls in the same run")
     if any(len({base_method(name) for name in names}) > MAX_METHODS for names in methods):
-        raise DataError(f"{path}: more than {MAX_METHODS} schemes; send those that are yours")
+        raise DataError(f"{path}: more than {MAX_METHODS} schemes. Send only your own")
 
 
 def submissions() -> Iterator[Submission]:
@@ -179,8 +179,8 @@ def submissions() -> Iterator[Submission]:
 def section(found: Sequence[Submission]) -> str:
     """The part of the page that shows submitted results."""
     if not found:
-        return "No result was submitted yet."
-    rows = [["who", "method", "regime", "learning over grpo, points", "M2", "M2 of grpo"]]
+        return "No result has been submitted yet."
+    rows = [["who", "method", "regime", "learning compared with grpo, points", "M2", "M2 of grpo"]]
     for submission in found:
         for regime, methods in submission.figures.items():
             for method, ends in methods.items():
@@ -195,7 +195,7 @@ def section(found: Sequence[Submission]) -> str:
         [f"`{submission.file}`", quoted(submission.command), f"`{submission.commit}`", str(submission.seed)]
         for submission in found
     ]
-    return f"Checked by the build, not run again.\n\n{table(rows)}\n{table(runs)}"
+    return f"The build of the site checked these files. It did not repeat the runs.\n\n{table(rows)}\n{table(runs)}"
 
 
 def quoted(text: str) -> str:
@@ -224,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(error, file=sys.stderr)
             code = 1
             continue
-        print(f"{path}: sound; {submission.who}, preset {submission.preset}, seed {submission.seed}")
+        print(f"{path} is valid: {submission.who}, preset {submission.preset}, seed {submission.seed}")
         print(section([submission]))
     return code
 
