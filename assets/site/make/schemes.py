@@ -200,7 +200,5 @@ def properties(card: Card) -> str:
     """What `check_credit` found, with counterexamples."""
     rows = [["property", "", "rule"], *([p.name, p.result, prose(p.rule)] for p in card.properties)]
     examples = [f"- {p.name}: {prose(p.counterexample)}" for p in card.properties if p.counterexample]
-    heading = (
-        "\n\nThe counterexamples show each rollout as its states, then the credit of a turn, and what the property requires.\n\n"
-    )
+    heading = "\n\nThe counterexamples show each rollout as its states, then the credit of a turn, and what the property requires.\n\n"
     return table(rows) + (heading + "\n".join(examples) if examples else "")

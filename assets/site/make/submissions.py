@@ -160,7 +160,9 @@ def _check_methods(path: Path, document: Mapping[str, Any]) -> None:
         methods += [set(family["one_step"][0]) for family in document["language_models"]["families"].values()]
     absent = {name for names in methods for name in CONTROLS - names}
     if absent or not methods:
-        raise DataError(f"{path}: no results of {', '.join(sorted(absent))}. Measure grpo and the controls in the same run")
+        raise DataError(
+            f"{path}: no results of {', '.join(sorted(absent))}. Measure grpo and the controls in the same run"
+        )
     if any(len({base_method(name) for name in names}) > MAX_METHODS for names in methods):
         raise DataError(f"{path}: more than {MAX_METHODS} schemes. Send only your own")
 
