@@ -1,4 +1,4 @@
-"""Estimators under study: combinations of schemes, and GRPO on a discounted outcome. Importing this file registers them.
+"""Estimators under study: combinations of schemes, and GRPO on a discounted outcome. ``register_estimators`` registers them.
 
 For group b let c be the default credit of ``grouptd`` and g that of ``gigpo``, x̃ = x minus its mean over the turns of b, and
 u(x) = x / RMS over the batch. The scheme ``blend`` is A = w u(u(c̃) + ½ u(g̃)) + (1 − w) u(τ̃), where τ is a baseline of time that reads no
@@ -72,7 +72,6 @@ class _Combination(Scheme):
         return [x - x.mean() for x in of_groups] if self.centred else list(of_groups)
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class BlendWithLimit(_Combination):
     """``grouptd`` and half of ``gigpo``, both centred per group."""
@@ -80,7 +79,6 @@ class BlendWithLimit(_Combination):
     name = "blend_with_limit"
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class UncentredBlend(_Combination):
     """``blend_with_limit`` without centring."""
@@ -89,7 +87,6 @@ class UncentredBlend(_Combination):
     centred: ClassVar[bool] = False
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class WithDistances(_Combination):
     """``blend_with_limit`` and half of ``graphgpo``, without centring."""
@@ -99,7 +96,6 @@ class WithDistances(_Combination):
     centred: ClassVar[bool] = False
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
 class DiscountedOutcome(Scheme):
     """GRPO on R_i γ^T_i, the outcome discounted by the number of turns: shorter successes are better, no state is read.
@@ -160,6 +156,13 @@ def time_baseline(groups: Sequence[Group], discount: float) -> list[Floats]:
     return credits_
 
 
-def registered() -> Mapping[str, type[Scheme]]:
-    """The estimators under study by name."""
-    return {kind.name: kind for kind in (BlendWithLimit, UncentredBlend, WithDistances, DiscountedOutcome)}
+ESTIMATORS: Final[Mapping[str, type[Scheme]]] = {
+    kind.name: kind for kind in (BlendWithLimit, UncentredBlend, WithDistances, DiscountedOutcome)
+}
+
+
+def register_estimators() -> None:
+    """Make the estimators under study known by name, for this process."""
+    for name, kind in ESTIMATORS.items():
+        if name not in credit.names():
+            register(kind)

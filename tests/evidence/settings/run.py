@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from evidence.settings.estimators import registered
+from evidence.settings.estimators import ESTIMATORS, register_estimators
 
 from creditflow.train.bench.presets import SharedWork
 from creditflow.train.bench.shared.cells import SharedCell, run_unit
@@ -182,14 +182,13 @@ def half(setting: Setting) -> str:
 
 def methods() -> list[str]:
     """All methods that run in a setting as it is: those registered in the package now, the controls, and the estimators under study."""
-    estimators = registered()
     newer = [
         name
         for name in credit.names()
-        if name not in REGISTERED and name not in NOT_COMPARED and name not in estimators
+        if name not in REGISTERED and name not in NOT_COMPARED and name not in ESTIMATORS
         and not (scheme := credit.make(name)).needs and not scheme.requires_tokens and not scheme.task_fields
     ]  # fmt: skip
-    return [*REGISTERED, *newer, *estimators, *CONTROLS]
+    return [*REGISTERED, *newer, *ESTIMATORS, *CONTROLS]
 
 
 def labels() -> list[str]:
@@ -228,6 +227,7 @@ def measure(setting: Setting, wanted: Sequence[str], seed: int, unit: int) -> di
 
 def run(path: Path, seeds: int, seed: int, minutes: float, *, stored: bool) -> None:
     """Do the missing jobs (not if ``stored``) in the order of ``jobs``; of a job that is there the methods that it lacks."""
+    register_estimators()
     begin = time.monotonic()
     done: dict[tuple[str, int], set[str]] = {}
     for row in rows_of(path):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from evidence.settings.estimators import register_estimators
 from evidence.settings.run import (
     ALTERED,
     FACTORS,
@@ -25,6 +26,11 @@ from evidence.settings.tables import FILTERS, close, leads_of, mean_lead, tables
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.jsonl"
+
+
+@pytest.fixture(autouse=True)
+def estimators(forgotten):
+    register_estimators()
 
 
 @pytest.fixture(scope="module")
