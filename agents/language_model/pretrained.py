@@ -270,7 +270,7 @@ def make_hf_agent(
         device: "auto", "cpu", "cuda", …
     """
     if not argument:
-        raise ConfigError("name the model: hf:PATH")
+        raise ConfigError("missing model path; write hf:PATH")
     model, tokenizer = open_pretrained(argument, device=device)
     from creditflow.agents.backends.transformers_backend import TransformersBackend
 

@@ -28,8 +28,7 @@ NEUTRAL = {
 def check_actor(actor: Any) -> None:
     """Raise ConfigError for a ``PPOActorConfig`` under which a reward would not reach its tokens as it is."""
     for name, value in NEUTRAL.items():
-        current = getattr(actor, name, value)
-        if current != value:
+        if (current := getattr(actor, name, value)) != value:
             raise ConfigError(f"actor.{name} changes credit: expected {value!r}, got {short_repr(current)}")
 
 
@@ -38,8 +37,7 @@ class CreditWorkflow(RolloutWorkflow):
 
     Args:
         inner: plays one episode; returns interactions by id. A positive sum of their rewards is a success.
-        scheme: any without annotations.
-        size: episodes of a group.
+        scheme, size: any without annotations; number of episodes in a group.
     """
 
     def __init__(self, inner: Any, scheme: Scheme, *, size: int) -> None:
@@ -48,8 +46,8 @@ class CreditWorkflow(RolloutWorkflow):
 
     async def arun_episode(self, engine: Any, data: Mapping[str, Any]) -> dict[str, Any] | None:
         """The interactions of the group with advantages as rewards; None if fewer than two episodes were played."""
-        results = await asyncio.gather(*(self.inner.arun_episode(engine, data) for _ in range(self.size)))
-        episodes = [result for result in results if result]
+        plays = (self.inner.arun_episode(engine, data) for _ in range(self.size))
+        episodes = [episode for episode in await asyncio.gather(*plays) if episode]
         if len(episodes) < 2:
             return None
         calls = {name: call for episode in episodes for name, call in episode.items()}
@@ -66,5 +64,4 @@ class CreditWorkflow(RolloutWorkflow):
 
 
 def _shown(call: Any) -> str:
-    """The messages that an interaction adds to the conversation before its completion."""
     return "\n\n".join(str(message["content"]) for message in call.remaining_messages)

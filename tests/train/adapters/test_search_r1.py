@@ -123,7 +123,7 @@ def test_malformed_rows_are_named(tmp_path, row, message):
 def test_files_without_trajectories_are_rejected(tmp_path):
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")
-    with pytest.raises(DataError, match="holds no trajectories"):
+    with pytest.raises(DataError, match="contains no trajectories"):
         read_search_r1(empty)
     with pytest.raises(DataError, match="line 1: not JSON"):
         read_search_r1(_text(tmp_path, "no json"))

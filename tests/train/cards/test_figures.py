@@ -52,16 +52,24 @@ def test_every_source_has_its_command_and_commit():
         assert source["command"]
 
 
+# schemes that are newer than the stored runs of all schemes; their cards say that they are not measured
+NEWER = {"aem", "beacon", "blend", "g2po", "milegpo", "sapo_single_rollout", "vpr"}
+
+
+def test_newer_schemes_have_no_results_yet():
+    assert not [name for name in NEWER if shipped().methods_of(name)]
+
+
 def test_every_scheme_over_rewards_and_keys_was_measured_in_all_regimes():
     figures = shipped()
-    for name in credit.names(given=()):
+    for name in set(credit.names(given=())) - NEWER:
         methods = figures.methods_of(name)
         for regime in ("tables", "shared", "language models"):
             assert any(regime in figures.measured[m] for m in methods), (name, regime)
 
 
 def test_every_scheme_was_timed():
-    assert set(credit.names()) <= set(shipped().cost)
+    assert set(credit.names()) - NEWER <= set(shipped().cost)
 
 
 def test_methods_of_a_scheme_begin_with_its_own_name():

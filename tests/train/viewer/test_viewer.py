@@ -137,7 +137,7 @@ def test_the_command_writes_a_page_and_rejects_an_empty_log(group, tmp_path, cap
     assert "t0" in out.read_text()
     assert main(["view", str(empty), "--out", str(out), "--force"]) == 3
     assert "t0" in out.read_text()
-    assert "holds no trajectories" in capsys.readouterr().err
+    assert "contains no trajectories" in capsys.readouterr().err
     assert main(["view", str(log), "--out", str(out), "--schemes", "grp"]) == 2
 
 

@@ -253,6 +253,7 @@ BROKEN = {
     "stopping_time": length,
     "telescoping": reward_to_go,
     "monotone": good,
+    "conditional_variance": stored_numbers,
     "keeps_sign": against_the_outcome,
     "unnamed_entity": fraction_of_entities,
     "branches": stored_numbers,

@@ -126,7 +126,11 @@ def cost(name: str, options: dict[str, Any], build: Callable[[int, int], Group],
 
 
 CASES = [
-    (name, {"semantics": semantics} | ({"key": "state"} if name in ("gigpo", "graphgpo", "hgpo", "rewardflow") else {}))
+    (
+        name,
+        {"semantics": semantics}
+        | ({"key": "state"} if name in ("gigpo", "graphgpo", "hgpo", "g2po", "rewardflow") else {}),
+    )
     for name in PUBLISHED
     for semantics in ("paper", "release")
 ]

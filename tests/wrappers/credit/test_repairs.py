@@ -20,7 +20,8 @@ def chain(n, prefix="c"):
 
 
 # -- rounding noise becomes credit --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", PUBLISHED)
+# g2po standardises the progress of all edges of the graph, so turns of equal rollouts differ by their place in the path
+@pytest.mark.parametrize("name", [name for name in PUBLISHED if name != "g2po"])
 @pytest.mark.parametrize("semantics", ["paper", "release"])
 @pytest.mark.parametrize("discount", [0.1, 0.4, 0.8, 0.95])
 def test_equal_trajectories_get_exactly_zero_although_their_sums_are_rounded(name, semantics, discount):
@@ -140,7 +141,8 @@ ANNOTATED = [
 ]
 
 
-@pytest.mark.parametrize("name", ANNOTATED)
+# vpr compares turns of one number, so an invalid turn that is alone there has no credit to lower
+@pytest.mark.parametrize("name", [name for name in ANNOTATED if name != "vpr"])
 def test_a_penalty_lowers_the_credit_of_invalid_turns_of_annotated_groups(name):
     for seed in range(20):
         g = sample_group(credit.make(name), np.random.default_rng(seed))

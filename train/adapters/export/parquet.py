@@ -169,7 +169,7 @@ def read_parquet(path: str | Path) -> Log:
         raise DataError(f"{path}: no data/*.parquet in this folder; is it one that creditflow exported?")
     log = read_records(_records(files))
     if not log.groups:
-        raise DataError(f"{path}: holds no trajectories")
+        raise DataError(f"{path} contains no trajectories")
     return log
 
 

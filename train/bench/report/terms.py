@@ -100,6 +100,7 @@ _KINDS: Final = {
     "trapdoors": "grids whose shortest paths lead through a cell in which most episodes fail",
     "graded": "grids with two exits of a lower score than the goal",
     "long": "grids that take dozens of turns",
+    "key": "grids with pits and a door, which is open to an agent that has fetched the key",
 }
 _WORDS: Final = re.compile(
     r"(?<![\w.])(?:" + "|".join(re.escape(word) for word in sorted(_ALIASES, key=len, reverse=True)) + r")(?![\w(])"

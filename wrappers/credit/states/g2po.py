@@ -8,7 +8,7 @@ import numpy as np
 
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
-from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, outcome_scores
+from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, outcome_scores, outcome_sizes
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.group import Group
@@ -79,7 +79,7 @@ class G2PO(StateScheme):
         before = value[state]
         end = np.where(group.arrays.success, scores, 0.0)[episodes.episode]
         after = np.where(episodes.last, end, np.append(before[1:], 0.0))
-        magnitude = np.full(len(state), np.abs(scores).max(initial=0.0))
+        magnitude = np.full(len(state), outcome_sizes(group, self.outcome).max(initial=0.0))
         penalties = self.score_penalties(group)[episodes.stored]
         in_state = normalize(
             after - penalties,

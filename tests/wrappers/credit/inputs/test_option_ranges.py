@@ -18,6 +18,7 @@ RANGES = {
     "discount": FRACTION,
     "distance_discount": "(0, 1)",
     "episode_weight": WEIGHT,
+    "format_reward": WEIGHT,
     "gae_lambda": FRACTION,
     "gate_eps": WEIGHT,
     "gate_turns": POSITIVE,

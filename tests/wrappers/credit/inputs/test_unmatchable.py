@@ -47,7 +47,10 @@ def test_a_matchable_alias_makes_an_entity_matchable():
     task = {**FILM, "entities": [*FILM["entities"], {"name": "Yes", "aliases": ["Yes the band"]}]}
     group = searches(search(("Yes the band", ""), name="a"), search(("", ""), name="b"), task=task)
     fractions = {
-        aliases: credit.make("egrpo", rule="normalized", aliases=aliases).assign(group).diagnostics["gamma"].tolist()
+        aliases: credit.make("egrpo", rule="normalized", aliases=aliases, exclude_query_entities=False)
+        .assign(group)
+        .diagnostics["gamma"]
+        .tolist()
         for aliases in (True, False)
     }
     assert fractions == {True: [1 / 5, 0.0], False: [0.0, 0.0]}
