@@ -36,7 +36,7 @@ def read_reset_options(options: Any) -> NamedTask:
     if options is None:
         return NamedTask()
     if not isinstance(options, Mapping):
-        raise ConfigError(f"the options of reset are a mapping such as {{'task_id': …}}, got {type(options).__name__}")
+        raise ConfigError(f"options must be a mapping such as {{'task_id': …}}, got {type(options).__name__}")
     for name in options:
         if name not in RESET_OPTIONS:
             raise unknown_name_error("option of reset", str(name), RESET_OPTIONS)

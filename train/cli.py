@@ -25,8 +25,8 @@ __all__ = ["COMMANDS", "EXIT_CODES", "command_module", "command_parser", "main"]
 EXIT_CODES = {
     0: "success",
     1: "failure: a check failed, or an error while working",
-    2: "wrong use: an unknown name, option or value, an output that exists",
-    3: "data that is missing, damaged or of another run, or a missing extra",
+    2: "usage error (unknown name, option or value; output already exists)",
+    3: "missing, damaged or mismatched data, or a missing extra",
     130: "interrupted",
 }
 
@@ -35,7 +35,7 @@ COMMANDS = {
     "envs": "list environments, their panels and sizes",
     "rollout": "play groups of episodes and write them as a trajectory log",
     "annotate": "add annotations (values from models, LLM judges, oracles, continuations) to a trajectory log",
-    "schemes": "list the credit schemes, or show one's reference card: needs, properties, cost, figures",
+    "schemes": "list the credit schemes, or show one's reference card: needs, properties, cost, results",
     "credit": "compute the credit of a trajectory log with a scheme, or explain a scheme",
     "train": "train a language-model policy with any credit scheme",
     "export": "write a checkpoint of a training run as a Hugging Face folder",
@@ -49,7 +49,7 @@ COMMANDS = {
     "serve-env": "serve an environment over HTTP and WebSocket, as an OpenEnv server",
     "serve-search": "serve a search index over HTTP, with the request formats of search agents",
     "serve-reward": "serve a success model over HTTP, with the interface of PiCA's released reward service",
-    "new": "write the beginnings of a credit scheme, environment, agent or metric of your own, with tests",
+    "new": "create a template for your own credit scheme, environment, agent or metric, with tests",
     "doctor": "print what is installed, what is missing, and how to get it",
     "data": "list, check, import, export, build, synthesize, verify and label data",
 }
@@ -76,7 +76,7 @@ def _epilog() -> str:
     """What ``creditflow --help`` shows below the options: commands and exit codes."""
     lines = ["commands:", *(f"  {name:12}  {text}" for name, text in COMMANDS.items()), ""]
     lines += [
-        "Run `creditflow COMMAND --help` for details. An error is one line; creditflow --traceback COMMAND shows more."
+        "Run `creditflow COMMAND --help` for details. An error is one line. `creditflow --traceback COMMAND` shows more."
     ]
     return "\n".join([*lines, "", "exit codes:", *(f"  {code:3} {meaning}" for code, meaning in EXIT_CODES.items())])
 
@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="print a shell's completion script; eval it in the shell's start-up file",
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of those below")
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of the commands listed below")
     at = next((i for i, argument in enumerate(arguments) if not argument.startswith("-")), len(arguments))
     top = parser.parse_args(arguments[: at + 1])
     if top.version:

@@ -44,7 +44,7 @@ def model_folder(model: str) -> Path:
     folder = Path(model).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise DataError(f"{model}: is not a model folder (no config.json); expected what save_pretrained() writes")
+            raise DataError(f"{model} is not a model folder: no config.json (expected the output of save_pretrained())")
         return folder
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError

@@ -52,7 +52,7 @@ def make_vllm_agent(
     if device != "auto" and device.partition(":")[0] != kind:
         raise ConfigError(f"{release.distribution} {release.version} runs on {kind}, got device {device!r}")
     if not (Path(argument) / "config.json").is_file():
-        raise DataError(f"{argument}: is not a model folder (no config.json); expected what save_pretrained() writes")
+        raise DataError(f"{argument} is not a model folder: no config.json (expected the output of save_pretrained())")
     from creditflow.agents.backends.vllm.engine import VllmEngine
 
     try:

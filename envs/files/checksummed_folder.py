@@ -115,7 +115,7 @@ class ChecksummedFolder:
             raise DataError(f"{self.path}: the file {name!r} is missing, or not a regular file; {self.how_to_fix}")
         size = path.stat().st_size
         if size != entry["bytes"]:
-            raise DataError(f"{path}: has {size} bytes, expected {entry['bytes']}; {self.how_to_fix}")
+            raise DataError(f"{path} has {size} bytes, expected {entry['bytes']}; {self.how_to_fix}")
         if size <= MAX_CHECKED:
             self._check_content(name)
 

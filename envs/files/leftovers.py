@@ -40,7 +40,7 @@ def writing(temporary: Path) -> Iterator[None]:
         yield
         return
     if descriptor is None:
-        raise DataError(f"{temporary}: is already being written; wait for it, or name another output")
+        raise DataError(f"{temporary} is already being written; wait for it, or choose another output")
     try:
         yield
     finally:

@@ -128,7 +128,7 @@ def _array(space: Space[Any], value: Any, where: str) -> np.ndarray[Any, Any]:
     with np.errstate(over="ignore"):
         cast = array.astype(dtype)
     if dtype.kind in "iu" and not np.array_equal(cast, array):
-        raise ValueError(f"{where} has a number that {dtype} cannot hold")
+        raise ValueError(f"{where} has a number that {dtype} cannot represent")
     return cast
 
 

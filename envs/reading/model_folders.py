@@ -51,10 +51,10 @@ def check_model_files(folder: str | Path) -> None:
     if not folder.exists():
         return
     if not (folder / "config.json").is_file():
-        raise DataError(f"{folder}: is not a model folder (no config.json); expected what save_pretrained() writes")
+        raise DataError(f"{folder} is not a model folder: no config.json (expected the output of save_pretrained())")
     for file in sorted(folder.glob("*.json")):
         if (size := file.stat().st_size) > MAX_DOCUMENT:
-            raise DataError(f"{file}: has {size:,} bytes, at most {MAX_DOCUMENT:,} are read")
+            raise DataError(f"{file} has {size:,} bytes; the limit is {MAX_DOCUMENT:,}")
     config = model_settings(folder / "config.json")
     for section in (config, *(value for value in config.values() if isinstance(value, dict))):
         for name in _LAYERS:

@@ -106,12 +106,12 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
         raw: Any = path.open("rb")
     except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
         reason = "is a folder" if path.is_dir() else getattr(error, "strerror", None) or error
-        raise DataError(f"{path}: cannot be read: {reason}") from error
+        raise DataError(f"{path} cannot be read: {reason}") from error
     with raw:
         try:
             start = raw.peek(len(_GZIP))[: len(_GZIP)]
         except OSError as error:
-            raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+            raise DataError(f"{path} cannot be read: {error.strerror}") from error
         if path.suffix == ".gz" and not start:
             raise DataError(f"{path}: an empty file is not a gzip file: is it truncated?")
         if path.suffix != ".gz" and start != _GZIP:
@@ -150,7 +150,7 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
                 if size > limit:
                     raise DataError(f"{path}: more than {limit:,} bytes")
         except OSError as error:
-            raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+            raise DataError(f"{path} cannot be read: {error.strerror}") from error
     return b"".join(chunks)
 
 
@@ -189,7 +189,7 @@ def numbered_lines(stream: IO[str], name: str, longest: int, encoding: str = "ut
         except CompressedDataError as error:
             raise DataError(f"{where} or after: {error}") from error
         except OSError as error:
-            raise DataError(f"{where}: cannot be read: {error.strerror}") from error
+            raise DataError(f"{where} cannot be read: {error.strerror}") from error
         if not line:
             return
         if len(line) > longest:

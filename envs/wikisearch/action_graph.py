@@ -49,7 +49,7 @@ class ActionGraph:
         pages = [name for name in dict.fromkeys(self._visits) if name]
         if len(forms) + len(pages) > MAX_NODES:
             raise OracleLimitError(
-                f"the exact oracle holds {MAX_NODES} names and pages, this corpus has {len(forms) + len(pages)}: use a "
+                f"the exact oracle supports {MAX_NODES} names and pages, and this corpus has {len(forms) + len(pages)}; use a "
                 "smaller corpus, or oracle='proxy'"
             )
         self.forms = {form: i for i, form in enumerate(forms)}

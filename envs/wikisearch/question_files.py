@@ -81,7 +81,7 @@ def read_rows(path: str | Path) -> list[tuple[str, Any]]:
         raise DataError(f"{path}: not a table of comma-separated values: {error}") from error
     for where, row in rows:
         if None in row or None in row.values():
-            raise DataError(f"{where}: has another number of columns than the header")
+            raise DataError(f"{where}: the number of columns differs from that of the header")
     return rows
 
 
@@ -209,7 +209,7 @@ def read_questions(path: str | Path, *, file_format: str = "auto", answers: str 
         if answers != "skip" or question.answer_node:
             questions.append(question)
     if not questions:
-        raise DataError(f"{path} holds no questions" + (" with an answer node" if answers == "skip" else ""))
+        raise DataError(f"{path} contains no questions" + (" with an answer node" if answers == "skip" else ""))
     return questions
 
 

@@ -85,7 +85,7 @@ class Question:
         object.__setattr__(self, "_names", frozenset(entity.name for entity in self.entities))
         where = f"question {self.id[:60]!r}"
         if not self.text.strip() or not self.answers:
-            raise DataError(f"{where}: needs a text and at least one answer")
+            raise DataError(f"{where}: a question needs a text and at least one answer")
         if len(self._names) != len(self.entities):
             raise DataError(f"{where}: an entity name occurs twice")
         for subject, relation, obj in self.edges:

@@ -28,7 +28,7 @@ def add_env_arguments(parser: argparse.ArgumentParser) -> None:
     """Define ``--env``, ``--env-set`` and ``--panel``."""
     add_code(
         parser, "--env", "environment", default="sokoban",
-        help=f"environment: {', '.join(ENVIRONMENTS)}, a Gymnasium id, or yours: path/to/file.py:NAME",
+        help=f"environment: {', '.join(ENVIRONMENTS)}, a Gymnasium id, or your own: path/to/file.py:NAME",
     )  # fmt: skip
     add_env_settings(parser)
 
@@ -46,7 +46,7 @@ def env_arguments(args: argparse.Namespace) -> dict[str, Any]:
     settings = apply_overrides({}, args.env_set)
     if args.panel:
         if "panel" in settings:
-            raise ConfigError("give the panel once: --panel or --env-set panel=…")
+            raise ConfigError("pass the panel only once: --panel or --env-set panel=…")
         settings["panel"] = args.panel
     return settings
 

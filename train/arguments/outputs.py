@@ -144,7 +144,7 @@ def claimed(
         for earlier in written[:number]:
             if _same(target.path, earlier.path):
                 raise ConfigError(
-                    f"{target.name} {target.path} and {earlier.name} {earlier.path} are the same: name two outputs"
+                    f"{target.name} {target.path} and {earlier.name} {earlier.path} are the same; choose two outputs"
                 )
     for target in written:
         _refuse_existing(target, force=force, resume=resume, resumes=resumes)
@@ -160,12 +160,14 @@ def _refuse_inputs(target: Target, inputs: Sequence[Path]) -> None:
     out = target.path
     for path in inputs:
         if _same(out, path):
-            raise ConfigError(f"{target.name} {out} is the input {path}, which would be lost; name another output")
+            raise ConfigError(f"{target.name} {out} is the input {path}, which would be lost; choose another output")
         real_out, real_in = Path(os.path.realpath(out)), Path(os.path.realpath(path))
         if target.output.kind != "file" and real_in.is_relative_to(real_out):
-            raise ConfigError(f"{target.name} {out} is a folder that contains the input {path}; name another output")
+            raise ConfigError(f"{target.name} {out} is a folder that contains the input {path}; choose another output")
         if path.is_dir() and out.exists() and real_out.is_relative_to(real_in):
-            raise ConfigError(f"{target.name} {out} lies in the input {path} and exists; name another output")
+            raise ConfigError(
+                f"{target.name} {out} is inside the input {path} and already exists; choose another output"
+            )
 
 
 def _same(a: Path, b: Path) -> bool:
@@ -182,25 +184,25 @@ def _refuse_existing(target: Target, *, force: bool, resume: bool, resumes: bool
         return
     if output.kind == "file" and not path.is_file():
         what = "a folder" if path.is_dir() else "no regular file (- is standard output)"
-        raise ConfigError(f"{target.name} {path} is {what}; it should name a file")
+        raise ConfigError(f"{target.name} {path} is {what}; expected a file")
     if output.kind == "folder" and not path.is_dir():
-        raise ConfigError(f"{target.name} {path} is a file; it should name a folder")
+        raise ConfigError(f"{target.name} {path} is a file; expected a folder")
     if output.appended or (path.is_dir() and all(map(is_leftover, path.iterdir()))):
         return
     if not force and not resume:
-        ways = "--force replaces it" + (", --resume continues it" if resumes else "")
-        raise ConfigError(f"{target.name} {path} exists and is not empty: {ways}; or name another output")
+        ways = "use --force to replace it" + (", --resume to continue it" if resumes else "")
+        raise ConfigError(f"{target.name} {path} already exists; {ways}, or choose another output")
     if resume and not force and output.first and not (path / output.first).is_file():
         raise DataError(
-            f"{target.name} {path} is not empty and has no {output.first}, so it holds no run of this command that could be "
-            "resumed; name another output"
+            f"{target.name} {path} is not empty and has no {output.first}, so it contains no run that this command could "
+            "resume; choose another output"
         )
     if force and output.owned and path.is_dir():
         foreign = sorted(entry.name for entry in path.iterdir() if not (output.owned(entry) or is_leftover(entry)))
         if foreign:
             raise ConfigError(
                 f"{target.name} {path} contains {', '.join(map(repr, foreign[:5]))}, which this command did not write: "
-                "--force would delete it; move it away, or name another output"
+                "--force would delete it. Move it away, or choose another output"
             )
 
 

@@ -64,7 +64,7 @@ def add_address_arguments(parser: argparse.ArgumentParser, *, port: int) -> None
     parser.add_argument(
         "--host",
         default="127.0.0.1",
-        help="address to listen on; anything but loopback lets anybody on the network send requests",
+        help="address to listen on; with any other than loopback, anyone on the network can send requests",
     )
     parser.add_argument(
         "--allow-host",

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not args.annotator or not args.input or not args.out:
         raise ConfigError(
-            "an annotator, a log and an output are needed: creditflow annotate --with NAME IN.jsonl --out OUT.jsonl"
+            "annotate needs an annotator, a log and an output: creditflow annotate --with NAME IN.jsonl --out OUT.jsonl"
         )
     if args.out == "-":
         raise ConfigError(

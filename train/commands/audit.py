@@ -4,8 +4,8 @@ creditflow audit rollouts.jsonl
 creditflow audit --json rollouts.jsonl.gz --out audit.json
 creditflow audit train.jsonl --validation valid.jsonl
 
-It begins with the recommended scheme and its options, and ends with the evidence for it: rules that choose a scheme by a log's
-features were fitted to runs of the benchmark, and none was better on suites left out than always taking this one.
+The report begins with the recommended scheme and its options, and ends with the evidence for it. Rules that choose a scheme by a log's
+features were fitted to runs of the benchmark, and none was better on suites left out than always using this scheme.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--validation",
         default="",
         metavar="LOG|ENV/PANEL:SPLIT",
-        help="also say how many of its tasks were trained on in the audited log, by content",
+        help="also report how many of its tasks were trained on in the audited log, by content",
     )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     add_output(parser, "--out", default="-", metavar="FILE", help="file to write; - (default) is standard output")

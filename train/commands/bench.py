@@ -14,25 +14,25 @@
   creditflow bench --predictions judge.jsonl --credit-set turns.jsonl.gz --out runs/judge
 
 In the suite shared one policy over local features learns many grids or Sokoban levels at once, with the trainer's loss; in
-the others every task has a table of its own.
+the others every task has a separate table.
 
 Schemes that read annotations get them from the benchmark itself: --schemes pica means pica[fitted], with means over
 earlier rollouts, and also pica[exact], with exact values, where there are any. --preset full includes all of these; other presets include only the ones you name.
 
 --sweep compares values of parameters, as the papers' tables of γ, α and λ do: a scheme is replaced by one variant per value, named with
-it, graphgpo{distance_discount=0.3}, in tables, plots and results; the name can also be given to --schemes. Several --sweep are a grid.
+it, graphgpo{distance_discount=0.3}, in tables, plots and results. --schemes accepts this name too. Repeat --sweep for a grid.
 A scheme without the parameter stays as it is. SCHEME.PARAMETER varies one scheme only. Schemes by name: creditflow schemes NAME.
 
 The preset confirmation compares the variants of grouptd with published schemes on tasks, feature maps and optimisers for which
-they were not designed.
+they were not tuned.
 
---estimator scores advantage code of others, which runs: a function from the turns of a batch, as arrays, to one number per turn or token
+--estimator scores the advantage code of any trainer (this runs the code): a function from the turns of a batch, as arrays, to one number per turn or token
 (`train/adapters/DATA.md`). The answer has two parts: which scheme it matches, and how good its gradient is.
 
-The preset lm trains small language models from scratch with every method, on tasks of its own instead of --envs, and evaluates
-them exactly; it needs the extra train.
+The preset lm trains small language models from scratch with every method, on its own tasks instead of --envs, and evaluates
+them exactly. It needs the extra train.
 
-Writes results.json, rollouts-*.jsonl.gz, *.png, report.html, and run.json (everything that determines the figures).
+Writes results.json, rollouts-*.jsonl.gz, *.png, report.html, and run.json (everything that determines the results).
 An interrupted run that is started again with --resume and the same settings does only what is missing. With other
 settings or other code --resume is an error, and --force starts over. Exit code 1 means a sanity check failed; do not use the results.
 """
@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "environment",
         listed=True,
         metavar="SUITES",
-        help=f"comma-separated suites: {', '.join(SUITES)}, an environment of yours (path/to/file.py:NAME), or ENV@PATH for your own files, ENV@PATH#PANEL:SPLIT for those that a panel lists (default shared,sokoban,grids)",
+        help=f"comma-separated suites: {', '.join(SUITES)}, your own environment (path/to/file.py:NAME), or ENV@PATH for your own files, ENV@PATH#PANEL:SPLIT for those that a panel lists (default shared,sokoban,grids)",
     )
     add_code(
         parser,
@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--sweep", action="append", default=[], metavar="[SCHEME.]PARAMETER=VALUES",
-        help="compare every scheme of --schemes that has the parameter with each of these comma-separated values; repeated: the grid",
+        help="compare every scheme of --schemes that has the parameter with each of these comma-separated values; repeat it for a grid",
     )  # fmt: skip
     parser.add_argument(
         "--preset", choices=[*PRESETS, *LM_PRESETS], default="quick", help="amount of work (default quick)"
@@ -144,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
         return score(args)
     if args.show:
         document = read_results(Path(args.show))
-        with loading(f"{args.show}: its parts contradict each other"):
+        with loading(f"{args.show}: the parts of the file contradict each other"):
             return _present(document, Path(args.out) if args.out else None, args)
     if not args.out:
         raise ConfigError("creditflow bench needs --out DIR (or --show FILE)")
@@ -154,7 +154,7 @@ def run(args: argparse.Namespace) -> int:
     _check_preset_options(args)
     suites = list(dict.fromkeys(spec for spec in named.split(",") if spec))
     if not suites:
-        raise ConfigError("name at least one suite with --envs, such as shared, sokoban, grids or sokoban@levels.txt")
+        raise ConfigError("pass at least one suite with --envs, such as shared, sokoban, grids or sokoban@levels.txt")
     for spec in suites:
         suite_name(spec)
     require_report()
@@ -173,7 +173,7 @@ def _check_preset_options(args: argparse.Namespace) -> None:
         ConfigError: an option has no effect.
     """
     if args.preset in LM_PRESETS and args.envs is not None:
-        raise ConfigError(f"--preset {args.preset} has tasks of its own, so --envs has no effect; leave it out")
+        raise ConfigError(f"--preset {args.preset} has its own tasks, so --envs has no effect; leave it out")
     if args.preset not in LM_PRESETS and args.device != "cpu":
         raise ConfigError(
             f"--preset {args.preset} runs on the CPU, so --device has no effect; leave it out, or choose a preset of language "

@@ -6,7 +6,7 @@ creditflow credit --scheme gigpo log.jsonl --tokenizer runs/model --out credit.j
 creditflow credit --scheme rewardflow --explain
 creditflow credit --scheme graphgpo rollouts.jsonl --why t3:2      why the turn 2 of trajectory t3 has its advantage
 
-Lines stand in the order of the log, under its ids. With --tokenizer a line has, for every turn, the ids of its response (``token_ids``,
+Lines are in the order of the log and have its ids. With --tokenizer a line has, for every turn, the ids of its response (``token_ids``,
 without the special tokens that a chat template adds) and an advantage for each (``token_advantages``).
 """
 
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         print(credit.describe(args.scheme))
         return 0
     if args.input is None:
-        raise ConfigError("give a trajectory log (or - for standard input), or --explain")
+        raise ConfigError("pass a trajectory log (or - for standard input), or --explain")
     parameters = apply_overrides({}, args.set)
     semantics = parameters.pop("semantics", args.semantics)  # also a parameter of ``make``
     scheme = credit.make(args.scheme, semantics=semantics, **parameters)
@@ -131,7 +131,7 @@ def _turn_of(text: str, groups: Sequence[Group]) -> tuple[Group, str, int]:
     if len(matches) > 1:
         ids = [group.group_id for group, _ in matches]
         raise ConfigError(
-            f"{len(matches)} groups have a trajectory {name!r}; name the group too: --why {ids[0]}/{name}:{number} (or "
+            f"{len(matches)} groups have a trajectory {name!r}; give the group too: --why {ids[0]}/{name}:{number} (or "
             f"{', '.join(ids[1:4])})"
         )
     [(group, trajectory)] = matches

@@ -1,4 +1,4 @@
-"""List embedded data, compare released data with manifests, and import, generate, verify and label data of your own.
+"""List embedded data, compare released data with manifests, and import, generate, verify and label your own data.
 
 creditflow data list                                    embedded panels, and the argument that takes your own files
 creditflow data check alfworld "$ALFWORLD_DATA"         released games: present, missing or reworded

@@ -38,7 +38,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the arguments of ``data check``."""
     parser.add_argument(
         "name", choices=[*_DATA_SETS, TASKS], metavar="NAME",
-        help=f"data set, one of: {', '.join(_DATA_SETS)}; or {TASKS}: whether tasks --against were trained on in PATH",
+        help=f"data set, one of: {', '.join(_DATA_SETS)}; or {TASKS}: report whether the tasks of --against were trained on in PATH",
     )  # fmt: skip
     add_input(
         parser,
@@ -65,7 +65,7 @@ def add_check_arguments(parser: argparse.ArgumentParser) -> None:
 def run_check(args: argparse.Namespace) -> int:
     """Print what is as published and what is not; return 0 if all that the manifest lists is as published, else 1."""
     if (args.name == TASKS) != bool(args.against):
-        raise ConfigError(f"data check {TASKS} PATH --against VALID compares tasks; --against goes with {TASKS} alone")
+        raise ConfigError(f"data check {TASKS} PATH --against VALID compares tasks; use --against only with {TASKS}")
     if args.name == TASKS:
         shared = overlap(args.path, args.against)
         print_text(json.dumps(shared._asdict()) if args.json else f"{shared}.", args.out)

@@ -36,7 +36,7 @@ def add_synthesize_arguments(parser: argparse.ArgumentParser) -> None:
         "--recipe",
         default=",".join(RECIPES),
         metavar="NAMES",
-        help=f"recipes, with commas (default {','.join(RECIPES)})",
+        help=f"comma-separated recipes (default {','.join(RECIPES)})",
     )
     parser.add_argument(
         "--hops", type=_hops, default=defaults.hops, metavar="A-B", help="shortest and longest chain (default 2-3)"
@@ -51,23 +51,25 @@ def add_synthesize_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--max-passages", type=positive, default=defaults.max_passages, metavar="N",
-        help=f"passages that are read; of a larger corpus a range (default {defaults.max_passages})",
+        help=f"maximum number of passages to read; of a larger corpus, a range is read (default {defaults.max_passages})",
     )  # fmt: skip
     parser.add_argument(
         "--writer", default=TEMPLATES, metavar="WRITER",
-        help="who words the questions: templates (default), or openai:URL#MODEL, which also verifies them",
+        help="what words the questions: templates (default), or openai:URL#MODEL, which also verifies them",
     )  # fmt: skip
     parser.add_argument(
-        "--timeout", type=_seconds, default=120.0, metavar="S", help="seconds for one reply (default 120)"
+        "--timeout", type=_seconds, default=120.0, metavar="S", help="time limit of a reply in seconds (default 120)"
     )
-    parser.add_argument("--workers", type=positive, default=1, metavar="N", help="requests at a time (default 1)")
+    parser.add_argument(
+        "--workers", type=positive, default=1, metavar="N", help="number of parallel requests (default 1)"
+    )
     parser.add_argument(
         "--resume", action="store_true", help="continue an interrupted synthesis with the same settings"
     )
     parser.add_argument("--json", action="store_true", help="print the yield as JSON")
     add_output(
         parser, "--out", Output(grows=True, also=provenance_of), required=True, metavar="FILE",
-        help="question file to write, .jsonl or .jsonl.gz; FILE's provenance is written beside it",
+        help="question file to write, .jsonl or .jsonl.gz; its provenance is written next to it",
     )  # fmt: skip
 
 

@@ -11,11 +11,16 @@
 
 hf:PATH prompts the model in the format it was trained with. vllm:PATH does the same with vLLM in this process, and
 openai:URL#MODEL with an OpenAI-compatible server, token ids in and out (MODEL@FOLDER if its tokenizer is in another
-folder; an API key is read from CREDITFLOW_API_KEY). The prefixes react:, reflexion:, direct:, cot:, rag: and
-search-o1: prompt the model in their own way: thought and action; the same with reflections between trials; an answer without
-tools; an answer after reasoning; an answer after one search; reasoning that searches, with documents read in calls of their own.
+folder; an API key is read from CREDITFLOW_API_KEY). A prefix chooses the prompts of a method:
 
-With --exact no episode is played: every task is tabulated, the model gives the probability of every action in every state,
+    react:      thought and action
+    reflexion:  the same with reflections between trials
+    direct:     an answer without tools
+    cot:        an answer after reasoning
+    rag:        an answer after one search
+    search-o1:  reasoning that searches, with documents read in separate calls
+
+With --exact no episode is played. Every task is tabulated, the model gives the probability of every action in every state,
 and success is computed without sampling noise, greedily and at --temperature. It needs hf:PATH, prompts that are a function
 of the state (history: window, window: 0), the dialect bare, and tasks whose states can be listed (Sokoban, grids, small houses).
 """
@@ -115,7 +120,7 @@ def _add_measures(parser: argparse.ArgumentParser) -> None:
         listed=True,
         default="",
         metavar="SPECS",
-        help="metrics of yours to report too, separated by commas: path/to/file.py:NAME, package.module:NAME or an installed name",
+        help="comma-separated list of your own metrics to report too: path/to/file.py:NAME, package.module:NAME or an installed name",
     )
     parser.add_argument(
         "--trials",
@@ -168,7 +173,7 @@ def run(args: argparse.Namespace) -> int:
     agent = make_agent(args.agent, device=args.device)
     if not hasattr(agent, "with_sampling"):
         raise ConfigError(
-            f"eval takes a language model, as in --agent hf:PATH, vllm:PATH or openai:URL#MODEL; got {short_repr(args.agent)}"
+            f"eval needs a language model, as in --agent hf:PATH, vllm:PATH or openai:URL#MODEL; got {short_repr(args.agent)}"
         )
     if args.exact:
         return _run_exactly(args, agent, env, tasks)

@@ -3,7 +3,7 @@
   creditflow export runs/graphgpo --at 100 --out models/graphgpo-100    # the policy after 100 iterations
   creditflow eval --agent hf:models/graphgpo-100 --env sokoban --panel paper-6x6-v1:test
 
-A run keeps the checkpoints that checkpoint.keep says, all of them with 0. One with checkpoint.hf=true writes such a folder into each
+A run keeps as many checkpoints as checkpoint.keep specifies (0 keeps all). With checkpoint.hf=true it writes such a folder into each
 of them, and checkpoint.best=true keeps the policy that did best on the validation panel as OUT/best.
 """
 
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     require_torch()
     folder = Path(args.folder)
     if not (folder / "config.yaml").is_file():
-        raise DataError(f"{folder}: there is no run here: no config.yaml")
+        raise DataError(f"{folder} is not the folder of a run: no config.yaml")
     settings = load_settings(folder / "config.yaml")
     from creditflow.train.policy.checkpoint import checkpoint_at, load_checkpoint
     from creditflow.train.run.assemble import make_policy

@@ -1,12 +1,12 @@
-"""Write the beginnings of a credit scheme, an environment, an agent or a metric of your own: a module, its tests, a pyproject.toml.
+"""Create a template for your own credit scheme, environment, agent or metric: a module, its tests and a pyproject.toml.
 
 creditflow new scheme mine
 creditflow new env maze --out work/maze
 creditflow new agent greedy --out work/greedy
 creditflow new metric patience
-creditflow new hub-package sokoban --for verifiers      an environment of creditflow's as a package for openenv, verifiers or nemo-gym
+creditflow new hub-package sokoban --for verifiers      one of our environments as a package for openenv, verifiers or nemo-gym
 
-Everything works as written: the tests pass (pytest DIR), and DIR/NAME.py:CLASS is taken wherever a command names a scheme, an
+The template runs as generated. Its tests pass (pytest DIR), and DIR/NAME.py:CLASS can be used wherever a command takes a scheme, an
 environment, an agent or a metric. After `pip install -e DIR` its name is enough.
 """
 
@@ -124,15 +124,15 @@ def _check_name(kind: str, name: str) -> None:
             and len(suggestion) <= MAX_NAME
         )
         raise ConfigError(
-            f"a name begins with a small letter and has at most {MAX_NAME} small letters, digits and _, got {short_repr(name)}"
+            f"a name must begin with a lower-case letter and have at most {MAX_NAME} lower-case letters, digits and _, got {short_repr(name)}"
             + (f"; did you mean {suggestion!r}?" if ok else "")
         )
     if name in _TOOLS or name.startswith("test_"):
-        raise ConfigError(f"pytest or setuptools would take {name}.py for a file of theirs; choose another name")
+        raise ConfigError(f"pytest or setuptools gives {name}.py a special meaning; choose another name")
     if name in sys.stdlib_module_names or find_spec(name) is not None:
-        raise ConfigError(f"there is a module named {name!r} already, which this one would hide; choose another name")
+        raise ConfigError(f"a module named {name!r} already exists, and this one would hide it; choose another name")
     if name in _taken(KINDS[kind]):
-        raise ConfigError(f"creditflow has {KINDS[kind]} {name!r} already; choose another name")
+        raise ConfigError(f"creditflow already has the {KINDS[kind]} {name!r}; choose another name")
     class_name = _values(kind, name)["Class"]
     if class_name in _imported(kind):
         raise ConfigError(

@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_env_arguments(parser)
     add_code(
         parser, "--agent", "agent", default="random",
-        help="agent: random, expert, noisy[:NOISE], tabular[:OPTIMAL_PROB], hf:PATH, vllm:PATH, openai:URL#MODEL, or yours: "
+        help="agent: random, expert, noisy[:NOISE], tabular[:OPTIMAL_PROB], hf:PATH, vllm:PATH, openai:URL#MODEL, or your own: "
         "path/to/file.py:NAME",
     )  # fmt: skip
     parser.add_argument(
@@ -157,7 +157,7 @@ def _tasks(args: argparse.Namespace, settings: dict[str, Any]) -> list[Task]:
     if ids:
         return [source.get(task_id) for task_id in ids[: args.limit]]
     if args.limit is None:
-        raise ConfigError("this task source is endless: give the number of tasks with --limit N")
+        raise ConfigError("this task source is endless; give the number of tasks with --limit N")
     rng = np.random.default_rng(args.seed)
     return [source.sample(rng) for _ in range(args.limit)]
 
@@ -221,7 +221,7 @@ def _finished(left: Path, tasks: Sequence[Task], spec: RolloutSpec) -> list[Grou
             )
     if len(groups) > len(tasks):
         raise TrajectoryError(
-            f"{left}: holds {len(groups)} groups, but {len(tasks)} are requested: --limit can only grow; or start over with "
+            f"{left} has {len(groups)} groups, but only {len(tasks)} are requested. Use a larger --limit, or start over with "
             "--force or with another output"
         )
     return groups

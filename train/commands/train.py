@@ -4,9 +4,9 @@
   creditflow train train/configs/quickstart.yaml --set credit.scheme=mt_ppo --set critic.kind=shared --set out=runs/ppo
   creditflow train --resume runs/graphgpo
   creditflow train CONFIG --set generation.backend=vllm    # episodes sampled by vLLM, weights pushed after every update
-  creditflow train CONFIG --engine verl                    # by verl, on all GPUs of a node: what is trained at 1.5B to 7B
+  creditflow train CONFIG --engine verl                    # by verl, on all GPUs of a node, for models of 1.5B to 7B
 
---resume continues a run only with the settings, versions and files it was started with; differences are listed.
+--resume continues a run only with the settings, versions and files with which it was started. It lists any differences.
 
 The run folder contains the resolved config, checkpoints, metrics.jsonl and at the end the model, which --agent
 hf:DIR/model opens. --dry-run checks everything that can be checked without fetching a model, and prints the resolved
@@ -82,7 +82,9 @@ def run(args: argparse.Namespace) -> int:
     source = Path(args.resume) / "config.yaml" if args.resume else Path(args.config)
     started = any(source.with_name(name).exists() for name in (RUN_FILE, "checkpoints"))
     if args.resume and not (started and source.is_file()):  # a config.yaml alone may be the user's own
-        raise DataError(f"{args.resume}: there is no run here: no config.yaml, or neither {RUN_FILE} nor checkpoints")
+        raise DataError(
+            f"{args.resume} is not the folder of a run: no config.yaml, or neither {RUN_FILE} nor checkpoints"
+        )
     overrides = [*args.set, *([f"out={args.resume}"] if args.resume else [])]
     if load_mapping(source).get("kind", "policy") != "policy":
         if _engine(args) == "verl":

@@ -1,7 +1,7 @@
-"""Write a trajectory log as one offline HTML page: rollouts beside their state graph, credit of several schemes.
+"""Write a trajectory log as one offline HTML page: rollouts next to their state graph, and the credit of several schemes.
 
-Sokoban's states are drawn, pages of WebShop shown as structure, entities of search results marked; pictures that a vision-language
-policy was shown are read from the folder beside the log. FILE.html#3.2.5 opens group 3, rollout 2, turn 5.
+Sokoban's states are drawn, pages of WebShop are shown as structure, and entities of search results are marked. Pictures that a
+vision-language policy was shown are read from the folder next to the log. FILE.html#3.2.5 opens group 3, rollout 2, turn 5.
 
 creditflow view rollouts.jsonl.gz --out view.html
 creditflow view rollouts.jsonl --schemes grpo,graphgpo --limit 20 --out view.html
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     schemes = {name: credit.make(name) for name in args.schemes.split(",") if name}
     if not schemes:
-        raise ConfigError(f"name at least one scheme: {', '.join(credit.names())}")
+        raise ConfigError(f"pass at least one scheme: {', '.join(credit.names())}")
     groups = read_log(args)[: args.limit]
     if not groups:
         raise TrajectoryError(f"{args.input} contains no trajectories")

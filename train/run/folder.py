@@ -66,7 +66,7 @@ def unfinished_run(folder: Path, *, resume: bool) -> Path | None:
     """
     checkpoint = latest_checkpoint(folder / "checkpoints")
     if checkpoint is not None and not resume:
-        raise ConfigError(f"{folder} holds a run already: continue it with --resume {folder}, or choose another out")
+        raise ConfigError(f"{folder} already contains a run; continue it with --resume {folder}, or choose another out")
     return checkpoint
 
 

@@ -54,7 +54,7 @@ class SynthesisSettings:
             if name not in RECIPES:
                 raise unknown_name_error("recipe", name, RECIPES)
         if not self.recipes or len(set(self.recipes)) != len(self.recipes):
-            raise ConfigError(f"name each recipe once, got {', '.join(self.recipes) or 'none'}")
+            raise ConfigError(f"recipes must be distinct and non-empty, got {', '.join(self.recipes) or 'none'}")
         if not 2 <= self.hops[0] <= self.hops[1] <= MAX_HOPS:
             raise ConfigError(f"hops are from 2 to {MAX_HOPS}, the shortest first, got {self.hops[0]}-{self.hops[1]}")
 

@@ -110,7 +110,7 @@ def list_games(folder: Path) -> tuple[Path, ...]:
             if len(games) > MAX_GAMES:
                 raise DataError(f"{folder}: more than {MAX_GAMES} games; is this the right folder? {_HOW}")
     except OSError as error:
-        raise DataError(f"{error.filename or folder}: cannot be listed: {error.strerror}") from error
+        raise DataError(f"{error.filename or folder} cannot be listed: {error.strerror}") from error
     return tuple(games)
 
 

@@ -373,7 +373,7 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
             DataError: a malformed payload, or one of another task than the id's.
         """
         if options is not None and not isinstance(options, Mapping):
-            raise ConfigError(f"the options of reset are a mapping, got {type(options).__name__}")
+            raise ConfigError(f"options must be a mapping, got {type(options).__name__}")
         which = checked_mask(options or {}, self.num_envs)
         self._starts.seed(seed, which)
         self._np_random, self._np_random_seed = self._starts.rngs[0], self._starts.first_seed

@@ -40,7 +40,7 @@ def encoder_digest(folder: str | Path) -> str:
     weights = sorted(folder.glob("*.safetensors"))
     if not (folder / "config.json").is_file() or not weights:
         raise DataError(
-            f"{folder}: is not an encoder folder: expected config.json, a tokenizer and weights in safetensors, as "
+            f"{folder} is not an encoder folder; expected config.json, a tokenizer and weights in safetensors, as "
             "save_pretrained() writes them"
         )
     digest = blake2b(digest_size=16)

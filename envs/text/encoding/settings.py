@@ -132,7 +132,7 @@ def _layers(folder: Path) -> dict[str, Any]:
             settings["normalise"] = True
         elif kind != "Transformer":
             raise DataError(
-                f"{path}: has the layer {short_repr(kind or layer)}; only Transformer, Pooling and Normalize are supported"
+                f"{path}: unknown layer {short_repr(kind or layer)}; only Transformer, Pooling and Normalize are supported"
             )
     return settings
 
@@ -153,7 +153,7 @@ def _pooling(path: Path) -> str:
     ]  # fmt: skip
     modes = ["last" if mode == "lasttoken" else mode for mode in modes]
     if len(modes) != 1 or modes[0] not in POOLINGS:
-        raise DataError(f"{path}: pools by {' and '.join(modes) or 'nothing'}; known are {', '.join(POOLINGS)}")
+        raise DataError(f"{path}: unknown pooling {' and '.join(modes) or '(none)'}; known: {', '.join(POOLINGS)}")
     if data.get("include_prompt") is False:
         raise DataError(f"{path}: leaves prompts out of the pooling (include_prompt), which is not supported")
     return modes[0]

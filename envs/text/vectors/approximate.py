@@ -183,11 +183,11 @@ def open_approximate(paths: Sequence[Path], shards: Sequence[Shard], probes: int
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP)
             if not isinstance(index, faiss.IndexIVF) or index.d != dimension or index.ntotal != len(shard):
                 raise DataError(
-                    f"{path}: holds {index.ntotal} vectors of {index.d} numbers, expected {len(shard)} of {dimension} in "
+                    f"{path} has {index.ntotal} vectors of {index.d} numbers, expected {len(shard)} of {dimension} in "
                     f"inverted lists; {how_to_fix}"
                 )
             if indexes and index.nlist != indexes[0].nlist:
-                raise DataError(f"{path}: has {index.nlist} lists, the first shard {indexes[0].nlist}; {how_to_fix}")
+                raise DataError(f"{path} has {index.nlist} lists, the first shard {indexes[0].nlist}; {how_to_fix}")
         indexes.append(index)
     return ApproximateIndex(faiss, indexes, shards, probes)
 

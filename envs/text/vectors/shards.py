@@ -111,7 +111,7 @@ class Shard:
         if self.scales is not None:
             rows *= self.scales[which, None]
         if not np.isfinite(rows.sum(dtype=np.float64)):
-            raise DataError(f"{self.place}: holds values that are not finite; build the index again")
+            raise DataError(f"{self.place} contains non-finite values; rebuild the index")
         return rows
 
 
@@ -141,7 +141,7 @@ def open_shards(
     """
     if precision not in PRECISIONS or not 1 <= dimension <= MAX_DIMENSION or rows < 1 or shard_rows < 1:
         raise DataError(
-            f"{place}: has {rows} rows of {dimension} numbers in {precision[:40]!r}, {shard_rows} in a shard: not what "
+            f"{place}: {rows} rows of {dimension} numbers in {precision[:40]!r}, {shard_rows} per shard, are not what "
             f"this package writes; {how_to_fix}"
         )
     shards = []
@@ -151,7 +151,7 @@ def open_shards(
         scales = array(names["scales"], "<f4") if "scales" in names else None
         if len(vectors) != count * dimension or (scales is not None and len(scales) != count):
             raise DataError(
-                f"{place / names['vectors']}: holds {len(vectors) / dimension:g} rows of {dimension} numbers, expected "
+                f"{place / names['vectors']} has {len(vectors) / dimension:g} rows of {dimension} numbers, expected "
                 f"{count}; {how_to_fix}"
             )
         shards.append(Shard(start, vectors.reshape(count, dimension), scales, str(place / names["vectors"])))

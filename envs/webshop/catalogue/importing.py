@@ -222,7 +222,7 @@ def import_webshop(
                 if progress is not None and report.products % 10_000 == 0:
                     progress(report.products)
             if not builder.asins:
-                raise DataError(f"{files.items}: holds no product ({report})")
+                raise DataError(f"{files.items} contains no product ({report})")
             goals = builder.finish()
         size = _seal(temporary, builder, goals, report, seed)
     notes = _notes(files, goals, report, builder)

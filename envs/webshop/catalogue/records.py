@@ -39,9 +39,9 @@ class _Reader:
         try:
             chunk = self._stream.read(max(CHUNK, len(self._buffer) - self._at))
         except OSError as error:
-            raise DataError(f"{self._path}: cannot be read ({error.strerror})") from error
+            raise DataError(f"{self._path} cannot be read ({error.strerror})") from error
         except UnicodeDecodeError as error:
-            raise DataError(f"{self._path}: is not UTF-8 text ({error.reason} at byte {error.start})") from error
+            raise DataError(f"{self._path} is not UTF-8 text ({error.reason} at byte {error.start})") from error
         self._buffer, self._at = self._buffer[self._at :] + chunk, 0
         self._ended = not chunk
         return bool(chunk)

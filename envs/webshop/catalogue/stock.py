@@ -101,7 +101,7 @@ def find_files(folder: str | Path) -> ShopFiles:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise DataError(f"{folder}: is not a folder; expected the one that holds WebShop's {_PATTERNS['items']}")
+        raise DataError(f"{folder} is not a folder; expected the one that contains WebShop's {_PATTERNS['items']}")
     by_role: dict[str, Path] = {}
     for role, pattern in _PATTERNS.items():
         paths = sorted(path for path in folder.glob(pattern) if path.name.endswith((".json", ".json.gz")))
@@ -147,7 +147,7 @@ def load_stock(
     records = islice(stream_records(files.items), num_products)
     products = list(read_products(records, entries, report, strict=strict))
     if not products:
-        raise DataError(f"{files.items}: holds no product ({report})")
+        raise DataError(f"{files.items} contains no product ({report})")
     rng = Mersenne(seed)
     prices = price_table(products, rng)
     if goals == "synthetic":

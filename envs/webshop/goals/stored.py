@@ -114,7 +114,7 @@ def _order(files: ChecksummedFolder, kind: str, goal_seed: int, count: int) -> N
     if name in files:
         order = files.rows(name, count)
         if len(order) != count:
-            raise DataError(f"{files.path}: {name} must hold {count} goals, got {len(order)}; {files.how_to_fix}")
+            raise DataError(f"{files.path}: {name} must contain {count} goals, got {len(order)}; {files.how_to_fix}")
         return order
     return shuffled_numbers(count, goal_seed)
 
@@ -146,7 +146,7 @@ def open_store(path: str, *, goals: str = "synthetic", goal_seed: int = 233, see
             f"{path}: prices were sampled with seed {sampled}, not {seed}; import the data with --seed {seed}"
         )
     if goals not in kinds:
-        raise DataError(f"{path}: holds no {goals} goals, only {', '.join(kinds) or 'none'}")
+        raise DataError(f"{path} contains no {goals} goals, only {', '.join(kinds) or 'none'}")
     products = StoredProducts(files)
     return Stock(
         Catalogue(products, stored_index(files, files.array("asin_ranks.i4", "<i4"))),

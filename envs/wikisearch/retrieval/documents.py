@@ -33,7 +33,9 @@ def read_document(data: Any, *, quotes: bool = False) -> Passage:
         head, _, body = contents.partition("\n")
         title, text = head, body
     if not isinstance(title, str) or not isinstance(text, str):
-        raise DataError(f"a document has 'contents', or 'title' and 'text'; got the keys {sorted(map(str, data))[:8]}")
+        raise DataError(
+            f"a document needs 'contents', or 'title' and 'text'; got the keys {sorted(map(str, data))[:8]}"
+        )
     if not quotes and len(title) > 1 and title[0] == title[-1] == '"':
         title = title[1:-1]
     page = data.get("page", data.get("url", title))

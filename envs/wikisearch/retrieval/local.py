@@ -30,7 +30,7 @@ class LocalRetriever:
 
     def __init__(self, corpus: Corpus, index: RowIndex, page_passages: int = 5) -> None:
         if len(corpus) != len(index):
-            raise DataError(f"the index holds {len(index)} passages but the corpus {len(corpus)}: rebuild the index")
+            raise DataError(f"the index has {len(index)} passages but the corpus has {len(corpus)}; rebuild the index")
         self.corpus, self.index, self.page_passages = corpus, index, page_passages
         self.digest = corpus.digest
 

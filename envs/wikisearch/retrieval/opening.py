@@ -59,7 +59,7 @@ def open_engine(
     if type(threads) is not int or not 1 <= threads <= 256:
         raise ConfigError(f"threads is from 1 to 256, got {short_repr(threads)}")
     if type(probes) is not int or probes < 0:
-        raise ConfigError(f"probes is a number of lists, or 0 for the default; got {short_repr(probes)}")
+        raise ConfigError(f"probes must be a number of lists (0 = default), got {short_repr(probes)}")
     _check_texts(corpus=corpus, index=index, memory=memory, encoder=encoder, device=device)
     if not (corpus or index):
         raise ConfigError("an engine needs a corpus (a passage file) or an index (a folder)")
@@ -102,7 +102,7 @@ def _open_own(corpus: str, index: str, engine: str, memory: str, threads: int, d
         digest = _passages(corpus).digest if Path(corpus).is_dir() else corpus_digest(read_passages(corpus))
         if digest != files.fact("digest", str):
             raise DataError(
-                f"{index} was built from other passages than {corpus} holds: leave one out, or build it again"
+                f"{index} was built from other passages than those of {corpus}; pass only one of them, or rebuild the index"
             )
     return LocalRetriever(*open_store(index, memory, threads, **dense))
 
@@ -128,5 +128,5 @@ def _in_memory(corpus: str) -> MemoryCorpus:
     with naming(corpus):
         passages = MemoryCorpus(read_passages(corpus))
     if not len(passages):
-        raise DataError(f"{corpus} holds no passages")
+        raise DataError(f"{corpus} contains no passages")
     return passages

@@ -145,7 +145,7 @@ def open_store(
         return corpus, dense
     lexical = files.fact("lexical", str)
     if lexical not in LEXICAL:
-        raise DataError(f"{path}: fuses with the engine {short_repr(lexical, 40)}; known are {', '.join(LEXICAL)}")
+        raise DataError(f"{path}: unknown lexical engine {short_repr(lexical, 40)}; known: {', '.join(LEXICAL)}")
     return corpus, HybridIndex(_open_lexical(files, corpus, lexical, memory, threads), dense)
 
 

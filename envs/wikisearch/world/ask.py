@@ -101,7 +101,7 @@ def _bridge(world: World, recipe: Mapping[str, Any]) -> tuple[str, list[_Edge]]:
 
 def _entity(edge: _Edge) -> Node:
     if isinstance(edge.object, str):
-        raise InvalidRecipeError(f"{edge.relation} leads to no entity")
+        raise InvalidRecipeError(f"the relation {edge.relation} has no target entity")
     return edge.object
 
 

@@ -79,7 +79,7 @@ def test_unlocking_undoes_locking(text: str, key: bytes) -> None:
 def test_questions_about_attached_files_are_left_out(tmp_path: Path) -> None:
     rows = [ROWS["gaia"] | {"task_id": str(i), "file_name": name} for i, name in enumerate(["", "a.png", ""])]
     assert [question.id for question in read_questions(written(tmp_path, rows, ".jsonl"))] == ["0", "2"]
-    with pytest.raises(DataError, match="holds no questions"):
+    with pytest.raises(DataError, match="contains no questions"):
         read_questions(written(tmp_path, rows[1:2], ".jsonl"))
 
 

@@ -124,7 +124,7 @@ def test_parts_of_other_options_or_encoders_are_refused(encoder: Path, tmp_path:
             build(tmp_path / "index", **{"encoder": encoder, **options})
     parts = parts_folder(tmp_path / "index")
     (parts / "plan.json").unlink()
-    with pytest.raises(DataError, match="holds no parts"):
+    with pytest.raises(DataError, match="is not an interrupted build"):
         build(tmp_path / "index", encoder)
     assert (parts / "vectors.000000.part").is_file()
 
@@ -137,7 +137,7 @@ def test_nothing_is_overwritten(encoder: Path, tmp_path: Path) -> None:
     assert contents(path) == before
     parts_folder(tmp_path / "second").mkdir()
     (parts_folder(tmp_path / "second") / "notes.txt").write_text("mine", encoding="ascii")
-    with pytest.raises(DataError, match="holds no parts"):
+    with pytest.raises(DataError, match="is not an interrupted build"):
         build(tmp_path / "second", encoder)
     assert (parts_folder(tmp_path / "second") / "notes.txt").read_text() == "mine"
 

@@ -77,11 +77,11 @@ def fill(value: float) -> Callable[[Path], None]:
 
 
 FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], Any], Callable[[Path], None] | None, str]] = {
-    "truncated shard": (lambda facts: None, cut_shard, r"vectors\.0000\.f2: holds .* rows of 16 numbers, expected"),
+    "truncated shard": (lambda facts: None, cut_shard, r"vectors\.0000\.f2 has .* rows of 16 numbers, expected"),
     "dimension": (lambda facts: facts["encoder"].update(dimension=32), None, "rows of 32 numbers, expected"),
     "huge dimension": (lambda facts: facts["encoder"].update(dimension=10**12), None, "not what this package writes"),
     "no dimension": (lambda facts: facts["encoder"].pop("dimension"), None, "must have 'dimension'"),
-    "rows": (lambda facts: facts["vectors"].update(rows=3), None, "holds 3 vectors, expected"),
+    "rows": (lambda facts: facts["vectors"].update(rows=3), None, "has 3 vectors, expected"),
     "text for rows": (lambda facts: facts["vectors"].update(rows="9"), None, "must have 'rows', of type int"),
     "precision": (lambda facts: facts["vectors"].update(precision="float8"), None, "not what this package writes"),
     "shard of no rows": (lambda facts: facts["vectors"].update(shard_rows=0), None, "not what this package writes"),
@@ -107,7 +107,7 @@ def test_another_encoder_another_corpus_and_options_that_do_not_fit(encoder: Pat
     other = str(save_encoder(tmp_path / "other", seed=1))
     with pytest.raises(DataError, match="was built with another encoder"):
         open_engine(index=path, encoder=other)
-    with pytest.raises(ConfigError, match="name the folder of the encoder"):
+    with pytest.raises(ConfigError, match="pass the folder of the encoder"):
         open_engine(index=path)
     with pytest.raises(ConfigError, match="no lists to probe"):
         open_engine(index=path, encoder=str(encoder), probes=4)

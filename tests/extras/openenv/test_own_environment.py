@@ -31,5 +31,5 @@ def test_it_is_played_over_the_network(spec: str) -> None:
 
 def test_a_package_carries_no_code_of_the_user(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve-env", spec, "--package", "package"]) == 2
-    assert "a package carries no code of yours" in capsys.readouterr().err
+    assert "a package cannot contain your own code" in capsys.readouterr().err
     assert not Path("package").exists()

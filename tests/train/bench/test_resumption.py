@@ -34,7 +34,7 @@ def test_an_interrupted_run_is_resumed_where_it_stopped(tmp_path, monkeypatch, c
     assert len(list((tmp_path / "unfinished").rglob("*.json"))) == 3
     most = 100
     assert main(command) == 2  # not silently begun anew
-    assert "--resume continues it" in capsys.readouterr().err
+    assert "--resume to continue it" in capsys.readouterr().err
     assert main([*command, "--resume"]) == 0
     everything = [(kind, number) for kind in ("alias", "open", "pits", "slip") for number in (0, 1)]
     assert sorted(done) == everything

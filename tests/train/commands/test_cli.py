@@ -197,7 +197,7 @@ def test_data_builds_an_encyclopedia(tmp_path, capsys):
     assert main(["data", "build", "wiki", "--articles", "300", "--out", str(out)]) == 0
     assert len(gzip.decompress((out / "passages.jsonl.gz").read_bytes()).splitlines()) >= 300
     assert main(["data", "build", "wiki", "--articles", "300", "--out", str(out)]) == 2
-    assert "exists and is not empty: --force" in capsys.readouterr().err
+    assert "already exists; use --force" in capsys.readouterr().err
     assert main(["data", "build", "wiki", "--articles", "300", "--out", str(out), "--force"]) == 0
     with pytest.raises(SystemExit, match="2"):
         main(["data", "build", "wikis", "--articles", "300", "--out", str(tmp_path / "other")])

@@ -108,7 +108,7 @@ def test_a_foreign_folder_is_rejected_and_keeps_every_byte(
     for name in sorted(names):
         (tmp_path / name).write_text("{}")
     assert main([*FOLDERS[command, flag], flag, str(tmp_path), "--resume"]) == 3
-    assert f"has no {first}, so it holds no run" in capsys.readouterr().err
+    assert f"has no {first}, so it contains no run" in capsys.readouterr().err
     assert contents(tmp_path) == dict.fromkeys(names, b"{}")
 
 

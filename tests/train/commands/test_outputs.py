@@ -169,7 +169,7 @@ def test_existing_outputs_are_replaced_only_with_force(
     held.write_text("precious\n")
     arguments = [*(argument.replace("IN", "in.jsonl") for argument in given), flag, "there"]
     assert main(arguments) == 2
-    assert "there exists and is not empty: --force replaces it" in capsys.readouterr().err
+    assert "there already exists; use --force to replace it" in capsys.readouterr().err
     if output.owned and output.kind == "folder":  # a folder with other files is not emptied
         assert main([*arguments, "--force"]) == 2
         assert "'mine.txt', which this command did not write" in capsys.readouterr().err
@@ -198,7 +198,7 @@ def test_force_replaces_the_output_and_gives_the_result_of_a_first_run(log: Path
 def test_two_outputs_are_two_files(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(log.with_name("x.jsonl"))
     assert main(["merge", "--by", "hash@0.9", str(log), "--write", out, "--out", out]) == 2
-    assert "are the same: name two" in capsys.readouterr().err
+    assert "are the same; choose two" in capsys.readouterr().err
     # the audit file is written beside the labels, where a log may exist already
     audit = log.rename(log.with_name("labels.audit.txt"))
     assert main(["data", "label", str(audit), "--out", str(log.with_name("labels.jsonl")), "--force"]) == 2
@@ -217,7 +217,7 @@ def test_a_partial_log_does_not_overwrite_an_input(log: Path, capsys: pytest.Cap
 def test_only_regular_files_are_replaced(name: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (log.parent / "folder").mkdir()
     assert main(["audit", str(log), "--out", str(log.parent / name), "--force"]) == 2
-    assert "should name a file" in capsys.readouterr().err
+    assert "expected a file" in capsys.readouterr().err
 
 
 @contextmanager

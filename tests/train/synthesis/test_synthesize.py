@@ -153,7 +153,7 @@ def test_a_damaged_partial_file_is_named(
         (["--hops", "3-2"], "hops are from 2 to 4"),
         (["--hops", "two"], "expected a number or two"),
         (["--recipe", "wlk"], "did you mean 'walk'"),
-        (["--recipe", "walk,walk"], "name each recipe once"),
+        (["--recipe", "walk,walk"], "recipes must be distinct and non-empty"),
         (["--writer", "gpt"], "a writer is templates or openai:URL#MODEL"),
         (["--writer", "openai:http://x"], "openai:URL#MODEL"),
         (["--timeout", "nan"], "expected seconds"),

@@ -132,7 +132,7 @@ class CreditGRPOTrainer(GRPOTrainer):
     ) -> None:
         if reserved := sorted(RESERVED_ARGUMENTS & others.keys()):
             raise ConfigError(
-                f"{', '.join(reserved)}: rewards, prompts and rollouts come from the environment and scheme"
+                f"do not pass {', '.join(reserved)}: the environment and the scheme provide rewards, prompts and rollouts"
             )
         check_arguments(args, len(tasks), windowed=play.windowed)
         if processing_class is None:

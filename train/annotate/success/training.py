@@ -44,7 +44,7 @@ class SuccessTrainer:
         stream: where log lines are printed; default standard output.
 
     Raises:
-        ConfigError: the folder holds a run already and ``resume`` is False.
+        ConfigError: the folder already contains a run and ``resume`` is False.
         DataError: log and labels do not fit together.
     """
 

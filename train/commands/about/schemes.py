@@ -1,4 +1,4 @@
-"""List the credit schemes, or show a scheme's reference card: needs, properties, cost, figures, and when it fails.
+"""List the credit schemes, or show a scheme's reference card: needs, properties, cost, results, and when it fails.
 
 creditflow schemes
 creditflow schemes gigpo
@@ -6,7 +6,7 @@ creditflow schemes rtmc --json
 creditflow schemes --all --out cards
 creditflow schemes path/to/file.py:NAME
 
-A card is generated: the scheme is checked on random groups when the command runs, and figures come from stored runs of the
+The card is generated when the command runs. The scheme is checked on random groups, and the results come from stored runs of the
 benchmark, which the package ships with their commands and commits. --all takes about half a minute.
 """
 

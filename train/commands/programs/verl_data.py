@@ -2,8 +2,8 @@
 
   python -m creditflow.train.commands.programs.verl_data --env sokoban --panel standard-v1:train --out train.parquet
 
-The prompt column holds the task id and is not used: the agent loop builds the prompts. ``--agent-loop`` names the
-loop that plays these rows; files of several environments can be given to verl together.
+The prompt column contains the task id and is not used, because the agent loop builds the prompts. ``--agent-loop`` sets the
+loop that plays these rows. Files of several environments can be given to verl together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the program's arguments."""
     add_code(
         parser, "--env", "environment", required=True, metavar="NAME",
-        help="sokoban, alfworld, webshop, wikisearch, or yours: path/to/file.py:NAME",
+        help="sokoban, alfworld, webshop, wikisearch, or your own: path/to/file.py:NAME",
     )  # fmt: skip
     parser.add_argument("--panel", default="", metavar="NAME:SPLIT", help="an embedded panel")
     parser.add_argument("--draw", type=int, default=0, metavar="N", help="number of tasks to sample from a generator")

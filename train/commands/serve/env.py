@@ -1,12 +1,12 @@
-"""Serve an environment as an OpenEnv server: WebSocket /ws, a session with an environment of its own per connection.
+"""Serve an environment as an OpenEnv server: WebSocket /ws, with one session and one environment per connection.
 
 creditflow serve-env sokoban
-creditflow serve-env alfworld --panel standard-v1 --observation text          for clients that show the policy all of it
+creditflow serve-env alfworld --panel standard-v1 --observation text          for clients that show the policy the whole observation
 creditflow serve-env wikisearch --potential gdcr --gamma 1                    potential-based rewards per step
 creditflow serve-env sokoban --potential rewardflow --gamma 0.99 --log old.jsonl
 creditflow serve-env webshop --package webshop-server                         manifest, environment card, Dockerfile
 
-There is no authentication: listen on addresses other than loopback only if anybody on the network may play. Needs the extra
+There is no authentication: listen on addresses other than loopback only if anyone on the network may play. Needs the extra
 [openenv]; train/adapters/OPENENV.md has clients, limits, and what a trainer receives.
 """
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_code(
         parser, "name", "environment", metavar="NAME",
-        help="environment, as `creditflow envs` lists them, or yours: path/to/file.py:NAME",
+        help="environment, as `creditflow envs` lists them, or your own: path/to/file.py:NAME",
     )  # fmt: skip
     add_env_settings(parser)
     parser.add_argument(
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gamma", type=float, help="the trainer's discount, with which --potential changes no optimum")
     add_input(parser, "--log", help="trajectory log from which --potential is learned (not for gdcr)")
     parser.add_argument(
-        "--max-sessions", type=positive, default=64, help="maximum number of sessions at a time (default 64)"
+        "--max-sessions", type=positive, default=64, help="maximum number of open sessions (default 64)"
     )
     parser.add_argument(
         "--idle-seconds",
@@ -92,8 +92,8 @@ def run(args: argparse.Namespace) -> int:
     if args.package:
         if files := getattr(args, "plugin_files", ()):
             raise ConfigError(
-                f"a package carries no code of yours, got {', '.join(files)}: install it (`creditflow new env` writes its "
-                "pyproject.toml), and name the environment by its name"
+                f"a package cannot contain your own code, got {', '.join(files)}. Install it (`creditflow new env` writes its "
+                "pyproject.toml), and pass the environment's name"
             )
         from creditflow.train.adapters.openenv.package import write_package
 

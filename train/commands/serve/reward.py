@@ -5,7 +5,7 @@
   creditflow annotate --with pica-server:http://127.0.0.1:8001 log.jsonl --out rated.jsonl
 
 /get_reward returns hazards and needs a model trained with loss.kind=hazard; /success works with any success model. There
-is no authentication: listen on addresses other than loopback only if anybody on the network may send requests.
+is no authentication: listen on addresses other than loopback only if anyone on the network may send requests.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine",
         default="auto",
         choices=("auto", *ENGINES),
-        help="search engine (default: that of the index, else bm25)",
+        help="search engine (default: that of the index, otherwise bm25)",
     )
     parser.add_argument(
         "--build-only", action="store_true", help="build --index and exit; --force replaces an existing one"
@@ -139,7 +139,7 @@ def _engine(args: argparse.Namespace) -> LocalRetriever:
         memory = memory if args.engine == "lucene" else ""  # tantivy's is for building
     elif options := build_options(args):
         raise ConfigError(
-            f"--{next(iter(options)).replace('_', '-')} is for building an index; one that exists keeps what it was built with"
+            f"--{next(iter(options)).replace('_', '-')} is for building an index; an existing index keeps the settings it was built with"
         )
     return open_engine(
         corpus=corpus, index=args.index or "", engine=args.engine, memory=memory, threads=args.threads,
@@ -157,7 +157,7 @@ def add_dense_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "--encoder", help="dense, hybrid: encoder folder (safetensors); searching needs the one of the build"
     )
     build = parser.add_argument_group("building an index for dense or hybrid; the index remembers them")
-    build.add_argument("--pooling", choices=POOLINGS, help="default: what the encoder's folder says, else mean")
+    build.add_argument("--pooling", choices=POOLINGS, help="default: that of the encoder's folder, otherwise mean")
     build.add_argument("--query-prefix", metavar="TEXT", help="text before queries; E5: 'query: '")
     build.add_argument("--passage-prefix", metavar="TEXT", help="text before passages; E5: 'passage: '")
     build.add_argument("--max-tokens", type=int, metavar="N", help="longer texts are truncated (Search-R1: 256)")
@@ -176,7 +176,7 @@ def add_dense_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="lists of an approximate index searched per query (default 64)",
     )
-    parser.add_argument("--device", default="auto", help="where texts are encoded (default: a GPU if there is one)")
+    parser.add_argument("--device", default="auto", help="device that encodes texts (default: a GPU if there is one)")
 
 
 def build_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -179,23 +179,25 @@ def open_dense(
     rows, precision, shard_rows = (_fact(files, facts, name, kind) for name, kind in _VECTOR_FACTS.items())
     dimension = _fact(files, about, "dimension", int)
     if not encoder:
-        raise ConfigError(f"{files.path}: name the folder of the encoder that it was built with (encoder, --encoder)")
+        raise ConfigError(
+            f"{files.path}: pass the folder of the encoder that the index was built with (encoder, --encoder)"
+        )
     if (digest := encoder_digest(encoder)) != about.get("digest"):
         raise DataError(
-            f"{files.path}: was built with another encoder (digest {str(about.get('digest'))[:40]}) than {encoder} (digest "
+            f"{files.path} was built with another encoder (digest {str(about.get('digest'))[:40]}) than {encoder} (digest "
             f"{digest}): vectors of different encoders cannot be compared"
         )
     if rows != passages:
-        raise DataError(f"{files.path}: holds {rows} vectors, expected {passages}; {files.how_to_fix}")
+        raise DataError(f"{files.path} has {rows} vectors, expected {passages}; {files.how_to_fix}")
     shards = open_shards(
         files.array, files.path, rows=rows, dimension=dimension, precision=precision, shard_rows=shard_rows,
         how_to_fix=files.how_to_fix,
     )  # fmt: skip
     if not facts.get("approximate") and probes:
-        raise ConfigError(f"{files.path}: is searched exactly, it has no lists to probe; got probes={probes}")
+        raise ConfigError(f"{files.path} is searched exactly and has no lists to probe; got probes={probes}")
     model = TextEncoder(encoder, settings_from_json(about), device=device)
     if model.dimension != dimension:
-        raise DataError(f"{files.path}: holds vectors of {dimension} numbers, the encoder's have {model.dimension}")
+        raise DataError(f"{files.path} has vectors of {dimension} numbers, the encoder's have {model.dimension}")
     approximate = _open_lists(files, shards, probes) if facts.get("approximate") else None
     return DenseIndex(model, shards, approximate, threads)
 

@@ -82,7 +82,7 @@ def find_jar() -> Path:
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         jars = sorted((Path(folder) / "resources" / "jars").glob("anserini-*-fatjar.jar"))
         if jars:
-            return _checked(jars[-1], f"the installed pyserini holds {jars[-1].name}")
+            return _checked(jars[-1], f"the installed pyserini contains {jars[-1].name}")
     raise MissingJavaError(f"Lucene's engine needs Anserini's jar, which was not found: {_ADVICE_JAR}")
 
 

@@ -224,5 +224,5 @@ def open_lucene(files: ChecksummedFolder, corpus: Corpus, memory: str = "", thre
     index = LuceneIndex(files.path, row_by_id(corpus, files.path), len(corpus), memory, threads)
     indexed = files.fact("indexed", int)
     if index.documents != indexed:
-        raise DataError(f"{files.path}: holds {index.documents} documents, expected {indexed}; {files.how_to_fix}")
+        raise DataError(f"{files.path} has {index.documents} documents, expected {indexed}; {files.how_to_fix}")
     return index

@@ -125,13 +125,13 @@ def _check_same(index: LuceneIndex, corpus: Corpus, path: Path) -> None:
     for name, _ in index.documents_at(numbers):
         if name is None or corpus.row(name) is None:
             raise DataError(
-                f"{path}: holds the document {short_repr(name)}, which the corpus does not; they do not belong together"
+                f"{path} has the document {short_repr(name)}, which is not in the corpus; they do not belong together"
             )
     if index.documents != len(corpus):
         blank = sum(not corpus.passage(row).contents.strip(BLANK) for row in range(len(corpus)))  # never indexed
         if index.documents != len(corpus) - blank:
             raise DataError(
-                f"{path}: holds {index.documents} documents, the corpus {len(corpus)} passages; they do not belong together"
+                f"{path} has {index.documents} documents, the corpus {len(corpus)} passages; they do not belong together"
             )
 
 

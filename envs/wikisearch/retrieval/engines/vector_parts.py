@@ -80,7 +80,7 @@ class VectorParts:
             return
         stored = read_json(path) if path.is_file() else None
         if not isinstance(stored, dict) or stored.get("format") != FORMAT:
-            raise DataError(f"{self.folder}: exists, and holds no parts of an interrupted build; move it away")
+            raise DataError(f"{self.folder} already exists and is not an interrupted build; move or delete it")
         if different := sorted(name for name in plan.keys() | stored.keys() if plan.get(name) != stored.get(name)):
             raise DataError(
                 f"{self.folder}: an interrupted build left vectors made with another {different[0]}; build with the same "

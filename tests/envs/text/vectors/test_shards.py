@@ -71,7 +71,7 @@ def test_a_truncated_shard_is_named(tmp_path: Path, precision: str) -> None:
     shard = sorted((tmp_path / "shards").glob("vectors.0001.*"))[0]
     size = VECTORS.shape[1] * np.dtype(PRECISIONS[precision]).itemsize
     shard.write_bytes(shard.read_bytes()[:-size])
-    with pytest.raises(DataError, match=r"vectors\.0001\..*holds 4 rows of 6 numbers, expected 5"):
+    with pytest.raises(DataError, match=r"vectors\.0001\..*has 4 rows of 6 numbers, expected 5"):
         open_shards(unfinished(tmp_path / "shards"), tmp_path, rows=11, dimension=6, precision=precision, shard_rows=6)
 
 

@@ -102,7 +102,7 @@ def test_a_config_or_a_folder_but_not_both(file: str, tmp_path: Path) -> None:
         call("train")
     with pytest.raises(ConfigError, match="either a CONFIG"):
         call("train", file, "--resume", str(tmp_path))
-    with pytest.raises(DataError, match="there is no run here"):
+    with pytest.raises(DataError, match="is not the folder of a run"):
         call("train", "--resume", str(tmp_path / "nothing"))
 
 

@@ -158,7 +158,7 @@ def test_a_folder_with_a_config_of_its_own_is_no_run(
     for name, text in written.items():
         (tmp_path / name).write_text(text)
     assert main(["train", "--resume", str(tmp_path)]) == 3
-    assert "there is no run here" in capsys.readouterr().err
+    assert "is not the folder of a run" in capsys.readouterr().err
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == written
 
 

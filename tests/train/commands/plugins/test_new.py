@@ -124,7 +124,7 @@ def test_existing_files_are_kept(capsys):
     assert main(["new", "scheme", "mine"]) == 0
     Path("mine/mine.py").write_text("my own")
     assert main(["new", "scheme", "mine"]) == 2
-    assert "exists and is not empty" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert Path("mine/mine.py").read_text() == "my own"
     project = Path("there/pyproject.toml")
     project.parent.mkdir()
@@ -139,9 +139,9 @@ def test_existing_files_are_kept(capsys):
     [
         ("scheme", "MyScheme", "did you mean 'my_scheme'?"), ("scheme", "my-scheme", "did you mean 'my_scheme'?"),
         ("scheme", "", "got ''"), ("scheme", "../x", "did you mean 'x'?"), ("scheme", "class", "got 'class'"),
-        ("scheme", "a" * 41, "at most 40"), ("env", "é", "small letters"), ("scheme", "1st", "begins with a small letter"),
-        ("scheme", "grpo", "has scheme 'grpo' already"), ("scheme", "oracle_adv", "has scheme 'oracle_adv' already"),
-        ("env", "sokoban", "has environment 'sokoban' already"), ("agent", "react", "has agent 'react' already"),
+        ("scheme", "a" * 41, "at most 40"), ("env", "é", "lower-case letters"), ("scheme", "1st", "begin with a lower-case letter"),
+        ("scheme", "grpo", "already has the scheme 'grpo'"), ("scheme", "oracle_adv", "already has the scheme 'oracle_adv'"),
+        ("env", "sokoban", "already has the environment 'sokoban'"), ("agent", "react", "already has the agent 'react'"),
         ("scheme", "json", "a module named 'json'"), ("agent", "numpy", "a module named 'numpy'"),
         ("scheme", "conftest", "pytest or setuptools"), ("env", "setup", "pytest or setuptools"), ("agent", "test_x", "pytest or setuptools"),
         ("scheme", "group", "the class would be called Group, a name that its module imports"), ("scheme", "credit", "called Credit"),

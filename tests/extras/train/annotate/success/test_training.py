@@ -123,7 +123,7 @@ def test_a_folder_with_a_run_is_not_overwritten(
     data: dict[str, Any], trainer_of: Callable[..., SuccessTrainer]
 ) -> None:
     trainer_of(data).run()
-    with pytest.raises(ConfigError, match="holds a run already"):
+    with pytest.raises(ConfigError, match="already contains a run"):
         trainer_of(data)
 
 
