@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.entity_matching import Lexicon, normalized_phrase, phrase_tokens
 from creditflow.envs.wikisearch.grading.grade import Grader
-from creditflow.envs.wikisearch.grading.scoring import exact_match, normalize_answer, sub_match, token_f1
+from creditflow.envs.wikisearch.grading.scoring import exact_match, normalize_answer, pica_f1, sub_match, token_f1
 from creditflow.envs.wikisearch.questions import Question
 
 QUESTION = Question("q", "Who?", ("Ada Lovelace", "Countess"))
@@ -46,6 +46,21 @@ def test_with_f1_only_an_exact_answer_is_a_success() -> None:
     assert grade.score == pytest.approx(0.8)
     assert not grade.correct
     assert Grader("f1").grade(QUESTION, "ada lovelace!").correct
+
+
+@given(st.text(), st.lists(st.text(), max_size=3))
+def test_picas_f1_lies_between_0_and_1_and_is_1_for_a_golden_answer(text: str, golden: list[str]) -> None:
+    assert 0.0 <= pica_f1(text, golden) <= 1.0
+    if normalize_answer(text):
+        assert pica_f1(text, [*golden, text]) == 1.0
+
+
+def test_the_metric_pica_f1_scores_sets_of_words_from_0_to_1() -> None:
+    # {ada, king, lovelace} and {ada, lovelace}: 2 · 2 / (3 + 2); a repeated word counts once
+    grader = Grader("pica_f1")
+    assert grader.grade(QUESTION, "Ada King Lovelace").score == pytest.approx(0.8)
+    assert grader.grade(QUESTION, "Ada Ada Lovelace").score == 1.0
+    assert grader.grade(QUESTION, "Babbage").score == 0.0
 
 
 def test_a_judge_replaces_the_metric_and_sees_question_golden_answers_and_answer() -> None:
