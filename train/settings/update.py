@@ -146,7 +146,7 @@ class SftConfig:
     )
 
     def __post_init__(self) -> None:
-        require_at_least(self, 0, "episodes", "steps", "observation_weight")
+        require_at_least(self, 0, "episodes", "min_score", "steps", "observation_weight")
         require_at_least(self, 1, "batch_tokens")
         if not 0.0 <= self.noise <= 1.0:
             raise ConfigError(f"noise must lie in [0, 1], got {self.noise}")
