@@ -279,7 +279,7 @@ class Credit:
 class Scheme(ABC):
     """A credit scheme: frozen parameters and one pure function.
 
-    Class attributes:
+    Attributes:
         name: name in the registry.
         source: paper with sections and equations, and the released code that "release" follows.
         verification: what the formula was checked against, in a few words.
