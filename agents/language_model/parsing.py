@@ -19,6 +19,7 @@ __all__ = [
     "BareDialect",
     "Dialect",
     "Parsed",
+    "RagenDialect",
     "ReactDialect",
     "TaggedDialect",
     "VerlAgentDialect",
@@ -268,12 +269,62 @@ class VerlAgentDialect:
         return Parsed(text, not reason, reason)
 
 
+_RAGEN: Final = re.compile(r"<think>(.*?)</think>\s*<answer>(.*?)</answer>", re.DOTALL)
+_RAGEN_MOVES: Final = SOKOBAN_WORDS[1:]
+_MARKUP: Final = re.compile(r"</?(?:think|answer)>|<\|im_(?:start|end)\|>")
+
+
+@dataclass(frozen=True, slots=True)
+class RagenDialect:
+    """``<think>reasoning</think> <answer>Right || Up</answer>``: several moves, as RAGEN's context manager parses them.
+
+    Text around the tags is ignored. Of the first ``moves`` entries those that are moves are made, in any case of letters; the
+    turn is invalid, and penalised, if another one is among them or if there is none.
+
+    >>> RagenDialect(2).parse("<think>behind it</think> <answer>Right || up || Up</answer>").action
+    'right up'
+    >>> parsed = RagenDialect(2).parse("<think></think><answer>Right || jump</answer>")
+    >>> parsed.action, parsed.valid, parsed.reason
+    ('right', False, "'jump' is not one of Up, Down, Left, Right")
+
+    Args:
+        moves: entries of an answer that are read.
+    """
+
+    moves: int
+    name: str = "ragen"
+
+    def write(self, action: str, thought: str = "") -> str:
+        """Render moves that are separated by spaces."""
+        return f"<think>{thought}</think><answer>{' || '.join(action.title().split())}</answer>"
+
+    def parse(self, response: str) -> Parsed:
+        """Take the moves of the first answer that follows a thought."""
+        match = _RAGEN.search(response)
+        if match is None:
+            return Parsed("", False, "there is no <think>…</think> <answer>…</answer>")
+        thought, answer = (_MARKUP.sub("", text).strip() for text in match.groups())
+        entries = [entry.strip().lower() for entry in answer.split("||") if entry.strip()][: self.moves]
+        wrong = [entry for entry in entries if entry not in _RAGEN_MOVES]
+        expected = ", ".join(move.title() for move in _RAGEN_MOVES)
+        reason = f"{short_repr(wrong[0])} is not one of {expected}" if wrong else ""
+        moves = " ".join(entry for entry in entries if entry in _RAGEN_MOVES)
+        return Parsed(moves, bool(entries) and not wrong, reason if entries else "<answer> is empty", thought)
+
+
+def _ragen(argument: str) -> Dialect:
+    if not (argument.isascii() and argument.isdigit() and int(argument) > 0):
+        raise ConfigError(f"write ragen:M, with the number of moves that a turn may have, got ragen:{argument}")
+    return RagenDialect(int(argument))
+
+
 DIALECTS: Final[Mapping[str, Callable[[str], Dialect]]] = {
     "bare": lambda argument: _no_argument(argument, "bare", BareDialect()),
     "action": lambda argument: _no_argument(argument, "action", TaggedDialect(think=False)),
     "think": lambda argument: _no_argument(argument, "think", TaggedDialect(think=True)),
     "react": lambda argument: _no_argument(argument, "react", ReactDialect()),
     "verl_agent": VerlAgentDialect,
+    "ragen": _ragen,
 }
 
 
@@ -281,7 +332,7 @@ def make_dialect(spec: str) -> Dialect:
     """Make a dialect by name.
 
     ``bare``, ``action`` (tags around the action), ``think`` (with reasoning), ``react`` (lines of thought and action),
-    ``verl_agent:ENV``.
+    ``verl_agent:ENV``, ``ragen:M`` (several moves, separated by ``||``).
 
     Raises:
         ConfigError: an unknown name; suggests the nearest one.

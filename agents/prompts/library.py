@@ -5,7 +5,8 @@
 ``reason-v1`` and ``rag-v1`` for the baselines, ``search-o1-v1`` for a step of Search-o1) never do: WikiSearch's list is
 for scripted agents and contains the golden answer once all evidence has been seen. ``terse-v1``, ``places-v1`` and ``around-v1`` give a small model trained from scratch the observation alone, without
 instructions. ``look-v1`` is ``think-v1`` with a picture instead of a text, ``glance-v1`` a picture alone.
-``moves-v1`` and ``look-moves-v1`` ask for several actions in one answer (Sokoban's ``moves_per_turn``).
+``moves-v1`` and ``look-moves-v1`` ask for several actions in one answer (Sokoban's ``moves_per_turn``), and so does ``ragen-v1``, which says what RAGEN's prompt
+for Sokoban says in other words: for dialect ``ragen:M``, ``text_format: grid_coordinates`` and ``max_moves``.
 """
 
 from __future__ import annotations
@@ -76,6 +77,20 @@ _SEARCH_O1: Final = (
 )
 _SEEN: Final = "This is step {step} of at most {steps}. What happened last:\n{history}\n\n{refused}Now:\n{observation}"
 
+_RAGEN_SYSTEM: Final = (
+    "You solve Sokoban puzzles: every box has to stand on a target. You can walk in four directions. Walking against a box pushes "
+    "it one cell further, unless a wall or another box is behind it; boxes cannot be pulled. A board is shown as a grid of symbols "
+    "and as coordinates, rows and columns counted from 0 at the upper left.\n"
+    "# is a wall, _ floor, O a target, X a box, √ a box on a target, P the player, S the player on a target.\n"
+    "The moves are Up, Down, Left and Right. You may make {moves_left} moves in all; separate them by ||, for example: "
+    "<answer>Right || Right || Up</answer>"
+)
+_RAGEN_TURN: Final = (
+    "Turn {step}\n{observation}\n{refused}Moves left: {moves_left}. Answer in exactly this form and write nothing else: "
+    "<think> your thoughts </think> <answer> your moves </answer>. Use at most 120 words."
+)
+_RAGEN_REFUSED: Final = "Your last answer did not have the form that is asked for: {reason}. Try again.\n"
+
 
 def _search(name: str, instructions: str) -> Prompt:
     """A search template: instructions and question in the first message, then search results alone."""
@@ -102,6 +117,14 @@ PROMPTS: Final[Mapping[str, Prompt]] = {
         Prompt("look-v1", "", _LOOK + _THINK, _LOOK_LATER, _LOOK + _THINK, _TURN, _REFUSED),
         Prompt("moves-v1", "", _FIRST + _MOVES, _LATER, _WINDOWED + _MOVES, _TURN, _REFUSED),
         Prompt("look-moves-v1", "", _LOOK + _MOVES, _LOOK_LATER, _LOOK + _MOVES, _TURN, _REFUSED),
+        Prompt(
+            "ragen-v1",
+            _RAGEN_SYSTEM,
+            _RAGEN_TURN,
+            "Reward: {reward}\n\n" + _RAGEN_TURN,
+            _RAGEN_TURN,
+            refused=_RAGEN_REFUSED,
+        ),
         Prompt("glance-v1", "", "{image}", "{image}", "{image}"),
     )
 }

@@ -36,6 +36,8 @@ class Slots:
         image: the marker of the observation's picture, which becomes one token per patch (see ``models/pictures.py``).
         refused: why the last action was rejected; "" if it was not.
         lessons: reflections on earlier trials; "" in the first trial.
+        moves_left: moves that are left to the episode; "" where the environment does not limit them.
+        reward: of the last turn; "" in the first.
     """
 
     task: str
@@ -50,6 +52,8 @@ class Slots:
     lessons: str = ""
     image: str = ""
     moves: str = "1"
+    moves_left: str = ""
+    reward: str = ""
 
 
 _NAMES: Final = tuple(field.name for field in fields(Slots))
@@ -155,6 +159,8 @@ def slots_of(prompt: Prompt, view: View, window: int = 0, reflections: str = "")
         lessons=reflections,
         image=PICTURE if prompt.shows_pictures else "",
         moves=str(getattr(view.env, "moves_per_turn", 1)),
+        moves_left=str(view.info.get("moves_left", "")),
+        reward=f"{turns[-1].reward:g}" if turns else "",
     )
 
 

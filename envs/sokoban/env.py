@@ -52,11 +52,12 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
     All arguments are JSON values, so ``env.spec`` round-trips.
 
     Args:
-        panel: "<panel>:<split>" of the embedded panels; the default source, "standard-v1:train".
+        panel: "<panel>:<split>" of the embedded panels, the default source ("standard-v1:train"); or generated levels by their
+            seeds, such as "ragen/6x6/1/1-30000:123-634" (see ``levels/named.py``).
         levels: instead, the path of a level file (XSB or Boxoban) or of a folder of them.
         level: instead, the XSB text of one level.
         generator: instead, options of ``GeneratorOptions``: endless levels of exactly known difficulty; with
-            {"distribution": "gym_sokoban"} those of gym-sokoban's distribution.
+            {"distribution": "gym_sokoban"} or "ragen" those of gym-sokoban's distribution, or of RAGEN's fork of it.
         obs_mode: "text", "grid", "planes", "rgb", or "dict" of several of these (see ``observations/views.py``).
         obs_keys: which of them with "dict", for example ["text", "rgb"]; default: all.
         action_mode: "text" or "discrete".
@@ -64,7 +65,10 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
         moves_per_turn: maximum number m of moves of one action, such as "right right up" (see ``turns.py``). A step is a turn:
             ``max_steps``, the oracle's distances and its ``steps_left`` count turns.
         moves_policy: with m > 1, what becomes of surplus moves and of words that are no move: "strict" or "prefix".
-        reward: "sparse" (1 when solved), "ten" (10 when solved) or "gym_sokoban".
+        max_moves: with m > 1, limit of the moves of an episode, which ends when they are made; 0 for none. Of a turn, those moves are made
+            that are left, and info has ``moves_left``.
+        reward: "sparse" (1 when solved), "ten" (10 when solved), "gym_sokoban", or "ragen", which differs from it only in that a
+            rejected action costs nothing.
         max_steps: step limit of an episode. Default: 30 for panels, all of whose levels have solutions of at most 20
             moves; 120, gym-sokoban's limit, for any other source.
         symbols: "unicode" (``#_OX√PS``), "ascii" (``#_OX*PS``), "xsb" (``#-.$*@+``) or seven characters in that order:
@@ -105,6 +109,7 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
         n_actions: int = 4,
         moves_per_turn: int = 1,
         moves_policy: str = "strict",
+        max_moves: int = 0,
         reward: str = "sparse",
         max_steps: int | None = None,
         symbols: str | Mapping[str, str] = "unicode",
@@ -131,9 +136,9 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
             painter.shape(*self.grid_shape)
         self._window = Window("Sokoban") if render_mode == "human" else None
         self._vocabulary = make_vocabulary(n_actions)
-        self._turns = turns = MoveTurns(self._vocabulary, moves_per_turn, moves_policy, action_mode)
+        self._turns = turns = MoveTurns(self._vocabulary, moves_per_turn, moves_policy, action_mode, max_moves)
         self.moves_per_turn = turns.limit
-        self._oracle = SokobanOracle(self._vocabulary.named(), oracle_memory_mb, turns.limit)
+        self._oracle = SokobanOracle(self._vocabulary.named(), oracle_memory_mb, turns.limit, turns.max_moves)
         self._rewards = rewards = reward_preset(reward)
         self._bumped = Outcome(rewards.of(0, False), False, False)
         self._pushed = {gain: Outcome(rewards.of(gain, False), False, True) for gain in (-1, 0, 1)}
@@ -161,6 +166,7 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
             )
         offsets = (*direction_offsets(level.width), 0)  # index -1, no operation: offset 0
         self._level, self._width = level, level.width
+        self._turns.made = 0
         self._moves = tuple((offsets[direction], push) for direction, push in self._vocabulary.moves)
         self._place(level.board, level.player)
 
@@ -197,7 +203,7 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
         return self._bumped
 
     def _invalid_action_reward(self) -> float:
-        return self._rewards.step
+        return self._rewards.rejected
 
     def _observe(self) -> Any:
         if self._window is not None:
@@ -248,7 +254,7 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
         """
         if self._level is None:
             raise EpisodeError("there is no state yet: call reset() first")
-        return write_snapshot(self._level, self._board, self._player, self.elapsed_steps)
+        return write_snapshot(self._level, self._board, self._player, self.elapsed_steps, self._turns.made)
 
     def set_state(self, snapshot: str) -> tuple[Any, dict[str, Any]]:
         """Restore a snapshot of any ``SokobanEnv``; return observation and info as ``reset`` does.
@@ -257,13 +263,14 @@ class SokobanEnv(AgentEnv[Any, Any, Any]):
             DataError: not a snapshot, or not a possible state.
             ConfigError: the level does not fit into this environment's array observations.
         """
-        level, board, player, steps = read_snapshot(snapshot)
+        level, board, player, steps, moves = read_snapshot(snapshot)
         task = self._task
         if task is None or task.content["xsb"] != level.xsb:
             task = level_task(level)
         self._begin(task, elapsed=steps)
         self._place(board, player)
-        self._over = self._solved or steps >= self.max_steps
+        self._turns.restore(moves)
+        self._over = self._solved or steps >= self.max_steps or self._turns.left == 0
         return self._observe(), self._info(True, True, False, "")
 
     @property

@@ -142,21 +142,28 @@ class SokobanOracle:
         actions: texts of the moves by (direction, kind), where kind is "push", "move", or "none" with direction −1.
         memory_mb: memory limit of one level's table in MiB.
         moves_per_turn: m.
+        max_moves: limit of the moves of an episode, which ``value`` knows if it is asked for a number of turns; 0 for none.
     """
 
     exact = True
 
-    def __init__(self, actions: Mapping[tuple[int, str], str], memory_mb: int = 256, moves_per_turn: int = 1) -> None:
+    def __init__(
+        self, actions: Mapping[tuple[int, str], str], memory_mb: int = 256, moves_per_turn: int = 1, max_moves: int = 0
+    ) -> None:
         if not isinstance(memory_mb, int) or isinstance(memory_mb, bool) or memory_mb < 1:
             raise ConfigError(f"oracle_memory_mb must be a positive integer, got {short_repr(memory_mb)}")
         self.memory_mb = memory_mb
         self._actions = dict(actions)
-        self._per_turn = moves_per_turn
+        self._per_turn, self._max_moves = moves_per_turn, max_moves
 
     def value(self, state: str, *, steps_left: int | None = None) -> float:
         """Return 1.0 if the state can be solved (within ``steps_left`` turns, if given), else 0.0."""
-        moves = self._moves_left(read_snapshot(state))
-        return 1.0 if moves >= 0 and (steps_left is None or moves <= steps_left * self._per_turn) else 0.0
+        snapshot = read_snapshot(state)
+        needed = self._moves_left(snapshot)
+        if needed < 0 or steps_left is None:
+            return float(needed >= 0)
+        within_limit = not self._max_moves or snapshot.moves + needed <= self._max_moves
+        return float(within_limit and needed <= steps_left * self._per_turn)
 
     def distance(self, state: str) -> float:
         """Return the fewest turns to the goal; inf if dead."""
@@ -212,7 +219,8 @@ class SokobanOracle:
 
     def solution(self, state: str) -> tuple[str, ...]:
         """Return one shortest solution, by turns; () if dead or solved."""
-        _, board, player, _ = snapshot = read_snapshot(state)
+        snapshot = read_snapshot(state)
+        board, player = snapshot.board, snapshot.player
         oracle, texts = self._oracle(snapshot), []
         while best := oracle.optimal_directions(board, player):
             texts.append(self._actions[best[0][0], "push"])

@@ -16,13 +16,15 @@ class Rewards:
     """Terms that add up to the reward of a step.
 
     Attributes:
-        step: added in every step, with a rejected action or a bump too.
+        step: added in every step that makes a move, a bump too.
+        rejected: the reward of a rejected action.
         box_on: added when a box is pushed onto a target.
         box_off: added when a box is pushed off its target (a push from target to target is neither).
         solved: added when every box is on a target.
     """
 
     step: float
+    rejected: float
     box_on: float
     box_off: float
     solved: float
@@ -36,9 +38,10 @@ class Rewards:
 
 
 PRESETS: Final[Mapping[str, Rewards]] = {
-    "sparse": Rewards(step=0.0, box_on=0.0, box_off=0.0, solved=1.0),
-    "ten": Rewards(step=0.0, box_on=0.0, box_off=0.0, solved=10.0),
-    "gym_sokoban": Rewards(step=-0.1, box_on=1.0, box_off=-1.0, solved=10.0),
+    "sparse": Rewards(step=0.0, rejected=0.0, box_on=0.0, box_off=0.0, solved=1.0),
+    "ten": Rewards(step=0.0, rejected=0.0, box_on=0.0, box_off=0.0, solved=10.0),
+    "gym_sokoban": Rewards(step=-0.1, rejected=-0.1, box_on=1.0, box_off=-1.0, solved=10.0),
+    "ragen": Rewards(step=-0.1, rejected=0.0, box_on=1.0, box_off=-1.0, solved=10.0),
 }
 
 

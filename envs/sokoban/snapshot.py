@@ -1,7 +1,7 @@
 """Snapshots of an episode as compact, self-contained JSON text, with a strict reader.
 
 ``{"format": "sokoban/1", "level": XSB, "player": cell, "boxes": [cells], "steps": n}`` with cells numbered
-``row * width + column``. Snapshots may come from anywhere (logs, other processes), so everything in them is checked.
+``row * width + column``; where an environment limits the moves of an episode, "moves" has those that were made. Snapshots may come from anywhere (logs, other processes), so everything in them is checked.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ _KIND: Final = "Sokoban snapshot"
 _FORMAT: Final = "sokoban/1"
 _KEYS: Final = {"format", "level", "player", "boxes", "steps"}
 _MAX_CHARS: Final = 8 * MAX_SIDE * MAX_SIDE
+_MAX_TAIL: Final = 40  # characters of the counts at the end
 _BOXES: Final = re.compile(rb"[\x03\x04]")
 _EMPTY: Final = bytes([WALL, FLOOR, TARGET, TARGET, FLOOR, FLOOR, TARGET, *range(7, 256)])  # removes boxes and player
 
 
 class Snapshot(NamedTuple):
-    """A state of an episode: level, board, position of the player, and steps taken."""
+    """A state of an episode: level, board, position of the player, steps taken, and moves made where they are limited."""
 
     level: Level
     board: bytes
     player: int
     steps: int
+    moves: int = 0
 
 
 @lru_cache(maxsize=4096)
@@ -65,13 +67,14 @@ def box_positions(board: bytes) -> list[int]:
     return [match.start() for match in _BOXES.finditer(board)]
 
 
-def write_snapshot(level: Level, board: bytes, player: int, steps: int) -> str:
+def write_snapshot(level: Level, board: bytes, player: int, steps: int, moves: int = 0) -> str:
     """Return the JSON text of a snapshot; equal states have equal texts."""
     width = level.width
     boxes = ",".join([str(to_cell(position, width)) for position in box_positions(board)])
+    counted = f',"moves":{moves}' if moves else ""
     return (
         f'{{"format":"{_FORMAT}","level":{_quoted(level.xsb)},"player":{to_cell(player, width)},'
-        f'"boxes":[{boxes}],"steps":{steps}}}'
+        f'"boxes":[{boxes}],"steps":{steps}{counted}}}'
     )
 
 
@@ -81,7 +84,8 @@ def read_snapshot(text: str) -> Snapshot:
     Raises:
         DataError: not a snapshot, or an impossible position.
     """
-    data = checked.snapshot_fields(text, kind=_KIND, form=_FORMAT, fields=_KEYS, limit=_MAX_CHARS)
+    moves = {"moves"} if isinstance(text, str) and '"moves"' in text[-_MAX_TAIL:] else set()
+    data = checked.snapshot_fields(text, kind=_KIND, form=_FORMAT, fields=_KEYS | moves, limit=_MAX_CHARS)
     level = cached_level(checked.text(data["level"], f"{_KIND}: level"))
     cells = level.height * level.width
     player = checked.integer(data["player"], f"{_KIND}: player", high=cells - 1)
@@ -103,4 +107,5 @@ def read_snapshot(text: str) -> Snapshot:
     for position in positions:
         board[position] = BOX_ON_TARGET if board[position] == TARGET else BOX
     board[at] = PLAYER_ON_TARGET if board[at] == TARGET else PLAYER
-    return Snapshot(level, bytes(board), at, steps)
+    made = checked.integer(data.get("moves", 0), f"{_KIND}: moves")
+    return Snapshot(level, bytes(board), at, steps, made)

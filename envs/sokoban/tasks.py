@@ -10,7 +10,7 @@ import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, short_repr
 from creditflow.envs.sokoban.levels.generator import GeneratorOptions
-from creditflow.envs.sokoban.levels.named import generator_options, named_level
+from creditflow.envs.sokoban.levels.named import generator_options, named_level, named_levels
 from creditflow.envs.sokoban.levels.xsb import TASK_PREFIX, Level, level_task, parse_level, read_levels
 from creditflow.envs.sokoban.snapshot import cached_level
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, content_id, parse_panel_spec
@@ -120,8 +120,10 @@ def open_tasks(
     if generator is not None:
         options = generator_options(generator)
         return GeneratorTasks(options), (options.height, options.width)
-    if levels is not None or level is not None:
+    seeds = isinstance(panel, str) and "/" in panel
+    if levels is not None or level is not None or seeds:
         parsed = read_levels(levels) if levels is not None else [parse_level(level or "")]
+        parsed = list(named_levels(panel)) if seeds else parsed
         return LevelTasks(parsed), (max(lv.height for lv in parsed), max(lv.width for lv in parsed))
     if panel is not None and not isinstance(panel, str):
         raise ConfigError(f"panel must be a string such as {DEFAULT_PANEL!r}, got {short_repr(panel)}")

@@ -1,6 +1,6 @@
 """Several moves in one turn: the answer ``right right up`` is one action of up to m moves.
 
-Moves are made in order until the answer ends or the level is solved. The turn is one step: it counts one towards the step
+Moves are made in order until the answer ends, the level is solved or the episode's limit of moves is reached. The turn is one step: it counts one towards the step
 limit, its reward is the sum of its moves' rewards, and ``info`` has what each move did.
 
 What does not fit the format is decided by ``moves_policy``:
@@ -39,8 +39,10 @@ class MoveTurns:
         moves_per_turn: m, 1 to 64; with 1 there are no turns to parse or record.
         policy: one of ``MOVES_POLICIES``.
         action_mode: the environment's, which must be "text".
+        max_moves: limit of the moves of an episode; 0 for none.
 
     Attributes:
+        made: number of moves of the episode, counted if they are limited.
         several: whether a turn can have more than one move.
         space: all texts; samples are turns of one and of two moves.
         given: number of words in the text that was parsed last.
@@ -49,7 +51,9 @@ class MoveTurns:
         ConfigError: an invalid argument.
     """
 
-    def __init__(self, vocabulary: Vocabulary, moves_per_turn: Any, policy: Any, action_mode: str) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, moves_per_turn: Any, policy: Any, action_mode: str, max_moves: Any = 0
+    ) -> None:
         if type(moves_per_turn) is not int or not 1 <= moves_per_turn <= MAX_MOVES:
             raise ConfigError(
                 f"moves_per_turn must be an integer from 1 to {MAX_MOVES}, got {short_repr(moves_per_turn)}"
@@ -60,6 +64,12 @@ class MoveTurns:
             raise ConfigError(
                 f"moves_policy={policy!r} is for turns of several moves; raise moves_per_turn, or leave it out"
             )
+        if type(max_moves) is not int or max_moves < 0 or (max_moves and moves_per_turn == 1):
+            raise ConfigError(
+                f"max_moves, which limits the moves of turns of several moves, must be a positive integer, or 0 for no limit; got {short_repr(max_moves)} "
+                f"with moves_per_turn={moves_per_turn}"
+            )
+        self.max_moves, self.made = max_moves, 0
         self.limit, self._policy, self._texts = moves_per_turn, policy, vocabulary.texts
         self.several = moves_per_turn > 1
         if self.several and action_mode != "text":
@@ -81,6 +91,15 @@ class MoveTurns:
         self._rewards: list[float] = []
         self._keys: list[str] = []
         self.given = 0
+
+    @property
+    def left(self) -> int:
+        """Moves that are left to the episode; -1 without a limit."""
+        return max(0, self.max_moves - self.made) if self.max_moves else -1
+
+    def restore(self, made: int) -> None:
+        """Go on with an episode that has made so many moves."""
+        self.made = made if self.max_moves else 0
 
     def parse(self, action: Any) -> tuple[tuple[int, ...] | None, str]:
         """Return the numbers of the moves, or None and the reason."""
@@ -104,7 +123,7 @@ class MoveTurns:
         return (accepted, "") if accepted else (None, f"{quoted_action(action)} begins with no move; {self._expected}")
 
     def play(self, numbers: Sequence[int], move: Callable[[int], Outcome], key: Callable[[], str]) -> Outcome:
-        """Make the moves in order, until the level is solved.
+        """Make the moves in order, until the level is solved or no move is left.
 
         Args:
             numbers: numbers of the moves.
@@ -112,7 +131,7 @@ class MoveTurns:
             key: the key of the state that it led to.
         """
         effective = terminated = False
-        for number in numbers:
+        for number in numbers[: self.left] if self.max_moves else numbers:
             reward, terminated, changed, _ = move(number)
             effective |= changed
             self._moves.append(self._texts[number])
@@ -120,7 +139,9 @@ class MoveTurns:
             self._keys.append(key())
             if terminated:
                 break
-        return Outcome(sum_in_order(self._rewards), terminated, effective)
+        if self.max_moves:
+            self.made += len(self._moves)
+        return Outcome(sum_in_order(self._rewards), terminated, effective, self.left == 0)
 
     def ignored(self, given: int, made: int) -> int:
         """Return the number of words that were not executed, of ``given`` words that made so many moves; 0 if they made none."""
@@ -133,4 +154,5 @@ class MoveTurns:
             "move_rewards": tuple(self._rewards),
             "move_state_keys": tuple(self._keys),
             "ignored_words": self.ignored(self.given, len(self._moves)),
+            **({"moves_left": self.left} if self.max_moves else {}),
         }

@@ -36,6 +36,7 @@ PINNED = {
     "search-o1-v1": "f50e22d96efc85d7",
     "terse-v1": "5df4e1f00e6c735f",
     "places-v1": "1b1d0e649490f6fc",
+    "ragen-v1": "0dffe9b93ba9c54a",
     "around-v1": "1b27d33c4d64d648",
 }
 PINNED_TASKS = "2a1c21c692230058"

@@ -129,7 +129,7 @@ def make_backend(model: Any, settings: TrainConfig, *, tokenizer: Any = None) ->
 
         name = str(next(model.parameters()).dtype).removeprefix("torch.") if rollout.dtype == "same" else rollout.dtype
         return VllmTrainedBackend(
-            model, dtype=name, config=generation.vllm, seed=settings.seed, asynchronous=rollout.asynchronous,
+            model, dtype=name, config=generation.vllm, seed=settings.seed, asynchronous=bool(rollout.asynchronous),
             tokenizer=tokenizer,
         )  # fmt: skip
     return _transformers_sampler(model, rollout, None)

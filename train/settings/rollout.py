@@ -36,8 +36,9 @@ class RolloutConfig:
         compile: compile the one-token step (static cache only).
         branching: branch episodes where the policy's entropy is high.
         asynchronous: every episode goes on as soon as its own completion and step are there, instead of all taking their
-            turns together; the groups are the same. With vLLM it takes the asynchronous engine, in a process of its own;
-            "transformers" continues whatever episodes wait, which pays where environments are slow.
+            turns together, and environments are stepped while others generate; the groups are the same. vLLM then runs as its asynchronous
+            engine, in a process of its own, whose samples depend on timing; "transformers" continues whatever episodes wait, which
+            pays where environments are slow. Default: with vLLM.
         env_threads: number of environments that are stepped at the same time, if ``asynchronous``.
         max_staleness: k: groups are sampled while the policy is updated, by weights that are k iterations behind (fewer in
             the first k). The update corrects for it by ``update.loss.importance_cap``, or, with
@@ -60,7 +61,7 @@ class RolloutConfig:
     cache: Literal["dynamic", "static"] = "dynamic"
     compile: bool = False
     branching: BranchConfig = field(default_factory=BranchConfig)
-    asynchronous: bool = False
+    asynchronous: bool | None = None
     env_threads: int = 8
     max_staleness: int = 0
 
@@ -106,7 +107,7 @@ def check_staleness(rollout: RolloutConfig, generation: GenerationConfig, update
     if generation.backend == "vllm" and (rollout.max_staleness > 1 or not rollout.asynchronous):
         raise ConfigError(
             "with generation.backend: vllm rollouts can be sampled ahead by rollout.max_staleness: 1, since its engine holds "
-            "one version of the weights, and with rollout.asynchronous: true, whose engine has a process of its own"
+            "one version of the weights, and not with rollout.asynchronous: false, whose engine runs in the trainer's process"
         )
     if generation.backend == "vllm" and generation.vllm.sleep:
         raise ConfigError(

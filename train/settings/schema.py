@@ -153,6 +153,9 @@ class TrainConfig:
     verl: VerlConfig = field(default_factory=VerlConfig)
 
     def __post_init__(self) -> None:
+        if self.rollout.asynchronous is None:
+            asynchronous = self.generation.backend == "vllm"
+            object.__setattr__(self, "rollout", replace(self.rollout, asynchronous=asynchronous))
         rollout = self.rollout
         require_seed(self)
         require_at_least(self, 0, "threads")

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, UnknownTaskError, check_name, short_repr
 from creditflow.envs.sokoban.levels.generator import GeneratorOptions
-from creditflow.envs.sokoban.levels.gym_sokoban import GymSokobanOptions
+from creditflow.envs.sokoban.levels.gym_sokoban import GymSokobanOptions, RagenOptions
 from creditflow.envs.sokoban.levels.xsb import Level
 
-__all__ = ["DISTRIBUTIONS", "generator_options", "level_name", "named_level"]
+__all__ = ["DISTRIBUTIONS", "generator_options", "level_name", "named_level", "named_levels"]
 
+MAX_SEEDS: Final = 100_000  # of a panel
 DISTRIBUTIONS: Final[Mapping[str, type[GeneratorOptions]]] = {
     "exact": GeneratorOptions,
     "gym_sokoban": GymSokobanOptions,
+    "ragen": RagenOptions,
 }
 _NAME: Final = re.compile(r"(\w+)/(\d{1,3})x(\d{1,3})/(\d{1,2})/(\d{1,6})-(\d{1,6})/(\d{1,19})")
 
 
 def generator_options(options: Mapping[str, Any]) -> GeneratorOptions:
-    """Make options from a mapping: those of ``GeneratorOptions``, and ``distribution``, "exact" (default) or "gym_sokoban".
+    """Make options from a mapping: those of ``GeneratorOptions``, and ``distribution``, "exact" (default), "gym_sokoban" or "ragen".
 
     Raises:
         ConfigError: an unknown option or distribution (suggests the nearest one), or an invalid value.
@@ -67,3 +70,21 @@ def named_level(name: str) -> Level:
         raise ConfigError(f"sokoban: the seed of {name} must be below 2**63")
     options = DISTRIBUTIONS[match[1]](height, width, boxes, shortest, longest)
     return options.level(np.random.Generator(np.random.PCG64(seed)))
+
+
+@lru_cache(maxsize=8)
+def named_levels(panel: str) -> tuple[Level, ...]:
+    """Generate the levels of a panel of seeds such as "ragen/6x6/1/1-30000:123-634"; equal levels occur once.
+
+    Raises:
+        ConfigError: not such a panel, or options out of range.
+    """
+    name, _, seeds = panel.partition(":")
+    first, _, last = seeds.partition("-")
+    if not (first.isdigit() and last.isdigit() and int(first) <= int(last) < int(first) + MAX_SEEDS):
+        raise ConfigError(
+            f"sokoban: {short_repr(panel)} is no panel of generated levels; expected DISTRIBUTION/HEIGHTxWIDTH/BOXES/SHORTEST-LONGEST:FIRST-LAST, "
+            f"with at most {MAX_SEEDS:,} seeds, such as 'ragen/6x6/1/1-30000:123-634'"
+        )
+    levels = [named_level(f"{name}/{seed}") for seed in range(int(first), int(last) + 1)]
+    return tuple({level.xsb: level for level in levels}.values())

@@ -339,9 +339,13 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
         self._texts, moves = texts, Moves(vocabulary, rewards)
         limit, policy = arguments.get("moves_per_turn", 1), arguments.get("moves_policy", "strict")
         self._player: Player = OneMove(actions, moves, num_envs)
+        if arguments.get("max_moves"):
+            raise ConfigError(
+                "the vector environment has no limit of an episode's moves (max_moves); use single environments"
+            )
         if limit > 1:
             turns = MoveTurns(vocabulary, limit, policy, mode)
-            self._player = SeveralMoves(turns, actions, moves, texts, num_envs, rewards.step)
+            self._player = SeveralMoves(turns, actions, moves, texts, num_envs, rewards.rejected)
 
         self._starts = Starts(single.tasks, num_envs, group_size)
         self._boards = Boards(num_envs, single.grid_shape)

@@ -51,6 +51,7 @@ class Moves:
         self._directions = np.array([*(direction for direction, _ in vocabulary.moves), -1])  # the last for number -1
         pushes = [push * PUSH for _, push in vocabulary.moves]
         self._push: Ints | None = None if all(pushes) else np.array([*pushes, 0])
+        self.rejected = rewards.rejected
         self._rewards = np.array([rewards.of(int(gain), bool(solved)) for solved in (0, 1) for gain in GAINS])
         self._columns, self._offsets = 0, self._directions
 
@@ -296,6 +297,7 @@ class OneMove:
         change = self._moves.make(boards, numbers)
         moved(boards, change)
         rewards = self._moves.rewards(change, boards.on_target == boards.boxes)
+        rewards[numbers < 0] = self._moves.rejected
         return Played(change.events, rewards, numbers >= 0, reasons)
 
     def nothing(self) -> Played:

@@ -125,3 +125,26 @@ def test_reasons_of_the_released_projections_name_tags_of_their_own_format(respo
     reason = make_dialect(f"verl_agent:{env}").parse(response).reason
     foreign = ("<action>", "<think>") if env == "search" else ("<search>", "<answer>")
     assert not any(tag in reason for tag in foreign)
+
+
+@pytest.mark.parametrize(
+    ("answer", "action", "valid"),
+    [
+        ("Right || up || Left", "right up", True),  # the third is cut, without a penalty
+        ("Right||", "right", True),  # nothing after the separator is no entry
+        ("jump || Up", "up", False),  # what is a move is made, and the turn is penalised
+        ("Up || Down || jump", "up down", True),  # cut before it is looked at
+        ("up right", "", False),  # without a separator this is one entry
+        ("", "", False),
+    ],
+)
+def test_ragen_reads_the_first_entries_between_its_separators(answer: str, action: str, valid: bool) -> None:
+    parsed = make_dialect("ragen:2").parse(f"Well. <think>so</think>\n<answer>{answer}</answer> done")
+    assert (parsed.action, parsed.valid, bool(parsed.reason), parsed.thought) == (action, valid, not valid, "so")
+
+
+def test_ragen_needs_a_thought_before_its_answer_and_a_number_of_moves() -> None:
+    assert make_dialect("ragen:2").parse("<answer>Up</answer>").action == ""
+    assert make_dialect("ragen:3").write("right up") == "<think></think><answer>Right || Up</answer>"
+    with pytest.raises(ConfigError, match="write ragen:M"):
+        make_dialect("ragen")

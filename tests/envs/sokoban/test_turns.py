@@ -194,3 +194,34 @@ def test_too_many_optimal_turns_are_an_error_that_says_what_still_works():
 def test_wrong_arguments_are_rejected_with_a_reason(kwargs, message):
     with pytest.raises(ConfigError, match=message):
         SokobanEnv(**kwargs)
+
+
+def test_an_episode_ends_when_its_moves_are_made():
+    """Five moves: 3 in the first turn, of the second turn's 3 the 2 that are left."""
+    env = begun(max_moves=5, reward="ragen")
+    *_, terminated, truncated, info = env.step("up up up")
+    assert (terminated, truncated, info["moves_left"]) == (False, False, 2)
+    snapshot = env.get_state()
+    assert env.oracle.value(snapshot, steps_left=100) == 0.0  # two boxes need more than 2 moves
+    assert env.oracle.value(snapshot) == 1.0
+    _, reward, terminated, truncated, info = env.step("up up up")
+    assert (info["moves"], info["ignored_words"], info["moves_left"]) == (("up", "up"), 1, 0)
+    assert (reward, terminated, truncated) == (-0.2, False, True)
+    env.set_state(snapshot)
+    assert env.step("up")[4]["moves_left"] == 1
+    assert env.reset()[1]["moves_left"] == 5
+
+
+def test_a_rejected_action_costs_nothing_in_ragen_and_a_step_in_gym_sokoban():
+    for reward, cost in (("ragen", 0.0), ("gym_sokoban", -0.1)):
+        assert begun(reward=reward).step("jump")[1] == cost
+        single = SokobanVectorEnv(1, level=ROOM, reward=reward)
+        single.reset()
+        assert single.step(["jump"])[1] == [cost]
+
+
+def test_a_limit_of_moves_is_for_single_environments_with_several_moves_per_turn():
+    with pytest.raises(ConfigError, match="max_moves"):
+        SokobanEnv(level=ROOM, max_moves=4)
+    with pytest.raises(ConfigError, match="max_moves"):
+        SokobanVectorEnv(1, level=ROOM, moves_per_turn=2, max_moves=4)

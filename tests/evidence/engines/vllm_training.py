@@ -69,6 +69,7 @@ def training_part(folder: Path, iterations: int, seed: int) -> dict[str, Any]:
             str(run),
             "--set",
             "generation.backend=vllm",
+            "rollout.asynchronous=false",
             "--set",
             f"update.iterations={iterations}",
         )

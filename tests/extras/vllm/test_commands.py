@@ -64,7 +64,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of three iterations that sample with vLLM; it starts from a model that was trained with transformers."""
     start, out = tmp_path_factory.mktemp("start"), tmp_path_factory.mktemp("run")
     train(start, "sft.episodes=150", "sft.steps=60", "update.iterations=0")
-    train(out, f"model.path={start / 'model'}", "sft.steps=0", "generation.backend=vllm", "update.iterations=3")
+    train(
+        out,
+        f"model.path={start / 'model'}",
+        "sft.steps=0",
+        "generation.backend=vllm",
+        "rollout.asynchronous=false",
+        "update.iterations=3",
+    )
     return out
 
 
@@ -88,7 +95,7 @@ def test_a_run_samples_with_vllm_from_the_trainers_distribution(run: Path) -> No
 @pytest.mark.lora
 def test_a_lora_run_samples_with_vllm_from_the_merged_weights(run: Path, tmp_path: Path) -> None:
     train(
-        tmp_path / "lora", f"model.path={run / 'model'}", "sft.steps=0", "generation.backend=vllm", "model.lora.rank=4",
+        tmp_path / "lora", f"model.path={run / 'model'}", "sft.steps=0", "generation.backend=vllm", "rollout.asynchronous=false", "model.lora.rank=4",
         "update.optimizer.lr=0.01", "update.iterations=2",
     )  # fmt: skip
     rows = iterations(tmp_path / "lora")

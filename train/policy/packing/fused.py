@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from inspect import signature
 from typing import Any, Final
 
@@ -94,7 +93,16 @@ def available_kernels(device: Any) -> tuple[str, ...]:
     """The names of the kernels that a device has, the preferred one first."""
     if device.type != "cuda" or torch.cuda.get_device_capability(device) < AMPERE:
         return ()
-    return ("flash_attn", "torch") if find_spec("flash_attn") else ("torch",)
+    return ("flash_attn", "torch") if _has_flash_attn() else ("torch",)
+
+
+def _has_flash_attn() -> bool:
+    """Whether the package has its function: flash-attn-4 installs a namespace of the same name without it."""
+    try:
+        from flash_attn import flash_attn_varlen_func  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def fused_attention(q: Any, k: Any, v: Any, paths: Paths, scale: float, kernel: str) -> Any:

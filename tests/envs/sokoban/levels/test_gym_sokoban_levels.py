@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from creditflow.envs.sokoban import (
     level_task,
     named_level,
 )
-from creditflow.envs.sokoban.levels.gym_sokoban import Room, carve_room, reverse_start
+from creditflow.envs.sokoban.levels.gym_sokoban import RagenOptions, Room, carve_room, reverse_start
 
 RECORDED = json.loads((Path(__file__).parents[3] / "evidence" / "sokoban" / "levels.json").read_text("utf-8"))
 PINNED = {
@@ -127,3 +128,26 @@ def test_wrong_names(name, error, message):
 def test_wrong_options(options, message):
     with pytest.raises(ConfigError, match=message):
         creditflow.make("sokoban", generator=options)
+
+
+RAGEN = json.loads((Path(__file__).parents[3] / "evidence" / "ragen" / "results.json").read_text("utf-8"))
+
+
+def test_ragens_levels_are_as_long_as_those_of_its_own_generator():
+    """χ² of two samples of 256 and 512 levels, the two rarest lengths together: 8 degrees of freedom, 26.1 has p = .001."""
+    levels = [RagenOptions(6, 6, 1).level(np.random.Generator(np.random.PCG64(seed))) for seed in range(256)]
+    lengths = Counter(level_oracle(level).moves_left(level.player, level.boxes) for level in levels)
+    ours = np.array([lengths[n] for n in range(1, 9)] + [sum(lengths[n] for n in range(9, 99))]) / 256
+    recorded = RAGEN["ragen"]["lengths"]
+    theirs = np.array([*recorded[:8], sum(recorded[8:])]) / 512
+    pooled = (ours + 2 * theirs) / 3
+    assert 256 * 512 / 768 * ((ours - theirs) ** 2 / pooled).sum() < 26.1
+
+
+def test_a_panel_of_seeds_is_its_named_levels():
+    env = creditflow.make("sokoban", panel="ragen/6x6/1/1-10:3-5").unwrapped
+    levels = [named_level(f"ragen/6x6/1/1-10/{seed}") for seed in (3, 4, 5)]
+    assert list(env.tasks.task_ids()) == [level_task(level).task_id for level in levels]
+    for wrong in ("ragen/6x6/1/1-10:5-3", "ragen/6x6/1/1-10:5", "ragen/6x6/1/1-10:train"):
+        with pytest.raises(ConfigError, match="is no panel of generated levels"):
+            creditflow.make("sokoban", panel=wrong)

@@ -39,7 +39,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> list[TransformersEngine]:
 def test_a_run_syncs_plays_and_sleeps_in_turn_and_logs_every_push(
     config: dict[str, Any], trainer_of: Callable[..., Any], engines: list[TransformersEngine]
 ) -> None:
-    run = trainer_of(config, "generation.backend=vllm", "update.iterations=2")
+    run = trainer_of(config, "generation.backend=vllm", "rollout.asynchronous=false", "update.iterations=2")
     run.run()
     [engine] = engines
     order = [entry for i, entry in enumerate(engine.calls) if entry != "complete" or engine.calls[i - 1] != entry]
@@ -54,7 +54,7 @@ def test_a_run_syncs_plays_and_sleeps_in_turn_and_logs_every_push(
 def test_a_push_that_fails_ends_the_run(
     config: dict[str, Any], trainer_of: Callable[..., Any], engines: list[TransformersEngine]
 ) -> None:
-    run = trainer_of(config, "generation.backend=vllm", "update.optimizer.lr=0.05")
+    run = trainer_of(config, "generation.backend=vllm", "rollout.asynchronous=false", "update.optimizer.lr=0.05")
     engines[0].lose = {"load"}
     with pytest.raises(WeightPushError, match="rl-0000001"):
         run.run()
@@ -82,9 +82,9 @@ def test_a_run_without_vllm_installed_is_an_error_and_writes_nothing(
 
     monkeypatch.setattr(vllm_release, "_version", lambda name: None)
     with pytest.raises(MissingExtraError, match="vllm"):
-        trainer_of(config, "generation.backend=vllm")
+        trainer_of(config, "generation.backend=vllm", "rollout.asynchronous=false")
     with pytest.raises(MissingExtraError, match="vllm"):
-        describe(settings_of(config, "generation.backend=vllm"))
+        describe(settings_of(config, "generation.backend=vllm", "rollout.asynchronous=false"))
     assert not Path(config["out"]).exists()
 
 
@@ -102,6 +102,7 @@ def test_the_sampler_computes_in_the_dtype_of_the_setting(
     monkeypatch.setattr(vllm_trained, "_engine_maker", opened)
     for setting in ("same", "bfloat16"):
         assemble.make_backend(
-            toy_model(tied=True), settings_of(config, "generation.backend=vllm", f"rollout.dtype={setting}")
+            toy_model(tied=True),
+            settings_of(config, "generation.backend=vllm", "rollout.asynchronous=false", f"rollout.dtype={setting}"),
         )
     assert dtypes == ["float32", "bfloat16"]

@@ -13,7 +13,7 @@ from creditflow.envs.errors import ConfigError
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"generation": {"backend": "vllm"}}, "asynchronous: true"),
+        ({"generation": {"backend": "vllm"}, "rollout": {"asynchronous": False}}, "asynchronous: false"),
         ({"generation": {"backend": "vllm"}, "rollout": {"asynchronous": True, "max_staleness": 2}}, "one version"),
         ({"generation": {"backend": "vllm", "vllm": {"sleep": True}}, "rollout": {"asynchronous": True}}, "sleep"),
         ({"rollout": {"cache": "static", "compile": True}}, "main thread"),
@@ -39,3 +39,11 @@ def test_ratios_to_the_sampler_correct_without_a_cap(config: dict[str, Any], set
         config, "rollout.max_staleness=1", "update.old_logprobs=sampler", "update.loss.importance_cap=0"
     )
     assert settings.rollout.max_staleness == 1
+
+
+def test_episodes_wait_for_no_other_with_vllm_unless_they_are_told_to(
+    config: dict[str, Any], settings_of: Callable[..., Any]
+) -> None:
+    assert settings_of(config).rollout.asynchronous is False
+    assert settings_of(config, "generation.backend=vllm").rollout.asynchronous is True
+    assert settings_of(config, "generation.backend=vllm", "rollout.asynchronous=false").rollout.asynchronous is False

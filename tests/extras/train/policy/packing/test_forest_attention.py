@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from itertools import pairwise
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -246,14 +246,20 @@ class Queries:
         self.device, self.dtype, self.shape = torch.device(device), dtype, (5, 4, size)
 
 
-@pytest.mark.parametrize(("installed", "preferred"), [(True, "flash_attn"), (False, "torch")])
+@pytest.mark.parametrize(
+    ("module", "preferred"),
+    [
+        (SimpleNamespace(flash_attn_varlen_func=print), "flash_attn"),
+        (SimpleNamespace(cute=None), "torch"),  # a namespace, as flash-attn-4 alone installs it
+        (None, "torch"),  # not installed
+    ],
+)
 def test_kernels_are_for_16_bits_on_cuda_from_ampere_on(
-    monkeypatch: pytest.MonkeyPatch, installed: bool, preferred: str
+    monkeypatch: pytest.MonkeyPatch, module: SimpleNamespace | None, preferred: str
 ) -> None:
     capabilities = [(9, 0), (8, 0), (7, 5)]
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capabilities[device.index])
-    found = "creditflow.train.policy.packing.fused.find_spec"
-    monkeypatch.setattr(found, lambda _name: object() if installed else None)
+    monkeypatch.setitem(sys.modules, "flash_attn", module)
     available_kernels.cache_clear()
     try:
         for dtype in (torch.float16, torch.bfloat16):
