@@ -39,6 +39,7 @@ REFUSED = {
     "r1_instruct_wikisearch": {"rollout.top_p", "update.minibatch_size"},
     "rewardflow_sokoban_vl": {"prompting.prompt"},
     "search_r1_grpo_wikisearch": {"rollout.top_p", "update.minibatch_size"},
+    "ragen_sokoban": {"critic"},
     "search_r1_ppo_wikisearch": {"rollout.top_p", "critic", "update.loss.kl_in"},
     "steppo_alfworld": {"critic", "update.loss.ratio", "update.loss.aggregation"},
     "stepsearch_wikisearch": {"update.minibatch_size"},
