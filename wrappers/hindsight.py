@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,10 @@ from creditflow.wrappers.recorder import stop_reason
 from creditflow.wrappers.records.stop_reasons import TRUNCATED
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["RolloutShaping", "relabel"]
+__all__ = ["INFO_KEYS", "RolloutShaping", "relabel"]
+
+# of the infos of a vector environment, what a trainer must pass on
+INFO_KEYS: Final = ("task_id", "state_key", "text_key", "success", "score", "action_valid", "action_effective")
 
 Floats = NDArray[np.float64]
 
@@ -243,6 +246,23 @@ class RolloutShaping:
             if episode.complete:
                 self._learn(episode, info, terminated)
 
+    def begin_all(self, observations: Any, infos: Mapping[str, Any]) -> None:
+        """Begin an episode in every environment, after ``reset`` of a Gymnasium vector environment."""
+        for number, observation in enumerate(observations):
+            self.begin(number, _row(infos, number), observation)
+
+    def step_all(
+        self, actions: Any, observations: Any, rewards: Any, terminated: Any, truncated: Any, infos: Mapping[str, Any]
+    ) -> None:
+        """Enter what ``step`` of a Gymnasium vector environment with ``autoreset_mode="SameStep"`` returned."""
+        for number, over in enumerate((terminated | truncated).tolist()):
+            last = _row(infos["final_info"] if over else infos, number)
+            seen = (infos["final_obs"] if over else observations)[number]
+            ended, cut = bool(terminated[number]), bool(truncated[number])
+            self.step(number, actions[number], float(rewards[number]), ended, cut, last, seen)
+            if over:
+                self.begin(number, _row(infos, number), observations[number])
+
     def shaping(self) -> Floats:
         """β (γ Φ(s') − Φ(s)) of the steps since the last call, float64 (T, N), by a version that has seen them.
 
@@ -296,3 +316,8 @@ class RolloutShaping:
                 value = version.of(episode.task_id, *keys)
             carried = episode.potentials[-1] if episode.potentials else 0.0
             episode.potentials.append(carried if value is None else value)
+
+
+def _row(infos: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """The info of one environment."""
+    return {key: infos[key][number] for key in INFO_KEYS if key in infos}

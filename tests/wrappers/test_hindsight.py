@@ -23,17 +23,12 @@ ENVS = 4
 
 
 class Rollouts:
-    """Random steps of a vector environment, entered into a ``RolloutShaping``; infos are rows of columns."""
+    """Random steps of a vector environment, entered into a ``RolloutShaping``."""
 
     def __init__(self, shaping: RolloutShaping, seed: int = 0) -> None:
         self.envs = SokobanVectorEnv(ENVS, autoreset_mode="SameStep", **OPTIONS)
         self.shaping, self.rng = shaping, np.random.default_rng(seed)
-        obs, infos = self.envs.reset(seed=seed)
-        for number in range(ENVS):
-            shaping.begin(number, self.row(infos, number), obs[number])
-
-    def row(self, infos: dict[str, Any], number: int) -> dict[str, Any]:
-        return {name: column[number] for name, column in infos.items() if not name.startswith(("_", "final"))}
+        shaping.begin_all(*self.envs.reset(seed=seed))
 
     def batch(self, steps: int) -> tuple[Any, Any]:
         """Shaping and ends of some steps, both (T, N)."""
@@ -41,16 +36,8 @@ class Rollouts:
         for _ in range(steps):
             actions = self.rng.integers(0, 4, ENVS)
             obs, rewards, terminated, truncated, infos = self.envs.step(actions)
-            over = terminated | truncated
-            ends.append(over)
-            for number in range(ENVS):
-                after, last = (infos["final_info"], infos["final_obs"]) if over[number] else (infos, obs)
-                self.shaping.step(
-                    number, actions[number], rewards[number], bool(terminated[number]), bool(truncated[number]),
-                    self.row(after, number), last[number],
-                )  # fmt: skip
-                if over[number]:
-                    self.shaping.begin(number, self.row(infos, number), obs[number])
+            ends.append(terminated | truncated)
+            self.shaping.step_all(actions, obs, rewards, terminated, truncated, infos)
         return self.shaping.shaping(), np.array(ends)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvWrapper
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.dense_reward import Truncation, shaping_wrapper
 from creditflow.wrappers.feature_potential import Store, Version
-from creditflow.wrappers.hindsight import RolloutShaping
+from creditflow.wrappers.hindsight import INFO_KEYS, RolloutShaping
 
 __all__ = ["INFO_KEYS", "HindsightCallback", "VectorEnvAdapter"]
 
@@ -112,9 +112,6 @@ class VectorEnvAdapter(VecEnv):
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:  # noqa: ARG002 - its interface
         """Return False for each environment asked for."""
         return [False] * len(list(self._get_indices(indices)))
-
-
-INFO_KEYS: Final = ("task_id", "state_key", "text_key", "success", "score", "action_valid", "action_effective")
 
 
 class HindsightCallback(BaseCallback):

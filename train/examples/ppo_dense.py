@@ -2,11 +2,13 @@
 
 Proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347) with generalised advantage estimation, a clipped
 objective, one network for policy and value each, and bootstrapping at the step limit, on Sokoban's vector environment. The reward
-is that of ``VectorDenseReward``, whose potential learns from the episodes that PPO plays. What is left out: clipping of value
-changes, annealing, normalised observations and rewards.
+is that of ``VectorDenseReward``, whose potential learns from the episodes that PPO plays, or, with ``--hindsight``, each batch is
+shaped when it is complete, by a potential that has seen it. What is left out: clipping of value changes, annealing, normalised
+observations and rewards.
 
   python -m creditflow.train.examples.ppo_dense --scheme grouptd --steps 100000
   python -m creditflow.train.examples.ppo_dense --scheme none            # the sparse reward
+  python -m creditflow.train.examples.ppo_dense --scheme grouptd --hindsight
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.vector import SokobanVectorEnv
 from creditflow.envs.tasks import parse_panel_spec
 from creditflow.wrappers import VectorDenseReward
+from creditflow.wrappers.hindsight import RolloutShaping
 
 __all__ = ["Options", "Policy", "learn", "main", "make_envs", "success"]
 
@@ -102,6 +105,7 @@ def learn(
     *,
     steps: int,
     seed: int,
+    hindsight: RolloutShaping | None = None,
     after_batch: Callable[[int, Policy], None] | None = None,
 ) -> Policy:
     """Train a policy.
@@ -111,6 +115,7 @@ def learn(
         options: hyper-parameters.
         steps: environment steps, rounded up to whole batches.
         seed: of the network, the sampled actions, the minibatches and the environments.
+        hindsight: shapes every batch when it is complete; the environments' rewards are then the raw ones.
         after_batch: called with the steps so far and the policy, after every update.
 
     Raises:
@@ -129,11 +134,13 @@ def learn(
     rng = np.random.default_rng(seed)
     policy = Policy(int(np.prod(envs.single_observation_space.shape or ())), int(actions.n), options.hidden)
     optimiser = torch.optim.Adam(policy.parameters(), lr=options.learning_rate, eps=1e-5)
-    obs, _ = envs.reset(seed=seed)
+    obs, infos = envs.reset(seed=seed)
+    if hindsight is not None:
+        hindsight.begin_all(obs, infos)
     done = 0
     while done < steps:
         with torch.no_grad():
-            batch, obs = _rollout(envs, policy, obs, options, rng)
+            batch, obs = _rollout(envs, policy, obs, options, rng, hindsight)
         _update(policy, optimiser, batch, options, rng)
         done += samples
         if after_batch is not None:
@@ -153,7 +160,12 @@ class _Batch:
 
 
 def _rollout(
-    envs: VectorEnv[Any, Any, Any], policy: Policy, obs: NDArray[Any], options: Options, rng: np.random.Generator
+    envs: VectorEnv[Any, Any, Any],
+    policy: Policy,
+    obs: NDArray[Any],
+    options: Options,
+    rng: np.random.Generator,
+    hindsight: RolloutShaping | None = None,
 ) -> tuple[_Batch, NDArray[Any]]:
     """Play ``batch_steps`` steps in all environments, and estimate advantages."""
     shape = (options.batch_steps, envs.num_envs)
@@ -164,10 +176,14 @@ def _rollout(
         seen[step], actions[step] = obs, policy.act(obs, rng)
         obs, reward, terminated, truncated, infos = envs.step(actions[step])
         rewards[step], ends[step] = reward, terminated | truncated
+        if hindsight is not None:
+            hindsight.step_all(actions[step], obs, reward, terminated, truncated, infos)
         cut = np.flatnonzero(truncated & ~terminated)
         if len(cut):  # the episode would go on: what it would still be worth belongs to its last reward
             last = torch.as_tensor(np.stack(infos["final_obs"][cut]))
             rewards[step, cut] += options.gamma * policy(last)[1].numpy()
+    if hindsight is not None:
+        rewards += hindsight.shaping()
     flat = torch.as_tensor(seen.reshape(-1, *obs.shape[1:]))
     log_probabilities, state_values = policy(flat)
     values[:-1] = state_values.numpy().reshape(shape)
@@ -233,11 +249,15 @@ def main(arguments: list[str] | None = None) -> None:
     """Train, and print success on trained and on held-out levels."""
     parser = argparse.ArgumentParser(description="PPO on Sokoban with dense rewards")
     parser.add_argument("--scheme", default="grouptd", help='scheme of the potential, "none" for the sparse reward')
+    parser.add_argument(
+        "--hindsight", action="store_true", help="shape complete batches, by a potential that has seen them"
+    )
     parser.add_argument("--steps", type=int, default=100_000, help="environment steps")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(arguments)
     options = Options()
-    envs = make_envs(args.scheme, 64, "small-v1:train", options.gamma)
+    envs = make_envs("none" if args.hindsight else args.scheme, 64, "small-v1:train", options.gamma)
+    hindsight = RolloutShaping(64, args.scheme, gamma=options.gamma) if args.hindsight else None
 
     def report(steps: int, policy: Policy) -> None:
         if steps % 20_480 == 0:
@@ -246,7 +266,7 @@ def main(arguments: list[str] | None = None) -> None:
                 f"{steps:7,} steps: {solved[0]:.0%} of trained levels, {solved[1]:.0%} of held-out levels", flush=True
             )
 
-    learn(envs, options, steps=args.steps, seed=args.seed, after_batch=report)
+    learn(envs, options, steps=args.steps, seed=args.seed, hindsight=hindsight, after_batch=report)
     if isinstance(envs, VectorDenseReward):
         print(f"{envs.freeze().version} versions of the potential")
 

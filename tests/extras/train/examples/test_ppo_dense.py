@@ -11,6 +11,8 @@ import torch
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.vector import SokobanVectorEnv
 from creditflow.train.examples.ppo_dense import Options, Policy, _rollout, learn, main
+from creditflow.wrappers import PotentialStore, VectorDenseReward
+from creditflow.wrappers.hindsight import RolloutShaping
 
 PANEL = "small-v1:train"
 LEVEL = "#####\n#@$.#\n#   #\n#####"
@@ -119,6 +121,28 @@ def test_a_minibatch_of_one_sample_is_refused(minibatch):
     """Its normalised advantage would be nan, and the policy with it."""
     with pytest.raises(ConfigError, match="single sample"):
         learn(small(), Options(batch_steps=31, minibatch=minibatch, hidden=4), steps=1, seed=0)  # 496 samples
+
+
+def test_hindsight_rewards_with_a_fixed_version_train_the_policy_of_the_wrappers_rewards():
+    shaped: dict[str, Any] = {"scheme": "gigpo", "gamma": 0.9}
+    run: dict[str, Any] = {
+        "options": Options(batch_steps=16, minibatch=64, hidden=16, gamma=0.9),
+        "steps": 1024,
+        "seed": 0,
+    }
+    store = PotentialStore("gigpo", discount=0.9)
+    learn(small(), **run, hindsight=RolloutShaping(16, **shaped, store=store))
+    version = store.freeze()
+    assert any(any(values.values()) for values in version.values.values())  # nonzero rewards were learned
+    wrapped = VectorDenseReward(small(), **shaped, truncation="bootstrap", store=version)
+    policies = [
+        learn(small(), **run, hindsight=RolloutShaping(16, **shaped, store=version)),
+        learn(wrapped, **run),
+        learn(small(), **run),
+    ]
+    hindsight, online, sparse = (torch.cat([p.detach().ravel() for p in policy.parameters()]) for policy in policies)
+    torch.testing.assert_close(hindsight, online, rtol=0.0, atol=1e-4)
+    assert (hindsight - sparse).abs().max() > 1e-2
 
 
 def test_the_example_learns_with_dense_rewards_as_printed(capsys):
