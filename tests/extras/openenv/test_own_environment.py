@@ -1,4 +1,4 @@
-"""``serve-env FILE.py:NAME`` serves an environment of the user; a package, which could not carry its code, is refused."""
+"""``serve-env FILE.py:NAME`` serves an environment of the user."""
 
 from __future__ import annotations
 
@@ -27,9 +27,3 @@ def test_it_is_played_over_the_network(spec: str) -> None:
         assert first["text_key"] in ("P..", "P.....")
         then = ask(link, {"type": "step", "data": {"action": "right"}})["data"]["observation"]
         assert then["text_key"].startswith(".P")
-
-
-def test_a_package_carries_no_code_of_the_user(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve-env", spec, "--package", "package"]) == 2
-    assert "a package cannot contain your own code" in capsys.readouterr().err
-    assert not Path("package").exists()

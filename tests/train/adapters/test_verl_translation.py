@@ -169,6 +169,17 @@ def test_a_line_without_a_setting_says_why_it_is_there() -> None:
     assert len({line.key for line in lines}) == len(lines)
 
 
+@pytest.mark.parametrize("gpus", [2, 4])
+@pytest.mark.parametrize("name", ["grouptd_alfworld", "grpo_sokoban", "grouptd_webshop", "grouptd_wikisearch"])
+def test_a_recipe_for_eight_gpus_runs_on_two_and_four_with_the_same_batch(name: str, gpus: int) -> None:
+    settings = load_settings(FOLDER / f"{name}.yaml")
+    fewer = translate(replace(settings, verl=replace(settings.verl, gpus=gpus)), FACTS)
+    assert not fewer.refused
+    [line] = lines_of(fewer, "n_gpus_per_node")
+    assert line.value == gpus
+    assert [row.value for row in lines_of(fewer, "train_batch_size")] == [settings.rollout.tasks]
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_recipes_are_translated_whole_or_refused_by_name(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

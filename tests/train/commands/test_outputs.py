@@ -54,7 +54,6 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("new", "--out"): ["new", "scheme", "demonstration"],  # reads nothing
     ("rollout", "--out"): ["rollout", "--env-set", "levels=IN"],
     ("schemes", "--out"): ["schemes", "--all"],  # reads nothing
-    ("serve-env", "--package"): ["serve-env", "sokoban", "--env-set", "levels=IN"],
     ("serve-search", "--index"): ["serve-search", "--corpus", "IN", "--build-only"],
     ("view", "--out"): ["view", "IN"],
     ("creditflow.train.commands.programs.verl_data", "--out"): [

@@ -4,22 +4,21 @@ creditflow serve-env sokoban
 creditflow serve-env alfworld --panel standard-v1 --observation text          for clients that show the policy the whole observation
 creditflow serve-env wikisearch --potential gdcr --gamma 1                    potential-based rewards per step
 creditflow serve-env sokoban --potential rewardflow --gamma 0.99 --log old.jsonl
-creditflow serve-env webshop --package webshop-server                         manifest, environment card, Dockerfile
 
 There is no authentication: listen on addresses other than loopback only if anyone on the network may play. Needs the extra
-[openenv]; train/adapters/OPENENV.md has clients, limits, and what a trainer receives.
+[openenv]; train/adapters/OPENENV.md has clients, limits, and what a trainer receives. `creditflow new hub-package` writes a
+package for OpenEnv's tools.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import WebSockets, listen
 from creditflow.train.arguments.options import add_env_settings, env_arguments, positive
-from creditflow.train.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.arguments.outputs import add_input
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.arguments.servers import add_address_arguments
 from creditflow.wrappers.history_potential import HISTORY
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 SPARE: Final = 64  # connections beyond the sessions: they are told that the server is full, or ask something over HTTP
-PACKAGE: Final = Output(kind="folder", owned=named("openenv.yaml", "README.md", "Dockerfile", "server"), cleared=True)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,13 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-message", type=positive, default=2**20, help="maximum size of a message in bytes (default 1048576)"
     )
     add_address_arguments(parser, port=8000)
-    add_output(
-        parser, "--package", PACKAGE, metavar="DIR", help="write a package for OpenEnv's tools, and do not serve"
-    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until interrupted, or with ``--package`` write its files.
+    """Serve until interrupted.
 
     Raises:
         ConfigError: a wrong option.
@@ -89,16 +84,6 @@ def run(args: argparse.Namespace) -> int:
     limits = SessionLimits(
         sessions=args.max_sessions, idle_seconds=args.idle_seconds, seconds=args.max_seconds, message=args.max_message
     )
-    if args.package:
-        if files := getattr(args, "plugin_files", ()):
-            raise ConfigError(
-                f"a package cannot contain your own code, got {', '.join(files)}. Install it (`creditflow new env` writes its "
-                "pyproject.toml), and pass the environment's name"
-            )
-        from creditflow.train.adapters.openenv.package import write_package
-
-        write_package(Path(args.package), _served(args), limits)
-        return 0
     listen(
         lambda: make_app(_served(args), limits, args.allow_host), args.host, args.port, "environment",
         seconds=limits.seconds, websockets=WebSockets(GuardedSocket, limits.message, limits.sessions + SPARE),
