@@ -19,8 +19,8 @@ from creditflow.train.run.memory.sizes import ModelSizes
 from creditflow.train.run.metrics_log import MetricsLogger
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
+from creditflow.wrappers.credit.entities.egrpo import EGRPO
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
-from creditflow.wrappers.graphs.entity_reading import EntityReader
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
 
@@ -66,13 +66,17 @@ def rollout_sums(
 
 
 def entity_sums(groups: Sequence[Group]) -> dict[str, float]:
-    """Number of episodes whose question has entities, and the sum of the fractions of them that thoughts name (E-GRPO, eq. 2)."""
+    """Number of episodes whose question has entities, and the sum of the fractions of them that thoughts name (E-GRPO, eq. 2).
+
+    The entities are those that E-GRPO's scheme counts by default.
+    """
+    scheme = EGRPO()
     episodes, rates = 0, 0.0
     for group in groups:
-        graph = EntityGraph.from_task(group.task)
-        if not len(graph):
+        entities = scheme.entity_set(EntityGraph.from_task(group.task))
+        if not len(entities):
             continue
-        reader = EntityReader(graph, rule="exact_substring", aliases=False)
+        reader = scheme.reader(entities, aliases=scheme.aliases)
         for turns in group.episodes:
             named = {entity for turn in turns for entity in reader.found(reader.thought(turn))}
             rates += len(named) / max(reader.countable, 1)

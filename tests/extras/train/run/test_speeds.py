@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers.episodes.search_logs import question, rollout
+from helpers.episodes.search_logs import TASK, question, rollout
 from helpers.models.training_runs import Make
 
 from creditflow import credit
@@ -98,3 +98,10 @@ def test_curves_of_search_agents_are_entity_matches_tool_calls_and_turns_without
     assert found["entity_match_rate"] == 0.25
     assert found["tool_calls"] == 0.5
     assert found["invalid_state_fraction"] == 0.25  # one of four turns
+
+
+def test_the_rate_counts_the_entities_that_egrpo_counts() -> None:
+    # the construction replaced Nolan and Paris, and the question names Paris: Nolan alone counts, and one of two rollouts names it
+    task = {**TASK, "construction_entities": ["Nolan", "Paris"], "text": "Who filmed Paris?"}
+    group = question(rollout("a", [("Nolan", "-")], True), rollout("b", [("Paris, London", "-")], False), task=task)
+    assert entity_sums([group]) == {"episodes_with_entities": 2, "entity_match_rates": 1.0}
