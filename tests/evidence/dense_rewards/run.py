@@ -1,7 +1,8 @@
 """Do learned dense rewards help?  PPO on Sokoban from planes, and tabular Q-learning in all four environments.
 
 Every part (learner, environment, arm, learning rate, seed) is appended to ``results.jsonl`` when it is done, so that a run goes on
-where it stopped.  Each arm is reported at its own best of four or five learning rates, chosen on other tasks and seeds.
+where it stopped.  Each arm is reported at its own best of four or five learning rates, chosen on other tasks and seeds; PPO's arms then
+at their own best of three entropy bonuses, chosen in the same way.  Environments of Q-learning run one after the other.
 
   python tests/evidence/dense_rewards/run.py --out DIR [--minutes 8] [--only q:WebShop] [--arms sparse grouptd]
   python tests/evidence/dense_rewards/run.py --out DIR --summary       writes results.json, results.md and results.png
@@ -13,7 +14,8 @@ import argparse
 import json
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,11 +25,14 @@ import creditflow
 from creditflow.agents.base import View
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.files.atomic import write_json
+from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.envs.tasks import parse_panel_spec
-from creditflow.wrappers import DenseReward, Recorder, VectorDenseReward, relabel
+from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
+from creditflow.wrappers import DenseReward, Potentials, Recorder, VectorDenseReward, relabel
 from creditflow.wrappers.dense_reward import make_store
 
 GAMMA = 0.97
+ENTROPIES = (0.003, 0.01, 0.03)  # of PPO; rates are chosen with the second
 RATES = {"q": (0.1, 0.2, 0.5, 1.0), "ppo": (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)}
 CHOOSING_SEEDS = {"q": (1000, 1001, 1002), "ppo": (1000, 1001)}
 SEEDS = {"q": range(10), "ppo": range(10)}
@@ -43,9 +48,14 @@ ENVS: dict[str, dict[str, Any]] = {
 }
 LEARNED = ("grouptd", "grouptd-none", "gigpo", "gagpo", "rtmc", "hgpo", "rewardflow", "graphgpo")
 RIVALS = ("count", "replay", "count-replay")  # exploration by counts, and learning again from the last episodes
-ARMS = ("sparse", *LEARNED, "oracle", "shuffled", "random", *RIVALS, "graphgpo-replay", "graphgpo-hindsight")
+PLAIN = ("sparse-undiscounted", "sparse-gamma0.9", "sparse-twice")  # other discounts alone, and twice the steps
+ARMS = ("sparse", *LEARNED, "oracle", "shuffled", "random", *RIVALS, "graphgpo-replay", "graphgpo-hindsight", *PLAIN)
+OWN_ARMS = {
+    "Sokoban": ("exact-value",),
+    "WikiSearch": ("gdcr", "pica"),
+}  # where states can be listed; where tasks have entities
 PPO_ARMS = (
-    "sparse", "grouptd", "gigpo", "rtmc", "rewardflow", "graphgpo", "features", "rewardflow-paper", "shuffled", "count"
+    "sparse", "grouptd", "gigpo", "rtmc", "rewardflow", "graphgpo", "features", "rewardflow-paper", "shuffled", "count", *PLAIN
 )  # fmt: skip
 REPLAYED = 8  # episodes of a task that are learned again, newest first, after each episode
 
@@ -57,6 +67,11 @@ def shaping_of(arm: str) -> tuple[str, dict[str, Any]]:
     if arm == "rewardflow-paper":  # the published potential: not anchored, dead ends worth 0
         return "rewardflow", {"anchored": False, "dead_ends": "zero"}
     return arm.partition("-")[0], {}
+
+
+def discount_of(arm: str) -> float:
+    """The learner's discount."""
+    return {"sparse-undiscounted": 1.0, "sparse-gamma0.9": 0.9}.get(arm, GAMMA)
 
 
 # ---- tabular Q-learning ----
@@ -75,9 +90,57 @@ class Step(NamedTuple):
 Values = dict[tuple[str, str], dict[str, float]]
 
 
-def _update(values: Values, step: Step, rate: float) -> None:
+class ExactValues:
+    """V^π of the ε-greedy policy of a table on Sokoban's levels, solved exactly: Φ of the value of the present policy."""
+
+    def __init__(self, env: Any) -> None:
+        self._env, self._mdps = env, dict[str, Any]()
+
+    def of(self, task: str, values: Values) -> Potentials:
+        """The version for an episode of a task."""
+        if task not in self._mdps:
+            level = parse_level(str(self._env.tasks.get(task).content["xsb"]))
+            self._mdps[task] = sokoban_mdp(level, self._env.max_steps)
+        mdp = self._mdps[task]
+        states, successors = np.arange(mdp.size), mdp.next_states[:, :, 0]
+        worth = np.array(
+            [[values[task, key].get(action, 0.0) for action in mdp.actions] for key in mdp.keys[: mdp.size]]
+        )
+        best = worth == worth.max(axis=1, keepdims=True)
+        policy = EPSILON / len(mdp.actions) + (1 - EPSILON) * best / best.sum(axis=1, keepdims=True)
+        moves = np.zeros((mdp.size, len(mdp.keys)))
+        for action in range(len(mdp.actions)):
+            np.add.at(moves, (states, successors[:, action]), policy[:, action])
+        earned = moves[:, mdp.size :] @ mdp.terminal_score
+        exact = np.linalg.solve(np.eye(mdp.size) - GAMMA * moves[:, : mdp.size], earned)
+        return Potentials(1, {task: dict(zip(mdp.keys[: mdp.size], exact.tolist(), strict=True))})
+
+
+class SuccessTable:
+    """A success model for PiCA: of the episodes that saw an observation, (successes + 1) / (episodes + 2)."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [1, 2])
+        self._seen: set[tuple[str, str]] = set()
+
+    def __call__(self, task: Mapping[str, Any], turns: list[dict[str, str]]) -> float:
+        """Probability of success after the last observation."""
+        state = str(task["text"]), turns[-1]["observation"] if turns else ""
+        self._seen.add(state)
+        successes, episodes = self._counts[state]
+        return successes / episodes
+
+    def learn(self, success: bool) -> None:
+        """Count the episode that is over."""
+        for state in self._seen:
+            self._counts[state][0] += success
+            self._counts[state][1] += 1
+        self._seen.clear()
+
+
+def _update(values: Values, step: Step, rate: float, gamma: float) -> None:
     following = values[step.next_key]
-    target = step.reward + GAMMA * max((following.get(action, 0.0) for action in step.next_actions), default=0.0)
+    target = step.reward + gamma * max((following.get(action, 0.0) for action in step.next_actions), default=0.0)
     old = values[step.key].get(step.action, 0.0)
     values[step.key][step.action] = old + rate * (target - old)
 
@@ -91,7 +154,13 @@ def q_learning(name: str, arm: str, rate: float, seed: int) -> dict[str, float]:
     recorder = Recorder(creditflow.make(name.lower(), **ENVS[name]))
     inner: Any = recorder
     scheme, options = shaping_of(arm)
-    shaped = scheme in (*LEARNED, "oracle", "shuffled", "random") and not arm.endswith("hindsight")
+    exact, model = ExactValues(inner.unwrapped), SuccessTable()
+    if arm == "exact-value":
+        scheme, options = "grouptd", {"store": Potentials()}
+    elif arm == "pica":
+        options = {"model": model}
+    shaped = scheme in (*LEARNED, "oracle", "shuffled", "random", "gdcr", "pica") and not arm.endswith("hindsight")
+    gamma, episodes = discount_of(arm), Q_EPISODES * (2 if arm == "sparse-twice" else 1)
     env: Any = DenseReward(inner, scheme, gamma=GAMMA, truncation="bootstrap", **options) if shaped else inner
     store = make_store("graphgpo", gamma=GAMMA)
     rng = np.random.default_rng([seed, 7])
@@ -100,8 +169,10 @@ def q_learning(name: str, arm: str, rate: float, seed: int) -> dict[str, float]:
     visits: dict[tuple[str, str], int] = defaultdict(int)
     memory: dict[str, deque[list[Step]]] = defaultdict(lambda: deque(maxlen=REPLAYED))
     explored, expert = [], NoisyExpert(NOISE)
-    for episode in range(Q_TASKS * (WARMUP + Q_EPISODES)):
+    for episode in range(Q_TASKS * (WARMUP + episodes)):
         task, guided = tasks[episode % Q_TASKS], episode < Q_TASKS * WARMUP
+        if arm == "exact-value":
+            env.store = exact.of(task, values)
         _, info = env.reset(seed=seed, options={"task_id": task})
         steps, over = list[Step](), False
         while not over:
@@ -117,17 +188,18 @@ def q_learning(name: str, arm: str, rate: float, seed: int) -> dict[str, float]:
                 reward = float(reward) + 0.02 / visits[next_key] ** 0.5
             steps.append(Step(key, action, float(reward), next_key, () if terminated else info["admissible_actions"]))
             if not arm.endswith("hindsight"):
-                _update(values, steps[-1], rate)
+                _update(values, steps[-1], rate, gamma)
             over = terminated or truncated
+        model.learn(bool(info["success"]))
         if arm.endswith("hindsight"):
             rewards = relabel([recorder.trajectory], "graphgpo", gamma=GAMMA, truncation="bootstrap", store=store)[0]
             for step, reward in zip(steps, rewards, strict=True):
-                _update(values, step._replace(reward=float(reward)), rate)
+                _update(values, step._replace(reward=float(reward)), rate, gamma)
         if arm.endswith("replay"):
             memory[task].append(steps)
             for remembered in reversed(memory[task]):
                 for step in reversed(remembered):
-                    _update(values, step, rate)
+                    _update(values, step, rate, gamma)
         if not guided:
             explored.append(bool(info["success"]))
     greedy = [_greedy_success(inner, task, values, seed) for task in tasks]
@@ -155,7 +227,7 @@ def _greedy_success(env: Any, task: str, values: Values, seed: int) -> bool:
 # ---- PPO from planes ----
 
 
-def ppo(arm: str, rate: float, seed: int, panels: str, steps: int, learner: str = "ppo") -> dict[str, float]:
+def ppo(arm: str, rate: float, entropy: float, seed: int, panels: str, learner: str = "ppo") -> dict[str, float]:
     """Success with sampled actions on trained and held-out levels: mean over the curve, and at its end."""
     import torch
 
@@ -164,6 +236,7 @@ def ppo(arm: str, rate: float, seed: int, panels: str, steps: int, learner: str 
 
     torch.set_num_threads(1)
     trained, held_out = PPO_PANELS[panels]
+    steps = PPO_STEPS // (2 if panels == "choose" else 1) * (2 if arm == "sparse-twice" else 1)
     kwargs: dict[str, Any] = {
         "autoreset_mode": "SameStep",
         "obs_mode": "planes",
@@ -173,7 +246,7 @@ def ppo(arm: str, rate: float, seed: int, panels: str, steps: int, learner: str 
     envs: Any = SokobanVectorEnv(PPO_ENVS, panel=trained, **kwargs)
     if arm == "count":
         envs = _CountBonus(envs, 0.02)
-    elif arm != "sparse":
+    elif not arm.startswith("sparse"):
         scheme, options = shaping_of(arm)
         envs = VectorDenseReward(envs, scheme, gamma=GAMMA, truncation="bootstrap", publish_every=PPO_ENVS, **options)
     ids = {panel: [row.task_id for row in parse_panel_spec("sokoban", panel)] for panel in (trained, held_out)}
@@ -185,9 +258,9 @@ def ppo(arm: str, rate: float, seed: int, panels: str, steps: int, learner: str 
             curve.append([_success(act, panel, tasks, kwargs) for panel, tasks in ids.items()])
 
     if learner == "sb3":
-        _learn_sb3(envs, rate, due[-1], seed, measure)
+        _learn_sb3(envs, Options(learning_rate=rate, gamma=discount_of(arm), entropy=entropy), due[-1], seed, measure)
     else:
-        settings = Options(learning_rate=rate, gamma=GAMMA)
+        settings = Options(learning_rate=rate, gamma=discount_of(arm), entropy=entropy)
         learn(envs, settings, steps=due[-1], seed=seed,
               after_batch=lambda done, policy: measure(done, lambda obs: policy.act(obs, rng)))  # fmt: skip
     points = np.array(curve)
@@ -195,7 +268,7 @@ def ppo(arm: str, rate: float, seed: int, panels: str, steps: int, learner: str 
     return {"area": area[0], "final": final[0], "area_held_out": area[1], "final_held_out": final[1]}
 
 
-def _learn_sb3(envs: Any, rate: float, steps: int, seed: int, measure: Any) -> None:
+def _learn_sb3(envs: Any, options: Any, steps: int, seed: int, measure: Any) -> None:
     from stable_baselines3 import PPO
     from stable_baselines3.common.callbacks import BaseCallback
 
@@ -212,8 +285,8 @@ def _learn_sb3(envs: Any, rate: float, steps: int, seed: int, measure: Any) -> N
             return True
 
     model = PPO(
-        "MlpPolicy", VectorEnvAdapter(envs), seed=seed, device="cpu", n_steps=32, n_epochs=4, batch_size=512, learning_rate=rate,
-        gamma=GAMMA, gae_lambda=0.95, clip_range=0.2, ent_coef=0.01, vf_coef=0.5, max_grad_norm=0.5,
+        "MlpPolicy", VectorEnvAdapter(envs), seed=seed, device="cpu", n_steps=32, n_epochs=4, batch_size=512,
+        learning_rate=options.learning_rate, gamma=options.gamma, gae_lambda=0.95, clip_range=0.2, ent_coef=options.entropy, vf_coef=0.5, max_grad_norm=0.5,
         policy_kwargs={"net_arch": {"pi": [128, 128], "vf": [128, 128]}},
     )  # fmt: skip
     model.learn(steps, callback=Measure())
@@ -258,57 +331,57 @@ class _CountBonus:
 
 
 def parts() -> Iterator[dict[str, Any]]:
-    """All parts: first those that choose a learning rate, then those that are reported, by seed, so that arms stay paired."""
-    for seed in CHOOSING_SEEDS["q"]:
-        for name in ENVS:
-            for arm in ARMS:
-                for rate in RATES["q"]:
-                    yield {"learner": "q", "env": name, "arm": arm, "rate": rate, "seed": seed, "use": "choose"}
-    for seed in SEEDS["q"]:
-        for name in ENVS:
-            for arm in ARMS:
-                yield {"learner": "q", "env": name, "arm": arm, "rate": None, "seed": seed, "use": "measure"}
-    for seed in CHOOSING_SEEDS["ppo"]:
-        for arm in PPO_ARMS:
-            for rate in RATES["ppo"]:
-                yield {"learner": "ppo", "env": "Sokoban", "arm": arm, "rate": rate, "seed": seed, "use": "choose"}
-    for seed in SEEDS["ppo"]:
-        for arm in PPO_ARMS:
-            yield {"learner": "ppo", "env": "Sokoban", "arm": arm, "rate": None, "seed": seed, "use": "measure"}
-    for seed in SEEDS["ppo"]:
-        for arm in PPO_ARMS:
-            yield {"learner": "sb3", "env": "Sokoban", "arm": arm, "rate": None, "seed": seed, "use": "measure"}
+    """All parts: in every setting those that choose first, then those that are reported, by seed, so that arms stay paired."""
+    for name in ENVS:
+        arms = (*ARMS, *OWN_ARMS.get(name, ()))
+        for seed, arm, rate in product(CHOOSING_SEEDS["q"], arms, RATES["q"]):
+            yield {"learner": "q", "env": name, "arm": arm, "rate": rate, "seed": seed, "use": "choose"}
+        for seed, arm in product(SEEDS["q"], arms):
+            yield {"learner": "q", "env": name, "arm": arm, "rate": None, "seed": seed, "use": "measure"}
+    of_ppo = {"learner": "ppo", "env": "Sokoban"}
+    for seed, arm, rate in product(CHOOSING_SEEDS["ppo"], PPO_ARMS, RATES["ppo"]):
+        yield {**of_ppo, "arm": arm, "rate": rate, "seed": seed, "use": "choose"}
+    for seed, arm, entropy in product(CHOOSING_SEEDS["ppo"], PPO_ARMS, ENTROPIES):
+        if entropy != ENTROPIES[1]:
+            yield {**of_ppo, "arm": arm, "rate": None, "entropy": entropy, "seed": seed, "use": "choose"}
+    for learner in ("ppo", "sb3"):
+        for seed, arm in product(SEEDS["ppo"], PPO_ARMS):
+            yield {"learner": learner, "env": "Sokoban", "arm": arm, "rate": None, "seed": seed, "use": "measure"}
 
 
-def play(part: dict[str, Any], rate: float) -> dict[str, float]:
+def play(part: dict[str, Any], rate: float, entropy: float) -> dict[str, float]:
     """Run one part."""
     if part["learner"] == "q":
         return q_learning(part["env"], part["arm"], rate, part["seed"])
-    steps = PPO_STEPS // 2 if part["use"] == "choose" else PPO_STEPS
-    return ppo(part["arm"], rate, part["seed"], part["use"], steps, part["learner"])
+    return ppo(part["arm"], rate, entropy, part["seed"], part["use"], part["learner"])
 
 
 def name_of(part: dict[str, Any]) -> str:
     """What identifies a part."""
-    return json.dumps(
-        {k: part[k] for k in ("learner", "env", "arm", "seed", "use")} | {"rate": part["rate"]}, sort_keys=True
-    )
+    return json.dumps([part.get(key) for key in ("learner", "env", "arm", "seed", "use", "rate", "entropy")])
 
 
-def best_rate(rows: list[dict[str, Any]], part: dict[str, Any]) -> float | None:
-    """The rate with the largest mean area on the tasks and seeds that choose; None if they have not all run."""
+def chosen(rows: list[dict[str, Any]], part: dict[str, Any]) -> tuple[float, float] | None:
+    """The part's rate and entropy bonus: its own, else those with the largest mean area where they are chosen; None before these ran."""
     learner = "ppo" if part["learner"] == "sb3" else part["learner"]
-    means = {}
-    for rate in RATES[learner]:
-        areas = [
-            row["area"] for row in rows
-            if (row["learner"], row["env"], row["arm"], row["use"], row["rate"])
-            == (learner, part["env"], part["arm"], "choose", rate)
-        ]  # fmt: skip
-        if len(areas) < len(CHOOSING_SEEDS[learner]):
-            return None
-        means[rate] = np.mean(areas)
-    return max(means, key=lambda rate: means[rate])
+
+    def best(name: str, values: tuple[float, ...], **others: Any) -> float | None:
+        wanted = {"learner": learner, "env": part["env"], "arm": part["arm"], "use": "choose", **others}
+        means = {}
+        for value in values:
+            alike = wanted | {name: value}
+            areas = [row["area"] for row in rows if all(row.get(key) == alike[key] for key in alike)]
+            if len(areas) < len(CHOOSING_SEEDS[learner]):
+                return None
+            means[value] = np.mean(areas)
+        return max(means, key=lambda value: means[value])
+
+    usual = ENTROPIES[1]
+    rate = part["rate"] or best("rate", RATES[learner])
+    if rate is None or learner == "q" or part["rate"]:
+        return None if rate is None else (rate, usual)
+    entropy = part.get("entropy") or best("used_entropy", ENTROPIES, used_rate=rate)
+    return None if entropy is None else (rate, entropy)
 
 
 def interval(values: np.ndarray[Any, Any]) -> list[float]:
@@ -334,6 +407,8 @@ def summarize(rows: list[dict[str, Any]], out: Path) -> None:
     for (learner, env, arm), by_seed in measured.items():
         base = measured.get((learner, env, "sparse"), {})
         seeds = sorted(set(by_seed) & set(base))
+        if not seeds:
+            continue
         line: dict[str, Any] = {
             "learner": learner,
             "env": env,
@@ -350,12 +425,13 @@ def summarize(rows: list[dict[str, Any]], out: Path) -> None:
         table.append(line)
     write_json(out / "results.json", {"settings": settings(), "table": table})
     lines = [
-        "| learner | environment | arm | rate | success while learning | minus sparse | final | minus sparse |",
-        "|---|---|---|---|---|---|---|---|",
+        "| learner | environment | arm | seeds | rate | success while learning | minus sparse | final | minus sparse |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for line in table:
         cells = [text(line.get(name)) for name in ("area", "area_minus_sparse", "final", "final_minus_sparse")]
-        lines.append(f"| {line['learner']} | {line['env']} | {line['arm']} | {line['rate']:g} | {' | '.join(cells)} |")
+        first = f"| {line['learner']} | {line['env']} | {line['arm']} | {line['seeds']} | {line['rate']:g} |"
+        lines.append(f"{first} {' | '.join(cells)} |")
     held_out = [line for line in table if "area_held_out" in line]
     if held_out:
         lines += [
@@ -404,7 +480,7 @@ def plot(table: list[dict[str, Any]], path: Path) -> None:
 def settings() -> dict[str, Any]:
     """What the numbers depend on."""
     return {
-        "gamma": GAMMA, "rates": RATES, "q": {"tasks": Q_TASKS, "episodes": Q_EPISODES, "epsilon": EPSILON, "warmup": WARMUP, "noise": NOISE, "envs": ENVS},
+        "gamma": GAMMA, "rates": RATES, "entropies": ENTROPIES, "q": {"tasks": Q_TASKS, "episodes": Q_EPISODES, "epsilon": EPSILON, "warmup": WARMUP, "noise": NOISE, "envs": ENVS},
         "ppo": {"envs": PPO_ENVS, "steps": PPO_STEPS, "panels": PPO_PANELS},
     }  # fmt: skip
 
@@ -432,11 +508,14 @@ def main() -> None:
         if time.monotonic() - start > 60 * args.minutes:
             print("time is up; run the command again to go on")
             return
-        rate = part["rate"] or best_rate(rows, part)
-        if rate is None or (name_of(part), rate) in finished:
-            continue  # without a rate: it has not been chosen yet
+        settled = chosen(rows, part)
+        if settled is None or (name_of(part), settled[0]) in finished:
+            continue  # or its rate has not been chosen yet
+        rate, entropy = settled
         began = time.process_time()
-        row = {**part, "used_rate": rate, **{k: round(float(v), 6) for k, v in play(part, rate).items()}}
+        row = {**part, "used_rate": rate, **{k: round(float(v), 6) for k, v in play(part, rate, entropy).items()}}
+        if part["learner"] != "q":
+            row["used_entropy"] = entropy
         row["seconds"] = round(time.process_time() - began, 2)
         rows.append(row)
         with path.open("a", encoding="utf-8") as file:

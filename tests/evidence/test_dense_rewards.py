@@ -1,0 +1,76 @@
+"""The study of dense rewards: its stored rows are reproduced, and its page counts them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evidence.dense_rewards import run
+
+import creditflow
+
+STUDY = Path(run.__file__).parent
+ROWS: list[dict[str, Any]] = [json.loads(line) for line in (STUDY / "results.jsonl").read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize(("arm", "rate"), [("sparse", 0.5), ("oracle", 0.5), ("replay", 0.1)])
+def test_a_cheap_arm_run_again_equals_the_stored_row(arm: str, rate: float) -> None:
+    row = next(row for row in ROWS if (row["env"], row["arm"], row["used_rate"]) == ("Sokoban", arm, rate))
+    again = run.q_learning("Sokoban", arm, rate, row["seed"])
+    assert {name: round(value, 6) for name, value in again.items()} == {name: row[name] for name in again}
+
+
+def test_the_pages_table_is_that_of_the_stored_rows() -> None:
+    settings = sorted({(row["env"], row["seed"]) for row in ROWS})
+    assert {row["use"] for row in ROWS} == {"choose"}  # else the page has results to report
+    lines = []
+    for env, seed in settings:
+        rows = [row for row in ROWS if (row["env"], row["seed"]) == (env, seed)]
+        seconds = sum(row["seconds"] for row in rows) / len(rows)
+        lines.append(f"| {env} | {seed} | {len({row['arm'] for row in rows})} | {len(rows)} | {seconds:.2f} |\n")
+    assert "| --- | --- | --- | --- | --- |\n" + "".join(lines) + "\n" in (STUDY / "README.md").read_text("utf-8")
+
+
+def test_the_page_counts_the_parts_of_the_design() -> None:
+    counts = {env: sum((part["learner"], part["env"]) == ("q", env) for part in run.parts()) for env in run.ENVS}
+    assert counts == {"Sokoban": 462, "ALFWorld": 440, "WebShop": 440, "WikiSearch": 484}
+    assert sum(part["learner"] != "q" for part in run.parts()) == 442
+
+
+def test_the_exact_value_is_that_of_the_present_policy() -> None:
+    """One push to the right solves the level and other moves change nothing: V = p + (1 − p) γ V."""
+    env: Any = creditflow.make("sokoban", level="#####\n#@$.#\n#####").unwrapped
+    _, info = env.reset(seed=0)
+    task, key = info["task_id"], info["state_key"]
+    exact = run.ExactValues(env)
+    uniform = exact.of(task, run.defaultdict(dict)).of(task, key)
+    assert uniform == pytest.approx(0.25 / (1 - 0.75 * run.GAMMA))
+    greedy = exact.of(task, run.defaultdict(dict, {(task, key): {"right": 1.0}})).of(task, key)
+    assert greedy == pytest.approx(0.925 / (1 - 0.075 * run.GAMMA))  # ε = .1: .9 + .1 / 4
+
+
+@pytest.mark.parametrize("arm", ["gdcr", "pica", "sparse-twice"])
+def test_arms_of_one_environment_learn(arm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "Q_TASKS", 1)
+    monkeypatch.setattr(run, "Q_EPISODES", 3)
+    result = run.q_learning("WikiSearch", arm, 0.5, 0)
+    assert all(0.0 <= number <= 1.0 for number in result.values())
+
+
+def test_an_entropy_bonus_is_chosen_at_the_chosen_rate() -> None:
+    part = {"learner": "sb3", "env": "Sokoban", "arm": "sparse", "rate": None, "seed": 0, "use": "measure"}
+    base = {**part, "learner": "ppo", "use": "choose"}
+    rows = [
+        {**base, "rate": rate, "used_rate": rate, "used_entropy": 0.01, "area": 0.5 - abs(rate - 0.01), "seed": seed}
+        for rate in run.RATES["ppo"]
+        for seed in run.CHOOSING_SEEDS["ppo"]
+    ]
+    assert run.chosen(rows, part) is None
+    rows += [
+        {**base, "entropy": entropy, "used_rate": 0.01, "used_entropy": entropy, "area": entropy + 0.49, "seed": seed}
+        for entropy in (0.003, 0.03)
+        for seed in run.CHOOSING_SEEDS["ppo"]
+    ]
+    assert run.chosen(rows, part) == (0.01, 0.03)
