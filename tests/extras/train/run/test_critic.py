@@ -16,7 +16,6 @@ from creditflow.train.annotate.registry import Context
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.critic import open_critic, save_critic
 from creditflow.train.policy.losses import value_losses
-from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.samples import make_rows
 from creditflow.wrappers.trajectory import read_groups, write_jsonl
 
@@ -50,19 +49,6 @@ def test_a_written_critic_annotates_a_log_as_the_run_did(
             assert [t.values for t in a.turns] == [pytest.approx(dict(t.values), abs=1e-5) for t in b.turns]
     write_jsonl(tmp_path / "known.jsonl", again)
     assert read_groups(tmp_path / "known.jsonl")[0].trajectories == again[0].trajectories
-
-
-def test_the_critics_rate_rises_over_its_fraction_of_the_iterations_and_then_stays(
-    trainer_of: Make, config: dict[str, Any]
-) -> None:
-    run = trainer_of(config, *PPO, "update.iterations=4", "critic.warmup_fraction=0.5")
-    full = run.settings.critic.lr
-    rates, policy_rates = list[float](), list[float]()
-    for iteration in range(4):
-        policy_rates.append(run._update([], OldLogprobs(None), [], iteration)["lr"])
-        rates += sorted({group["lr"] for group in run.optimizer.param_groups if group["role"] == "critic"})
-    assert rates == pytest.approx([full / 3, full * 2 / 3, full, full])
-    assert len(set(policy_rates)) == 1  # the policy has a schedule of its own
 
 
 def test_a_folder_without_a_critic_is_rejected(tmp_path: Path) -> None:
