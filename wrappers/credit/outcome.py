@@ -148,7 +148,7 @@ def outcome_sizes(group: Group, kind: Literal["return", "success", "score"]) -> 
         return np.abs(outcome_scores(group, kind))
     episodes = group.episode_index
     rewards = np.abs(group.arrays.reward)[episodes.stored]
-    return np.bincount(episodes.episode, rewards, minlength=group.arrays.size)
+    return np.bincount(episodes.episode, rewards, minlength=group.arrays.size).astype(np.float64, copy=False)
 
 
 def answered(group: Group) -> NDArray[np.bool_]:
