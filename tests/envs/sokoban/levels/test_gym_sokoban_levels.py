@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,7 +146,7 @@ def test_ragens_levels_are_as_long_as_those_of_its_own_generator():
 
 
 def test_a_panel_of_seeds_is_its_named_levels():
-    env = creditflow.make("sokoban", panel="ragen/6x6/1/1-10:3-5").unwrapped
+    env: Any = creditflow.make("sokoban", panel="ragen/6x6/1/1-10:3-5").unwrapped
     levels = [named_level(f"ragen/6x6/1/1-10/{seed}") for seed in (3, 4, 5)]
     assert list(env.tasks.task_ids()) == [level_task(level).task_id for level in levels]
     for wrong in ("ragen/6x6/1/1-10:5-3", "ragen/6x6/1/1-10:5", "ragen/6x6/1/1-10:train"):
