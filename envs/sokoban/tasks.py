@@ -120,10 +120,14 @@ def open_tasks(
     if generator is not None:
         options = generator_options(generator)
         return GeneratorTasks(options), (options.height, options.width)
-    seeds = isinstance(panel, str) and "/" in panel
-    if levels is not None or level is not None or seeds:
-        parsed = read_levels(levels) if levels is not None else [parse_level(level or "")]
-        parsed = list(named_levels(panel)) if seeds else parsed
+    parsed: Sequence[Level] = ()
+    if levels is not None:
+        parsed = read_levels(levels)
+    elif level is not None:
+        parsed = [parse_level(level)]
+    elif isinstance(panel, str) and "/" in panel:
+        parsed = named_levels(panel)
+    if levels is not None or level is not None or parsed:
         return LevelTasks(parsed), (max(lv.height for lv in parsed), max(lv.width for lv in parsed))
     if panel is not None and not isinstance(panel, str):
         raise ConfigError(f"panel must be a string such as {DEFAULT_PANEL!r}, got {short_repr(panel)}")
