@@ -33,7 +33,7 @@ from creditflow.agents.language_model.pretrained import require_torch
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.arguments.options import non_negative, positive
-from creditflow.train.arguments.outputs import Output, add_output, named
+from creditflow.train.arguments.outputs import Output, add_input, add_output, named
 from creditflow.train.arguments.programs import run_program
 from creditflow.train.run.identity import require_same
 
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="schemes and controls to train (default: the controls, and all schemes that need no fields of a task)",
     )
-    parser.add_argument("--model", default="", help="folder of the pretrained model of the part pretrained")
+    add_input(parser, "--model", default="", help="folder of the pretrained model of the part pretrained")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a training setting")
 
 

@@ -242,7 +242,7 @@ def test_the_leaderboard_is_sorted_by_learning_then_by_the_step_and_what_was_not
 
 
 def test_an_index_row_without_a_command_links_the_page_that_has_it() -> None:
-    rows = [row for row in evidence.pages()["evidence/index"][1].splitlines() if "| see its page |" in row]
+    rows = [row for row in evidence.pages()["evidence/index"][1].splitlines() if "| see the page |" in row]
     assert rows
     assert all(row.startswith("| [") for row in rows)
 
