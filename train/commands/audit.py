@@ -29,7 +29,7 @@ from creditflow.train.analyses.audit_advice import (
 from creditflow.train.analyses.audit_text import audit_text
 from creditflow.train.analyses.leakage import overlap
 from creditflow.train.arguments.logs import add_log_argument, print_text, read_log
-from creditflow.train.arguments.outputs import add_output
+from creditflow.train.arguments.outputs import add_input, add_output
 
 __all__ = ["add_arguments", "run"]
 
@@ -43,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="state",
         help="keys that the recommended scheme compares states by (default state)",
     )
-    parser.add_argument(
+    add_input(
+        parser,
         "--validation",
         default="",
         metavar="LOG|ENV/PANEL:SPLIT",

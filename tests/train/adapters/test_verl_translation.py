@@ -39,7 +39,7 @@ REFUSED = {
     "r1_instruct_wikisearch": {"rollout.top_p", "update.minibatch_size"},
     "rewardflow_sokoban_vl": {"prompting.prompt"},
     "search_r1_grpo_wikisearch": {"rollout.top_p", "update.minibatch_size"},
-    "ragen_sokoban": {"critic"},
+    "ragen_sokoban": {"critic", "checkpoint.hf"},
     "search_r1_ppo_wikisearch": {"rollout.top_p", "critic", "update.loss.kl_in"},
     "steppo_alfworld": {"critic", "update.loss.ratio", "update.loss.aggregation"},
     "stepsearch_wikisearch": {"update.minibatch_size"},
@@ -86,6 +86,7 @@ SPECIAL: dict[str, Any] = {
     "model.scratch.heads": 8,
     "model.scratch.kv_heads": 4,
     "model.scratch.vision.heads": 4,
+    "rollout.asynchronous": True,
     "rollout.dtype": "bfloat16",
     "credit.overlong.margin": 3,
     "update.optimizer.warmup_fraction": 0.25,
@@ -103,7 +104,7 @@ def changed(settings: Any, name: str, full: str) -> Any:
     value = getattr(settings, first)
     if rest:
         return replace(settings, **{first: changed(value, rest, full)})
-    new = SPECIAL.get(full, another(get_type_hints(type(settings))[first], value))
+    new = SPECIAL[full] if full in SPECIAL else another(get_type_hints(type(settings))[first], value)
     return replace(settings, **{first: new})
 
 

@@ -26,6 +26,7 @@ PLAIN = {
 # of a server that only reads; names of a suite, of its kinds and of two methods
 READ = {
     ("serve-reward", "--model"),
+    ("data check", "--against"),
     *(("creditflow.train.commands.programs.differences", name) for name in ("suite", "kinds", "a", "b")),
 }
 # where `train` writes is a setting: it claims its folder itself (tests/extras/train/run/test_resume.py)

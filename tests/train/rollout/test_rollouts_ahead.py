@@ -99,5 +99,5 @@ def test_a_checkpoint_whose_rollouts_are_others_is_an_error(tmp_path: Path) -> N
         with pytest.raises(DataError, match="ahead"):
             read_ahead(tmp_path, 3, 2)
     path.unlink()
-    with pytest.raises(DataError, match=r"ahead\.json: cannot be read"):
+    with pytest.raises(DataError, match=r"ahead\.json cannot be read"):
         read_ahead(tmp_path, 3, 2)
