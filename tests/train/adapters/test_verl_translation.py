@@ -86,7 +86,7 @@ SPECIAL: dict[str, Any] = {
     "model.scratch.heads": 8,
     "model.scratch.kv_heads": 4,
     "model.scratch.vision.heads": 4,
-    "rollout.asynchronous": True,
+    "rollout.asynchronous": False,
     "rollout.dtype": "bfloat16",
     "credit.overlong.margin": 3,
     "update.optimizer.warmup_fraction": 0.25,
