@@ -66,7 +66,7 @@ def another(hint: Any, value: Any) -> Any:
     """A different value of a setting of this type."""
     if get_origin(hint) is Literal:
         return next(option for option in get_args(hint) if option != value)
-    if hint is bool:
+    if hint is bool or isinstance(value, bool):
         return not value
     if hint is int:
         return value + 8
@@ -86,7 +86,6 @@ SPECIAL: dict[str, Any] = {
     "model.scratch.heads": 8,
     "model.scratch.kv_heads": 4,
     "model.scratch.vision.heads": 4,
-    "rollout.asynchronous": False,
     "rollout.dtype": "bfloat16",
     "credit.overlong.margin": 3,
     "update.optimizer.warmup_fraction": 0.25,
