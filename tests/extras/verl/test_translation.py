@@ -31,7 +31,7 @@ RUNNABLE = {
     ],
     "r1_instruct_wikisearch": ["rollout.top_p=1.0", "update.minibatch_size=0", "update.minibatches=8"],
     "search_r1_grpo_wikisearch": ["rollout.top_p=1.0", "update.minibatch_size=0", "update.minibatches=8"],
-    "ragen_sokoban": ["critic.kind=none", "credit={scheme: grpo}"],
+    "ragen_sokoban": ["critic.kind=none", "credit={scheme: grpo}", "checkpoint.best=false"],
     "search_r1_ppo_wikisearch": ["rollout.top_p=1.0", "critic.kind=none", "credit={scheme: grpo}", "update.loss.kl_in=loss"],
     "steppo_alfworld": [
         "critic.kind=none", "credit={scheme: grpo}", "update.loss.ratio=token", "update.loss.aggregation=token_mean",
