@@ -47,7 +47,7 @@ __all__ = [
 ROOM: Final = 1.25  # slots after growing, relative to the tokens held
 
 
-class GrowingLayer(DynamicLayer):  # type: ignore[misc] # transformers is not typed
+class GrowingLayer(DynamicLayer):
     """Keys and values (rows, heads, tokens, size) of one layer; a step writes its tokens in place.
 
     ``DynamicLayer`` concatenates, which copies the whole cache once per token. A layer here has room for a quarter more tokens

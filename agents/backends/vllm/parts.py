@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import random  # noqa: TID251 - only to restore its state
+import random  # noqa: TID251 - vLLM seeds the global state, which is restored
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -166,14 +166,14 @@ def unchanged_host() -> Iterator[None]:
     import torch
 
     setter, threads = torch.set_num_threads, torch.get_num_threads()
-    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - vLLM's, not ours
+    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - vLLM draws from the global state
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices=devices):
         try:
             yield
         finally:
             random.setstate(python_state)
-            np.random.set_state(numpy_state)  # noqa: NPY002 - as above
+            np.random.set_state(numpy_state)  # noqa: NPY002 - the host's global state is as before vLLM drew from it
             torch.set_num_threads = setter
             if torch.get_num_threads() != threads:
                 torch.set_num_threads(threads)

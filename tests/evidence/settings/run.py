@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from evidence.settings.estimators import ESTIMATORS, register_estimators
 
 from creditflow.train.bench.presets import SharedWork
-from creditflow.train.bench.shared.cells import SharedCell, run_unit
+from creditflow.train.bench.shared.cells import SharedCell, StateKeys, run_unit
 from creditflow.wrappers import credit
 
 __all__ = ["FACTORS", "Setting", "cells_of", "fraction", "half", "labels", "methods", "one_at_a_time", "settings"]
@@ -107,7 +107,7 @@ class Setting:
             int(self.batch),
             int(self.group),
             rate=0.05 if self.update.startswith("Adam") else 0.0,
-            state_keys="" if self.keys == "Markov" else self.keys,  # type: ignore[arg-type]
+            state_keys=cast("StateKeys", "" if self.keys == "Markov" else self.keys),
             graded=self.outcome == "graded",
             slip=0.2 if self.transitions != "deterministic" else 0.0,
             horizon=0 if self.turns == FACTORS["turns"][0] else int(self.turns),
