@@ -1,7 +1,7 @@
 """The table of trainers in ``train/adapters/README.md``, made from the pins of the tiers and the tests that run there.
 
-``python tests/helpers/trainers/table.py`` writes it; ``tests/train/adapters/test_trainer_page.py`` fails where it is stale. Releases come
-from ``constraints/``, commits of checkouts from ``.ci/run``; an end of which a test runs the bridge's contract says so.
+``python tests/helpers/trainers/table.py`` writes it; ``tests/train/adapters/test_trainer_page.py`` fails if it is stale. Releases come
+from ``constraints/``, commits of checkouts from ``.ci/run``. If a test runs the bridge's contract on an adapter, its row names that test.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "train" / "adapters" / "README.md"
-HEAD = "| trainer, version that ran | what travels | what cannot | lines to write | tested by |\n| --- | --- | --- | --- | --- |\n"
+HEAD = "| trainer, tested version | what you get | limits | lines to write | tested by |\n| --- | --- | --- | --- | --- |\n"
 
 
 class Row(NamedTuple):
-    """A trainer: its name with {package} or {VARIABLE} for versions, the folder or module of its end, and four cells."""
+    """A trainer: its name with {package} or {VARIABLE} for versions, the folder or module of its adapter, and four cells."""
 
     trainer: str
     end: str
@@ -30,162 +30,162 @@ class Row(NamedTuple):
 ROWS = (
     Row(
         "plain PyTorch {torch}", "",
-        "`make_rows`: ids, positions, an advantage per token",
+        "`make_rows`: token ids, positions and one advantage per token",
         "–",
         "24",
-        "block below; `tests/extras/train/policy/test_samples.py`",
+        "the block below, `tests/extras/train/policy/test_samples.py`",
     ),
     Row(
         "TRL {trl}", "trl",
-        "`(B, T)` advantages in `GRPOTrainer`; rows are episodes or turns",
-        "pictures",
+        "advantages `(B, T)` in `GRPOTrainer`, with one row per episode or per turn",
+        "no images",
         "18",
         "`tests/extras/trl`, `tests/evidence/engines/trl.json`",
     ),
     Row(
         "verl {verl}", "verl",
-        "`(B, T)` advantages and mask in its queue; rows are episodes or turns",
-        "annotations",
+        "advantages and mask `(B, T)` in its queue, with one row per episode or per turn",
+        "no annotations",
         "3, a plugin",
         "`tests/extras/verl`: `test_trainer_step.py`, `test_windowed.py`, `test_contract.py`",
     ),
     Row(
         "verl-agent and forks (d0b9724)", "verl_agent",
-        "our environments and credit, or arrays in, advantages out",
-        "pictures, annotations; its trainer was not run",
+        "our environments and credit, or only the advantages of its batches",
+        "no images, no annotations; its trainer was not run",
         "2",
         "`tests/train/adapters/test_verl_agent_manager.py`, `tests/conformance/test_verl_agent_golden.py`",
     ),
     Row(
         "verifiers {verifiers} (v1)", "verifiers",
-        "our environments; a number per turn in the trace, per sampled token in its nodes",
-        "windowed histories, annotations, compaction",
+        "our environments; one number per turn in the trace and per sampled token in its nodes",
+        "no windowed histories, no annotations, no compaction",
         "22",
-        "`tests/extras/verifiers`; its block, in a fresh environment",
+        "`tests/extras/verifiers`, and its block in a fresh environment",
     ),
     Row(
         "rLLM 0.3.0.pre ({RLLM_SOURCE})", "rllm",
         "our environments; `Step.advantage` per sampled token",
-        "loss masks, annotations; its trainers were not run",
+        "no loss masks, no annotations; its trainers were not run",
         "22",
-        "`tests/extras/rllm`; its block, in a fresh environment",
+        "`tests/extras/rllm`, and its block in a fresh environment",
     ),
     Row(
         "SkyRL-gym {skyrl-gym}, SkyRL {skyrl}", "skyrl",
-        "our environments; `rewards` per token, estimator `(B, T)`",
-        "step-wise rows; reward metrics; SkyRL's trainer was not run",
+        "our environments; `rewards` per token and an estimator `(B, T)`",
+        "no step-wise rows, no reward metrics; SkyRL's trainer was not run",
         "9",
         "`tests/extras/skyrl`, `tests/extras/train/adapters/test_skyrl_estimator.py`",
     ),
     Row(
         "GEM {gem-llm} (gem-llm)", "gem",
-        "our environments by one import; shaped rewards; a record per episode, numbers per turn",
-        "tokens (the loop keeps them); its trainers were not run",
+        "our environments by one import, shaped rewards, one record per episode and one number per turn",
+        "no tokens (the loop keeps them); its trainers were not run",
         "1, an import",
-        "`tests/extras/gem`; page `LOOPS.md`",
+        "`tests/extras/gem`, page `LOOPS.md`",
     ),
     Row(
         "tinker-cookbook {tinker-cookbook}, tinker {tinker}", "tinker",
-        "our environments; advantages per token in datums",
+        "our environments; one advantage per token in datums",
         "its service was not reached",
-        "13, one replaces a function",
+        "13, one of which replaces a function",
         "`tests/extras/tinker`",
     ),
     Row(
         "prime-rl 0.8.0 ({PRIME_RL_SOURCE})", "prime_rl",
-        "advantages per sampled token in verifiers' traces",
-        "a name of its own in the configuration; not trained",
+        "one advantage per sampled token in verifiers' traces",
+        "no separate name in its configuration; not trained",
         "3, a patch",
         "`tests/extras/prime_rl`",
     ),
     Row(
         "Stable-Baselines3 {stable_baselines3}", "sb3",
-        "a dense reward per step, `DenseReward`",
-        "advantages",
+        "one dense reward per step (`DenseReward`)",
+        "no advantages",
         "7",
         "`tests/train/adapters/test_trainer_page.py`",
     ),
     Row(
         "Ray {ray}", "",
-        "episodes from workers to our own trainer",
-        "credit inside RLlib (a dense reward does)",
-        "a setting",
+        "our own trainer with episodes from remote workers",
+        "no credit inside RLlib, where a dense reward works",
+        "one setting",
         "`tests/extras/ray`",
     ),
     Row(
         "OpenEnv {openenv} (reaches TRL, verifiers, NeMo Gym, …)", "openenv",
-        "our environments over WebSocket: state keys, shaped rewards",
-        "advantages: rewards per step alone",
+        "our environments over WebSocket, with state keys and shaped rewards",
+        "no advantages, only rewards per step",
         "1, `serve-env`",
-        "`tests/extras/openenv`; page `OPENENV.md`",
+        "`tests/extras/openenv`, page `OPENENV.md`",
     ),
     Row(
         "TorchRL {torchrl}", "torchrl",
-        "our environments; `advantage` per step in rollouts, by a module",
-        "texts, annotations, task payloads",
+        "our environments; a module writes `advantage` per step into rollouts",
+        "no texts, no annotations, no task payloads",
         "4",
-        "`tests/extras/torchrl`; page `TORCHRL.md`",
+        "`tests/extras/torchrl`, page `TORCHRL.md`",
     ),
     Row(
         "slime 0.3.1 ({SLIME_SOURCE})", "slime",
-        "a number per response token in `rewards`, our environments' records",
-        "context parallelism was not run; no GPU",
+        "one number per response token in `rewards`, from our environments' records",
+        "not run with context parallelism or on a GPU",
         "3 arguments",
         "`tests/extras/hooks/test_slime.py`",
     ),
     Row(
         "Trinity-RFT {trinity-rft}", "trinity",
-        "`advantages` per experience, over its state hashes",
-        "annotations, task payloads",
+        "`advantages` per experience, computed from its state hashes",
+        "no annotations, no task payloads",
         "3 in its configuration",
         "`tests/extras/hooks/test_trinity.py`",
     ),
     Row(
         "ROLL 0.3 ({ROLL_SOURCE})", "roll",
-        "`response_level_rewards` per step, over its state hashes",
-        "the last state, ends of episodes; its pipeline was not run",
+        "`response_level_rewards` per step, computed from its state hashes",
+        "no last state, no ends of episodes; its pipeline was not run",
         "2, a patch",
         "`tests/extras/hooks/test_roll.py`",
     ),
     Row(
         "AReaL {areal}", "areal",
-        "a reward per interaction",
-        "the last state; normalisation, KL, discounts",
+        "one reward per interaction",
+        "no last state, no normalisation, no KL, no discounts",
         "1, a workflow",
         "`tests/extras/hooks/test_areal.py`",
     ),
     Row(
         "Agent Lightning 1.0.0 ({AGENT_LIGHTNING_SOURCE})", "agent_lightning",
-        "a row per turn with its number, by an estimator of ours in verl",
-        "the last state; rows of whole trajectories; not trained",
+        "one row per turn with its number, through our estimator in verl",
+        "no last state, no rows of whole trajectories; not trained",
         "3, a patch",
         "`tests/extras/agent_lightning`",
     ),
     Row(
         "NeMo Gym 0.7 ({NEMO_GYM_SOURCE})", "nemo_gym",
-        "our environments by its gymnasium agent: state keys, rewards per step, a record",
-        "advantages: one reward per episode reaches its trainers",
+        "our environments through its gymnasium agent, with state keys, rewards per step and a record",
+        "no advantages, because only one reward per episode reaches its trainers",
         "2, a server",
         "`tests/extras/hooks/test_nemo_gym.py`",
     ),
     Row(
         "Search-R1 ({SEARCH_R1_SOURCE})", "search_r1_loop",
-        "our retrieval, our environment in its generation loop; `(B, T)` advantages",
-        "annotations; its trainer was not run",
+        "our retrieval, our environment in its generation loop, and advantages `(B, T)`",
+        "no annotations; its trainer was not run",
         "0, 1 or 2",
-        "`tests/extras/search_r1`, `tests/train/adapters/test_search_r1_loop.py`; page `LOOPS.md`",
+        "`tests/extras/search_r1`, `tests/train/adapters/test_search_r1_loop.py`, page `LOOPS.md`",
     ),
     Row(
         "Search-R1-style reward functions", "",
         "one reward per episode",
-        "**per-turn credit**",
+        "**no per-turn credit**",
         "6",
-        "`tests/train/adapters/test_search_r1.py` (their logs are read)",
+        "`tests/train/adapters/test_search_r1.py` (which reads their logs)",
     ),
     Row(
         "OpenRLHF 0.11", "",
         "one number per episode",
-        "**per-turn credit**, only in a fork",
+        "**no per-turn credit**, except in a fork",
         "–",
         "not run",
     ),
@@ -207,7 +207,7 @@ def versions() -> dict[str, str]:
 
 
 def contracts(end: str) -> list[str]:
-    """Tests that run the bridge's contract through an end."""
+    """Tests that run the bridge's contract on an adapter."""
     tests = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
