@@ -71,7 +71,7 @@ TAIL = """
   where they differ.
 - Prompts have the papers' formats and our own wording.
 
-To train on several GPUs, see [verl at scale](/integrations/verl_scaling.md). For TRL, see [TRL](/integrations/trl.md).
+To train on several GPUs, see [Train on a node of GPUs](/integrations/verl_scaling.md). For TRL, see [TRL](/integrations/trl.md).
 """
 
 
