@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import torch
+import transformers
 from transformers import DynamicCache, StaticCache
 from transformers.cache_utils import DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -40,6 +41,7 @@ from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = [
     "TransformersBackend",
+    "cache_argument",
     "growing_cache",
     "one_token_attention",
 ]
@@ -83,6 +85,12 @@ def _larger(states: Any, slots: int) -> Any:
     room = states.new_empty((*states.shape[:-2], slots, states.shape[-1]))
     room[..., : states.shape[-2], :] = states
     return room
+
+
+def cache_argument(cache: Any) -> dict[str, Any]:
+    """The key-value cache as an argument of a model's ``forward``: transformers 5.24 renamed ``past_key_values``."""
+    renamed = tuple(map(int, transformers.__version__.split(".")[:2])) >= (5, 24)
+    return {"cache" if renamed else "past_key_values": cache}
 
 
 def growing_cache(config: Any) -> Any:
@@ -363,9 +371,9 @@ class TransformersBackend:
             input_ids=ids,
             attention_mask=visible,
             position_ids=positions,
-            past_key_values=cache,
             use_cache=True,
             logits_to_keep=1,
+            **cache_argument(cache),
             **pictures,
         )
         return completion_logits(self.model, out.logits[:, -1].float())

@@ -51,18 +51,6 @@ def solvable(catalogue: Catalogue, goal: Goal) -> bool:
     )
 
 
-@lru_cache(maxsize=16)
-def _split_goals(spec: str) -> tuple[int, ...]:
-    return tuple(row.locator["goal"] for row in parse_panel_spec("webshop", spec))
-
-
-def _panel_goals(spec: str) -> tuple[int, ...]:
-    """The goal numbers of "<panel>:<split>"."""
-    if not isinstance(spec, str):
-        raise ConfigError(f"a panel is written NAME:SPLIT, got {short_repr(spec)}")
-    return _split_goals(spec)
-
-
 @lru_cache(maxsize=4)
 def open_stock(path: str, goals: str, seed: int, goal_seed: int, num_products: int | None) -> Stock:
     """The stock of a folder, cached; a store is memory-mapped, WebShop's files are read into memory."""
@@ -140,8 +128,10 @@ def open_tasks(
                 "goals, split, seed, num_products and solvable_only go with data=…; the embedded shop takes "
                 f"panel='{DEFAULT_PANEL}' or another panel and split"
             )
-        stock = embedded_stock()
-        return GoalTasks(stock, _panel_goals(DEFAULT_PANEL if panel is None else panel))
+        if not isinstance(panel, str | None):
+            raise ConfigError(f"a panel is written NAME:SPLIT, got {short_repr(panel)}")
+        rows = _rows_of(DEFAULT_PANEL if panel is None else panel)
+        return GoalTasks(embedded_stock(), [row.locator["goal"] for row in rows], rows)
     if panel is not None:
         raise ConfigError(
             f"data goes with the panels {', '.join(RELEASED)} or without panel, got panel={short_repr(panel)}"

@@ -109,7 +109,7 @@ def _openenv(name: str, values: Mapping[str, Any]) -> dict[str, str]:
     arguments = ["--observation", served.observation, *(argument for setting in settings for argument in setting)]
     filled = {
         **values, "description": served.description, "options": ", ".join(map(json.dumps, arguments)), "tasks": len(served.rows),
-        "max_steps": base.max_steps, "example": next(iter(info["admissible_actions"]), ""),
+        "max_steps": base.max_steps, "example": repr(next(iter(info["admissible_actions"]), "")),
     }  # fmt: skip
     code = {"name": name, "options": dict(served.options), "observation": served.observation}
     return {

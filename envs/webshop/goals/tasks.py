@@ -95,15 +95,16 @@ class GoalTasks:
     Args:
         stock: catalogue and goals.
         numbers: the numbers of the goals, in order.
+        rows: rows of the panel that lists these goals, if one does.
 
     Raises:
         ConfigError: there are no numbers.
     """
 
-    def __init__(self, stock: Stock, numbers: Sequence[int]) -> None:
+    def __init__(self, stock: Stock, numbers: Sequence[int], rows: Sequence[PanelRow] = ()) -> None:
         if not len(numbers):
             raise ConfigError(f"webshop: none of {len(stock.goals)} goals is left; choose another split or filter")
-        self.stock, self.numbers = stock, numbers
+        self.stock, self.numbers, self.rows = stock, numbers, tuple(rows)
         self._known: dict[str, int] = {}  # ids of tasks made so far -> number of the first goal that is this task
         self._all_known = False
 

@@ -18,7 +18,7 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, EpisodeError, short_repr, unknown_name_error
 from creditflow.envs.info import INFO_TYPES
 from creditflow.envs.registration import bare_env
-from creditflow.envs.tasks import PanelRow, RowTasks
+from creditflow.envs.tasks import PanelRow
 from creditflow.train.adapters.openenv.client import FullObservation, PlayAction, PlayState, TextObservation
 from creditflow.train.adapters.shaping import Shaping
 
@@ -67,7 +67,7 @@ class Served:
             )
         if isinstance(base.action_space, gym.spaces.Discrete):
             raise ConfigError(f"only text actions are served; {self.name} takes numbers with these options")
-        rows = base.tasks.rows if isinstance(base.tasks, RowTasks) else ()
+        rows = getattr(base.tasks, "rows", ())
         about = (inspect.getdoc(type(base)) or self.name).splitlines()[0]
         for name, value in (("rows", rows), ("description", about), ("inline", base.env_name in INLINE)):
             object.__setattr__(self, name, value)
