@@ -70,6 +70,7 @@ def test_the_fit_recovers_the_weights_of_a_choice_model() -> None:
     assert place_weights(found) == pytest.approx(true, abs=0.02)
 
 
+@pytest.mark.slow
 def test_houses_that_follow_houses_are_like_them() -> None:
     """A round trip: statistics fitted to generated bedrooms give the same goals, furniture and numbers of objects."""
     games = {

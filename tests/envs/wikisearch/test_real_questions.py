@@ -10,7 +10,7 @@ from creditflow.wrappers.group_env import GroupEnv
 QUESTIONS = 40
 
 
-@pytest.mark.parametrize("name", ["2wiki", "musique"])
+@pytest.mark.parametrize("name", [pytest.param("2wiki", marks=pytest.mark.slow), "musique"])
 def test_real_samples_run_end_to_end(name: str) -> None:
     group = GroupEnv(
         "wikisearch",

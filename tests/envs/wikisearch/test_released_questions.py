@@ -95,6 +95,7 @@ print(hashlib.sha256(json.dumps([ids, seen]).encode()).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_an_id_is_the_same_question_in_every_process_and_order_of_the_file(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in gzip.decompress(FILES["2wiki"].read_bytes()).decode().splitlines()]
     (tmp_path / "2wiki.json").write_text(json.dumps(rows[::-1]))

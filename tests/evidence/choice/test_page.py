@@ -29,6 +29,7 @@ COLUMNS = (
 )
 
 
+@pytest.mark.slow
 def test_tables_are_made_from_the_stored_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--out", str(tmp_path)]) == 0
     capsys.readouterr()

@@ -82,6 +82,6 @@ def test_the_page_says_what_keys_that_never_repeat_cost_at_the_end(studies):
         said.append("{:.1f} [{:.1f}, {:.1f}]".format(*(100 * x for x in (found.mean, *found.interval))))
     assert "({}, {}, both p < .05)".format(*said).replace("-0.", "-.") in page
     verdict = (ROOT / "assets/site/pages/benchmark/verdict.md").read_text(encoding="utf-8").replace("−", "-")
-    assert f"(`grouptd` {said[0]} points)" in verdict
+    assert f"ends lower (`grouptd` {said[0]})" in verdict
     worst = [-100 * lost(name, "grpo").mean for name in ("gigpo_mean", "rewardflow_raw")]
     assert "`gigpo_mean` and raw potentials by {:.1f} and {:.1f}.".format(*worst) in page

@@ -207,9 +207,9 @@ def test_settings_describe_the_annotation_source() -> None:
     ("suite", "names"),
     [
         ("sokoban", "grpo,mt_ppo"),
-        ("alfworld", "grpo,pica"),
-        ("webshop", f"grpo,{','.join(ANNOTATED)}"),
-        ("wikisearch", "grpo,tips,igpo"),
+        pytest.param("alfworld", "grpo,pica", marks=pytest.mark.slow),
+        pytest.param("webshop", f"grpo,{','.join(ANNOTATED)}", marks=pytest.mark.slow),
+        pytest.param("wikisearch", "grpo,tips,igpo", marks=pytest.mark.slow),
     ],
 )
 def test_every_annotated_scheme_runs_by_its_bare_name(suite: str, names: str, tmp_path, capsys) -> None:

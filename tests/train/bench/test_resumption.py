@@ -18,6 +18,7 @@ from creditflow.train.cli import main
 SMOKE = ["bench", "--preset", "smoke", "--workers", "1", "--seed", "5"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_resumed_where_it_stopped(tmp_path, monkeypatch, capsys):
     command = [*SMOKE, "--envs", "grids", "--schemes", "grpo,grouptd", "--out", str(tmp_path)]
     done: list[tuple[str, int]] = []
@@ -112,7 +113,7 @@ def test_a_killed_run_leaves_no_worker_and_no_lock_and_is_resumed(tmp_path):
         killed.kill()
         assert killed.wait() == -signal.SIGKILL
     with pytest.raises(ProcessLookupError):  # workers notice that their parent is gone
-        for _ in range(500):
+        for _ in range(3000):
             os.killpg(killed.pid, 0)
             time.sleep(0.02)
     (out / "unfinished" / f"mine.json.{killed.pid}.tmp").write_text("torn")

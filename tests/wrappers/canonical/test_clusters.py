@@ -106,6 +106,7 @@ def cost(n, copies, threshold=0.75):
     return found, len(texts)
 
 
+@pytest.mark.slow
 def test_ten_thousand_states_need_a_thousandth_of_all_comparisons():
     found, n = cost(10_000, 20)
     assert n > 9_000

@@ -70,6 +70,7 @@ def test_the_panel_of_released_games_names_their_content(games: dict[str, bytes]
         assert game_task(content_from_fields(json.loads(games[path]), path)).task_id == row.task_id
 
 
+@pytest.mark.slow
 def test_the_archive_is_as_the_manifest_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "check", "alfworld", str(ARCHIVE), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)

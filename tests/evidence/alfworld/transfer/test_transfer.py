@@ -120,6 +120,7 @@ def test_priors_are_exchanged_whole() -> None:
     assert [is_prior(name) for name in mixed] == [False, True]
 
 
+@pytest.mark.slow
 def test_policy_gradients_raise_success() -> None:
     games = [Game(house) for house in HOUSES[:6]]
     states = [s for i, game in enumerate(games) for s in demonstrate(game, 0.5, 12, np.random.default_rng(i))]
@@ -142,6 +143,7 @@ def test_groups_reward_winning_alone() -> None:
     assert group.arrays.reward.sum() == sum(e.won for e in episodes)
 
 
+@pytest.mark.slow
 def test_the_experiment_runs_in_miniature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every planned policy is judged on every game that it should be; the summary has their differences."""
     monkeypatch.setattr(tabular, "STATES", 2)
