@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from creditflow.envs.errors import ConfigError
-from creditflow.train.statistics.clustered import ClusteredMean, Components, crossed_mean
-from creditflow.train.statistics.intervals import N_RESAMPLES, Interval, percentile_interval
+from creditflow.train.statistics.clustered import ClusteredMean, crossed_mean
+from creditflow.train.statistics.intervals import Interval
 from creditflow.train.statistics.significance import holm
 from creditflow.train.statistics.student import t_quantile
 
@@ -22,11 +20,7 @@ __all__ = [
     "Contrast",
     "contrasts_of",
     "detectable_difference",
-    "interquartile_mean",
-    "paired_contrasts",
-    "planned_error",
     "probability_of_improvement",
-    "stratified_bootstrap",
 ]
 
 Floats = NDArray[np.float64]
@@ -82,28 +76,6 @@ def contrasts_of(differences: Mapping[str, ClusteredMean]) -> dict[str, Contrast
     }
 
 
-def paired_contrasts(values: Mapping[str, ArrayLike], baseline: str) -> dict[str, Contrast]:
-    """Every other method against the baseline, paired by task and seed.
-
-    Args:
-        values: results by method, float64 (S, T); rows are seeds and columns are tasks, the same for all methods.
-        baseline: name of the method that is subtracted.
-
-    Raises:
-        ConfigError: shapes differ, or the baseline is missing.
-    """
-    results = {name: np.asarray(x, np.float64) for name, x in values.items()}
-    if baseline not in results:
-        raise ConfigError(f"the baseline {baseline!r} is not among the methods: {', '.join(results)}")
-    base = results.pop(baseline)
-    for name, x in results.items():
-        if x.shape != base.shape:
-            raise ConfigError(
-                f"paired results need one shape (seeds, tasks), got {x.shape} of {name} and {base.shape} of {baseline}"
-            )
-    return contrasts_of({name: crossed_mean(x - base) for name, x in results.items()})
-
-
 # -- power ------------------------------------------------------------------------------------------------------------------
 def detectable_difference(error: float, freedom: float, *, alpha: float = ALPHA, power: float = POWER) -> float:
     """The true difference that a two-sided t test at level ``alpha`` finds with probability ``power``.
@@ -118,29 +90,7 @@ def detectable_difference(error: float, freedom: float, *, alpha: float = ALPHA,
     return (t_quantile(freedom, 1.0 - alpha / 2.0) + t_quantile(freedom, power)) * error
 
 
-def planned_error(components: Components, *, seeds: int, tasks: int) -> float:
-    """Standard error of a mean over another number of seeds and tasks, from measured variance components.
-
-    >>> planned_error(Components(tasks=0.5, seeds=0.25, rest=0.0), seeds=1, tasks=2)
-    0.7071067811865476
-    """
-    return math.sqrt(components.tasks / tasks + components.seeds / seeds + components.rest / (seeds * tasks))
-
-
-# -- robust summaries (Agarwal et al., 2021) --------------------------------------------------------------------------------
-def interquartile_mean(values: ArrayLike) -> float:
-    """Mean of the middle half of all entries; if a quarter of them is not a whole number, the entries at the edges count in part.
-
-    >>> interquartile_mean([0.0, 1.0, 3.0, 100.0])
-    2.0
-    """
-    x = np.sort(np.asarray(values, np.float64), axis=None)
-    # entry i covers the fractions i/n to (i + 1)/n
-    edges = np.arange(len(x) + 1) / len(x)
-    weights = np.clip(edges[1:], 0.25, 0.75) - np.clip(edges[:-1], 0.25, 0.75)
-    return float(weights @ x / 0.5)
-
-
+# -- a robust summary (Agarwal et al., 2021) --------------------------------------------------------------------------------
 def probability_of_improvement(a: ArrayLike, b: ArrayLike) -> ClusteredMean:
     """Probability that a run of a beats a run of b on the same task, ties counting half; mean over tasks.
 
@@ -158,24 +108,3 @@ def probability_of_improvement(a: ArrayLike, b: ArrayLike) -> ClusteredMean:
     wins = (np.sign(x[:, None, :] - y[None, :, :]) + 1.0) / 2.0  # (S, S, T)
     components = wins.mean(axis=1) + wins.mean(axis=0) - wins.mean()  # (S, T), with the same mean as the wins
     return crossed_mean(components)
-
-
-def stratified_bootstrap(
-    strata: Sequence[Floats],
-    statistic: Callable[[list[Floats]], float],
-    *,
-    rng: np.random.Generator,
-    n_resamples: int = N_RESAMPLES,
-) -> Interval:
-    """95 % percentile interval of a statistic; runs are resampled with replacement within each stratum.
-
-    Args:
-        strata: arrays whose first axis indexes independent runs; what belongs to one run (its tasks, and the runs of other
-            methods with its seed) stays together.
-        statistic: maps resampled strata to a number.
-        rng: source of randomness.
-        n_resamples: number of resamples.
-    """
-    return percentile_interval(
-        [statistic([x[rng.integers(len(x), size=len(x))] for x in strata]) for _ in range(n_resamples)]
-    )

@@ -153,12 +153,6 @@ def test_quantiles_out_of_range_are_rejected(freedom, probability):
 
 
 @scipy
-@given(values=st.lists(NUMBERS, min_size=4, max_size=40).filter(lambda x: len(x) % 4 == 0))
-def test_the_interquartile_mean_is_scipys_trimmed_mean_where_quarters_are_whole(values):
-    assert statistics.interquartile_mean(values) == pytest.approx(reference.trim_mean(values, 0.25), rel=1e-9, abs=1e-9)
-
-
-@scipy
 @given(values=st.lists(NUMBERS, min_size=2, max_size=30))
 def test_the_mean_of_one_seed_is_tested_as_scipy_tests_one_sample(values):
     x = np.array(values)
