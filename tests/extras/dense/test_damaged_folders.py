@@ -88,8 +88,8 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], Any], Callable[[Path], Non
     "no facts": (lambda facts: facts.pop("vectors"), None, "must have 'vectors'"),
     "pooling": (lambda facts: facts["encoder"].update(pooling="max"), None, "unknown pooling"),
     "no lists": (lambda facts: facts["vectors"].update(approximate="pq4"), None, r"names no file 'approximate\.0000"),
-    "not a number": (lambda facts: None, fill(float("nan")), "not finite"),
-    "infinite": (lambda facts: None, fill(float("inf")), "not finite"),
+    "not a number": (lambda facts: None, fill(float("nan")), "non-finite values"),
+    "infinite": (lambda facts: None, fill(float("inf")), "non-finite values"),
 }
 
 
