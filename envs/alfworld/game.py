@@ -109,8 +109,13 @@ class Game:
         self.location_names = tuple(names[p] for p in places)
         number = {p: i for i, p in enumerate(places)}
         self.home = tuple(number[row[2]] if row[2] else -1 for row in receptacles)
-        self.at_location = tuple(tuple(r for r, home in enumerate(self.home) if home == p) for p in range(len(places)))
-        self.location_masks = tuple(sum(1 << r for r in at_one) for at_one in self.at_location)
+        at_location: list[list[int]] = [[] for _ in places]
+        masks = [0] * len(places)
+        for r, home in enumerate(self.home):
+            if home >= 0:
+                at_location[home].append(r)
+                masks[home] |= 1 << r
+        self.at_location, self.location_masks = tuple(map(tuple, at_location)), tuple(masks)
         self.receptacle_types = tuple(row[1] for row in receptacles)
         self.object_types = tuple(row[1] for row in objects)
         self.fits = tuple(

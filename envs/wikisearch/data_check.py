@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import Any, Final
 
@@ -91,7 +92,7 @@ def load_slices(name: str = MANIFEST) -> dict[str, tuple[Listed, ...]]:
         DataError: the file violates the format.
     """
     slices = embedded_manifest("wikisearch", name, FORMAT)["slices"]
-    return {kind: tuple(Listed(*row) for row in rows) for kind, rows in slices.items()}
+    return {kind: tuple(starmap(Listed, rows)) for kind, rows in slices.items()}
 
 
 def check_questions(

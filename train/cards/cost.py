@@ -132,8 +132,11 @@ def _values(numbers: NDArray[np.float64]) -> list[Mapping[str, float]]:
     named = zip(needed_annotations(), numbers, strict=True)
     of = {name: (row - float(name.startswith("logp."))).tolist() for name, row in named}
     before = [dict(zip(of, column, strict=True)) for column in zip(*of.values(), strict=True)]
-    following = [{f"{name}.next": value for name, value in values.items()} for values in before[1:]]
-    return [values | after for values, after in zip(before, following, strict=False)]
+    return [values | _after(following) for values, following in pairwise(before)]
+
+
+def _after(values: Mapping[str, float]) -> dict[str, float]:
+    return {f"{name}.next": value for name, value in values.items()}
 
 
 def _tokens(turns: int) -> Tokens:

@@ -267,11 +267,10 @@ def score_document(
         if len(envs) > 1:
             by_env["mean"] = _mean_over(list(by_env.values()))
         rows[method] = {env: _intervals(values) for env, values in by_env.items()}
-    return {
-        "threshold": THRESHOLD,
-        "envs": {env: _facts([turn for turn in turns if turn.env == env]) for env in envs},
-        "rows": rows,
-    }
+    facts = {}
+    for env in envs:
+        facts[env] = _facts([turn for turn in turns if turn.env == env])
+    return {"threshold": THRESHOLD, "envs": facts, "rows": rows}
 
 
 def _mean_over(scores: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:

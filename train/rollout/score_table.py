@@ -179,7 +179,8 @@ def _cells(rows: Sequence[ScoreRow]) -> list[list[str]]:
         **({"Score": [row.score for row in rows]} if scored else {}),
         **({} if exact else {"Success": [row.success for row in rows]}),
     }
-    columns |= {name: [row.rewards[name] for row in rows] for name in rows[0].rewards}
+    for name in rows[0].rewards:
+        columns[name] = [row.rewards[name] for row in rows]
     head = ["Tasks", "N", *columns]
     values = zip(*columns.values(), strict=True)
     return [head] + [[row.name, str(row.tasks), *map(str, scores)] for row, scores in zip(rows, values, strict=True)]
@@ -231,7 +232,7 @@ def latex_cells(cells: Sequence[Sequence[str]], comments: Sequence[str], *, last
         comments: what stands above the table.
         last: first cell of a row that has a rule above it, if there are others.
     """
-    head, *body = [[_escaped(cell) for cell in row] for row in cells]
+    head, *body = [list(map(_escaped, row)) for row in cells]
     lines = [f"% {line}" for comment in comments for line in comment.splitlines()]
     lines += [rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", r"\toprule", " & ".join(head) + r" \\", r"\midrule"]
     for row in body:

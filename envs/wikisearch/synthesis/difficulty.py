@@ -67,16 +67,16 @@ def _searches(retriever: LocalRetriever, question: Question, golden: Sequence[Pa
     forms = {plain_title(passage.title) for passage in golden}
     forms |= {entity.name for entity in question.entities} | {form for e in question.entities for form in e.aliases}
     names = sorted(form for form in forms if form.strip())
-    finds = {
-        name: frozenset(hit.passage.id for hit in retriever.search([searchable(name)], k)[0])
-        & frozenset(passage.id for passage in golden)
-        for name in names
-    }
     golden_ids = frozenset(passage.id for passage in golden)
-    mentioned = {
-        "": frozenset(name for name in names if normalized_phrase(name, question.text)),
-        **{p.id: frozenset(name for name in names if normalized_phrase(name, p.contents)) for p in golden},
-    }
+
+    def found_by(name: str) -> frozenset[str]:
+        return golden_ids.intersection(hit.passage.id for hit in retriever.search([searchable(name)], k)[0])
+
+    def named_in(text: str) -> frozenset[str]:
+        return frozenset(name for name in names if normalized_phrase(name, text))
+
+    finds = {name: found_by(name) for name in names}
+    mentioned = {"": named_in(question.text), **{p.id: named_in(p.contents) for p in golden}}
     states = {frozenset[str]()}
     for number in range(1, MAX_SEARCHES + 1):
         after = set[frozenset[str]]()

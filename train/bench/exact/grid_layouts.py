@@ -176,8 +176,16 @@ def generate_layout(kind: str, rng: np.random.Generator) -> GridLayout:
             continue
         chosen = [pool.pop(sample_index(rng, len(pool))) for _ in range(ALIASED)]
         letter = {cell: "abcdefghijkl"[i // 2] for i, cell in enumerate(chosen)}
-        labels = tuple("".join(letter.get((r, c), ".") for c in range(SIDE)) for r in range(SIDE))
-        return GridLayout(rows, labels, 0)
+        return GridLayout(rows, _drawn_rows(letter, SIDE), 0)
+
+
+def _drawn_rows(symbols: Mapping[Cell, str], side: int) -> tuple[str, ...]:
+    """The rows of a square: the symbol of each cell, "." where there is none."""
+
+    def row(r: int) -> str:
+        return "".join(symbols.get((r, c), ".") for c in range(side))
+
+    return tuple(map(row, range(side)))
 
 
 def scattered(rng: np.random.Generator, side: int, walls: int, pits: int) -> tuple[tuple[str, ...], Cell]:
@@ -186,7 +194,7 @@ def scattered(rng: np.random.Generator, side: int, walls: int, pits: int) -> tup
     drawn = [cells.pop(sample_index(rng, len(cells))) for _ in range(walls + 2 + pits)]
     symbols = dict.fromkeys(drawn[:walls], "#") | {drawn[walls]: "S", drawn[walls + 1]: "G"}
     symbols |= dict.fromkeys(drawn[walls + 2 :], "x")
-    return tuple("".join(symbols.get((r, c), ".") for c in range(side)) for r in range(side)), drawn[walls + 1]
+    return _drawn_rows(symbols, side), drawn[walls + 1]
 
 
 def floor_depths(layout: GridLayout) -> dict[Cell, int]:

@@ -36,15 +36,13 @@ def hours_table(
         prompts = measured_prompts(settings, tasks, count)
     except CreditflowError as error:  # an environment without an oracle has no expert; the run itself needs none
         return f"no estimate of GPU hours, for which the environment's expert plays a few episodes: {error}"
-    found = {
-        name: [hours_of(sizes, settings, prompts, gpu, pace, panels) for pace in (LOW, HIGH)]
-        for name, gpu in GPUS.items()
-    }
-    rows = [["GPU hours, estimated", *found]]
-    rows += [
-        [part, *(range_text(*(getattr(one, part) for one in pair)) for pair in found.values())]
-        for part in (*Hours._fields, "total")
-    ]
+    least = {name: hours_of(sizes, settings, prompts, gpu, LOW, panels) for name, gpu in GPUS.items()}
+    most = {name: hours_of(sizes, settings, prompts, gpu, HIGH, panels) for name, gpu in GPUS.items()}
+
+    def cells(part: str) -> list[str]:
+        return [range_text(getattr(least[name], part), getattr(most[name], part)) for name in GPUS]
+
+    rows = [["GPU hours, estimated", *GPUS], *([part, *cells(part)] for part in (*Hours._fields, "total"))]
     return f"{text_table(rows, len(rows) - 2)}\n{_assumed(prompts, settings)}"
 
 

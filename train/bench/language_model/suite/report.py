@@ -100,11 +100,9 @@ def _floors(name: str, family: Mapping[str, Any], baseline: str) -> Table:
         "more imitation, same expert": [floor["imitation"]["same"] for floor in floors],
         "more imitation, expert without noise": [floor["imitation"]["clean"] for floor in floors],
         "best temperature": [floor["best"] for floor in floors],
-        **{
-            f"temperature with the entropy of {m}": [floor["matched"][m] for floor in floors]
-            for m in floors[0]["matched"]
-        },
     }
+    for m in floors[0]["matched"]:
+        points[f"temperature with the entropy of {m}"] = [floor["matched"][m] for floor in floors]
     best = _parted(method_means(family, PRIMARY[1]))[0][:1]
     learned = {f"reinforcement learning with {m}": [c[-1] for c in runs[m]] for m in dict.fromkeys([*best, baseline])}
     rows = [["floor", "held-out sampled", "held-out greedy", "trained sampled", "trained greedy", "temperature"]]
