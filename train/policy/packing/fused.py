@@ -99,7 +99,7 @@ def available_kernels(device: Any) -> tuple[str, ...]:
 def _has_flash_attn() -> bool:
     """Whether the package has its function: flash-attn-4 installs a namespace of the same name without it."""
     try:
-        from flash_attn import flash_attn_varlen_func  # noqa: F401
+        from flash_attn import flash_attn_varlen_func  # noqa: F401 - only whether it can be imported
     except ImportError:
         return False
     return True
