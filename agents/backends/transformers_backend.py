@@ -40,12 +40,16 @@ from creditflow.agents.models.vision import (
 from creditflow.envs.errors import ConfigError, short_repr
 
 __all__ = [
+    "CACHE_ARGUMENT",
     "TransformersBackend",
-    "cache_argument",
     "growing_cache",
     "one_token_attention",
 ]
 
+# the argument of a model's forward for the key-value cache, which transformers 5.24 renamed
+CACHE_ARGUMENT: Final = (
+    "cache" if tuple(map(int, transformers.__version__.split(".")[:2])) >= (5, 24) else "past_key_values"
+)
 ROOM: Final = 1.25  # slots after growing, relative to the tokens held
 
 
@@ -85,12 +89,6 @@ def _larger(states: Any, slots: int) -> Any:
     room = states.new_empty((*states.shape[:-2], slots, states.shape[-1]))
     room[..., : states.shape[-2], :] = states
     return room
-
-
-def cache_argument(cache: Any) -> dict[str, Any]:
-    """The key-value cache as an argument of a model's ``forward``: transformers 5.24 renamed ``past_key_values``."""
-    renamed = tuple(map(int, transformers.__version__.split(".")[:2])) >= (5, 24)
-    return {"cache" if renamed else "past_key_values": cache}
 
 
 def growing_cache(config: Any) -> Any:
@@ -373,7 +371,7 @@ class TransformersBackend:
             position_ids=positions,
             use_cache=True,
             logits_to_keep=1,
-            **cache_argument(cache),
+            **{CACHE_ARGUMENT: cache},
             **pictures,
         )
         return completion_logits(self.model, out.logits[:, -1].float())

@@ -132,10 +132,10 @@ def _values(numbers: NDArray[np.float64]) -> list[Mapping[str, float]]:
     named = zip(needed_annotations(), numbers, strict=True)
     of = {name: (row - float(name.startswith("logp."))).tolist() for name, row in named}
     before = [dict(zip(of, column, strict=True)) for column in zip(*of.values(), strict=True)]
-    return [values | _after(following) for values, following in pairwise(before)]
+    return [values | _of_next_turn(following) for values, following in pairwise(before)]
 
 
-def _after(values: Mapping[str, float]) -> dict[str, float]:
+def _of_next_turn(values: Mapping[str, float]) -> dict[str, float]:
     return {f"{name}.next": value for name, value in values.items()}
 
 

@@ -51,6 +51,15 @@ def test_an_error_names_the_files_that_a_folder_lacks(tmp_path):
         WebShopEnv(data=str(tmp_path))
 
 
+def test_a_panel_lists_its_goals_with_their_rows():
+    tasks = WebShopEnv(panel="standard-v1:valid").goal_tasks
+    assert len(tasks.rows) == len(tasks.numbers) == 206
+    assert {row.split for row in tasks.rows} == {"valid"}
+    row = tasks.rows[3]
+    assert tasks.get(row.task_id).task_id == row.task_id
+    assert tasks.numbers[3] == row.locator["goal"]
+
+
 def test_split_names_follow_the_preset():
     stock = small_stock()
     stock = type(stock)(stock.catalogue, stock.goals * 30)

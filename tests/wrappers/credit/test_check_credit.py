@@ -1,4 +1,4 @@
-"""``check_credit``: declared properties hold, and every rule of the contract and every property can fail."""
+"""``check_credit``: released semantics keep the contract, and every rule of the contract and every property can fail."""
 
 from __future__ import annotations
 

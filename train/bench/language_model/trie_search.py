@@ -114,9 +114,9 @@ class TrieSearch:
             **options: pictures in the ids, and positions, if a prompt has pictures.
         """
         from creditflow.agents.backends.token_sampling import token_probabilities
-        from creditflow.agents.backends.transformers_backend import cache_argument
+        from creditflow.agents.backends.transformers_backend import CACHE_ARGUMENT
 
-        out = self.model(input_ids=ids, use_cache=True, logits_to_keep=1, **cache_argument(cache), **options)
+        out = self.model(input_ids=ids, use_cache=True, logits_to_keep=1, **{CACHE_ARGUMENT: cache}, **options)
         return token_probabilities(completion_logits(self.model, out.logits[:, -1].float()), self.sampling)
 
     def _follow(self, cache: Any, table: Any, prompt: NDArray[np.int64], node: NDArray[np.int64], mass: Floats) -> None:

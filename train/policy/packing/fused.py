@@ -99,10 +99,10 @@ def available_kernels(device: Any) -> tuple[str, ...]:
 def _has_flash_attn() -> bool:
     """Whether the package has its function: flash-attn-4 installs a namespace of the same name without it."""
     try:
-        from flash_attn import flash_attn_varlen_func  # noqa: F401 - only whether it can be imported
+        import flash_attn
     except ImportError:
         return False
-    return True
+    return hasattr(flash_attn, "flash_attn_varlen_func")
 
 
 def fused_attention(q: Any, k: Any, v: Any, paths: Paths, scale: float, kernel: str) -> Any:

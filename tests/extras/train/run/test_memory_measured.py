@@ -12,7 +12,7 @@ from helpers.models.pretrained import pretrained_folder
 from helpers.models.training_runs import Make
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from creditflow.agents.backends.transformers_backend import cache_argument, growing_cache
+from creditflow.agents.backends.transformers_backend import CACHE_ARGUMENT, growing_cache
 from creditflow.train.policy.network.options import autocast, recompute_activations
 from creditflow.train.policy.packing.attention import PackedForest, packed_hidden
 from creditflow.train.policy.packing.forest import Forest
@@ -85,7 +85,7 @@ def test_the_cache_with_its_room_is_exact(trainer_of: Make, config: dict[str, An
     cache = growing_cache(run.model.config)
     ids = torch.zeros((2 * 4, 40), dtype=torch.long)
     with torch.no_grad():
-        run.model(input_ids=ids, use_cache=True, **cache_argument(cache))
+        run.model(input_ids=ids, use_cache=True, **{CACHE_ARGUMENT: cache})
     storages = [tensor.untyped_storage() for layer in cache.layers for tensor in (layer.keys, layer.values)]
     assert found.cache == sum(storage.nbytes() for storage in storages)
 
