@@ -191,7 +191,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._pending = {"thought": "", "response": ""}
         self._version: Version = Potentials()
         self._potential = 0.0
-        self._elapsed = 0
+        self._elapsed, self._over = 0, False
         self._info: dict[str, Any] = {}
         self._keys: list[str] = []  # of the states of the episode, as many as the potential looks back
         self._rows: list[NDArray[np.float64]] = []  # features of the observations of the episode
@@ -223,15 +223,20 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Take one step and add the shaping to its reward.
 
         Raises:
-            EpisodeError: the environment was restored outside this wrapper.
+            EpisodeError: the episode has ended, or the environment was restored outside this wrapper.
         """
+        if self._over:
+            raise EpisodeError(
+                "the episode has ended: call reset() of DenseReward before step(), and put a wrapper that resets by itself "
+                "(Autoreset) outside of DenseReward"
+            )
         if self._base.elapsed_steps != self._elapsed:
             raise EpisodeError(
                 "the environment was restored outside this wrapper: restore snapshots of DenseReward.get_state with "
                 "DenseReward.set_state"
             )
         obs, reward, terminated, truncated, info = self.env.step(action)
-        self._elapsed = self._base.elapsed_steps
+        self._elapsed, self._over = self._base.elapsed_steps, terminated or truncated
         raw = float(info.get("raw_reward", reward))
         before = self._potential
         if self._history is not None:
@@ -294,7 +299,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._exact.begin(self._base)
         self._pending = {"thought": "", "response": ""}
         self._potential = self._of(info)
-        self._elapsed = self._base.elapsed_steps
+        self._elapsed, self._over = self._base.elapsed_steps, False
 
     def _enter(self, obs: Any, info: dict[str, Any]) -> None:
         """Remember what the potential reads of a state."""

@@ -48,7 +48,7 @@ class VectorDenseReward(AnyVectorWrapper):
     that was published last when it began. Memory as in ``DenseReward``.
 
     Raises:
-        ConfigError: an invalid option.
+        ConfigError: an invalid option; at ``reset``, infos or observations that it cannot read.
     """
 
     shapes_rewards = True
@@ -102,6 +102,7 @@ class VectorDenseReward(AnyVectorWrapper):
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin episodes, with the version that all episodes finished so far make."""
         obs, infos = self.env.reset(seed=seed, options=options)
+        self._require_readable(obs, infos)
         self._begin(np.flatnonzero(infos["_task_id"]), obs, _Columns(infos))
         self._ended = self._ended & ~infos["_task_id"]
         return obs, infos
@@ -139,7 +140,28 @@ class VectorDenseReward(AnyVectorWrapper):
         self._potentials, self._ended = after, over
         self._begin(np.concatenate([restarted, starting]), obs, present)
         infos["raw_reward"], infos["shaping"] = rewards, shaping
+        infos["_raw_reward"], infos["_shaping"] = np.ones(
+            (2, self.num_envs), dtype=np.bool_
+        )  # every environment has both
         return obs, rewards + shaping, terminations, truncations, infos
+
+    def _require_readable(self, obs: Any, infos: Any) -> None:
+        """Reject what another wrapper, or another environment, made of infos and observations."""
+        if not isinstance(infos, dict):
+            raise ConfigError(
+                f"VectorDenseReward reads the infos of a vector environment, a dictionary, got a {type(infos).__name__}: put "
+                "DictInfoToList outside of VectorDenseReward"
+            )
+        if missing := [key for key in ("task_id", "state_key") if key not in infos]:
+            raise ConfigError(
+                f"VectorDenseReward needs task_id and state_key in the infos, got none for {missing}: use environments of creditflow, "
+                "or make each with creditflow.make and success=…, as a ForeignEnv"
+            )
+        if self._features and isinstance(obs, dict):
+            raise ConfigError(
+                "features are those of a text or of planes, an array (channels, rows, columns); got a dictionary with "
+                f"{short_repr(sorted(obs))}: use another obs_mode, or another scheme"
+            )
 
     def _begin(self, which: NDArray[np.int64], obs: Any, columns: _Columns) -> None:
         """Enter the first states of episodes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -156,3 +157,50 @@ def test_a_penalty_around_a_shaped_environment_lowers_its_shaped_reward() -> Non
     assert shaped[1] != shaped[4]["raw_reward"]
     assert lowered[1] == pytest.approx(float(shaped[1]) - 0.3)
     assert lowered[4]["raw_reward"] == shaped[4]["raw_reward"]
+
+
+def test_a_wrapper_that_resets_by_itself_belongs_outside():
+    outside: Any = gym.wrappers.Autoreset(DenseReward(sokoban(2), "rewardflow", gamma=0.9, store=random_potential(3)))
+    _, info = outside.reset(seed=0)
+    steps = [outside.step("up") for _ in range(5)]
+    assert [step[3] for step in steps] == [False, True, False, False, True]
+    assert [step[4]["shaping"] for step in steps[3:]] == [step[4]["shaping"] for step in steps[:2]]
+    assert steps[2][4]["potential"] == info["potential"] != 0.0
+    inside: Any = DenseReward(gym.wrappers.Autoreset(sokoban(2)), "rewardflow", gamma=0.9, store=random_potential(3))
+    inside.reset(seed=0)
+    assert [inside.step("up")[3] for _ in range(2)] == [False, True]
+    with pytest.raises(EpisodeError, match=r"\(Autoreset\) outside of DenseReward"):
+        inside.step("up")
+
+
+STACKS: dict[str, Callable[[Any, Callable[[Any], Any]], Any]] = {
+    "statistics inside": lambda env, dense: dense(gym.wrappers.RecordEpisodeStatistics(env)),
+    "statistics outside": lambda env, dense: gym.wrappers.RecordEpisodeStatistics(dense(env)),
+    "time limit inside": lambda env, dense: gym.wrappers.RecordEpisodeStatistics(dense(gym.wrappers.TimeLimit(env, 3))),
+    "checker and observation inside": lambda env, dense: gym.wrappers.RecordEpisodeStatistics(
+        dense(gym.wrappers.TransformObservation(gym.wrappers.PassiveEnvChecker(env), str.upper, env.observation_space))
+    ),
+    "checker outside": lambda env, dense: gym.wrappers.PassiveEnvChecker(
+        gym.wrappers.OrderEnforcing(gym.wrappers.RecordEpisodeStatistics(dense(env)))
+    ),
+}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_shaping_among_gymnasiums_wrappers_sums_to_minus_the_first_potential(stack):
+    env = STACKS[stack](
+        sokoban(5), lambda inner: DenseReward(inner, "rewardflow", gamma=1.0, store=random_potential(4))
+    )
+    rng = np.random.default_rng(0)
+    for seed in range(4):
+        _, info = env.reset(seed=seed)
+        first, raw, shaping, length, over = info["potential"], 0.0, 0.0, 0, False
+        while not over:
+            _, _, terminated, truncated, info = env.step(("up", "down", "left", "right", "wrong")[rng.integers(5)])
+            raw, shaping, length = raw + info["raw_reward"], shaping + info["shaping"], length + 1
+            over = terminated or truncated
+        assert first > 0.0
+        assert shaping == pytest.approx(-first, abs=1e-12)
+        assert info["episode"]["l"] == length
+        counted = raw if stack == "statistics inside" else raw - first
+        assert info["episode"]["r"] == pytest.approx(counted, abs=1e-6)
