@@ -1,10 +1,12 @@
-"""TorchRL: our environments as its environments, and ``CreditAdvantage``, which writes a scheme's advantage where its losses read it.
+"""TorchRL: our environments as its environments, advantages for its losses, and dense rewards for its value estimators.
 
-What credit needs of ``info`` becomes tensors, so it travels through collectors and processes.
+``CreditAdvantage`` writes a scheme's advantages into a batch, ``HindsightReward`` adds a potential's differences to its rewards. What
+they need of ``info`` becomes tensors, so it travels through collectors and processes.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import gymnasium as gym
@@ -22,6 +24,7 @@ from creditflow.envs.registration import make
 from creditflow.train.adapters.releases import TORCHRL
 from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.bridge import TurnColumns, advantages, require_plain
+from creditflow.wrappers.hindsight import RolloutShaping
 
 __all__ = [
     "ELAPSED",
@@ -29,6 +32,7 @@ __all__ = [
     "KEYS",
     "KEY_BYTES",
     "CreditAdvantage",
+    "HindsightReward",
     "TaskOrder",
     "TurnReader",
     "columns_of",
@@ -40,6 +44,7 @@ __all__ = [
 KEY_BYTES: Final = 64  # state keys and task ids have at most so many ASCII characters
 KEYS: Final = ("state_key", "task_id")
 FLAGS: Final = ("success", "action_valid", "action_effective")
+ENDS: Final = ("terminated", "truncated")
 ELAPSED: Final = "elapsed_steps"
 
 
@@ -186,13 +191,78 @@ class CreditAdvantage(TensorDictModuleBase):
         return tensordict
 
 
-def columns_of(tensordict: TensorDictBase) -> tuple[TurnColumns, list[tuple[int, int]]]:
-    """Return the turns of the whole episodes of rollouts, and the row and step of each."""
+class HindsightReward(TensorDictModuleBase):
+    """Add a potential's differences to the rewards of every batch of a collector, before advantages are computed from them.
+
+    The potential has then seen the batch itself. A row is an environment, and its episodes go on from batch to batch: a cut episode
+    keeps the version of its first batch, so that the sum along it still telescopes, and is learned from when it ends. One whose first
+    step is missing is shaped and not learned from. Call the module once for each batch, in the order in which they were collected.
+
+    Args:
+        scheme, gamma, **options: as for ``RolloutShaping``. γ is that of the value estimator, which bootstraps where the limit of turns
+            ends an episode, as ``truncation="bootstrap"`` expects.
+    """
+
+    in_keys = [*CreditAdvantage.in_keys, "observation", *(("next", name) for name in ("observation", *ENDS, "score"))]
+    out_keys = [("next", "reward"), ("next", "shaping")]
+
+    def __init__(self, scheme: str, *, gamma: float, **options: Any) -> None:
+        super().__init__()
+        self._make = partial(RolloutShaping, scheme=scheme, gamma=gamma, **options)
+        self._make(envs=0)  # a wrong option is an error here
+        self.shaping: RolloutShaping | None = None
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Add the shaping to ``("next", "reward")`` and write it to ``("next", "shaping")``; returns the same TensorDict.
+
+        Raises:
+            ConfigError: as for ``CreditAdvantage``; rewards that are shaped already, or another number of rows than before.
+        """
+        rows = _rows(tensordict)
+        if ("next", "shaping") in tensordict.keys(True):
+            raise ConfigError("these rewards have their shaping already: call HindsightReward once for each batch")
+        if self.shaping is None:
+            self.shaping, self._count = self._make(envs=len(rows)), len(rows)
+        if len(rows) != self._count:
+            raise ConfigError(
+                f"a row is an environment, and there were {self._count}: got {len(rows)} rows; use another HindsightReward for others"
+            )
+        for number, row in enumerate(rows.unbind(0)):
+            self._enter(self.shaping, number, row)
+        reward = tensordict["next", "reward"]
+        added = torch.as_tensor(self.shaping.shaping().T.copy()).to(reward).reshape(reward.shape)
+        tensordict["next", "reward"] = reward + added
+        tensordict["next", "shaping"] = added
+        return tensordict
+
+    @staticmethod
+    def _enter(shaping: RolloutShaping, number: int, row: TensorDictBase) -> None:
+        """Enter the steps of one environment."""
+        after, observations, last = row["next"], row["observation"].numpy(), row["next", "observation"].numpy()
+        states, tasks, actions = _texts(row["state_key"]), _texts(row["task_id"]), row["action"].tolist()
+        columns = {name: after[name].reshape(-1).tolist() for name in (*FLAGS, *ENDS, "score", "reward")}
+        columns |= {name: _texts(after[name]) for name in KEYS}
+        for t, elapsed in enumerate(row[ELAPSED].reshape(-1).tolist()):
+            if elapsed == 0 or shaping.last_state(number) != states[t]:
+                first = {"task_id": tasks[t], "state_key": states[t]}
+                shaping.begin(number, first, observations[t], complete=elapsed == 0)
+            info = {name: column[t] for name, column in columns.items()}
+            ends = info["terminated"], info["truncated"]
+            shaping.step(number, actions[t], info["reward"], *ends, info, last[t])
+
+
+def _rows(tensordict: TensorDictBase) -> TensorDictBase:
+    """Rollouts as rows of time, on the CPU."""
     if not tensordict.ndim or ("next", "state_key") not in tensordict.keys(True):
         raise ConfigError(
             "expected rollouts with a dimension of time, of environments of creditflow.train.adapters.torchrl.make_env"
         )
-    rows = tensordict.reshape(-1, tensordict.shape[-1]).cpu()
+    return tensordict.reshape(-1, tensordict.shape[-1]).cpu()
+
+
+def columns_of(tensordict: TensorDictBase) -> tuple[TurnColumns, list[tuple[int, int]]]:
+    """Return the turns of the whole episodes of rollouts, and the row and step of each."""
+    rows = _rows(tensordict)
     elapsed = rows[ELAPSED].reshape(rows.shape).tolist()
     places, episodes, ends = list[tuple[int, int]](), list[str](), list[tuple[int, int]]()
     for row, done in enumerate(rows["next", "done"].reshape(rows.shape).tolist()):

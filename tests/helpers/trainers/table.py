@@ -121,7 +121,7 @@ ROWS = (
     ),
     Row(
         "TorchRL {torchrl}", "torchrl",
-        "our environments; a module writes `advantage` per step into rollouts",
+        "our environments; `advantage` per step in rollouts, or dense rewards in hindsight",
         "no texts, no annotations, no task payloads",
         "4",
         "`tests/extras/torchrl`, page `TORCHRL.md`",
