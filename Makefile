@@ -1,5 +1,6 @@
 # creditflow: everything a fresh machine with Python 3.11+, venv and make needs.
-#   make demo    set up, measure every credit scheme against exact values and controls, write runs/demo/report.html
+#   make demo    set up, measure seven credit schemes against exact values and controls, write runs/demo/report.html
+#                (SCHEMES= for all of them and SUITES=shared,sokoban,grids for more tasks)
 #   make test    set up and run a two-minute selection of the tests (TESTS=tests/envs: others; all that need no torch: .ci/run fast)
 #   make check   lint, types, layering
 #   make bench   speed of hot paths, relative to other implementations
@@ -11,8 +12,8 @@
 #   make slow    the tests that take minutes
 #   make ci      what continuous integration runs (TIERS="browser alfworld": only these)
 export PYTHONSAFEPATH := 1
-BOXOBAN := $(wildcard ../shared/data/boxoban/unfiltered/train/000.txt)
-SUITES := shared,sokoban,grids$(if $(BOXOBAN),$(shell printf ',sokoban@%s' $(BOXOBAN)))
+SUITES := shared
+SCHEMES := grpo,rloo,gigpo,graphgpo,rewardflow,g2po,grouptd
 # What make test runs: rules and recorded episodes of the environments, records and graphs, dense rewards, every scheme against
 # golden values and worked examples, agents, commands, names and pages. The files that are ignored take longest.
 TESTS := $(addprefix tests/,agents wrappers/*.py wrappers/graphs wrappers/records \
@@ -26,7 +27,7 @@ TESTS := $(addprefix tests/,agents wrappers/*.py wrappers/graphs wrappers/record
 .PHONY: demo test check bench ci docs slow fuzz gpu pica-proof clean
 
 demo:
-	@venv=$$(.ci/venv demo bench) && $$venv/bin/creditflow bench --preset quick --envs $(SUITES) --out runs/demo --force
+	@venv=$$(.ci/venv demo bench) && $$venv/bin/creditflow bench --preset quick --envs $(SUITES) $(if $(SCHEMES),--schemes $(SCHEMES)) --out runs/demo --force
 
 test:
 	@venv=$$(.ci/venv fast dev) && $$venv/bin/pytest -q -n 2 -m "not slow" --time-left $(TESTS)
