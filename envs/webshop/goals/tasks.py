@@ -11,6 +11,7 @@ whatever its order of goals and whichever other instructions it has.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -23,7 +24,18 @@ from creditflow.envs.tasks import PanelRow, RowTasks, Task, content_id, sample_i
 from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.goals.goals import Goal, cap_words
 
-__all__ = ["GoalTasks", "ListedGoals", "goal_content", "goal_from_content", "is_price", "listed_locator", "wish_hash"]
+__all__ = [
+    "LIMIT",
+    "GoalTasks",
+    "ListedGoals",
+    "content_wish",
+    "goal_content",
+    "goal_from_content",
+    "is_goal_content",
+    "is_price",
+    "listed_locator",
+    "wish_hash",
+]
 
 MAX_PRICE: Final = 1e15  # larger amounts are not exact in dollars and cents
 _KEYS: Final = {"catalogue", "asin", "instruction", "attributes", "price_cap", "options"}
@@ -171,11 +183,25 @@ HASH_LENGTH: Final = (
 )
 
 
+LIMIT: Final = re.compile(
+    re.escape(cap_words(0.0)).replace(re.escape("0.00"), r"\d+\.\d\d")
+)  # the price limit in a text
+
+
 def wish_hash(goal: Goal) -> str:
     """Return the hash of a goal without its price limit."""
-    wish = goal.instruction.removesuffix(cap_words(goal.price_cap))
-    options = [list(option) if goal.named_options else option for option in goal.options]
-    return content_id("", [wish, list(goal.attributes), options])[1 : 1 + HASH_LENGTH]
+    return content_wish(goal_content(goal, ""))
+
+
+def content_wish(content: Mapping[str, Any]) -> str:
+    """Return the hash of a goal's content without its price limit and catalogue."""
+    wish = content["instruction"].removesuffix(cap_words(content["price_cap"]))
+    return content_id("", [wish, content["attributes"], content["options"]])[1 : 1 + HASH_LENGTH]
+
+
+def is_goal_content(content: Mapping[str, Any]) -> bool:
+    """Whether a task of any environment has the form of a goal's content."""
+    return content.keys() == _KEYS and isinstance(content["instruction"], str) and is_price(content["price_cap"])
 
 
 def listed_locator(goal: Goal) -> dict[str, Any]:
