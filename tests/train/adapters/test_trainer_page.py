@@ -65,7 +65,7 @@ def test_the_block_of_stable_baselines3_runs(tmp_path: Path) -> None:
 def test_blocks_of_the_page_of_openenv_parse_and_files_that_it_names_exist() -> None:
     text = (PAGE.parent / "OPENENV.md").read_text(encoding="utf-8")
     found = re.findall(r"^( *)```python\n(.*?)^ *```$", text, re.M | re.S)
-    assert len(found) == text.count("```python") == 2
+    assert len(found) == text.count("```python") == 3
     for indent, code in found:
         ast.parse(re.sub(f"^{indent}", "", code, flags=re.M))
     for name in re.findall(r"(?:tests|train)/[\w./]+\.py", text):

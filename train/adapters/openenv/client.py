@@ -1,4 +1,4 @@
-"""The types of the protocol, which ``GET /schema`` publishes, and ``PlayClient``: OpenEnv's client with these types."""
+"""The types of the protocol, which ``GET /schema`` publishes, and a trainer's side of it: ``PlayClient`` and ``HindsightRubric``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,25 @@ from typing import Any, Final
 from openenv.core import EnvClient
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.rubrics.trajectory import TrajectoryRubric
 from pydantic import Field
 
-__all__ = ["MAX_ACTION", "FullObservation", "PlayAction", "PlayClient", "PlayState", "TextObservation"]
+from creditflow.envs.errors import EpisodeError
+from creditflow.wrappers.dense_reward import Truncation, make_store
+from creditflow.wrappers.feature_potential import Store, Version
+from creditflow.wrappers.hindsight import relabel
+from creditflow.wrappers.recorder import stop_reason
+from creditflow.wrappers.records.trajectory import Trajectory, Turn
+
+__all__ = [
+    "MAX_ACTION",
+    "FullObservation",
+    "HindsightRubric",
+    "PlayAction",
+    "PlayClient",
+    "PlayState",
+    "TextObservation",
+]
 
 
 MAX_ACTION: Final = 65_536  # characters of an action, which may be a whole completion
@@ -87,3 +103,86 @@ class PlayClient(EnvClient[PlayAction, TextObservation, PlayState]):
 
     def _parse_state(self, payload: dict[str, Any]) -> PlayState:
         return PlayState(**payload)
+
+
+class HindsightRubric(TrajectoryRubric):
+    """Scores an episode by its graded outcome, and each of its steps by its raw reward plus a potential's difference.
+
+    OpenEnv calls a rubric at every step but never its ``compute_step_rewards``: the trainer does, after each episode. It never shows
+    the rubric the first observation, which ``begin`` takes. The rubrics of several sessions may share a store.
+
+    Args:
+        scheme, gamma: as for ``relabel``.
+        store: a store, or a fixed version; default a new store, which learns each episode whose rewards are computed.
+        beta, truncation: as for ``relabel``.
+        **parameters: of the new store.
+
+    Raises:
+        ConfigError: a scheme without a potential, or a wrong parameter.
+    """
+
+    def __init__(
+        self,
+        scheme: str,
+        *,
+        gamma: float,
+        store: Store | Version | None = None,
+        beta: float = 1.0,
+        truncation: Truncation = "end",
+        **parameters: Any,
+    ) -> None:
+        super().__init__()
+        self.store = make_store(scheme, gamma=gamma, **parameters) if store is None else store
+        self._options: dict[str, Any] = {"scheme": scheme, "gamma": gamma, "beta": beta, "truncation": truncation}
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the episode."""
+        super().reset()
+        self._first: FullObservation | None = None
+        self._rewards: list[float] = []
+
+    def begin(self, observation: FullObservation) -> None:
+        """Begin an episode with the observation of ``reset``."""
+        self.reset()
+        self._first = observation
+
+    def score_trajectory(self, trajectory: list[tuple[Any, Any]]) -> float:
+        """Return the graded outcome, in [0, 1]."""
+        return float(trajectory[-1][1].score)
+
+    def compute_step_rewards(self) -> list[float]:
+        """Return one reward for each step of the episode; the first call lets the store learn it.
+
+        An episode that began at a snapshot, whose first steps are missing, is shaped and not learned from.
+
+        Raises:
+            EpisodeError: the episode is not over, or ``begin`` was not called.
+        """
+        first = self._first
+        if first is None or not self._trajectory or not self._trajectory[-1][1].done:
+            raise EpisodeError(
+                "rewards in hindsight are those of a whole episode: call begin() with the observation of reset, then the rubric with "
+                "each action and observation until done"
+            )
+        if not self._rewards:
+            store = self.store
+            if first.elapsed_steps and isinstance(store, Store):
+                store = store.snapshot()
+            self._rewards = relabel([_episode(first, self._trajectory)], store=store, **self._options)[0].tolist()
+        return list(self._rewards)
+
+
+def _episode(first: FullObservation, steps: list[tuple[Any, Any]]) -> Trajectory:
+    """The record of a finished episode."""
+    turns, before = list[Turn](), first
+    for action, after in steps:
+        turn = Turn(
+            before.state_key, action if isinstance(action, str) else action.action, after.state_key, after.raw_reward,
+            admissible=after.action_valid, effective=after.action_effective, observation=before.text, text_key=before.text_key,
+        )  # fmt: skip
+        turns.append(turn)
+        before = after
+    task, success = before.task_id, before.success
+    reason = stop_reason({**before.extra, "success": success}, before.terminated)
+    return Trajectory(task, task, task, tuple(turns), success, before.score, reason, before.state_key, before.text_key)
