@@ -5,7 +5,7 @@ where it stopped.  Each arm is reported at its own best of four or five learning
 at their own best of three entropy bonuses, chosen in the same way.  Environments of Q-learning run one after the other.
 
   python tests/evidence/dense_rewards/run.py --out DIR [--minutes 8] [--only q:WebShop] [--arms sparse grouptd]
-  python tests/evidence/dense_rewards/run.py --out DIR --summary       writes results.json, results.md and results.png
+  python tests/evidence/dense_rewards/run.py --out DIR --summary       writes results.json, counts.md, results.md and results.png
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from creditflow.wrappers import DenseReward, Potentials, Recorder, VectorDenseRe
 from creditflow.wrappers.dense_reward import make_store
 
 GAMMA = 0.97
+LEARNERS = {"q": "Q-learning", "ppo": "PPO", "sb3": "PPO (SB3)"}
 ENTROPIES = (0.003, 0.01, 0.03)  # of PPO; rates are chosen with the second
 RATES = {"q": (0.1, 0.2, 0.5, 1.0), "ppo": (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)}
 CHOOSING_SEEDS = {"q": (1000, 1001, 1002), "ppo": (1000, 1001)}
@@ -424,6 +425,7 @@ def summarize(rows: list[dict[str, Any]], out: Path) -> None:
                     line[f"{measure}_minus_sparse"] = interval(paired)
         table.append(line)
     write_json(out / "results.json", {"settings": settings(), "table": table})
+    (out / "counts.md").write_text(counts(rows), encoding="utf-8")
     lines = [
         "| learner | environment | arm | seeds | rate | success while learning | minus sparse | final | minus sparse |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -446,6 +448,19 @@ def summarize(rows: list[dict[str, Any]], out: Path) -> None:
             )
     (out / "results.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     plot(table, out / "results.png")
+
+
+def counts(rows: list[dict[str, Any]]) -> str:
+    """A row of a table for each environment and learner: how many parts have run, of how many, and what they cost."""
+    design = list(parts())
+    lines = []
+    for learner, env in dict.fromkeys((part["learner"], part["env"]) for part in design):
+        planned = sum((part["learner"], part["env"]) == (learner, env) for part in design)
+        ran = [row for row in rows if (row["learner"], row["env"]) == (learner, env)]
+        chose = sum(row["use"] == "choose" for row in ran)
+        seconds = f"{np.mean([row['seconds'] for row in ran]):.2f}" if ran else "–"
+        lines.append(f"| {LEARNERS[learner]}, {env} | {chose} | {len(ran) - chose} | {planned} | {seconds} |\n")
+    return "".join(lines)
 
 
 def text(numbers: list[float] | None) -> str:
@@ -471,7 +486,7 @@ def plot(table: list[dict[str, Any]], path: Path) -> None:
             axes.plot([mean], [height], "o", color="#4477aa" if clear else "#999999")
         axes.axvline(0.0, color="black", linewidth=0.8)
         axes.set_yticks(range(len(lines)), [line["arm"] for line in lines])
-        axes.set_title({"q": "Q-learning", "ppo": "PPO", "sb3": "PPO (SB3)"}[learner] + f", {env}", fontsize=10)
+        axes.set_title(LEARNERS[learner] + f", {env}", fontsize=10)
         axes.set_xlabel("success while learning,\nminus sparse")
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)
