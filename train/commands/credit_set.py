@@ -1,4 +1,4 @@
-"""Build a credit set, and score predictions on one: the actions behind ``data build credit-set`` and ``bench --predictions``."""
+"""Build a credit set or a dataset, and score predictions: ``data build credit-set``, ``data build dataset``, ``bench --predictions``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ import time
 from pathlib import Path
 
 from creditflow.train.arguments.options import positive, seed
-from creditflow.train.arguments.outputs import Output, add_input, add_output
-from creditflow.train.credit_set.settings import SETTINGS, BuildSettings
+from creditflow.train.arguments.outputs import Output, add_input, add_output, named
+from creditflow.train.credit_set.settings import SETTINGS, BuildSettings, RolloutSettings
 from creditflow.train.progress import note
 
-__all__ = ["SCORES", "add_build_arguments", "add_score_arguments", "build", "score"]
+__all__ = [
+    "SCORES",
+    "add_build_arguments",
+    "add_dataset_arguments",
+    "add_score_arguments",
+    "build",
+    "build_dataset",
+    "score",
+]
 
 SCORES = "scores.json"
 
@@ -71,6 +79,54 @@ def build(args: argparse.Namespace) -> int:
         f"{out}: {settings.turns} turns of {', '.join(settings.policies)} in {', '.join(settings.envs)}, "
         f"{out.stat().st_size / 2**20:.2f} MiB"
     )
+    return 0
+
+
+def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the arguments of ``data build dataset``."""
+    turns, rollouts = BuildSettings(), RolloutSettings()
+    add_input(
+        parser, "--credit-set", metavar="FILE",
+        help=f"finished credit set to publish (default: {turns.turns} turns are built, which takes minutes)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--groups", type=positive, default=rollouts.groups, metavar="N",
+        help=f"number of groups of rollouts, each of another Sokoban level (default {rollouts.groups})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--group-size", type=positive, default=rollouts.group_size, metavar="G",
+        help=f"group size, rollouts per level (default {rollouts.group_size})",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=seed, default=0, help="random seed (default 0)")
+    parser.add_argument(
+        "--workers", type=positive, default=min(2, os.cpu_count() or 1), metavar="N",
+        help="number of processes that build the credit set (default 2)",
+    )  # fmt: skip
+    owned = named("README.md", "LICENSE", "manifest.json", "credit_set", "rollouts")
+    add_output(
+        parser, "--out", Output(kind="folder", owned=owned), required=True, metavar="DIR", help="folder to create"
+    )
+
+
+def build_dataset(args: argparse.Namespace) -> int:
+    """Run ``data build dataset``. The folder gets its name when everything is in it."""
+    from creditflow.envs.files.atomic import new_folder
+    from creditflow.train.credit_set.build import build_credit_set
+    from creditflow.train.credit_set.dataset import write_dataset
+
+    settings = RolloutSettings(groups=args.groups, group_size=args.group_size, seed=args.seed)
+    out = Path(args.out)
+    given = f" --credit-set {Path(args.credit_set).name}" if args.credit_set else ""
+    numbers = f"--groups {args.groups} --group-size {args.group_size} --seed {args.seed}"
+    command = f"creditflow data build dataset{given} {numbers} --out {out.name}"
+    with new_folder(out, replace=True) as temporary:
+        built = temporary / "turns.jsonl.gz"
+        if not args.credit_set:
+            build_credit_set(BuildSettings(seed=args.seed), built, workers=args.workers)
+        rows = write_dataset(temporary, Path(args.credit_set or built), settings, name=out.name, command=command)
+        built.unlink(missing_ok=True)
+    for name, count in rows.items():
+        print(f"{out / name}: {count} rows")
     return 0
 
 

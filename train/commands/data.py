@@ -9,9 +9,10 @@ creditflow data import verifiers FILE --out LOG.jsonl   another library's log (t
 creditflow data export LOG.jsonl --format hf --out DIR  a log as Parquet, for datasets or Minari, with a data card
 creditflow data build wiki --articles 1000 --out WIKI   a fictional encyclopedia: passages, questions, a search index
 creditflow data build credit-set --out TURNS.jsonl.gz   turns of agents with their values, to score judges on
+creditflow data build dataset --out DIR                 turns and rollouts with values as a dataset folder with a card
 creditflow data synthesize --corpus FILE --limit 1000 --out QUESTIONS.jsonl
                                                         multi-hop questions with entity graphs over any passages
-creditflow data verify webshop STORE                    check every file against its checksum
+creditflow data verify webshop STORE                    check every file against its checksum (dataset, wikisearch likewise)
 creditflow data label LOG.jsonl --out LABELS.jsonl      pivots of search rollouts, to train a success model on
 """
 
@@ -27,7 +28,7 @@ from creditflow.envs.registration import ENVIRONMENTS
 from creditflow.envs.tasks import load_panel, panel_names
 from creditflow.train.arguments.options import positive, seed
 from creditflow.train.arguments.outputs import Output, add_input, add_output, named
-from creditflow.train.commands.credit_set import add_build_arguments
+from creditflow.train.commands.credit_set import add_build_arguments, add_dataset_arguments, build_dataset
 from creditflow.train.commands.credit_set import build as build_credit_set
 from creditflow.train.commands.data_check import add_check_arguments, run_check
 from creditflow.train.commands.data_export import add_export_arguments, run_export
@@ -37,7 +38,7 @@ from creditflow.train.progress import note
 
 __all__ = ["add_arguments", "run"]
 
-VERIFIABLE = ("webshop", "wikisearch")
+VERIFIABLE = ("webshop", "wikisearch", "dataset")
 WIKI = named("passages.jsonl.gz", "index", "train.jsonl", "valid.jsonl", "test.jsonl")
 
 
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_import_arguments(actions.add_parser("import", help="import released files, or another library's log"))
     add_export_arguments(actions.add_parser("export", help="write a log in the format of a data library"))
     building = actions.add_parser("build", help="generate data")
-    generated = building.add_subparsers(dest="name", required=True, metavar="wiki|credit-set")
+    generated = building.add_subparsers(dest="name", required=True, metavar="wiki|credit-set|dataset")
     wiki = generated.add_parser("wiki", help="a fictional encyclopedia")
     wiki.add_argument(
         "--articles", type=positive, required=True, metavar="N", help="number of articles, 200 to 1,000,000"
@@ -61,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     wiki.add_argument("--index", action="store_true", help="write a search index instead of a passage file")
     add_output(wiki, "--out", Output(kind="folder", owned=WIKI), required=True, metavar="WIKI", help="folder to create")
     add_build_arguments(generated.add_parser("credit-set", help="turns with their values, to score judges on"))
+    add_dataset_arguments(generated.add_parser("dataset", help="turns and rollouts with values, as a dataset folder"))
     add_synthesize_arguments(actions.add_parser("synthesize", help="make multi-hop questions over any passages"))
     verifying = actions.add_parser("verify", help="check a store")
     verifying.add_argument("name", help=f"kind of store, one of: {', '.join(VERIFIABLE)}")
@@ -118,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "check":
         return run_check(args)
     if args.action == "build":
-        return build_credit_set(args) if args.name == "credit-set" else _build(args)
+        return BUILDS[args.name](args)
     if args.action == "label":
         return _label(args)
     if args.action == "import":
@@ -136,6 +138,10 @@ def _verify(name: str, path: str) -> int:
         from creditflow.envs.webshop.catalogue.store import verify_store
 
         files = verify_store(path)["files"]
+    elif name == "dataset":
+        from creditflow.train.credit_set.dataset import verify_dataset
+
+        files = verify_dataset(path)
     else:
         from creditflow.envs.wikisearch.retrieval.store import verify_store as verify_index
 
@@ -144,7 +150,7 @@ def _verify(name: str, path: str) -> int:
     return 0
 
 
-def _build(args: argparse.Namespace) -> int:
+def _build_wiki(args: argparse.Namespace) -> int:
     from creditflow.envs.wikisearch.world.build import build_wiki
 
     build_wiki(
@@ -153,6 +159,9 @@ def _build(args: argparse.Namespace) -> int:
     )  # fmt: skip
     print(f"{args.out}: {args.articles} articles, {args.questions} questions")
     return 0
+
+
+BUILDS = {"wiki": _build_wiki, "credit-set": build_credit_set, "dataset": build_dataset}
 
 
 def _audit_file(labels: Path) -> Path:

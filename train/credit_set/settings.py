@@ -8,16 +8,26 @@ from typing import Any, Final
 
 from creditflow.agents.registry import check_agent
 from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.tasks import load_panel
 from creditflow.train.bench.jobs import fingerprint
 from creditflow.train.bench.report.provenance import code_digest
 from creditflow.train.run.identity import agent_identity, versions
 from creditflow.train.settings.bounds import require_seed
 
-__all__ = ["DEFAULT_POLICIES", "RECORD_VERSION", "SETTINGS", "BuildSettings", "EnvSettings"]
+__all__ = [
+    "DEFAULT_POLICIES",
+    "EXACT_ENV",
+    "RECORD_VERSION",
+    "SETTINGS",
+    "BuildSettings",
+    "EnvSettings",
+    "RolloutSettings",
+]
 
 RECORD_VERSION: Final = 1
 PANEL: Final = "standard-v1:all"
 DEFAULT_POLICIES: Final = ("random", "expert", "noisy:0.3")
+EXACT_ENV: Final = "sokoban"  # the only environment whose states fit a table
 NGRAM: Final = "ngram"  # the language model of a set without ``--agent``
 
 
@@ -118,6 +128,32 @@ class BuildSettings:
     def key(self) -> str:
         """A hash of the identity."""
         return fingerprint(self.identity())
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutSettings:
+    """What determines rollouts with exact values.
+
+    Attributes:
+        groups: number of groups, each of another task.
+        group_size: rollouts of a group.
+        seed: seed of the order of tasks and of the episodes.
+
+    Raises:
+        ConfigError: a number is out of its range.
+    """
+
+    groups: int = 100
+    group_size: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_seed(self)
+        tasks = len(load_panel(EXACT_ENV, PANEL.partition(":")[0]).rows)
+        if not 1 <= self.groups <= tasks:
+            raise ConfigError(f"groups must be from 1 to {tasks}, the number of tasks of the panel, got {self.groups}")
+        if self.group_size < 1:
+            raise ConfigError(f"the group size must be at least 1, got {self.group_size}")
 
 
 def _part(total: int, names: Sequence[str], name: str) -> int:

@@ -42,6 +42,7 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("credit", "--out"): ["credit", "--scheme", "grpo", "IN"],
     ("data build wiki", "--out"): [],  # reads nothing
     ("data build credit-set", "--out"): ["data", "build", "credit-set", "--agent", "hf:IN"],
+    ("data build dataset", "--out"): ["data", "build", "dataset", "--credit-set", "IN"],
     ("data check", "--out"): ["data", "check", "alfworld", "IN"],
     ("data export", "--out"): ["data", "export", "IN"],
     ("data import", "--out"): ["data", "import", "searchr1", "IN"],
