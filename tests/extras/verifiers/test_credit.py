@@ -210,3 +210,13 @@ def test_a_node_whose_mask_has_another_length_than_its_ids_is_refused() -> None:
     a, b = (trace_of(one, [(1, 2)]) for one in pair())
     b.nodes[-1].mask.append(True)
     refused([a, b], "a node has 2 ids and 3 mask bits")
+
+
+def test_verifiers_has_no_field_for_a_reward_of_a_turn() -> None:
+    """The page on dense rewards names credit instead. When this fails, a potential's rewards per turn have a place to go."""
+    from verifiers.v1.graph import MessageNode
+    from verifiers.v1.trace import Trace
+
+    assert [name for name in MessageNode.model_fields if "reward" in name] == []
+    assert "advantages" in MessageNode.model_fields
+    assert [name for name in Trace.model_fields if "reward" in name] == ["rewards"]  # by name of reward function

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from helpers.shared_data import ROOT
 from helpers.trainer_page import PAGE, blocks, run_blocks
-from helpers.trainers.table import page
+from helpers.trainers.table import ROWS, page
 
 
 def test_every_block_is_marked_with_its_tier_and_parses() -> None:
@@ -24,6 +24,13 @@ def test_every_block_is_marked_with_its_tier_and_parses() -> None:
 
 def test_the_table_is_that_of_the_tiers_pins_and_of_the_tests_that_run() -> None:
     assert page() == PAGE.read_text(encoding="utf-8"), "run: python tests/helpers/trainers/table.py"
+
+
+def test_every_adapter_has_a_row_on_the_page_of_dense_rewards() -> None:
+    text = (ROOT / "assets" / "site" / "pages" / "how_to" / "dense_rewards.md").read_text(encoding="utf-8")
+    rows = "".join(line for line in text.splitlines() if line.startswith("| "))
+    names = [re.split(r"-gym| [{(\d]", row.trainer)[0] for row in ROWS if row.end]
+    assert [name for name in names if name not in rows] == []
 
 
 def test_files_that_the_page_names_exist() -> None:
