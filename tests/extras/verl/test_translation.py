@@ -29,6 +29,8 @@ RUNNABLE = {
         "credit={scheme: grpo}", "critic.kind=none", "update.loss.kl_in=loss", "update.minibatch_size=0", "rollout.top_p=1.0",
         "update.minibatches=32",
     ],
+    "ppo_alfworld": ["critic.kind=none", "credit={scheme: grpo}"],
+    "ppo_webshop": ["critic.kind=none", "credit={scheme: grpo}"],
     "r1_instruct_wikisearch": ["rollout.top_p=1.0", "update.minibatch_size=0", "update.minibatches=8"],
     "search_r1_grpo_wikisearch": ["rollout.top_p=1.0", "update.minibatch_size=0", "update.minibatches=8"],
     "ragen_sokoban": ["critic.kind=none", "credit={scheme: grpo}", "checkpoint.best=false"],

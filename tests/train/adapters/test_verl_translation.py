@@ -36,6 +36,8 @@ REFUSED = {
         "model.path", "sft", "prompting.max_context", "update.optimizer.schedule", "update.loss.aggregation",
         "update.minibatches",
     },
+    "ppo_alfworld": {"critic"},
+    "ppo_webshop": {"critic"},
     "r1_instruct_wikisearch": {"rollout.top_p", "update.minibatch_size"},
     "rewardflow_sokoban_vl": {"prompting.prompt"},
     "search_r1_grpo_wikisearch": {"rollout.top_p", "update.minibatch_size"},
