@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.registration import make
 from creditflow.train.cli import main
 from creditflow.train.credit_set import dataset
 from creditflow.train.credit_set.continuation import LazyStateGraph, unlimited_env
@@ -91,7 +90,7 @@ def test_values_of_rollouts_are_those_of_the_credit_set_in_states_of_the_environ
     """The values are looked up by states that the environment reached again, not by the keys in the file."""
     of_env, rng = SETTINGS[EXACT_ENV], np.random.default_rng(0)
     env = unlimited_env(EXACT_ENV, PANEL)
-    tasks = make(EXACT_ENV, panel=PANEL).unwrapped.tasks
+    tasks = env.tasks
     for group in groups_of(folder)[:3]:
         task = tasks.get(group.task_id)
         values = exact_values(EXACT_ENV, task, of_env.max_steps, of_env.noise)
