@@ -1,4 +1,4 @@
-"""The package that ``creditflow new hub-package`` writes for verifiers, installed by pip into a fresh environment and played there."""
+"""The packages that ``creditflow new hub-package`` writes for verifiers, installed by pip into a fresh environment and played there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from creditflow.train.adapters.hub import ENVIRONMENTS
 from creditflow.train.cli import main
 
 pytestmark = pytest.mark.verifiers
@@ -38,29 +39,45 @@ async def play(url):
         slots = [slot for task in env.taskset for slot in env.slots(task, 2)]
         return await asyncio.gather(*(env.run_slot(slot, model) for slot in slots))
 
-with chat_server(random_player(0)) as url:
+chooses = random_player(0)
+
+def player(messages):  # where no action is listed, it searches twice and then answers
+    if "Possible actions:" in messages[-1]["content"]:
+        return chooses(messages)
+    asked = sum(message["role"] == "user" for message in messages)
+    return "<search>the capital</search>" if asked < 3 else "<answer>nobody knows</answer>"
+
+with chat_server(player) as url:
     episodes = asyncio.run(play(url))
 assert all(episode.ok for episode in episodes), [episode.last_error for episode in episodes]
 credit_episodes(episodes, credit.make("grpo"))
-print(settings.env, settings.panel, len(episodes), all(episode.traces[0].info[ADVANTAGES] for episode in episodes))
+turns = min(len(episode.traces[0].info[ADVANTAGES]) for episode in episodes)
+print(settings.env, settings.panel, len(episodes), turns >= 2)
 """
 
 
-def test_the_package_is_installed_and_played_in_a_fresh_environment(tmp_path: Path) -> None:
-    package, fresh = tmp_path / "package", tmp_path / "fresh"
-    assert main(["new", "hub-package", "sokoban", "--for", "verifiers", "--out", str(package)]) == 0
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new environment with what the packages require: that of this tier, so that a test downloads nothing."""
+    fresh = tmp_path_factory.mktemp("fresh")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(fresh)], check=True)
     [site] = fresh.glob("lib/python*/site-packages")
-    # what the package requires is that of this tier: nothing is downloaded by a test
     (site / "tier.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    return fresh
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_the_package_is_installed_and_played_in_a_fresh_environment(name: str, fresh: Path, tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    assert main(["new", "hub-package", name, "--for", "verifiers", "--out", str(package)]) == 0
     install = ["install", "-qq", "--no-deps", "--no-index", "--no-build-isolation", str(package)]
     python = str(fresh / "bin" / "python")
     subprocess.run([sys.executable, "-m", "pip", "--python", python, *install], check=True)
-    assert (site / "creditflow_sokoban.py").is_file()
+    assert [file.name for file in fresh.glob(f"lib/python*/site-packages/creditflow_{name}.py")]
     paths = os.pathsep.join(path for path in sys.path if path.endswith(("/src", "/tests")))
     played = subprocess.run(
-        [python, "-c", PLAY, "creditflow_sokoban"], check=False, capture_output=True, text=True, cwd=tmp_path,
+        [python, "-c", PLAY, f"creditflow_{name}"], check=False, capture_output=True, text=True, cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": paths},
     )  # fmt: skip
     assert played.returncode == 0, played.stderr
-    assert played.stdout.splitlines()[-1] == "sokoban standard-v1:train 2 True"
+    assert played.stdout.splitlines()[-1] == f"{name} {ENVIRONMENTS[name]['panel']}:train 2 True"
