@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 from creditflow import __version__
-from creditflow.envs.registration import bare_env
 from creditflow.train.adapters.hub import ENVIRONMENTS
+from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode
 from creditflow.train.cli import main
+from creditflow.train.settings.reading import read_dataclass
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
@@ -39,9 +40,14 @@ def test_the_rows_of_the_package_for_nemo_gym_are_tasks_that_its_environment_pla
     assert agent["resources_server"] == {"type": "resources_servers", "name": f"creditflow_{name}"}
     rows = [json.loads(line) for line in (folder / "data" / "example.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(rows) == 5
-    env = bare_env(server["play"]["env"]["name"], server["play"]["env"]["options"])
-    _, info = env.reset(seed=0, options={"task": json.loads(rows[0]["task"])})
-    assert info["task_id"] == rows[0]["task_id"]
+    play = read_dataclass(EpisodeConfig, server["play"], "play")  # as its server reads them
+    action = {"wikisearch": "<search>the capital</search>"}.get(name, "<action>wait</action>")
+    for row in rows:
+        episode = TextEpisode(play, json.loads(row["task"]), group_id="a")
+        while not episode.step(action).done:
+            pass
+        assert episode.trajectory.task_id == row["task_id"]
+        assert len(episode.trajectory.turns) >= 2
 
 
 def test_a_hub_is_named_for_a_hub_package_and_for_nothing_else(tmp_path: Path) -> None:
