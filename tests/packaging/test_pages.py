@@ -1,4 +1,4 @@
-"""Paths and modules that the pages name exist."""
+"""Paths and modules that the pages name exist, and their code fits on the screen."""
 
 from __future__ import annotations
 
@@ -47,3 +47,14 @@ def test_modules_on_the_page_of_an_environment_are_in_its_folder_or_in_one_that_
         names = re.findall(r"`([\w/]+\.py)`", line)
         missing += [name for name in names if not any((folder / name).is_file() for folder in folders)]
     assert not missing
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, *sorted(ROOT.glob("assets/site/pages/**/*.md"))],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_code_of_a_page_is_no_wider_than_the_column_of_the_site(page: Path) -> None:
+    """At 1,280 px a line has room for 120 characters; shell commands and plain text wrap."""
+    blocks = re.findall(r"^```(?:python|pycon|yaml)[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    assert not [line for block in blocks for line in block.splitlines() if len(line) > 120]
