@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from creditflow.envs.errors import ConfigError, CreditflowError, short_repr
 from creditflow.wrappers.records.pictures import EncodedPicture
 
 __all__ = [
+    "TEMPERATURES",
     "AnsweringBackend",
     "Backend",
     "Completion",
@@ -28,6 +29,9 @@ __all__ = [
     "TrainedBackend",
     "WeightPushError",
 ]
+
+
+TEMPERATURES: Final = (1e-6, 1e6)  # at others float32 logits overflow, or a token of probability 0 becomes undefined
 
 
 class GenerationError(CreditflowError, RuntimeError):
@@ -44,7 +48,7 @@ class Sampling:
 
     Attributes:
         max_new_tokens: maximum length of a completion, its end token included.
-        temperature: logits are divided by it; 0 takes the most likely token.
+        temperature: logits are divided by it (see ``TEMPERATURES``); 0 takes the most likely token.
         top_p, top_k: truncation of the distribution (1.0 and 0: none). The reported log-probabilities are those of the
             truncated, renormalised distribution at this temperature.
         entropies: number of leading tokens of a completion for which the entropy of the sampling distribution is reported.
@@ -64,10 +68,15 @@ class Sampling:
             raise ConfigError(f"max_new_tokens must be at least 1, got {short_repr(self.max_new_tokens)}")
         if self.entropies < 0:
             raise ConfigError(f"entropies must be a number of tokens ≥ 0, got {short_repr(self.entropies)}")
-        if not self.temperature >= 0.0 or not 0.0 < self.top_p <= 1.0 or self.top_k < 0:
+        lowest, highest = TEMPERATURES
+        if self.temperature != 0.0 and not lowest <= self.temperature <= highest:
             raise ConfigError(
-                f"temperature must be ≥ 0, top_p in (0, 1] and top_k ≥ 0, got {short_repr(self.temperature)}, {short_repr(self.top_p)} and "
-                f"{self.top_k!r}"
+                f"temperature must be 0 (the most likely token) or lie between {lowest:g} and {highest:g}, because logits divided by it "
+                f"must be finite; got {short_repr(self.temperature)}"
+            )
+        if not 0.0 < self.top_p <= 1.0 or self.top_k < 0:
+            raise ConfigError(
+                f"top_p must lie in (0, 1] and top_k be ≥ 0, got {short_repr(self.top_p)} and {short_repr(self.top_k)}"
             )
 
     def check_context(self, context: int) -> None:
