@@ -84,6 +84,16 @@ def _epilog() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    at = next((i for i, argument in enumerate(arguments) if not argument.startswith("-")), len(arguments))
+    return reported(
+        lambda: _run(arguments[: at + 1], arguments[at + 1 :]),
+        show_traceback="--traceback" in arguments[:at],
+        again=f"creditflow --traceback {' '.join(arguments)}",
+    )
+
+
+def _run(arguments: Sequence[str], of_command: Sequence[str]) -> int:
+    """Run what the arguments up to the command's name ask for, with the arguments after it."""
     parser = CommandParser(
         prog="creditflow",
         description="Credit assignment for language-model agents.",
@@ -97,8 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of the commands listed below")
-    at = next((i for i, argument in enumerate(arguments) if not argument.startswith("-")), len(arguments))
-    top = parser.parse_args(arguments[: at + 1])
+    top = parser.parse_args(arguments)
     if top.version:
         from creditflow import __version__
 
@@ -112,10 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
 
-    def run() -> int:
-        if top.command not in COMMANDS:
-            raise unknown_name_error("command", top.command, COMMANDS)
-        args = command_parser(top.command).parse_args(arguments[at + 1 :])
-        return run_module(command_module(top.command), args)
-
-    return reported(run, show_traceback=top.traceback, again=f"creditflow --traceback {' '.join(arguments)}")
+    if top.command not in COMMANDS:
+        raise unknown_name_error("command", top.command, COMMANDS)
+    args = command_parser(top.command).parse_args(of_command)
+    return run_module(command_module(top.command), args)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from creditflow.envs.errors import ConfigError, CreditflowError, DataError
 
-__all__ = ["loading", "naming"]
+__all__ = ["loading", "naming", "summary"]
 
 
 @contextmanager
@@ -30,11 +30,11 @@ def loading(what: str, kind: Callable[[str], CreditflowError] = DataError) -> It
     except CreditflowError:
         raise
     except Exception as error:
-        raise kind(f"{what}: {_summary(error)}") from error
+        raise kind(f"{what}: {summary(error)}") from error
     except BaseException as error:
         if type(error).__module__ != "pyo3_runtime":  # KeyboardInterrupt, SystemExit
             raise
-        raise kind(f"{what}: {_summary(error)}") from error
+        raise kind(f"{what}: {summary(error)}") from error
 
 
 @contextmanager
@@ -61,7 +61,14 @@ def naming(place: object) -> Iterator[None]:
         raise type(error)(f"{place}: {error}") from error
 
 
-def _summary(error: BaseException) -> str:
-    """Return a short form of a message, which may quote much of the file."""
-    text = " ".join(str(error).split())
+def summary(error: BaseException) -> str:
+    """Return the type and a short form of the message, which may quote much of a file.
+
+    >>> summary(KeyError("x")), summary(MemoryError())
+    ("KeyError: 'x'", 'MemoryError')
+    """
+    try:
+        text = " ".join(str(error).split())
+    except Exception as failure:  # noqa: BLE001 - an exception of other people's code may fail at its own message
+        text = f"its message cannot be shown, because {type(failure).__name__} was raised"
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

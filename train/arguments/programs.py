@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 from typing import Final
 
 from creditflow.envs.errors import ConfigError, CreditflowError, DataError, MissingExtraError, UnknownTaskError
+from creditflow.envs.reading.failures import summary
 from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.arguments.plugins import add_load, load_named
 
@@ -55,16 +58,10 @@ def run_module(module: ModuleType, args: argparse.Namespace) -> int:
     from creditflow.train.arguments.outputs import claimed_by  # imported late: help does not need it
 
     load_named(args)
-    with claimed_by(args):
-        try:
-            return int(module.run(args))
-        except SystemExit as error:  # of a plug-in: the command would end without a word, perhaps with success
-            from creditflow.train.rollout.plugins import failed_in  # imported late, as above
+    from creditflow.train.rollout.plugins import naming_plugins  # imported late, as above
 
-            culprit = failed_in(error) or "the code that this command runs"
-            raise CreditflowError(
-                f"{culprit} ended the program, by sys.exit({error.code!r}); raise an error instead"
-            ) from error
+    with claimed_by(args), naming_plugins():
+        return int(module.run(args))
 
 
 def reported(work: Callable[[], int], *, show_traceback: bool, again: str) -> int:
@@ -80,11 +77,11 @@ def reported(work: Callable[[], int], *, show_traceback: bool, again: str) -> in
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # the reader of our output has closed the pipe: not an error; keeps Python from reporting one at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except (CreditflowError, OSError) as error:
+        if isinstance(error, BrokenPipeError) and _unread_output():
+            # not an error; keeps Python from reporting one at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
         if show_traceback:
             traceback.print_exc()
         print(f"creditflow: {_place(error)}{_message(error)}", file=sys.stderr)
@@ -92,17 +89,20 @@ def reported(work: Callable[[], int], *, show_traceback: bool, again: str) -> in
     except Exception as error:  # noqa: BLE001 - any other error is a defect; the message explains how to report it
         if show_traceback:
             traceback.print_exc()
-        from creditflow.train.rollout.plugins import failed_in  # imported late: only a defect needs it
-
-        if culprit := failed_in(error):
-            print(f"creditflow: {culprit} failed: {type(error).__name__}: {error}", file=sys.stderr)
-            return 1
         print(
-            f"creditflow: a defect in creditflow: {type(error).__name__}: {error}\n"
-            f"Please report it with the output of: {again}",
+            f"creditflow: a defect in creditflow: {summary(error)}\nPlease report it with the output of: {again}",
             file=sys.stderr,
         )
         return 1
+
+
+def _unread_output() -> bool:
+    """Whether the reader of our output has closed the pipe; another pipe or connection may break too."""
+    poll = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed, or no file: nothing to ask the system about
+            poll.register(stream.fileno(), 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def _place(error: Exception) -> str:

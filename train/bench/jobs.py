@@ -14,16 +14,21 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.progress import progress
-from creditflow.train.rollout.plugins import Carried, carried, load_carried
+from creditflow.train.rollout.plugins import Carried, carried, load_carried, naming_plugins
+from creditflow.train.rollout.workers.pool import WorkerError, suspects
+from creditflow.train.rollout.workers.processes import interrupts_held
 
-__all__ = ["Job", "JobRunner", "begin_worker", "fingerprint"]
+__all__ = ["Job", "JobPool", "JobRunner", "begin_worker", "fingerprint", "open_job_pool"]
 
 
 class Job(NamedTuple):
@@ -96,15 +101,10 @@ class JobRunner:
             for job in missing:
                 yield job.name, self._keep(job, job.function(*job.arguments))
             return
-        pool = ProcessPoolExecutor(self._workers, initializer=begin_worker, initargs=(carried(),))
-        try:
+        with open_job_pool(self._workers) as pool:
             futures = {pool.submit(job.function, *job.arguments): job for job in missing}
             for future in as_completed(futures):
                 yield futures[future].name, self._keep(futures[future], future.result())
-            pool.shutdown()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
 
     def _keep(self, job: Job, result: Any) -> Any:
         text = json.dumps(result, separators=(",", ":"), allow_nan=False)
@@ -116,10 +116,75 @@ class JobRunner:
         return self._folder / f"{fingerprint(job.name)}.json"
 
 
+class JobPool:
+    """Processes that run functions; ``open_job_pool`` makes one.
+
+    Args:
+        workers: number of processes.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._executor = ProcessPoolExecutor(workers, initializer=begin_worker, initargs=(carried(),))
+        self._processes: dict[int, BaseProcess] = {}  # by process id
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Start a function on the next idle process."""
+        others = {process.pid for process in multiprocessing.active_children()} - self._processes.keys()
+        with interrupts_held():
+            future = self._executor.submit(_named, function, *arguments)
+        for process in multiprocessing.active_children():
+            if process.pid is not None and process.pid not in others:
+                self._processes[process.pid] = process
+        return future
+
+    def end(self) -> str:
+        """End all processes at once, without waiting for what they run; returns how those ended that did so by themselves."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        codes = {pid: process.exitcode for pid, process in self._processes.items()}
+        for process in self._processes.values():
+            process.terminate()
+        ended = {pid: code for pid, code in codes.items() if code not in (None, 0, -signal.SIGTERM)}
+        return ", ".join(
+            f"process {pid}: {f'signal {-code}' if code < 0 else f'exit code {code}'}"
+            for pid, code in ended.items()
+            if code is not None
+        )
+
+    def close(self) -> None:
+        """Wait for what is running, then end the processes."""
+        self._executor.shutdown()
+
+
+@contextmanager
+def open_job_pool(workers: int) -> Iterator[JobPool]:
+    """A pool, whose processes have ended or are ending when the block is left; after an error, running functions are dropped.
+
+    Raises:
+        WorkerError: a process ended before its function did.
+    """
+    pool = JobPool(workers)
+    try:
+        yield pool
+    except BrokenProcessPool as error:
+        raise WorkerError(f"a worker was lost ({pool.end() or 'it ended'}). {suspects()}") from error
+    except BaseException:
+        pool.end()
+        raise
+    else:
+        pool.close()
+
+
+def _named(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a function in a worker; its error arrives without the traceback, from which a plug-in is identified."""
+    with naming_plugins():
+        return function(*arguments)
+
+
 def begin_worker(plugins: Carried = ()) -> None:
     """Leave interrupts to the parent process, end when it is gone, even if it was killed, and load its plug-ins."""
-    load_carried(plugins)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    load_carried(plugins)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

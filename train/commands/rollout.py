@@ -166,7 +166,7 @@ def _player(spec: RolloutSpec, args: argparse.Namespace) -> Callable[[Sequence[T
     """A function that plays tasks in order, in this process or on workers. Checks names before anything is written."""
     if not args.workers and args.ray is None:
         worker = RolloutWorker(spec)
-        return lambda tasks: map(worker.play_task, tasks)
+        return lambda tasks: (worker.play_task(task) for task in tasks)
     check_agent(spec.agent)
     GroupEnv(maker(spec.env, spec.options), size=1, invalid_actions=spec.invalid_actions, oracle=spec.oracle)
     return lambda tasks: _on_workers(_executor(spec, args), tasks)

@@ -11,12 +11,12 @@ import json
 import math
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from concurrent.futures import Future
+from contextlib import ExitStack, closing, nullcontext
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.files.appended import read_appended
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json_lines
-from creditflow.train.bench.jobs import begin_worker
+from creditflow.train.bench.jobs import JobPool, open_job_pool
 from creditflow.train.credit_set.continuation import LazyStateGraph, State, unlimited_env
 from creditflow.train.credit_set.reading import FORMAT, header_settings, read_header
 from creditflow.train.credit_set.settings import PANEL, RECORD_VERSION, SETTINGS, BuildSettings
@@ -33,7 +33,6 @@ from creditflow.train.credit_set.turns import PlayedTurn, Player
 from creditflow.train.credit_set.values import Estimate, ExactValues, ForkedValues, exact_values
 from creditflow.train.progress import progress
 from creditflow.train.rollout.play import episode_rng
-from creditflow.train.rollout.plugins import carried
 from creditflow.train.run.identity import require_same
 from creditflow.train.run.interrupted import partial_of
 
@@ -207,9 +206,11 @@ def build_credit_set(settings: BuildSettings, out: Path, *, workers: int = 1, re
     with partial.open("a", encoding="ascii") as stream:
         if not _resume(partial, settings, remaining):
             stream.write(_line({"format": FORMAT, "version": RECORD_VERSION, "settings": settings.identity()}))
-        with _open_pool(workers) as pool:
+        with open_job_pool(workers) if workers > 1 else nullcontext() as pool:
             for _ in progress(_new_records(settings, remaining, pool, stream), "credit set", remaining.total):
                 pass
+            if pool is not None:
+                pool.end()  # the jobs that were started ahead are not needed
     with atomic_writer(out) as finished:
         for number, (_, line) in enumerate(read_json_lines(partial)):
             for value in line["records"] if number else [line]:
@@ -264,7 +265,9 @@ def _resume(partial: Path, settings: BuildSettings, left: _Left) -> bool:
     return True
 
 
-def _new_records(settings: BuildSettings, left: _Left, pool: _Pool | None, stream: IO[str]) -> Iterator[dict[str, Any]]:
+def _new_records(
+    settings: BuildSettings, left: _Left, pool: JobPool | None, stream: IO[str]
+) -> Iterator[dict[str, Any]]:
     """Run the jobs that are left, write each as one line, and yield the records."""
     with ExitStack() as stack:
         results = {
@@ -286,7 +289,7 @@ def _new_records(settings: BuildSettings, left: _Left, pool: _Pool | None, strea
 
 
 def _results(
-    settings: BuildSettings, env: str, first: int, pool: _Pool | None
+    settings: BuildSettings, env: str, first: int, pool: JobPool | None
 ) -> Generator[list[dict[str, Any]], None, None]:
     """Yield the results of an environment's jobs in order, endlessly, from job ``first`` on."""
     if pool is None:
@@ -295,29 +298,12 @@ def _results(
     futures = deque[Future[list[dict[str, Any]]]]()
     try:
         for number in count(first):
-            futures.append(pool.processes.submit(records_of_task, settings, env, number))
+            futures.append(pool.submit(records_of_task, settings, env, number))
             if len(futures) == IN_FLIGHT * pool.workers:
                 yield futures.popleft().result()
     finally:
         for future in futures:
             future.cancel()
-
-
-class _Pool(NamedTuple):
-    processes: ProcessPoolExecutor
-    workers: int
-
-
-@contextmanager
-def _open_pool(workers: int) -> Iterator[_Pool | None]:
-    if workers == 1:
-        yield None
-        return
-    processes = ProcessPoolExecutor(workers, initializer=begin_worker, initargs=(carried(),))
-    try:
-        yield _Pool(processes, workers)
-    finally:
-        processes.shutdown(wait=False, cancel_futures=True)
 
 
 def _line(value: Any) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from creditflow.envs.errors import ConfigError, CreditflowError, short_repr
 from creditflow.envs.plugins.code import Code
 from creditflow.envs.plugins.registry import Registry
+from creditflow.envs.reading.failures import summary
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["METRICS", "Metric", "MetricError", "load_metric", "make_metric", "measured", "metric_names"]
@@ -96,7 +97,7 @@ def measured(metric: Metric, trajectories: Sequence[Trajectory]) -> list[float]:
         try:
             value = metric.measure(trajectory)
         except Exception as error:
-            raise MetricError(f"{where}: {type(error).__name__}: {str(error)[:500]}") from error
+            raise MetricError(f"{where}: {summary(error)}") from error
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):

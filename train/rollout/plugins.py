@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import gymnasium as gym
 
 from creditflow.agents.registry import REGISTRY as AGENTS
-from creditflow.envs.errors import ConfigError, short_repr
+from creditflow.envs.errors import ConfigError, CreditflowError, short_repr
 from creditflow.envs.foreign.failures import failed_environment
 from creditflow.envs.plugins.code import load_code
 from creditflow.envs.plugins.registry import Kind, Registry, loaded
+from creditflow.envs.reading.failures import summary
 from creditflow.envs.registration import REGISTRY as ENVIRONMENTS
 from creditflow.train.rollout.own_metrics import METRICS
 from creditflow.train.text_table import text_table
@@ -23,11 +25,13 @@ from creditflow.wrappers.credit.registry import SCHEMES
 __all__ = [
     "REGISTRIES",
     "Carried",
+    "PluginError",
     "carried",
     "failed_in",
     "load_carried",
     "load_plugin",
     "load_plugin_of",
+    "naming_plugins",
     "plugins_text",
 ]
 
@@ -35,6 +39,10 @@ Carried = tuple[tuple[Kind, str, str], ...]  # kind, spec and digest of each
 REGISTRIES: Final[dict[Kind, Registry[Any]]] = {
     registry.kind: registry for registry in (SCHEMES, ENVIRONMENTS, AGENTS, METRICS)
 }
+
+
+class PluginError(CreditflowError):
+    """Code that a command runs for its user failed, or ended the program."""
 
 
 def load_plugin_of(kind: Kind, spec: str, digest: str = "") -> str:
@@ -90,6 +98,34 @@ def failed_in(error: BaseException) -> str:
         if (plugin := files.get(frame.filename)) is not None:
             return f"{plugin.kind} {plugin.name!r} ({frame.filename}, line {frame.lineno})"
     return failed_environment(error)
+
+
+@contextmanager
+def naming_plugins() -> Iterator[None]:
+    """Convert whatever a plug-in or foreign environment raises into an error that names it.
+
+    What it raises may have a meaning for the code that called it: ``SystemExit`` ends a program with success, ``StopIteration``
+    ends a loop, ``BrokenPipeError`` means that nobody reads the output. Another process receives the error without its traceback.
+    Our own errors, interrupts and whatever no plug-in raised pass unchanged.
+
+    Raises:
+        PluginError: a plug-in failed, or any code ended the program.
+    """
+    try:
+        yield
+    except (CreditflowError, KeyboardInterrupt):
+        raise
+    except SystemExit as error:
+        culprit = failed_in(error) or "the code that this command runs"
+        raise PluginError(
+            f"{culprit} ended the program, by sys.exit({error.code!r}); raise an error instead"
+        ) from error
+    except BaseException as error:
+        stopped = error.__cause__ if isinstance(error, RuntimeError) else None
+        raised = stopped if isinstance(stopped, StopIteration) else error  # which a generator converts
+        if culprit := failed_in(raised):
+            raise PluginError(f"{culprit} failed: {summary(raised)}") from error
+        raise
 
 
 def plugins_text(rows: Sequence[Mapping[str, str]]) -> str:

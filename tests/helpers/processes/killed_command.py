@@ -1,9 +1,10 @@
-"""A command that is killed (SIGKILL, nothing cleaned up) at many moments, each time run again afterwards.
+"""A command that is stopped by a signal at many moments (SIGKILL: nothing is cleaned up), each time run again afterwards.
 
-python killed_command.py: reads one JSON list a line, [FOLDER, MOMENTS, FIRST, AGAIN], until its input ends. FIRST and AGAIN
-are lists of arguments of ``creditflow``, in which {} stands for a folder below FOLDER. Answers each with a line: a JSON list
-of the files after an uninterrupted run, then of the files after each kill, and after AGAIN.
-Every child is forked from this process, which has imported everything and done nothing.
+python killed_command.py: reads one JSON list a line, [FOLDER, SIGNAL, MOMENTS, FIRST, AGAIN], until its input ends. FIRST and
+AGAIN are lists of arguments of ``creditflow``, in which {} stands for a folder below FOLDER. Answers each with a line: a JSON list
+of the files after an uninterrupted run, then of the files after each signal, and after AGAIN.
+Every child is forked from this process, which has imported everything and done nothing. SIGINT goes to all processes of a
+command, as a terminal sends it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,26 +38,49 @@ def changes(event: str, arguments: Sequence[Any], below: str) -> bool:
     return not reads and os.fsdecode(arguments[0]).startswith(below)
 
 
-def forked(work: Callable[[], int], delay: float = -1.0) -> int:
-    """Run in a child process and return its wait status; kill it after ``delay`` seconds unless that is negative."""
+def forked(work: Callable[[], int], log: Path, sent: int = signal.SIGKILL, delay: float = -1.0) -> tuple[int, bool]:
+    """Run in a child process, and signal it after ``delay`` seconds unless that is negative.
+
+    Returns:
+        Its wait status, and whether all processes ended that it had started.
+    """
     pid = os.fork()
     if pid == 0:
-        code = 70
-        try:
-            quiet = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(quiet, 1)
-            os.dup2(os.open(os.environ.get("KILLED_LOG", os.devnull), os.O_WRONLY | os.O_APPEND | os.O_CREAT), 2)
-            code = work()
-        finally:
-            os._exit(code)
+        os.setsid()
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), 2)
+        sys.exit(work())  # the interpreter ends as that of a command does
     if delay >= 0.0:
         time.sleep(delay)
-        os.kill(pid, signal.SIGKILL)
-    return os.waitpid(pid, 0)[1]
+        with suppress(ProcessLookupError):  # it has no session yet
+            send(pid, sent)
+    status = os.waitpid(pid, 0)[1]
+    return status, ended(pid)
 
 
-def killed_at(moment: int, arguments: list[str], below: str) -> Callable[[], int]:
-    """The command, which kills itself before change number ``moment``; with 0 it never does and writes the number of changes."""
+def send(pid: int, sent: int) -> None:
+    """Send a signal to a process that leads a session; SIGINT to all its processes."""
+    if sent == signal.SIGINT:
+        os.killpg(pid, sent)
+    else:
+        os.kill(pid, sent)
+
+
+def ended(session: int) -> bool:
+    """Whether all processes of a session end within ten seconds."""
+    for _ in range(200):
+        try:
+            os.killpg(session, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    os.killpg(session, signal.SIGKILL)
+    return False
+
+
+def killed_at(moment: int, sent: int, arguments: list[str], below: str) -> Callable[[], int]:
+    """The command, which signals itself before change number ``moment``; with 0 it never does and writes the number of changes."""
 
     def work() -> int:
         seen = 0
@@ -65,9 +90,10 @@ def killed_at(moment: int, arguments: list[str], below: str) -> Callable[[], int
             if changes(event, values, below):
                 seen += 1
                 if seen == moment:
-                    os.kill(os.getpid(), signal.SIGKILL)
+                    send(os.getpid(), sent)
 
         sys.addaudithook(hook)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         code = main(arguments)
         if not moment:
             Path(below).with_suffix(".count").write_text(str(seen), encoding="ascii")
@@ -88,17 +114,20 @@ def tree(folder: Path) -> dict[str, str]:
     return found
 
 
-def rounds(folder: Path, moments: int, first: list[str], again: list[str]) -> list[dict[str, Any]]:
+def rounds(folder: Path, sent: int, moments: int, first: list[str], again: list[str]) -> list[dict[str, Any]]:
     def filled(arguments: list[str], place: Path) -> list[str]:
         return [argument.replace("{}", str(place)) for argument in arguments]
 
     whole = folder / "whole"
     whole.mkdir()
     began = time.monotonic()
-    status = forked(killed_at(0, filled(first, whole), str(whole)))
+    log = folder / "errors"
+    status, _ = forked(killed_at(0, sent, filled(first, whole), str(whole)), log)
     seconds = time.monotonic() - began
     count = int(whole.with_suffix(".count").read_text(encoding="ascii")) if status == 0 else 0
-    results: list[dict[str, Any]] = [{"whole": tree(whole), "status": status, "changes": count}]
+    results: list[dict[str, Any]] = [
+        {"whole": tree(whole), "status": status, "changes": count, "errors": log.read_text("utf-8")}
+    ]
     if not count:
         return results
     rng = np.random.default_rng(moments)
@@ -108,21 +137,26 @@ def rounds(folder: Path, moments: int, first: list[str], again: list[str]) -> li
     for number, (step, delay) in enumerate(plan):
         place = folder / f"round{number}"
         place.mkdir()
-        status = forked(killed_at(step, filled(first, place), str(place)), delay)
-        left = tree(place)
-        code = forked(partial(main, filled(again, place)))
+        log.write_text("", "utf-8")
+        status, alone = forked(killed_at(step, sent, filled(first, place), str(place)), log, sent, delay)
+        errors, left = log.read_text("utf-8"), tree(place)
+        code, _ = forked(partial(main, filled(again, place)), log)
         results.append(
-            {"at": step, "delay": delay, "status": status, "left": left, "again": code, "after": tree(place)}
-        )
+            {
+                "at": step, "delay": delay, "status": status, "alone": alone, "errors": errors, "left": left, "again": code,
+                "after": tree(place), "errors_again": log.read_text("utf-8").removeprefix(errors),
+            }
+        )  # fmt: skip
         shutil.rmtree(place)
     return results
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # until a command begins
     for name in COMMANDS:
         command_module(name)
     for name in ENVIRONMENTS:
         make(name).reset(seed=0)
     for line in sys.stdin:
-        place_, number_, first_, again_ = json.loads(line)
-        print(json.dumps(rounds(Path(place_), number_, first_, again_)), flush=True)
+        place_, sent_, number_, first_, again_ = json.loads(line)
+        print(json.dumps(rounds(Path(place_), sent_, number_, first_, again_)), flush=True)

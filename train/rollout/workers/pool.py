@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from creditflow.envs.errors import ConfigError, CreditflowError
+from creditflow.envs.plugins.registry import loaded
 from creditflow.train.progress import note
 
-__all__ = ["MAX_ATTEMPTS", "Event", "Executor", "WorkerError", "run_in_order"]
+__all__ = ["MAX_ATTEMPTS", "Event", "Executor", "WorkerError", "run_in_order", "suspects"]
 
 MAX_ATTEMPTS = 3  # an item that killed this many workers is taken to be the cause
 ITEMS_PER_WORKER = 4  # default of ``max_in_flight``
@@ -89,6 +90,13 @@ def run_in_order(executor: Executor, items: Sequence[str], *, max_in_flight: int
         executor.close()
 
 
+def suspects() -> str:
+    """What may have ended a process without an error."""
+    own = ", ".join(f"{plugin.kind} {plugin.name!r} ({plugin.code.spec})" for plugin in loaded())
+    ends = f"or your code ended the process: {own}" if own else "or compiled code crashed"
+    return f"Memory ran out (use fewer workers), {ends}"
+
+
 class _Dispatch:
     """Bookkeeping of one call.
 
@@ -134,7 +142,7 @@ class _Dispatch:
         failures = self._failures[event.item] = self._failures.get(event.item, 0) + 1
         if failures >= MAX_ATTEMPTS:
             raise WorkerError(
-                f"item {event.item} killed {MAX_ATTEMPTS} workers, the last with: {event.reason}; out of memory?"
+                f"item {event.item} killed {MAX_ATTEMPTS} workers, the last with: {event.reason}. {suspects()}"
             )
         self._to_retry.append(event.item)
         note(f"a worker was lost ({event.reason}); its task is played again")

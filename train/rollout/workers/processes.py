@@ -5,17 +5,35 @@ from __future__ import annotations
 import json
 import multiprocessing
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from creditflow.envs.errors import ConfigError
+from creditflow.envs.reading.failures import summary
+from creditflow.train.rollout.plugins import PluginError, naming_plugins
 from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker
 from creditflow.train.rollout.workers.pool import Event
 
-__all__ = ["ProcessExecutor"]
+__all__ = ["ProcessExecutor", "interrupts_held"]
 
 STOP_SECONDS = 5.0  # a worker that does not end within this after SIGTERM is killed
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Hold interrupts back meanwhile, and keep them for good from the processes that are started meanwhile.
+
+    Ctrl-C reaches every process of a terminal. A process that is still starting cannot ignore it yet, and would print a traceback.
+    """
+    resource_tracker.ensure_running()  # its start releases interrupts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Worker:
@@ -25,7 +43,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")  # a fork would copy the caller's threads and open files
         self.pipe, worker_end = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(worker_end, spec.to_text()), daemon=True)
-        self.process.start()
+        with interrupts_held():
+            self.process.start()
         worker_end.close()  # so that the end of the process is seen here as an end of file
         self.item: int | None = None
 
@@ -108,7 +127,7 @@ class ProcessExecutor:
 
 def _serve(pipe: Connection, spec: str) -> None:
     """The worker loop: read a task and send back its group, until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts; it closes the pipe
+    # the parent handles interrupts, which do not reach this process; it closes the pipe
     worker: RolloutWorker | None = None
     while True:
         try:
@@ -116,10 +135,13 @@ def _serve(pipe: Connection, spec: str) -> None:
         except EOFError:
             return
         try:
-            worker = worker or RolloutWorker(RolloutSpec.from_text(spec))
-            reply = "result\n" + worker.play(task)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the parent reports it and stops
-            reply = "error\n" + json.dumps(f"{type(error).__name__}: {error}")
+            with naming_plugins():
+                worker = worker or RolloutWorker(RolloutSpec.from_text(spec))
+                reply = "result\n" + worker.play(task)
+        except PluginError as error:
+            reply = "error\n" + json.dumps(str(error))
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the parent reports it and stops
+            reply = "error\n" + json.dumps(summary(error))
         try:
             pipe.send_bytes(reply.encode("ascii"))
         except BrokenPipeError:

@@ -163,7 +163,7 @@ def test_an_error_in_a_plug_in_is_not_reported_as_a_defect_of_the_package(folder
         ("def reset(self, **_): raise RuntimeError('no server')", 1, r"environment 'Ladder' \(.*failed: RuntimeError: no server"),
         ("def step(self, _): return 0, 1.0, True, {}", 1, r"environment 'plugins/Ladder-v0', step failed: ValueError"),
         ("def step(self, _): return 0, float('nan'), True, False, {}", 3, "plugins/Ladder-v0: a reward must be a finite number, got nan"),
-        ("def __init__(self): raise OSError('no display')", 1, "environment 'Ladder', its constructor failed: no display"),
+        ("def __init__(self): raise OSError('no display')", 1, "environment 'Ladder' \(.*ladder\.py, line \d+\) failed: OSError: no display"),
         ("action_space = property(lambda self: {}['x'])", 1, r"environment 'Ladder'.* failed: KeyError: 'x'"),
     ],
 )  # fmt: skip
@@ -298,3 +298,65 @@ def test_a_plug_in_that_ends_the_program_is_a_failure_that_names_it(kind, leavin
     assert {"agent": "nth", "environment": "adder", "scheme": "mine"}[kind] in error
     assert not Path("credit.jsonl").exists()
     assert not Path("x.jsonl").exists()
+
+
+RAISED = {
+    "1 / 0": "failed: ZeroDivisionError: division by zero",
+    "raise BrokenPipeError(32, 'Broken pipe')": r"failed: BrokenPipeError: \[Errno 32\] Broken pipe",  # not that of our output
+    "raise StopIteration": "failed: StopIteration",  # which ends a loop
+    "import asyncio; raise asyncio.CancelledError": "failed: CancelledError",  # no Exception
+    "open('/nothing')": "failed: FileNotFoundError",
+    "raise type('Odd', (Exception,), {'__str__': None})()": "failed: Odd: its message cannot be shown",
+    "import sys; sys.exit(0)": r"ended the program, by sys\.exit\(0\)",
+}
+
+
+@pytest.mark.parametrize("raised", RAISED)
+@pytest.mark.parametrize("kind", ["agent", "scheme"])
+def test_whatever_a_plug_in_raises_names_its_file_and_is_no_success(raised, kind, folder, capsys):
+    if kind == "agent":
+        (folder / "nth.py").write_text(AGENT.replace("        texts =", f"        {raised}\n        texts ="), "utf-8")
+        command = rollout("out.jsonl")
+    else:
+        (folder / "mine.py").write_text(
+            SCHEME.replace("        returns =", f"        {raised}\n        returns ="), "utf-8"
+        )
+        assert (
+            main(["rollout", "--panel", "small-v1:valid", "--limit", "1", "--group-size", "2", "--out", "log.jsonl"])
+            == 0
+        )
+        command = ["credit", "--scheme", "mine.py:Mine", "log.jsonl", "--out", "out.jsonl"]
+    capsys.readouterr()
+    assert main(command) in (1, 2)
+    error = capsys.readouterr().err
+    assert re.search(rf"^creditflow: {kind} '(nth|mine)'.* {RAISED[raised]}", error, re.MULTILINE), error
+    assert "defect" not in error
+    assert not Path("out.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("raised", "message"),
+    [
+        ("__import__('sys').exit(0)", r"agent 'nth' \(.*nth\.py, line \d+\) ended the program, by sys\.exit\(0\)"),
+        ("raise StopIteration", r"agent 'nth' \(.*nth\.py, line \d+\) failed: StopIteration"),
+        ("__import__('os')._exit(1)", r"killed 3 workers, .*: exit code 1\. .*: agent 'nth' \(nth\.py:Nth\)"),
+        ("__import__('os').kill(__import__('os').getpid(), 9)", r"killed 3 workers, .*: signal 9\. .*: agent 'nth'"),
+    ],
+)  # fmt: skip
+def test_a_plug_in_that_fails_or_dies_in_a_worker_is_named_and_the_log_is_resumed(raised, message, folder, capsys):
+    counted = "        with Path('calls').open('a') as calls: calls.write('x')\n"
+    ends = f"        if Path('fails').exists() and Path('calls').stat().st_size > 3: {raised}\n        texts ="
+    source = AGENT.replace("        texts =", counted + ends)
+    (folder / "nth.py").write_text(f"from pathlib import Path\n{source}", "utf-8")
+    assert main(rollout("whole.jsonl")) == 0
+    Path("calls").unlink()  # a group takes three
+    Path("fails").touch()
+    assert main(rollout("out.jsonl", "--workers", "1")) == 1
+    error = capsys.readouterr().err
+    assert re.search(message, error), error
+    assert "Traceback" not in error
+    assert not Path("out.jsonl").exists()
+    assert len(read_groups("out.jsonl.partial")) == 1
+    Path("fails").unlink()
+    assert main(rollout("out.jsonl", "--workers", "1", "--resume")) == 0
+    assert Path("out.jsonl").read_bytes() == Path("whole.jsonl").read_bytes()
