@@ -163,7 +163,7 @@ def test_an_error_in_a_plug_in_is_not_reported_as_a_defect_of_the_package(folder
         ("def reset(self, **_): raise RuntimeError('no server')", 1, r"environment 'Ladder' \(.*failed: RuntimeError: no server"),
         ("def step(self, _): return 0, 1.0, True, {}", 1, r"environment 'plugins/Ladder-v0', step failed: ValueError"),
         ("def step(self, _): return 0, float('nan'), True, False, {}", 3, "plugins/Ladder-v0: a reward must be a finite number, got nan"),
-        ("def __init__(self): raise OSError('no display')", 1, "environment 'Ladder' \(.*ladder\.py, line \d+\) failed: OSError: no display"),
+        ("def __init__(self): raise OSError('no display')", 1, r"environment 'Ladder' \(.*ladder\.py, line \d+\) failed: OSError: no display"),
         ("action_space = property(lambda self: {}['x'])", 1, r"environment 'Ladder'.* failed: KeyError: 'x'"),
     ],
 )  # fmt: skip
