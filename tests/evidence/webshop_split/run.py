@@ -58,9 +58,14 @@ SEEDS: Final = range(10)
 RATES: Final[Mapping[str, float]] = {"shared": 20.0, "words": 20.0, "tasks": 60.0}  # of learning
 # verl-agent's settings, and the number of goals of the complete thousand
 GOALS, HELD_OUT, BATCH, GROUP, STEPS, EVALUATED, EVERY, VALIDATION_SEED = 6910, 500, 16, 8, 150, 128, 5, 1000
-# a fifth of the steps, in shops with a fifth of the wishes, so that the same fraction is trained on
-STEPS_STUDIED: Final = 30
-EVERY_WISH: Final = 5  # of the thousand's wishes every fifth is used
+# a tenth of the steps, in shops with a tenth of the wishes, so that the same fraction is trained on
+STEPS_STUDIED: Final = 15
+SAMPLE_STEPS: Final = 4
+EVERY_WISH: Final = {
+    "sample": 20,
+    "embedded": 2,
+    "thousand": 10,
+}  # by shop: every second of the embedded goals, and so on
 TURNS, UNLIMITED = 15, 1_000_000  # turns are counted here, because states are visited out of order
 TEMPERATURE: Final = 0.4  # of validation, as in verl-agent
 WEIGHTS: Final = 1 << 18  # of word pairs
@@ -85,7 +90,7 @@ class Split:
     """The draws of one run.
 
     Attributes:
-        train: int64 (steps, batch), the wish of every group.
+        train: int64 (steps, BATCH), the wish of every group.
         validation: int64 (evaluations, EVALUATED), the wishes of every evaluation; the worker of column j has the seed s + 1000 + j.
     """
 
@@ -101,19 +106,29 @@ def _order(goals: int, seed: int) -> NDArray[np.int64]:
     return np.array(numbers)
 
 
-def leaking_draws(goals: int, held_out: int, steps: int, batch: int, seed: int) -> Split:
-    """What verl-agent trains on and validates on with ``env.seed=seed``: positions by its generator, wishes by its workers' orders."""
+def leaking_draws(goals: int, held_out: int, steps: int, seed: int, *, remedy: bool = False) -> Split:
+    """What verl-agent trains on and validates on with ``env.seed=seed``: positions by its generator, wishes by its workers' orders.
+
+    Args:
+        goals: N.
+        held_out: h, the number of positions that validation takes.
+        steps: number of batches.
+        seed: s, ``env.seed``.
+        remedy: give all workers the seed 0, and thereby one order.
+    """
     sampler = {"train": seed, "validation": seed + VALIDATION_SEED}
     drawn = {name: np.random.RandomState(number) for name, number in sampler.items()}  # verl-agent's stream
     positions = np.array(
-        [drawn["train"].choice(np.arange(held_out, goals), batch, replace=False) for _ in range(steps)]
+        [drawn["train"].choice(np.arange(held_out, goals), BATCH, replace=False) for _ in range(steps)]
     )
     count = min(EVALUATED, held_out)
     rounds = steps // EVERY + 1  # one before training
     checked = np.array([drawn["validation"].choice(np.arange(held_out), count, replace=False) for _ in range(rounds)])
     return Split(
-        np.column_stack([_order(goals, seed + i)[positions[:, i]] for i in range(batch)]),
-        np.column_stack([_order(goals, seed + VALIDATION_SEED + j)[checked[:, j]] for j in range(count)]),
+        np.column_stack([_order(goals, 0 if remedy else seed + i)[positions[:, i]] for i in range(BATCH)]),
+        np.column_stack(
+            [_order(goals, 0 if remedy else seed + VALIDATION_SEED + j)[checked[:, j]] for j in range(count)]
+        ),
     )
 
 
@@ -125,7 +140,7 @@ def expected_fraction(goals: int, held_out: int, steps: int) -> float:
 
 def replay(seed: int) -> list[float]:
     """By evaluation, the fraction of verl-agent's validation wishes that were trained on before it."""
-    draws = leaking_draws(GOALS, HELD_OUT, STEPS, BATCH, seed)
+    draws = leaking_draws(GOALS, HELD_OUT, STEPS, seed)
     return [
         round(float(np.isin(wishes, draws.train[: EVERY * number]).mean()), 6)
         for number, wishes in enumerate(draws.validation)
@@ -168,27 +183,34 @@ class Shop:
     clean: NDArray[np.bool_]
 
 
-@lru_cache(maxsize=2)
-def open_shop(name: str, data: str) -> Shop:
-    """The embedded shop, or the thousand products in the folder ``data``."""
-    if name == "embedded":
+@lru_cache(maxsize=3)
+def open_shop(name: str, data: str = "") -> Shop:
+    """A key of ``EVERY_WISH``: of the embedded shop a half or a small sample, or the thousand products in the folder ``data``."""
+    every = EVERY_WISH[name]
+    if name != "thousand":
         env: Any = creditflow.make("webshop", preset="verl_agent", max_steps=UNLIMITED).unwrapped
         train = {row.locator["goal"] for row in load_panel("webshop", "standard-v1").rows if row.split == "train"}
-        goals = list(env.stock.goals)
-        return Shop(env, goals, np.array([number in train for number in range(len(goals))]))
+        numbers = range(0, len(env.stock.goals), every)
+        return Shop(env, [env.stock.goals[i] for i in numbers], np.array([number in train for number in numbers]))
     env = creditflow.make("webshop", preset="verl_agent", data=data, max_steps=UNLIMITED).unwrapped
     rows = load_panel("webshop", "small-synthetic-v1").rows
-    train = {(row.locator["asin"], row.locator["wish"]) for row in rows if row.split == "train"}
+    listed = {(row.locator["asin"], row.locator["wish"]) for row in rows if row.split == "train"}
     wishes = {(goal.asin, wish_hash(goal)): goal for goal in env.stock.goals}
-    used = list(wishes)[::EVERY_WISH]
-    return Shop(env, [wishes[wish] for wish in used], np.array([wish in train for wish in used]))
+    used = list(wishes)[::every]
+    return Shop(env, [wishes[wish] for wish in used], np.array([wish in listed for wish in used]))
 
 
 # ---- what a policy reads ----
 
 
-def _words(text: str) -> list[str]:
-    return [word for word in dict.fromkeys(re.findall(r"[a-z0-9]+", text.lower())) if word not in STOP_WORDS]
+@lru_cache(maxsize=1 << 16)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for word in dict.fromkeys(re.findall(r"[a-z0-9]+", text.lower())) if word not in STOP_WORDS)
+
+
+@lru_cache(maxsize=1 << 16)
+def _spaced(text: str) -> str:
+    return f" {' '.join(re.findall(r'[a-z0-9]+', text.lower()))} "
 
 
 @lru_cache(maxsize=1 << 16)
@@ -197,11 +219,18 @@ def _hashes(words: tuple[str, ...]) -> NDArray[np.uint64]:
 
 
 class Pairs(NamedTuple):
-    """The pairs of a state: int32, of all actions one after the other; int64 (A,), how many each action has, and where they begin."""
+    """The pairs of a state.
+
+    Attributes:
+        weights: int32, those of all actions, one action after the other.
+        sizes, starts: int64 (A,), how many each action has, and where they begin.
+        scale: float64 (A,), 1 / √sizes.
+    """
 
     weights: NDArray[np.int32]
     sizes: NDArray[np.int64]
     starts: NDArray[np.int64]
+    scale: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,10 +254,12 @@ class Seen:
     def pairs_of(self, kind: str) -> Pairs:
         """The pairs of a policy of this kind, made at the first call."""
         if kind not in self.pairs:
-            asked = tuple(_words(self.wish)) if kind == "words" else (self.wish,)
-            crossed = [_crossed(asked, tuple(_words(text)) or (text,)) for text in self.texts]
-            sizes = np.array([len(weights) for weights in crossed])
-            self.pairs[kind] = Pairs(np.concatenate(crossed), sizes, np.cumsum(sizes) - sizes)
+            asked = _words(self.wish) if kind == "words" else (self.wish,)
+            crossed = [_crossed(asked, _words(text) or (text,)) for text in self.texts]
+            sizes = np.array([len(weights) for weights in crossed], dtype=np.int64)
+            self.pairs[kind] = Pairs(
+                np.concatenate(crossed), sizes, np.cumsum(sizes) - sizes, sizes.astype(float) ** -0.5
+            )
         return self.pairs[kind]
 
 
@@ -242,7 +273,7 @@ def _asked(name: str, value: str, wish: str) -> bool:
     """Whether the wish names this option: by its group, or where it does not name the group, by the value alone."""
     if f"{name}:".lower() in wish:
         return f"{name}: {value}".lower() in wish
-    return re.search(rf"(?<!\w){re.escape(value.lower())}(?!\w)", wish) is not None
+    return _spaced(value) in _spaced(wish)
 
 
 def read_state(env: WebShopEnv, info: Mapping[str, Any]) -> Seen:
@@ -292,7 +323,7 @@ class Policy:
         logits = seen.shared @ self.shared
         if self.kind != "shared":
             pairs = seen.pairs_of(self.kind)
-            logits = logits + np.add.reduceat(self.pairs[pairs.weights], pairs.starts) / np.sqrt(pairs.sizes)
+            logits = logits + np.add.reduceat(self.pairs.take(pairs.weights), pairs.starts) * pairs.scale
         powers = np.exp((logits - logits.max()) / temperature)
         result: Floats = powers / powers.sum()
         return result
@@ -310,7 +341,7 @@ class Policy:
             if self.kind != "shared":
                 pairs = seen.pairs_of(self.kind)
                 touched.append(pairs.weights)
-                amounts.append(np.repeat(weights / np.sqrt(pairs.sizes), pairs.sizes))
+                amounts.append(np.repeat(weights * pairs.scale, pairs.sizes))
         self.shared += rate * shared
         self.pairs += rate * np.bincount(np.concatenate(touched), np.concatenate(amounts), minlength=WEIGHTS)
 
@@ -399,7 +430,7 @@ def train(player: Player, kind: str, batches: Sequence[Sequence[int]], rate: flo
     return policy
 
 
-def measure(player: Player, kind: str, rate: float, seed: int) -> dict[str, float]:
+def measure(player: Player, kind: str, rate: float, seed: int, steps: int = STEPS_STUDIED) -> dict[str, float]:
     """One policy under one seed, trained on either split.
 
     Returns:
@@ -409,7 +440,7 @@ def measure(player: Player, kind: str, rate: float, seed: int) -> dict[str, floa
         policy of the clean split on that split's validation wishes, and "same" that of the leaking split on these.
     """
     shop, count = player.shop, len(player.shop.goals)
-    split = leaking_draws(count, count * HELD_OUT // GOALS, STEPS_STUDIED, BATCH, seed)
+    split = leaking_draws(count, count * HELD_OUT // GOALS, steps, seed)
     rng, kept = np.random.default_rng([seed, 3]), np.flatnonzero(shop.clean)
     drawn = [rng.choice(kept, BATCH, replace=False).tolist() for _ in split.train]
     wishes, held_out = list(range(count)), np.flatnonzero(~shop.clean).tolist()
@@ -444,7 +475,9 @@ def measure(player: Player, kind: str, rate: float, seed: int) -> dict[str, floa
 
 
 def jobs() -> Iterator[dict[str, Any]]:
-    """All jobs, a seed after the other."""
+    """All jobs, a seed after the other; those of the sample are small, so that a test can run them again."""
+    for kind, rate in RATES.items():
+        yield {"shop": "sample", "policy": kind, "rate": rate, "seed": 0}
     for seed, shop, (kind, rate) in product(SEEDS, SHOPS, RATES.items()):
         yield {"shop": shop, "policy": kind, "rate": rate, "seed": seed}
 
@@ -457,7 +490,8 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 def run(path: Path, data: str, minutes: float) -> None:
     """Do the missing jobs."""
     done, begin = {json.dumps(row["job"]) for row in rows_of(path)}, time.monotonic()
-    players = {name: Player(open_shop(name, data)) for name in SHOPS if data or name == SHOPS[0]}
+    names = ("sample", *SHOPS) if data else ("sample", SHOPS[0])
+    players = {name: Player(open_shop(name, data)) for name in names}
 
     def store(job: dict[str, Any], began: float, result: Mapping[str, Any]) -> None:
         row = {"job": job, **result, "seconds": round(time.process_time() - began, 2)}
@@ -476,7 +510,8 @@ def run(path: Path, data: str, minutes: float) -> None:
         if time.monotonic() - begin > 60.0 * minutes:
             return
         player, kind = players[job["shop"]], job["policy"]
-        store(job, time.process_time(), measure(player, kind, job["rate"], job["seed"]))
+        steps = SAMPLE_STEPS if job["shop"] == "sample" else STEPS_STUDIED
+        store(job, time.process_time(), measure(player, kind, job["rate"], job["seed"], steps))
 
 
 def interval(values: Sequence[float]) -> str:
