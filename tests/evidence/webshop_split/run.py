@@ -537,8 +537,8 @@ COLUMNS: Final[Mapping[str, Callable[[Mapping[str, float]], float]]] = {
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The table of the page."""
     lines = [
-        f"| shop | policy | rate | success in validation | not trained on | {' | '.join(COLUMNS)} |",
-        "| --- " * 8 + "|",
+        f"| shop | policy | rate | seeds | success, all goals | not trained on | {' | '.join(COLUMNS)} |",
+        "| --- " * 9 + "|",
     ]
     for shop, kind, rate in dict.fromkeys((job["shop"], job["policy"], job["rate"]) for job in jobs()):
         found = [row for row in rows if row["job"].items() >= {"shop": shop, "policy": kind, "rate": rate}.items()]
@@ -548,6 +548,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
                 shop,
                 kind,
                 f"{rate:g}",
+                str(len(found)),
                 *means,
                 *(interval([of(row) for row in found]) for of in COLUMNS.values()),
             ]
