@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from transformers import Qwen2VLImageProcessorPil
 
 from creditflow.agents.backends.base import GenerationRequest
-from creditflow.agents.backends.cohort import Cohort
-from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.agents.backends.transformers_backend import Cohort, TransformersBackend
 from creditflow.agents.models import pictures as encoding
 from creditflow.agents.models.pictures import PictureEncoder, find_pictures, pictures_of, save_tokenizer
 from creditflow.agents.models.vision import rope_positions, unseen_pictures

@@ -17,8 +17,7 @@ from helpers.worlds.sokoban_episodes import LEVELS
 
 import creditflow
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.backends.cohort import Cohort
-from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.agents.backends.transformers_backend import Cohort, TransformersBackend
 from creditflow.agents.base import View
 from creditflow.agents.language_model.pretrained import PromptingConfig, make_hf_agent, open_pretrained
 from creditflow.agents.models.vision import picture_tensors

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from creditflow.agents.backends.base import GenerationRequest
-from creditflow.agents.backends.cohort import Cohort
+from creditflow.agents.backends.transformers_backend import Cohort
 from creditflow.wrappers.records.pictures import EncodedPicture, picture_of
 
 TOKEN = 7
