@@ -5,6 +5,7 @@ Plain NumPy, each checked against scipy in the tests. Commands that need no extr
 command line, it has no adjustment by Holm, and its bootstrap does not resample clusters.
 """
 
+from creditflow.train.statistics.agreement import auroc, calibration_error, logistic_fit, pearson, ranks, spearman
 from creditflow.train.statistics.clustered import (
     ClusteredMean,
     Components,
@@ -29,7 +30,6 @@ from creditflow.train.statistics.intervals import (
     percentile_interval,
     wilson_interval,
 )
-from creditflow.train.statistics.ranks import auroc, pearson, ranks, spearman
 from creditflow.train.statistics.significance import holm, sign_flip_test, sign_test
 from creditflow.train.statistics.student import t_quantile, t_tails
 
@@ -43,12 +43,14 @@ __all__ = [
     "Interval",
     "auroc",
     "cluster_bootstrap",
+    "calibration_error",
     "clustered_mean",
     "contrasts_of",
     "crossed_mean",
     "crossed_strata_mean",
     "detectable_difference",
     "holm",
+    "logistic_fit",
     "normal_interval",
     "pearson",
     "percentile_interval",

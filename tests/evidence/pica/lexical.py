@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.text.entity_matching import phrase_tokens
-from creditflow.train.annotate.success.metrics import logistic_fit
 from creditflow.train.annotate.success.names import by_origin
+from creditflow.train.statistics import logistic_fit
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["FEATURES", "Lexical", "overlap_features", "standing_features"]

@@ -12,8 +12,7 @@ from evidence.pica.lexical import Lexical
 from numpy.typing import NDArray
 
 from creditflow.train.annotate.success.labelling import label_log
-from creditflow.train.annotate.success.metrics import calibration_error
-from creditflow.train.statistics import auroc, cluster_bootstrap
+from creditflow.train.statistics import auroc, calibration_error, cluster_bootstrap
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Trajectory
 

@@ -16,11 +16,10 @@ from helpers.run_content import run_content
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.train.annotate.success.evaluation import evaluate_success
 from creditflow.train.annotate.success.labels import Labels, write_labels
 from creditflow.train.annotate.success.model import GAIN, open_success
 from creditflow.train.annotate.success.predict import predict_success
-from creditflow.train.annotate.success.training import SuccessTrainer
+from creditflow.train.annotate.success.training import SuccessTrainer, evaluate_success
 from creditflow.train.cli import main
 from creditflow.train.policy.failures import DivergedError
 from creditflow.wrappers.records.jsonl import read_groups

@@ -1,4 +1,4 @@
-"""Ranks, correlations, and the area under the ROC curve."""
+"""How well scores agree with outcomes: ranks, correlations, the area under the ROC curve, calibration error, logistic regression."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["auroc", "pearson", "ranks", "spearman"]
+__all__ = ["auroc", "calibration_error", "logistic_fit", "pearson", "ranks", "spearman"]
 
 Floats = NDArray[np.float64]
 
@@ -61,3 +61,30 @@ def _centred(x: Any) -> Floats:
     centred: Floats = values - values.mean()
     noise = bool(np.abs(centred).max() <= ROUNDING * np.abs(values).max())
     return np.zeros(len(values)) if noise else centred
+
+
+def calibration_error(probability: Floats, outcome: NDArray[np.bool_], bins: int = 10) -> float:
+    """Expected calibration error: Σ n_b / N · |mean outcome − mean probability| over equal bins b; nan if N = 0."""
+    if not len(probability):
+        return float("nan")
+    bin_of = np.minimum((probability * bins).astype(np.int64), bins - 1)
+    gap = np.bincount(bin_of, outcome - probability, minlength=bins)
+    return float(np.abs(gap).sum() / len(probability))
+
+
+def logistic_fit(features: Floats, positive: NDArray[np.bool_], ridge: float, rounds: int = 30) -> Floats:
+    """Weights of logistic regression on (N, F) features by Newton's method; ``ridge`` is per sample.
+
+    >>> weights = logistic_fit(np.array([[1.0], [1.0], [1.0], [1.0]]), np.array([True, True, True, False]), 0.0)
+    >>> round(float(weights[0]), 4)  # log 3
+    1.0986
+    """
+    weights = np.zeros(features.shape[1])
+    penalty = ridge * len(features)
+    for _ in range(rounds):
+        probability = 1.0 / (1.0 + np.exp(-features @ weights))
+        curvature = (features * (probability * (1.0 - probability))[:, None]).T @ features + penalty * np.eye(
+            len(weights)
+        )
+        weights -= np.linalg.solve(curvature, features.T @ (probability - positive) + penalty * weights)
+    return weights

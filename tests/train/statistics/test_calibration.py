@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from creditflow.train.annotate.success.metrics import calibration_error
+from creditflow.train.statistics import calibration_error
 
 
 def test_calibration_error_is_the_mean_gap_of_bins():
