@@ -8,7 +8,7 @@ represents them all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -19,11 +19,16 @@ from numpy.typing import NDArray
 from creditflow.agents.base import View
 from creditflow.agents.language_model.agent import Conversations, LanguageModelAgent
 from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, OracleLimitError
+from creditflow.envs.sokoban.env import SokobanEnv
+from creditflow.envs.sokoban.levels.xsb import parse_level
+from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
+from creditflow.train.bench.exact.grid_layouts import grid_cells, grid_mdp
+from creditflow.train.bench.exact.gridworlds import GridEnv
 from creditflow.train.bench.exact.mdp import MAX_TABLE_STATES, FiniteMDP, explore
+from creditflow.train.bench.exact.sokoban_mdp import DIRECTIONS, sokoban_boards
 from creditflow.train.bench.language_model.enumeration import BuiltPrompt, Result, StateEnumeration, StateIdentity
-from creditflow.train.bench.language_model.from_rules import table_from_rules
 from creditflow.wrappers.invalid_actions import Policy
 from creditflow.wrappers.records.pictures import EncodedPicture
 from creditflow.wrappers.records.trajectory import Turn
@@ -265,3 +270,26 @@ def _with_invalid(mdp: FiniteMDP, invalid_actions: Policy) -> FiniteMDP:
         terminal_success=np.concatenate([mdp.terminal_success, np.zeros(len(scores), np.bool_)]),
         invalid=len(mdp.actions),
     )
+
+
+def table_from_rules(env: AgentEnv[Any, Any, Any], max_states: int) -> tuple[FiniteMDP, Iterator[Any]] | None:
+    """The environment's present task as a table, and the observation of each acting state.
+
+    Returns:
+        None for other environments, which are tabulated by snapshots.
+
+    Raises:
+        OracleLimitError: more than ``max_states`` states.
+    """
+    if isinstance(env, GridEnv):
+        mdp = grid_mdp(env.layout, env.max_steps)
+        if mdp.size > max_states:
+            raise OracleLimitError(
+                f"task {env.task.task_id}: more than {max_states} states can be reached; raise the limit (--max-states)"
+            )
+        return mdp, (env.layout.draw(cell) for cell in grid_cells(env.layout)[0])
+    if isinstance(env, SokobanEnv) and env.action_space == TextSpace(DIRECTIONS):
+        level = parse_level(str(env.task.content["xsb"]))
+        mdp, boards = sokoban_boards(level, env.max_steps, cap=max_states)
+        return mdp, (env.observe_board(board, level.width) for board in boards[: mdp.size])
+    return None
