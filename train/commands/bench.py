@@ -45,9 +45,10 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.envs.errors import ConfigError, MissingExtraError, short_repr
+from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.failures import loading
 from creditflow.train.arguments.options import positive, seed
 from creditflow.train.arguments.outputs import Output, add_input, add_output, named
@@ -65,13 +66,14 @@ from creditflow.train.bench.results import read_results
 from creditflow.train.bench.run import run_bench
 from creditflow.train.bench.suites import SUITES, suite_name
 from creditflow.train.bench.variants.grid import parse_sweeps, swept_names
-from creditflow.train.commands.bench_estimators import ESTIMATES, add_estimator_arguments, score_named
 from creditflow.train.commands.credit_set import SCORES, add_score_arguments, score
 from creditflow.train.run.identity import RUN_FILE
 from creditflow.wrappers import credit
 
 __all__ = ["add_arguments", "run"]
 
+ESTIMATES: Final = "estimators.json"
+ESTIMATOR_PRESETS: Final = ("smoke", "quick")
 BENCH_FILES = ("results.json", RUN_FILE, "report.html", "rollouts-*.jsonl.gz", "*.png", "unfinished", SCORES, ESTIMATES)
 
 
@@ -220,3 +222,45 @@ def _latex(document: Mapping[str, Any]) -> str:
             "this release); the other tables are in --json and report.html"
         )
     return "\n\n".join(tables)
+
+
+def add_estimator_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define ``--estimator``, which names advantage code of others that runs only then."""
+    parser.add_argument(
+        "--estimator", action="append", default=[], metavar="SPEC",
+        help="score this advantage function, which runs its code: package.module:FUNCTION or path/to/file.py:FUNCTION, with "
+        ":ARGUMENT behind it if it takes one (repeatable)",
+    )  # fmt: skip
+
+
+def score_named(args: argparse.Namespace) -> int:
+    """Score the named estimators; print the tables, or with ``--json`` the document, and write it into ``--out``.
+
+    Returns:
+        The exit code: 1 if an estimator has no result.
+
+    Raises:
+        ConfigError: an option has no effect, or an estimator cannot be loaded.
+    """
+    from creditflow.train.bench.estimators.loading import load_estimator
+    from creditflow.train.bench.estimators.score import score_estimators, scores_text, unscored
+
+    for option, is_set in (("--envs", args.envs is not None), ("--schemes", args.schemes), ("--resume", args.resume),
+                          ("--show", args.show), ("--predictions", args.predictions)):  # fmt: skip
+        if is_set:
+            raise ConfigError(f"{option} has no effect with --estimator; leave it out")
+    if args.preset not in ESTIMATOR_PRESETS:
+        raise ConfigError(f"--estimator has the presets {', '.join(ESTIMATOR_PRESETS)}, got {short_repr(args.preset)}")
+    estimators = [load_estimator(spec) for spec in dict.fromkeys(args.estimator)]
+    document = score_estimators(estimators, args.preset, args.seed)
+    text = json.dumps(document, indent=1, allow_nan=False)
+    print(text if args.json else scores_text(document))
+    if args.out:
+        folder = Path(args.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        with atomic_writer(folder / ESTIMATES) as stream:
+            stream.write(text + "\n")
+    failures = unscored(document)
+    for failure in failures:
+        print(f"creditflow: {failure}", file=sys.stderr)
+    return 1 if failures else 0

@@ -16,7 +16,6 @@ from creditflow.train.settings.overrides import apply_overrides
 from creditflow.train.settings.reading import load_mapping, read_dataclass
 from creditflow.train.settings.rollout import GenerationConfig, RolloutConfig, check_staleness
 from creditflow.train.settings.update import CriticConfig, SftConfig, UpdateConfig
-from creditflow.train.settings.verl import VerlConfig
 
 __all__ = [
     "CheckpointConfig",
@@ -120,6 +119,36 @@ class LogConfig:
 
     tensorboard: bool = False
     wandb: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerlConfig:
+    """The machines on which verl trains, and verl's own settings; creditflow's own trainer reads none of it.
+
+    Attributes:
+        gpus: GPUs of a node that are used.
+        nodes: number of nodes; more than one needs ``ray``.
+        tensor_parallel: GPUs over which one sampler's weights are divided.
+        ray: address of a running Ray cluster, such as "auto"; "" starts one on this node and stops it afterwards.
+        options: settings of verl by their full dotted names, such as
+            {"actor_rollout_ref.actor.fsdp_config.param_offload": true}. They replace what is translated.
+    """
+
+    gpus: int = 8
+    nodes: int = 1
+    tensor_parallel: int = 1
+    ray: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "gpus", "nodes", "tensor_parallel")
+        if self.gpus % self.tensor_parallel:
+            raise ConfigError(f"verl.tensor_parallel must divide verl.gpus, got {self.tensor_parallel} and {self.gpus}")
+        if self.nodes > 1 and not self.ray:
+            raise ConfigError(
+                f"verl.nodes={self.nodes} needs a Ray cluster: run `ray start --head` on one node, `ray start --address=…` on "
+                "the others, and set verl.ray=auto"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
