@@ -1,4 +1,7 @@
-"""Prompt templates: short texts with named slots, filled from one view of an episode."""
+"""Prompt templates: short texts with named slots, filled from one view of an episode.
+
+The task statement is taken from ``info`` or from the task's content if they have one; otherwise it is one paragraph per environment.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,31 @@ from typing import Any, Final
 
 from creditflow.agents.base import View
 from creditflow.agents.prompts.grids import around, places
-from creditflow.agents.prompts.tasks import task_text
 from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.wrappers.records.pictures import picture_in
 
-__all__ = ["PICTURE", "Prompt", "Slots", "slots_of"]
+__all__ = ["PICTURE", "TASK_TEXTS", "Prompt", "Slots", "slots_of", "task_text"]
 
 PICTURE: Final = "<|vision_start|><|image_pad|><|vision_end|>"  # where a picture is, in the Qwen-VL families
 _TEXTS: Final = ("{observation}", "{cells}", "{around}")  # slots that need a text
+# info keys under which environments state the task, in the order of the look-up
+STATED: Final = ("task_text", "goal", "instruction", "question")
+# fields of a task's content that state it: an environment shows it once, but a windowed prompt must repeat it
+CONTENT_FIELDS: Final[Mapping[str, str]] = {"alfworld": "sentence", "webshop": "instruction", "wikisearch": "text"}
+TASK_TEXTS: Final[Mapping[str, str]] = {
+    "sokoban": (
+        "Sokoban: walk in four directions. Walking into a box pushes it one cell, if the cell behind it is free; boxes "
+        "cannot be pulled, and two cannot be pushed at once. The level is solved when every box stands on a target. "
+        "Symbols: {legend}."
+    ),
+}
+# of environments that are seen in a picture, without a text
+PICTURE_TEXTS: Final[Mapping[str, str]] = {
+    "sokoban": TASK_TEXTS["sokoban"].replace(
+        "Symbols: {legend}.",
+        "The picture shows it from above: {legend}.",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +136,22 @@ class Prompt:
 
 def _substitute(text: str, values: Mapping[str, str]) -> str:
     return _SLOT.sub(lambda match: values[match[1]], text)
+
+
+def task_text(view: View) -> str:
+    """The task statement of one episode; "" if there is none."""
+    for key in STATED:
+        stated = view.info.get(key)
+        if isinstance(stated, str) and stated:
+            return stated
+    field = CONTENT_FIELDS.get(view.env.env_name)
+    if field is not None:
+        return str(view.env.task.content[field])
+    observation = view.observation
+    text = observation.get("text") if isinstance(observation, Mapping) else observation
+    seen = not isinstance(text, str) and picture_in(observation) is not None
+    texts = PICTURE_TEXTS if seen else TASK_TEXTS
+    return texts.get(view.env.env_name, "").replace("{legend}", getattr(view.env, "legend", ""))
 
 
 def slots_of(prompt: Prompt, view: View, window: int = 0, reflections: str = "") -> Slots:
