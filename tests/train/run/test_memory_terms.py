@@ -10,17 +10,20 @@ from types import SimpleNamespace
 import pytest
 
 from creditflow.train.policy.packing.forest import KEYS_PER_TOKEN
-from creditflow.train.run.memory.activations import (
+from creditflow.train.run.memory.sizes import KNOWN, ModelSizes
+from creditflow.train.run.memory.table import (
+    Memory,
     NumberBytes,
+    _smallest_gpu,
     block_bytes,
     logits_bytes,
     mask_bytes,
+    memory_of,
+    memory_table,
     prefill_bytes,
     sampling_bytes,
     update_bytes,
 )
-from creditflow.train.run.memory.sizes import KNOWN, ModelSizes
-from creditflow.train.run.memory.table import Memory, _smallest_gpu, memory_of, memory_table
 from creditflow.train.settings.schema import TrainConfig, load_settings
 
 RECIPE = Path(__file__).parents[3] / "train" / "configs" / "gigpo_alfworld.yaml"
