@@ -8,7 +8,7 @@ import pytest
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.observations import Observation, Observations
 from creditflow.train.bench.report.design import pairs_of, unstable_rivals
-from creditflow.train.bench.report.headline import _sentence
+from creditflow.train.bench.report.page import _sentence
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import design_tables
 from creditflow.train.bench.report.verdicts import Leader, Verdict, _stable

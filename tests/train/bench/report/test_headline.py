@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS
 from creditflow.train.bench.report.chart import Interval, chart_of
 from creditflow.train.bench.report.conclusions import conclusions
-from creditflow.train.bench.report.headline import _rows, _sentence, headline
-from creditflow.train.bench.report.page import shown_document
+from creditflow.train.bench.report.page import _rows, _sentence, headline, shown_document
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import suite_tables
 from creditflow.train.bench.report.terms import DEFINITIONS, Words, about_method
