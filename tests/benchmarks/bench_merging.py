@@ -12,8 +12,8 @@ from typing import TypeVar
 import numpy as np
 
 import creditflow
-from creditflow.wrappers.canonical.clusters import leader_clusters
 from creditflow.wrappers.canonical.embedding import HashingEmbedder, SparseVectors
+from creditflow.wrappers.canonical.merge import leader_clusters
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 
 PAGES, PART, GREEDY_PART, THRESHOLD = 10_000, 1_000, 120, 0.9

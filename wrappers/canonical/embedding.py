@@ -1,7 +1,7 @@
 """Texts as unit vectors: the interface of an embedder, and an embedder by hashed n-grams that needs no model.
 
 The hashed vectors stay sparse: without a projection similarities are exact, and the search for similar texts
-(``clusters.py``) can skip most pairs without missing one. Hashes and square roots are equal on all machines.
+(``merge.py``) can skip most pairs without missing one. Hashes and square roots are equal on all machines.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.wrappers.canonical.clusters import leader_clusters
 from creditflow.wrappers.canonical.embedding import HashingEmbedder, SparseVectors
+from creditflow.wrappers.canonical.merge import leader_clusters
 
 THRESHOLDS = st.sampled_from([0.3, 0.6, 0.8, 0.9, 0.95, 1.0])
 
