@@ -12,7 +12,7 @@ from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.annotation_sources import annotated_log, open_annotation_source
 from creditflow.train.bench.controls import ExactEvaluator
-from creditflow.train.bench.exact.curves import learn_exactly
+from creditflow.train.bench.exact.cells import learn_exactly
 from creditflow.train.bench.exact.gridworlds import grid_tasks
 from creditflow.train.bench.exact.offline import measure
 from creditflow.train.bench.exact.simulate import simulate

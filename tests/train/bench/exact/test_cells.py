@@ -11,8 +11,7 @@ from helpers.episodes.exact_fixtures import LOGITS, chain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creditflow.train.bench.exact.cells import Cell, assemble, cells_of, run_task
-from creditflow.train.bench.exact.curves import learn_exactly
+from creditflow.train.bench.exact.cells import Cell, assemble, cells_of, learn_exactly, run_task
 from creditflow.train.bench.exact.policies import softmax
 from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS, exact_kinds, exact_tasks
 from creditflow.train.bench.exact.values import success
