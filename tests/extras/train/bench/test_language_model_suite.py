@@ -56,7 +56,7 @@ def warm(request):
 
 
 def _tokenizer(name):
-    from creditflow.train.bench.language_model.suite.prompted_tasks import family_tokenizer
+    from creditflow.train.bench.language_model.suite.setting import family_tokenizer
 
     return family_tokenizer(name)
 
