@@ -3,6 +3,10 @@
 Every task is a job whose records depend on the settings alone. The environments alternate, and their results are used in the order
 of their jobs, until every policy has its number of turns. Every finished job is appended to FILE.partial as one line, from which
 an interrupted build is resumed.
+
+The values of an action are exact where the states fit a table, and otherwise come from forked continuations.
+Q^π(s, a) is the probability of success if ``NoisyExpert(noise)`` acts after action a, with the turns that are then left; V^π(s)
+is that of acting from s on; A^π = Q^π − V^π.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, nullcontext
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -21,22 +26,38 @@ from typing import IO, Any, Final
 import numpy as np
 
 from creditflow.envs.core import AgentEnv
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError, DataError, OracleLimitError
 from creditflow.envs.files.appended import read_appended
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json_lines
+from creditflow.envs.sokoban.levels.xsb import parse_level
+from creditflow.envs.tasks import Task
+from creditflow.train.bench.exact.mdp import FiniteMDP
+from creditflow.train.bench.exact.policies import noisy_expert
+from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
+from creditflow.train.bench.exact.values import evaluate
 from creditflow.train.bench.jobs import JobPool, open_job_pool
-from creditflow.train.credit_set.continuation import LazyStateGraph, State, unlimited_env
+from creditflow.train.credit_set.continuation import LazyStateGraph, Outcomes, State, unlimited_env
 from creditflow.train.credit_set.reading import FORMAT, header_settings, read_header
 from creditflow.train.credit_set.settings import PANEL, RECORD_VERSION, SETTINGS, BuildSettings
 from creditflow.train.credit_set.turns import PlayedTurn, Player
-from creditflow.train.credit_set.values import Estimate, ExactValues, ForkedValues, exact_values
 from creditflow.train.progress import progress
 from creditflow.train.rollout.play import episode_rng
 from creditflow.train.run.identity import require_same
 from creditflow.train.run.interrupted import partial_of
+from creditflow.train.statistics import wilson_interval
 
-__all__ = ["build_credit_set", "choose_alternatives", "records_of_task", "states_of", "turn_record"]
+__all__ = [
+    "Estimate",
+    "ExactValues",
+    "ForkedValues",
+    "build_credit_set",
+    "choose_alternatives",
+    "exact_values",
+    "records_of_task",
+    "states_of",
+    "turn_record",
+]
 
 DIGITS: Final = 6  # decimal places of every number
 
@@ -308,3 +329,105 @@ def _results(
 
 def _line(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A probability of success.
+
+    Attributes:
+        mean: the value, or the fraction of continuations that succeeded.
+        standard_error: standard error; 0.0 if the value is exact.
+        low, high: 95 % interval (Wilson); both equal the value if it is exact.
+        halves: fractions in the first and in the second half of the continuations.
+        score: mean score.
+    """
+
+    mean: float
+    standard_error: float
+    low: float
+    high: float
+    halves: tuple[float, float]
+    score: float
+
+    @staticmethod
+    def exact(value: float) -> Estimate:
+        """An exact value."""
+        value = min(max(round(value, 9), 0.0), 1.0)
+        return Estimate(value, 0.0, value, value, (value, value), value)
+
+    @staticmethod
+    def forked(outcomes: Outcomes) -> Estimate:
+        """The estimate from K continuations, K even.
+
+        The standard error is that of (successes + 2) / (K + 4), so that it is not 0 where all continuations agree.
+        """
+        success = outcomes.success
+        total, half = len(success), len(success) // 2
+        won = int(success.sum())
+        smoothed = (won + 2) / (total + 4)
+        low, high = wilson_interval(won, total)
+        return Estimate(
+            won / total, math.sqrt(smoothed * (1 - smoothed) / (total + 4)), low, high,
+            (float(success[:half].mean()), float(success[half:].mean())), float(outcomes.score.mean()),
+        )  # fmt: skip
+
+
+class ForkedValues:
+    """Estimates from continuations.
+
+    Args:
+        graph: the state graph of the task.
+        noise: noise of the continuation policy.
+        forks: K, number of continuations per estimate.
+    """
+
+    kind = "forked"
+
+    def __init__(self, graph: LazyStateGraph, noise: float, forks: int) -> None:
+        self._graph, self._noise, self.forks = graph, noise, forks
+
+    def state(self, state: State, left: int, rng: np.random.Generator) -> Estimate:
+        """V with ``left`` turns left."""
+        return Estimate.forked(self._graph.continuations(state, left, self._noise, self.forks, rng))
+
+    def action(self, state: State, action: str, left: int, rng: np.random.Generator) -> Estimate:
+        """Q with ``left`` turns left, that of the action included."""
+        return self.state(self._graph.step(state, action), left - 1, rng)
+
+
+class ExactValues:
+    """Values by dynamic programming; a rejected action leaves the state unchanged.
+
+    Args:
+        mdp: the task as tables; its horizon is the turn limit.
+        noise: noise of the continuation policy.
+    """
+
+    kind = "exact"
+    forks = 0
+
+    def __init__(self, mdp: FiniteMDP, noise: float) -> None:
+        self._mdp, self._values = mdp, evaluate(mdp, noisy_expert(mdp, noise))
+
+    def state(self, state: State, left: int, rng: np.random.Generator) -> Estimate:  # noqa: ARG002 - the interface of both
+        """V with ``left`` turns left."""
+        return Estimate.exact(float(self._values.value[left, self._mdp.index[state.key]]))
+
+    def action(self, state: State, action: str, left: int, rng: np.random.Generator) -> Estimate:
+        """Q with ``left`` turns left, that of the action included."""
+        if action not in self._mdp.actions:
+            return self.state(state, left - 1, rng)
+        index = self._mdp.actions.index(action)
+        return Estimate.exact(float(self._values.action_value[left, self._mdp.index[state.key], index]))
+
+
+def exact_values(env: str, task: Task, max_steps: int, noise: float) -> ExactValues | None:
+    """Exact values of a task; None if its states do not fit a table."""
+    if env != "sokoban":
+        return None
+    try:
+        mdp = sokoban_mdp(parse_level(str(task.content["xsb"])), max_steps)
+    except OracleLimitError:  # the record says that its values are forked
+        return None
+    return ExactValues(mdp, noise)

@@ -13,11 +13,10 @@ from creditflow.envs.sokoban.levels.xsb import level_task, parse_level
 from creditflow.train.bench.exact.policies import noisy_expert
 from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
 from creditflow.train.bench.exact.values import evaluate
-from creditflow.train.credit_set.build import records_of_task
+from creditflow.train.credit_set.build import ExactValues, ForkedValues, records_of_task
 from creditflow.train.credit_set.continuation import LazyStateGraph, State, unlimited_env
 from creditflow.train.credit_set.settings import PANEL, SETTINGS, BuildSettings
 from creditflow.train.credit_set.turns import Player
-from creditflow.train.credit_set.values import ExactValues, ForkedValues
 
 LEVEL = "#######\n#@ $ .#\n#     #\n#######"
 RNG = np.random.default_rng(0)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.policy.minibatches import make_minibatches, split_by_size
 from creditflow.train.policy.old_logprobs import OldLogprobs
 from creditflow.train.policy.samples import Row
+from creditflow.train.policy.update import make_minibatches, split_by_size
 from creditflow.train.settings.schema import UpdateConfig
 from creditflow.train.settings.update import LossConfig
 

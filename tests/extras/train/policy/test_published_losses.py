@@ -210,7 +210,7 @@ def test_a_constant_normaliser_is_given_with_its_aggregation(wrong: dict[str, An
 
 def test_averages_of_two_responses_worked_out_by_hand() -> None:
     """Lengths 2 and 8, losses +1 and −1 a token, constant 10: −.6 by token, 0 by response, −.3 by Dr. GRPO."""
-    from creditflow.train.policy.minibatches import make_minibatches
+    from creditflow.train.policy.update import make_minibatches
 
     two = [
         Row(
