@@ -13,8 +13,7 @@ import pytest
 from creditflow.agents.base import View
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import PROMPTS, Prompt, make_prompt, slots_of
-from creditflow.agents.prompts.grids import around, places
-from creditflow.agents.prompts.template import TASK_TEXTS, task_text
+from creditflow.agents.prompts.template import TASK_TEXTS, around, places, task_text
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.group_env import GroupEnv
 
