@@ -7,7 +7,7 @@ import re
 import pytest
 from helpers.shared_data import shared_file
 
-from creditflow.assets.site.make.published import PUBLISHED
+from creditflow.assets.site.make.recipes import PUBLISHED
 
 
 @pytest.mark.parametrize("recipe", [name for name, of in PUBLISHED.items() if of.quotes])

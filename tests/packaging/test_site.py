@@ -15,17 +15,16 @@ import pytest
 from helpers.page_blocks import console_steps, run_page, same
 from helpers.shared_data import ROOT
 
+from creditflow.assets.site.build import stage
 from creditflow.assets.site.check.links import check_links, external_links
 from creditflow.assets.site.make import evidence
 from creditflow.assets.site.make import recipes as make_recipes
 from creditflow.assets.site.make.evidence import LINES, result_files
 from creditflow.assets.site.make.leaderboard import regime_table
 from creditflow.assets.site.make.paper_index import papers, places
-from creditflow.assets.site.make.published import PUBLISHED
-from creditflow.assets.site.make.recipes import estimated_hours, recipes
+from creditflow.assets.site.make.recipes import PUBLISHED, estimated_hours, recipes
 from creditflow.assets.site.markdown import RUNNABLE, blocks_of, prose, staged_text
 from creditflow.assets.site.repository import NOT_RUN, PAGES, RUN, TARGETS
-from creditflow.assets.site.stage import stage
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.cards.figures import Figures
@@ -142,7 +141,7 @@ def test_a_style_sheet_that_loads_from_elsewhere_is_found(tmp_path: Path, rule: 
 def test_staging_removes_its_own_old_pages_and_never_other_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creditflow.assets.site.stage.pages", lambda: {"index": ("", "# A page")})
+    monkeypatch.setattr("creditflow.assets.site.build.pages", lambda: {"index": ("", "# A page")})
     own, other = tmp_path / "own", tmp_path / "other"
     stage(own)
     (own / "old.md").write_text("old", encoding="utf-8")

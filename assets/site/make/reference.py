@@ -1,31 +1,55 @@
-"""The schemas of logs, of ``info`` and of training settings, from the dataclasses that read and write them."""
+"""The reference pages made from the code: the Python interface, the commands, and the schemas.
+
+The Python interface is what ``__all__`` of every public package names, from the docstrings. The commands are described by their
+own parsers. The schemas of logs, of ``info`` and of training settings come from the dataclasses that read and write them.
+"""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import inspect
 import re
 import types
 import typing
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from creditflow.assets.site.markdown import prose, table
 from creditflow.assets.site.repository import read
 from creditflow.envs.info import AgentInfo
+from creditflow.train.cli import COMMANDS, EXIT_CODES, command_parser
 from creditflow.wrappers.records.stop_reasons import STOP_REASONS
 from creditflow.wrappers.records.tokens import Tokens
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
 __all__ = ["attributes_of", "pages"]
 
+# package -> what it is for
+PACKAGES: Final = {
+    "creditflow": "the main entry points: `make`, `credit` and the errors",
+    "creditflow.envs": "environments, their contract, tasks and panels, and the checker",
+    "creditflow.envs.errors": "every exception class, in one tree",
+    "creditflow.wrappers": "Gymnasium wrappers; turns, trajectories, groups and their logs; graphs",
+    "creditflow.wrappers.credit": "credit schemes: make, check, register",
+    "creditflow.agents": "agents, which choose actions",
+    "creditflow.train.rollout": "functions with which agents play groups",
+    "creditflow.train.policy.samples": "training rows: one advantage per token",
+    "creditflow.train.run.assemble": "functions that make environments, tasks and agents from settings",
+    "creditflow.train.analyses.audit": "the audit of a log",
+    "creditflow.train.statistics": "intervals and tests",
+}
+EXAMPLE = re.compile(r"^ *(creditflow|python -m) ")
+
 
 def pages() -> dict[str, tuple[str, str]]:
-    """Three pages."""
-    return {
+    """The pages of the interface, of the commands and of the three schemas."""
+    schemas = {
         "reference/log_schema": ("", log_page()),
         "reference/info_schema": ("", info_page()),
         "reference/settings_schema": ("", settings_page()),
     }
+    return {**api_pages(), **command_pages(), **schemas}
 
 
 def attributes_of(kind: type) -> dict[str, str]:
@@ -149,3 +173,90 @@ def settings_page() -> str:
 
     sections(TrainConfig, "")
     return "\n\n".join(blocks) + "\n"
+
+
+def command_pages() -> dict[str, tuple[str, str]]:
+    """One page with every command, and the exit codes."""
+    rows = [
+        ["command", "what it does"],
+        *([f"[`{name}`](#creditflow-{name})", text] for name, text in COMMANDS.items()),
+    ]
+    codes = [["exit code", "meaning"], *([str(code), text] for code, text in EXIT_CODES.items())]
+    head = (
+        "# Commands\n\nThis page describes every command with its arguments, as `creditflow COMMAND --help` prints them. An error is one line. "
+        "`creditflow --traceback COMMAND` shows the whole traceback.\n"
+    )
+    sections = [section(parser, level) for name in COMMANDS for parser, level in parsers(name)]
+    return {"reference/commands": ("", "\n".join([head, table(rows), table(codes), *sections]))}
+
+
+def parsers(name: str) -> Iterator[tuple[argparse.ArgumentParser, int]]:
+    """The parser of a command and those of its actions, each with the level of its heading."""
+    parser = command_parser(name)
+    yield parser, 2
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in dict.fromkeys(action.choices.values()):
+                yield child, 3
+
+
+def section(parser: argparse.ArgumentParser, level: int) -> str:
+    """Description, usage and arguments of a parser."""
+    usage = parser.format_usage().removeprefix("usage: ").rstrip()
+    rows = [["argument", "meaning"], *arguments(parser)]
+    blocks = [f"{'#' * level} {parser.prog}", description(parser.description or ""), f"```text\n{usage}\n```"]
+    return "\n\n".join([*blocks, table(rows) if len(rows) > 1 else ""])
+
+
+def description(text: str) -> str:
+    """Prose as paragraphs; lines that are commands as a block."""
+    blocks: list[str] = []
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        lines = paragraph.splitlines()
+        if all(EXAMPLE.match(line) or line.startswith("    ") for line in lines):
+            blocks.append("```text\n" + "\n".join(line.strip() for line in lines) + "\n```")
+        else:
+            blocks.append(prose(paragraph))
+    return "\n\n".join(blocks)
+
+
+def arguments(parser: argparse.ArgumentParser) -> list[list[str]]:
+    """By argument its spelling and its help, with defaults filled in."""
+    rows = []
+    formatter = argparse.HelpFormatter(parser.prog)
+    for action in parser._actions:
+        if action.help == argparse.SUPPRESS or isinstance(action, argparse._HelpAction):
+            continue
+        if isinstance(action, argparse._SubParsersAction):
+            rows.append([", ".join(f"`{name}`" for name in action.choices), prose(action.help or "")])
+            continue
+        value = formatter._format_args(action, formatter._get_default_metavar_for_optional(action))
+        names = [f"{name} {value}".strip() for name in action.option_strings[-1:]] or [value]
+        names = [*action.option_strings[:-1], *names]
+        rows.append([f"`{', '.join(names)}`", prose(formatter._expand_help(action)) if action.help else ""])
+    return rows
+
+
+def api_pages() -> dict[str, tuple[str, str]]:
+    """The index and a page per package."""
+    rows = "\n".join(f"- [`{name}`]({file_of(name)}.md): {text}" for name, text in PACKAGES.items())
+    tree = "\n".join(file_of(name) for name in PACKAGES)
+    index = (
+        "# API\n\nEverything exported in `__all__` is public. Everything else may change between releases.\n\n"
+        f"{rows}\n\n```{{toctree}}\n:hidden:\n{tree}\n```\n"
+    )
+    staged = {"reference/api/index": ("", index)}
+    for name, text in PACKAGES.items():
+        more = "   :no-index:\n" if name == "creditflow" else ""  # what it names is documented where it is defined
+        body = f"# {name}\n\n{text[0].upper()}{text[1:]}.\n\n```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n   :show-inheritance:\n{more}```\n"
+        staged[f"reference/api/{file_of(name)}"] = ("", body)
+    return staged
+
+
+def file_of(name: str) -> str:
+    """The page of a package.
+
+    >>> file_of("creditflow.envs.errors")
+    'envs_errors'
+    """
+    return name.removeprefix("creditflow.").replace(".", "_")
