@@ -1,8 +1,25 @@
-"""``creditflow/WikiSearch-v0``: answer questions by searching an encyclopedia, in one of several tool-call formats."""
+"""``creditflow/WikiSearch-v0``: answer questions by searching an encyclopedia, in one of several tool-call formats.
+
+The keys of ``info`` in addition to those that all environments have:
+
+=================== ====================================================================================
+``queries``         texts of the search
+``doc_ids``         ids of the passages that the step returned
+``entities``        nodes of the question's evidence graph that these passages mention
+``message``         what a transcript appends: the tool result or the rejection, in the dialect's format
+``thought``         the action's text outside its call; with tags, the text before it
+``answer``          the answer given, "" before
+``answer_em``       its exact match; also ``answer_f1``, ``answer_sub_em``
+``evidence``        pieces of golden evidence seen, of ``evidence_total``
+``tool_calls``      tool calls used; also ``tool_tokens``
+``stop_reason``     "success", "failed", "tool_limit", "token_limit", "env_limit"; "" during the episode
+=================== ====================================================================================
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
@@ -12,9 +29,8 @@ from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
 from creditflow.envs.text.entity_matching import EntityMatcher
 from creditflow.envs.wikisearch.actions import Call
-from creditflow.envs.wikisearch.evidence import UNKNOWN
+from creditflow.envs.wikisearch.evidence import UNKNOWN, num_evidence
 from creditflow.envs.wikisearch.grading.grade import Grader, Judge
-from creditflow.envs.wikisearch.info import StepRecord, extra_info, stop_reason
 from creditflow.envs.wikisearch.oracle import EvidenceOracle, HopOracle
 from creditflow.envs.wikisearch.protocol.dialects import dialect as named_dialect
 from creditflow.envs.wikisearch.questions import Question, question_task
@@ -25,7 +41,7 @@ from creditflow.envs.wikisearch.rules import Budget, Episode, StateReader, check
 from creditflow.envs.wikisearch.snapshot import LastResult, State, read_state, write_state
 from creditflow.envs.wikisearch.tasks import open_library
 
-__all__ = ["WikiSearchEnv"]
+__all__ = ["WikiSearchEnv", "extra_info", "stop_reason"]
 
 MAX_ACTION: Final = 50_000  # characters of one action; longer ones are rejected unread
 
@@ -302,3 +318,58 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
     def render(self) -> str | None:
         """The present observation."""
         return self._observe() if self.render_mode == "ansi" else None
+
+
+@dataclass
+class StepRecord:
+    """What one step read and returned.
+
+    Attributes:
+        thought: the action's text outside its call; with tags, the text before it.
+        message: the tool result or the rejection, in the dialect's format.
+        queries: the queries of a search.
+        passages: what the step returned, each once.
+        opened: the pages of a visit, None for an unknown one.
+    """
+
+    thought: str = ""
+    message: str = ""
+    queries: tuple[str, ...] = ()
+    passages: tuple[Passage, ...] = ()
+    opened: list[tuple[Passage, ...] | None] = field(default_factory=list)
+
+
+def stop_reason(episode: Episode, budget: Budget) -> str:
+    """Why a finished episode ended."""
+    if episode.answer is not None:
+        return "success" if episode.grade.correct else "failed"
+    if budget.max_calls is not None and episode.calls >= budget.max_calls:
+        return "tool_limit"
+    return "token_limit" if budget.used_up(episode.calls, episode.tokens) else "env_limit"
+
+
+def extra_info(episode: Episode, step: StepRecord, entities: tuple[str, ...], reason: str) -> dict[str, Any]:
+    """The environment's own keys.
+
+    Args:
+        episode: what the episode has read and used.
+        step: the last step.
+        entities: graph nodes in the step's passages.
+        reason: the stop reason, "" during the episode.
+    """
+    return {
+        "queries": step.queries,
+        "doc_ids": tuple(passage.id for passage in step.passages),
+        "entities": entities,
+        "message": step.message,
+        "thought": step.thought,
+        "answer": episode.answer or "",
+        "answer_em": episode.grade.em,
+        "answer_f1": episode.grade.f1,
+        "answer_sub_em": episode.grade.sub_em,
+        "evidence": episode.bits.bit_count(),
+        "evidence_total": num_evidence(episode.question),
+        "tool_calls": episode.calls,
+        "tool_tokens": episode.tokens,
+        "stop_reason": reason,
+    }
