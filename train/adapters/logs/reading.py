@@ -1,35 +1,68 @@
-"""Importing a log: the library's reader, its groups, and the report of what was left out."""
+"""Importing a log: the library's reader, its groups, and the report of what was left out.
+
+The formats of one table each are read here; ``plain_messages`` and ``verifiers`` read theirs. Every reader yields episodes.
+
+**TRL**: ``log_completions=True`` writes completions/completions_STEP.parquet, and W&B's table beside it.
+A row has ``step``, ``prompt`` and ``completion`` (texts, or lists of messages), one column for each reward function, columns that
+reward functions log, and ``advantage``. Which columns are rewards, and their weights, is not in the file: by default
+all columns of numbers count, with weight 1 (``reward="a,b*0.5"`` names them). A rollout without any reward is left out, as TRL's
+own baseline does.
+
+**verl**: dumps of rollouts and of validation, ``trainer.rollout_data_dir`` and ``trainer.validation_data_dir``, STEP.jsonl.
+A row has ``input`` and ``output`` (decoded without special tokens), ``score``, ``step``, perhaps ``gts``, and what the reward
+function returns; the trainer of ``verl/trainer/ppo/v1`` adds ``uid``, "SAMPLE_ROLLOUT_OUTPUT". Messages and tokens are not in
+the file: turns are cut out of the text (``text_turns``).
+
+**verl-agent**: dumps of rollouts, ``trainer.rollout_data_dir``, one row for every step of an environment.
+Its own row has ``input``, ``output``, ``score`` and ``step`` (the training step), and nothing that says which rollout it belongs
+to. One line in its trainer, before ``_dump_generations``, adds that (read at commit d0b9724)::
+
+    reward_extra_infos_dict |= {k: batch.non_tensor_batch[k].tolist() for k in ("uid", "traj_uid", "anchor_obs", "rewards",
+                                                                                "is_action_valid")}
+
+``traj_uid`` is needed; ``uid`` names the group; ``anchor_obs`` is the observation (else the whole prompt is); ``rewards`` the
+step's reward; ``turn`` (a number) the order, without which rows stand in the order of time. Rows that the trainer copied to fill
+a batch are dropped.
+
+**OpenEnv**: ``openenv collect`` and ``RolloutSerializer`` write results.jsonl.
+A row has ``episode_id``, ``messages``, ``reward``, ``done``, ``tool_trace`` (name, arguments and result of every tool call),
+``verify_metrics``, ``task`` and ``extra``. A state key may stand in the results of tools, as ``metadata.state``: that of the
+last tool which a turn called names the state after it. Tokens are not in the file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from creditflow.envs.errors import check_name
-from creditflow.train.adapters.logs.episodes import Episode, ImportSettings, group_episodes
-from creditflow.train.adapters.logs.openenv import openenv_episodes
+from creditflow.envs.errors import ConfigError, check_name, short_repr
+from creditflow.envs.sums import sum_in_order
+from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, group_episodes
+from creditflow.train.adapters.logs.messages import observed, split_thought, text_turns, turns_of
 from creditflow.train.adapters.logs.plain_messages import message_episodes
-from creditflow.train.adapters.logs.rows import ImportReport, Row, RowError, Rows, Tally, read_rows, require_any
-from creditflow.train.adapters.logs.trl import trl_episodes
+from creditflow.train.adapters.logs.rows import (
+    MISSING,
+    ImportReport,
+    Row,
+    RowError,
+    Rows,
+    Tally,
+    at_path,
+    each_row,
+    key_of,
+    number,
+    own_name,
+    read_rows,
+    require_any,
+    text,
+)
 from creditflow.train.adapters.logs.verifiers import verifiers_episodes
-from creditflow.train.adapters.logs.verl import verl_episodes
-from creditflow.train.adapters.logs.verl_agent import verl_agent_episodes
 
 __all__ = ["SOURCES", "read_log"]
-
-Reader = Callable[[Rows, ImportSettings, Tally], Iterator[Episode]]
-SOURCES: Final[Mapping[str, Reader]] = MappingProxyType(
-    {
-        "messages": message_episodes,
-        "openenv": openenv_episodes,
-        "trl": trl_episodes,
-        "verifiers": verifiers_episodes,
-        "verl": verl_episodes,
-        "verl-agent": verl_agent_episodes,
-    }
-)
 
 
 def read_log(source: str, path: str | Path, settings: ImportSettings | None = None) -> ImportReport:
@@ -57,3 +90,247 @@ def read_log(source: str, path: str | Path, settings: ImportSettings | None = No
     log = group_episodes(source, SOURCES[source](counted(), settings, tally), settings, tally)
     require_any(str(path), log.groups, tally)
     return ImportReport(source, log, tally)
+
+
+_TRL_COLUMNS: Final = ("step", "prompt", "completion", "advantage", "image", "images")
+
+
+def trl_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
+    """Yield the rollouts of a table."""
+    weights = _weights(settings.reward)
+    return each_row(rows, tally, lambda where, row: _trl_episode(where, row, weights, settings, tally))
+
+
+def _weights(reward: str) -> dict[str, float]:
+    """Weights by column; {}: all columns of numbers.
+
+    >>> _weights("accuracy,format*0.5")
+    {'accuracy': 1.0, 'format': 0.5}
+    """
+    weights = dict[str, float]()
+    for entry in filter(None, reward.split(",")):
+        name, star, factor = entry.rpartition("*")
+        try:
+            weights[name if star else entry] = float(factor) if star else 1.0
+        except ValueError:
+            raise ConfigError(f"a reward is NAME or NAME*WEIGHT, got {short_repr(entry)}") from None
+    return weights
+
+
+def _trl_episode(where: str, row: Row, weights: dict[str, float], settings: ImportSettings, tally: Tally) -> Episode:
+    prompt, completion = row.get("prompt", MISSING), row.get("completion", MISSING)
+    if not weights:
+        weights = {
+            name: 1.0
+            for name, value in row.items()
+            if name not in _TRL_COLUMNS and isinstance(value, int | float) and not isinstance(value, bool)
+        }
+        if weights:
+            tally.note(f"the reward is the sum of {', '.join(map(repr, sorted(weights)))} with weight 1")
+    scored = {name: value for name in weights if (value := at_path(row, name)) not in (None, MISSING)}
+    if not scored:
+        raise RowError("no reward function scored it")
+    reward = sum_in_order(weights[name] * number(value, name) for name, value in scored.items())
+    turns, last = _trl_turns(prompt, completion, settings, tally)
+    values = {f"reward.{name}": number(value, name) for name, value in scored.items()}
+    if (advantage := row.get("advantage")) is not None:
+        values["advantage.recorded"] = number(advantage, "advantage")
+    return Episode(where, prompt, row.get("step", ""), tuple(turns), reward, row, last, values=values)
+
+
+def _trl_turns(
+    prompt: Any, completion: Any, settings: ImportSettings, tally: Tally
+) -> tuple[list[Exchange], str | None]:
+    if isinstance(prompt, str) and isinstance(completion, str):
+        return text_turns(prompt, completion, settings.turns, tally)
+    context = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    if not isinstance(context, list) or not isinstance(completion, list):
+        raise RowError("prompt and completion are no texts and no lists of messages", f"{type(completion).__name__}")
+    observed(context)  # every message of the prompt is context, also the model's earlier ones
+    turns, after = turns_of(completion, prompt=context)
+    return turns, None if after is None else after.text
+
+
+_UID: Final = re.compile(r"(.+)_(\d+)_(\d+)", re.DOTALL)
+
+
+def verl_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
+    """Yield the rollouts of a dump."""
+    return each_row(rows, tally, lambda where, row: _verl_episode(where, row, settings, tally))
+
+
+def _verl_episode(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Episode:
+    prompt, output = text(row, "input"), text(row, "output")
+    name = settings.reward or "score"
+    reward = number(at_path(row, name), name)
+    turns, after = text_turns(prompt, output, settings.turns, tally)
+    step = row.get("step", "")
+    if not isinstance(step, str | int):
+        raise RowError("'step' is no whole number", repr(type(step).__name__))
+    return Episode(
+        where, prompt, [step, *_verl_sample(row)], tuple(turns), reward, row, after,
+        values={} if (recorded := at_path(row, "advantage")) is MISSING else {"advantage.recorded": number(recorded, "advantage")},
+        id=own_name(row.get("uid")),
+    )  # fmt: skip
+
+
+def _verl_sample(row: Row) -> list[Any]:
+    """Sample name at the start of a ``uid``, or [] if there is none."""
+    uid = row.get("uid")
+    if not isinstance(uid, str):
+        return []
+    match = _UID.fullmatch(uid)
+    if match is not None and match[3] != "0":
+        raise RowError(
+            "a further output of a rollout, of which the file does not say how it follows the first", uid[:100]
+        )
+    return [match[1] if match else uid]
+
+
+_ACTION: Final = re.compile(r"<action>([^<]*)</action>")
+
+
+def verl_agent_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
+    """Yield the rollouts of a dump, in order of first appearance; all rows are read first."""
+    rollouts: dict[str, tuple[str, Row]] = {}
+    for name, where, row in each_row(rows, tally, lambda where, row: (_verl_agent_rollout(row, settings), where, row)):
+        rollouts.setdefault(name, (where, {"rows": []}))[1]["rows"].append(row)
+    return each_row(
+        rollouts.values(), tally, lambda where, row: _verl_agent_episode(where, row["rows"], settings, tally)
+    )
+
+
+def _verl_agent_rollout(row: Row, settings: ImportSettings) -> str:
+    """What names the rollout of a row; its needed fields are checked."""
+    name = row.get("traj_uid", MISSING)
+    if not isinstance(name, str | int):
+        raise RowError("there is no traj_uid, so its rollout is unknown (one line in the trainer adds it: DATA.md)")
+    for field in ("input", "output"):
+        text(row, field)
+    number(at_path(row, settings.reward or "score"), "score")
+    return key_of([row.get("step"), name])
+
+
+def _verl_agent_episode(where: str, rows: list[Row], settings: ImportSettings, tally: Tally) -> Episode:
+    ordered = _verl_agent_ordered(rows, tally)
+    scores = [number(at_path(row, settings.reward or "score"), "score") for row in ordered]
+    tally.note(
+        "rows of a rollout have different scores (the trainer's penalty of invalid actions); the largest is taken",
+        int(min(scores) != max(scores)),
+    )
+    group = ordered[0].get("uid")
+    turns = tuple(map(_verl_agent_turn, ordered))
+    reward = max(scores)
+    # the prompt names the task only as far as it is shown; groups are compared by uid
+    task = turns[0].observation if group is None else ["uid", group]
+    return Episode(
+        where, task, [ordered[0].get("step"), group], turns, reward, ordered[0], id=own_name(ordered[0]["traj_uid"])
+    )
+
+
+def _verl_agent_ordered(rows: list[Row], tally: Tally) -> list[Row]:
+    """The rows by ``turn`` if they have it, without copies."""
+    numbered = [row.get("turn") for row in rows]
+    if all(type(turn) is int for turn in numbered):
+        rows = sorted(rows, key=lambda row: row["turn"])
+    elif any(turn is not None for turn in numbered):
+        raise RowError("not every row of a rollout has a whole number under 'turn'", short_repr(numbered))
+    seen, distinct = set[str](), list[Row]()
+    for row in rows:
+        name = key_of([row])  # a copy is equal in every field; genuine turns may have equal prompts and outputs
+        if name not in seen:
+            distinct.append(row)
+        seen.add(name)
+    tally.note("copied rows dropped", len(rows) - len(distinct))
+    return distinct
+
+
+def _verl_agent_turn(row: Row) -> Exchange:
+    output = row["output"]
+    anchor = row.get("anchor_obs")
+    observation = row["input"] if anchor is None else anchor if isinstance(anchor, str) else key_of(anchor)
+    thought, rest = split_thought(output)
+    recorded = row.get("text_actions")
+    tagged = _ACTION.findall(rest)
+    action = recorded if isinstance(recorded, str) else tagged[-1].strip() if tagged else rest
+    valid: Any = row.get("is_action_valid", True)
+    reward = row.get("rewards", 0.0)
+    return Exchange(
+        observation,
+        output,
+        action,
+        thought,
+        parsed=bool(number(valid, "is_action_valid")),
+        reward=number(reward, "rewards"),
+        fields=row,
+    )
+
+
+def openenv_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
+    """Yield the episodes of a collection."""
+    return each_row(rows, tally, lambda where, row: _openenv_episode(where, row, settings))
+
+
+def _openenv_episode(where: str, row: Row, settings: ImportSettings) -> Episode:
+    messages = row.get("messages")
+    if not isinstance(messages, list):
+        raise RowError("there is no list under 'messages'")
+    name = settings.reward or "reward"
+    reward = number(at_path(row, name), name)
+    turns, after = turns_of(messages)
+    first = next(i for i, message in enumerate(messages) if message["role"] == "assistant")
+    task = row.get("task")
+    if task is None:
+        task = observed(messages[:first]).text
+    return Episode(
+        where, task, "", tuple(_with_results(turns, _calls_run(messages), row.get("tool_trace"))), reward, row,
+        None if after is None else after.text, "" if row.get("done", True) is True else "env_limit",
+        id=own_name(row.get("episode_id")),
+    )  # fmt: skip
+
+
+def _calls_run(messages: Sequence[Any]) -> list[int]:
+    """How many tools ran after each message of the model; calls after the end, or beyond a limit, do not run."""
+    counts = list[int]()
+    for message in messages:
+        if message["role"] == "assistant":
+            counts.append(0)
+        elif message["role"] == "tool" and counts:
+            counts[-1] += 1
+    return counts
+
+
+def _with_results(turns: list[Exchange], counts: Sequence[int], trace: Any) -> list[Exchange]:
+    """The turns with the result of the last tool that each called, and its reward."""
+    entries = trace if isinstance(trace, list) else []
+    if sum(counts) != len(entries):  # unknown which result belongs to which turn
+        return turns
+    out, at = [], 0
+    for turn, count in zip(turns, counts, strict=True):
+        at += count
+        entry = entries[at - 1] if count else {}
+        result = entry.get("result") if isinstance(entry, Mapping) else None
+        out.append(replace(turn, after=result if isinstance(result, Mapping) else {}, reward=_reward(result)))
+    return out
+
+
+def _reward(result: Any) -> float:
+    """The reward in a tool's metadata, else in its data, as OpenEnv looks it up; 0 if there is none."""
+    for path in ("metadata.reward", "data.reward"):
+        value = at_path(result, path)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return number(value, "reward")
+    return 0.0
+
+
+Reader = Callable[[Rows, ImportSettings, Tally], Iterator[Episode]]
+SOURCES: Final[Mapping[str, Reader]] = MappingProxyType(
+    {
+        "messages": message_episodes,
+        "openenv": openenv_episodes,
+        "trl": trl_episodes,
+        "verifiers": verifiers_episodes,
+        "verl": verl_episodes,
+        "verl-agent": verl_agent_episodes,
+    }
+)
