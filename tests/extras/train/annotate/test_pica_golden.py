@@ -8,7 +8,7 @@ import pytest
 import torch
 from helpers.shared_data import shared_file, shared_files
 
-from creditflow.train.annotate.success.objective import hazard_loss
+from creditflow.train.annotate.success.training import hazard_loss
 
 shared_files("conformance/search_credit/*.json")
 

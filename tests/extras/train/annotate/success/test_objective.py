@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.annotate.success.objective import SuccessLossConfig, hazard_loss, paper_loss
+from creditflow.train.annotate.success.training import SuccessLossConfig, hazard_loss, paper_loss
 
 
 def paper(
