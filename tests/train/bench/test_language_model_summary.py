@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from creditflow.train.bench.language_model.suite.sanity import language_model_checks
 from creditflow.train.bench.language_model.suite.summary import (
     ENDPOINTS,
     checked_predictions,
@@ -18,6 +17,7 @@ from creditflow.train.bench.language_model.suite.summary import (
     method_means,
     pooled_contrasts,
 )
+from creditflow.train.bench.report.sanity import language_model_checks
 
 AT = (0, 10, 40)  # iterations of the points
 

@@ -8,13 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from creditflow.envs.errors import CreditflowError
-from creditflow.train.bench.language_model.suite.sanity import language_model_checks
 from creditflow.train.bench.methods import base_method
 from creditflow.train.bench.report.design import design_of, pairs_of
 from creditflow.train.bench.report.tidy import BASELINE, EXACT, Results, results_of
 from creditflow.train.statistics import crossed_mean
 
-__all__ = ["MAX_STANDARD_ERRORS", "BenchmarkBrokenError", "SanityCheck", "exceptions", "require_sane", "sanity_checks"]
+__all__ = [
+    "MAX_STANDARD_ERRORS",
+    "BenchmarkBrokenError",
+    "SanityCheck",
+    "exceptions",
+    "language_model_checks",
+    "require_sane",
+    "sanity_checks",
+]
 
 MAX_STANDARD_ERRORS = 2.0  # standard errors by which a method may exceed the exact advantage
 FLIPPED = f"flipped({EXACT})"
@@ -224,3 +231,37 @@ def require_sane(document: Mapping[str, Any]) -> None:
     failed = [f"{c.suite}: not true that {c.check}: {c.observed}" for c in sanity_checks(document) if not c.passed]
     if failed:
         raise BenchmarkBrokenError("sanity checks failed; do not use these results:\n" + "\n".join(failed))
+
+
+def language_model_checks(part: Mapping[str, Any]) -> Iterator[tuple[str, str, bool, str]]:
+    """Yield of every check the suite, the statement, whether it holds, and what was observed.
+
+    All methods of a seed start from one policy. At this start the exact advantage has the direction of ∇J (M1), the negated
+    one loses success in one step (M2), and the shuffled one has a worse one-batch cosine; the mean of a few batches would not
+    show that, because its variance is too large.
+    """
+    for name, family in part["families"].items():
+        different = 0
+        for seed in range(len(family["start"])):
+            starts = {tuple(curves[seed][0]["held_out"]["sampled"]) for curves in family["runs"].values()}
+            different += len(starts) > 1
+        yield f"lm {name}", "all methods of a seed start from one policy", not different, f"{different} seeds differ"
+        controls = ("oracle_adv", "flipped(oracle_adv)", "shuffled(oracle_adv)")
+        if not family["one_step"] or any(control not in family["one_step"][0] for control in controls):
+            continue
+
+        def average(method: str, metric: str, measured: Any = family["one_step"]) -> float:
+            return float(np.mean([np.mean(np.atleast_1d(of_seed[method][metric])[0]) for of_seed in measured]))
+
+        exact, flipped, shuffled = controls
+        cosine = average(exact, "cos_mean")
+        yield f"lm {name}", "the exact advantage has the direction of the gradient (M1)", cosine > 0.8, f"{cosine:.2f}"
+        loss = average(flipped, "sgd")
+        yield f"lm {name}", "the negated exact advantage loses success (M2)", loss < 0.0, f"{100.0 * loss:+.2f} points"
+        worse, batch = average(shuffled, "cos_batch"), average(exact, "cos_batch")
+        yield (
+            f"lm {name}",
+            "the shuffled exact advantage has a worse one-batch cosine (M1)",
+            worse < batch,
+            f"{worse:.2f}, unshuffled {batch:.2f}",
+        )

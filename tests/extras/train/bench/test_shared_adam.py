@@ -12,7 +12,7 @@ from creditflow.train.bench.learning.learner import AdamUpdate
 from creditflow.train.bench.learning.loss import LossTurns, loss_turns, turn_weights
 from creditflow.train.bench.learning.policy import LinearPolicy, make_features, policy_with_success
 from creditflow.train.bench.learning.stack import StackedTasks
-from creditflow.train.bench.shared.learning import learn_shared
+from creditflow.train.bench.shared.cells import learn_shared
 from creditflow.train.bench.shared.tasks import viewed_tasks
 from creditflow.train.policy.losses import token_losses
 from creditflow.train.settings.update import LossConfig

@@ -7,7 +7,7 @@ from creditflow.train.bench.learning.batch import Sampling, draw_tasks
 from creditflow.train.bench.learning.learner import AdamUpdate, KLUpdate
 from creditflow.train.bench.learning.policy import make_features, policy_with_success
 from creditflow.train.bench.learning.stack import StackedTasks
-from creditflow.train.bench.shared.learning import learn_shared
+from creditflow.train.bench.shared.cells import learn_shared
 from creditflow.train.bench.shared.tasks import viewed_tasks
 from creditflow.train.settings.update import LossConfig
 
