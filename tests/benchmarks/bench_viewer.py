@@ -17,8 +17,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from helpers.servers.browser import CHROMIUM, FLAGS
 
-from creditflow.train.viewer.data import view_data
-from creditflow.train.viewer.page import render_page
+from creditflow.train.viewer.data import render_page, view_data
 from creditflow.wrappers import credit
 from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 

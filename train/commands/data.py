@@ -20,26 +20,41 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from creditflow.envs.errors import check_name
+from creditflow.envs.alfworld.game_files.check import PUBLISHED as ALFWORLD_SPLITS
+from creditflow.envs.alfworld.game_files.check import compare_games, listed_games, named_games, read_games
+from creditflow.envs.data_report import DataReport
+from creditflow.envs.errors import ConfigError, check_name
+from creditflow.envs.files.atomic import new_folder
 from creditflow.envs.registration import ENVIRONMENTS
+from creditflow.envs.sokoban.levels.boxoban import PUBLISHED as BOXOBAN_SETS
+from creditflow.envs.sokoban.levels.boxoban import check_boxoban, load_ids
 from creditflow.envs.tasks import load_panel, panel_names
+from creditflow.envs.wikisearch.data_check import DATA_SETS, SPLITS, check_questions, load_slices
+from creditflow.envs.wikisearch.slices import PLAIN_SETS, check_slice
+from creditflow.train.adapters.export.pictures import PICTURES, copy_pictures
+from creditflow.train.analyses.leakage import overlap
+from creditflow.train.arguments.logs import print_text
 from creditflow.train.arguments.options import positive, seed
 from creditflow.train.arguments.outputs import Output, add_input, add_output, named
 from creditflow.train.commands.credit_set import add_build_arguments, add_dataset_arguments, build_dataset
 from creditflow.train.commands.credit_set import build as build_credit_set
-from creditflow.train.commands.data_check import add_check_arguments, run_check
-from creditflow.train.commands.data_export import add_export_arguments, run_export
 from creditflow.train.commands.data_import import add_import_arguments, run_import
 from creditflow.train.commands.data_synthesize import add_synthesize_arguments, run_synthesize
-from creditflow.train.progress import note
+from creditflow.train.progress import note, progress
+from creditflow.wrappers.records.picture_folder import pictures_beside
 
 __all__ = ["add_arguments", "run"]
 
 VERIFIABLE = ("webshop", "wikisearch", "dataset")
 WIKI = named("passages.jsonl.gz", "index", "train.jsonl", "valid.jsonl", "test.jsonl")
+FORMATS: Final = ("parquet", "hf", "minari")
+TASKS = "tasks"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -201,3 +216,163 @@ def _label(args: argparse.Namespace) -> int:
         count = write_audit(audit, groups, result.labels, args.audit, args.seed)
         print(f"{audit}: {count} labelled episodes for a human audit")
     return 0
+
+
+def add_export_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the arguments of ``data export``."""
+    add_input(parser, "path", metavar="LOG.jsonl", help="trajectory log to export")
+    parser.add_argument(
+        "--format", choices=FORMATS, default="hf",
+        help="parquet: files and a card; hf (default): the same in the Hub's layout, for datasets.load_dataset; minari: a Minari dataset",
+    )  # fmt: skip
+    owned = named("README.md", "data", "creditflow", "log.jsonl.gz", "namespace_metadata.json", PICTURES)
+    add_output(
+        parser,
+        "--out",
+        Output(kind="folder", owned=owned),
+        required=True,
+        metavar="DIR",
+        help="folder to create",
+    )
+    parser.add_argument(
+        "--license",
+        default="",
+        metavar="NAME",
+        help="licence for the card, such as cc-by-4.0 (default: to be filled in)",
+    )
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Export a log; print what was written. The folder gets its name when everything is in it."""
+    from creditflow.train.adapters.export.card import data_card, file_digest
+    from creditflow.wrappers.records.jsonl import read_log
+
+    folder, source = Path(args.out), Path(args.path)
+    log = read_log(source)
+    groups = log.groups
+    with new_folder(folder, replace=True) as temporary:
+        if args.format == "minari":
+            from creditflow.train.adapters.export.minari import write_minari
+
+            data = write_minari(temporary, log)
+        else:
+            from creditflow.train.adapters.export.parquet import write_parquet
+
+            data = write_parquet(temporary, log)
+        pictures = copy_pictures(groups, pictures_beside(source), temporary / PICTURES)
+        card = data_card(
+            groups, source=source.name, digest=file_digest(source), form=args.format, license_name=args.license
+        )
+        (temporary / "README.md").write_text(card, encoding="utf-8")
+        written = folder / data.relative_to(temporary)
+    counts = {
+        "groups": len(groups),
+        "rollouts": sum(map(len, groups)),
+        "turns": sum(len(group.turns) for group in groups),
+        **pictures.to_json(),
+    }
+    if args.json:
+        print(json.dumps({"out": str(folder), "format": args.format, "file": str(written), **counts}, indent=1))
+    else:
+        print(
+            f"{written}: {counts['rollouts']} trajectories in {counts['groups']} groups, {counts['turns']} turns"
+            f"{pictures.to_text()}; fill in {folder / 'README.md'}"
+        )
+    return 0
+
+
+__all__ = ["add_check_arguments", "run_check"]
+
+
+@dataclass(frozen=True, slots=True)
+class _DataSet:
+    """Data that can be checked: the names of its components, and what compares a path with its manifest."""
+
+    components: tuple[str, ...]
+    check: Callable[[str, tuple[str, ...]], DataReport]
+
+
+def add_check_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the arguments of ``data check``."""
+    parser.add_argument(
+        "name", choices=[*_DATA_SETS, TASKS], metavar="NAME",
+        help=f"data set, one of: {', '.join(_DATA_SETS)}; or {TASKS}: report whether the tasks of --against were trained on in PATH",
+    )  # fmt: skip
+    add_input(
+        parser,
+        "path",
+        help="folder of the released data; alfworld: or an archive (.tar, .tar.gz, .tar.xz); question sets: a file; tasks: a log, or ENV/PANEL:SPLIT",
+    )
+    names = "; ".join(f"{name}: {', '.join(data.components)}" for name, data in _DATA_SETS.items())
+    parser.add_argument(
+        "--only",
+        type=_names,
+        metavar="A,B",
+        help=f"check these parts only ({names}); the exit code is 1 if what the manifest lists of them is not as released",
+    )
+    parser.add_argument(
+        "--against",
+        default="",
+        metavar="LOG|ENV/PANEL:SPLIT",
+        help="tasks: the validation tasks; the exit code is 1 if some of them are in PATH, compared by content",
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON, with all differences")
+    add_output(parser, "--out", default="-", metavar="FILE", help="file to write; - (default) is standard output")
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Print what is as published and what is not; return 0 if all that the manifest lists is as published, else 1."""
+    if (args.name == TASKS) != bool(args.against):
+        raise ConfigError(f"data check {TASKS} PATH --against VALID compares tasks; use --against only with {TASKS}")
+    if args.name == TASKS:
+        shared = overlap(args.path, args.against)
+        print_text(json.dumps(shared._asdict()) if args.json else f"{shared}.", args.out)
+        return int(shared.trained_on > 0)
+    data = _DATA_SETS[args.name]
+    for component in args.only or ():
+        check_name(f"part of {args.name}", component, data.components)
+    report = data.check(args.path, args.only or data.components)
+    print_text(json.dumps(report.to_json(), indent=1) if args.json else report.to_text(), args.out)
+    return 0 if report.complete else 1
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Return the names of a list with commas, each once."""
+    return tuple(dict.fromkeys(text.split(",")))
+
+
+def _check_alfworld(path: str, splits: tuple[str, ...]) -> DataReport:
+    rows = listed_games(splits)
+    return compare_games(path, progress(read_games(path, splits), "check", len(rows)), rows, named_games(splits))
+
+
+def _check_webshop(path: str, parts: tuple[str, ...]) -> DataReport:
+    from creditflow.envs.webshop.catalogue.check import MANIFEST, check_shop, load_manifest
+
+    manifest = load_manifest(MANIFEST)
+    return check_shop(path, manifest, parts, lambda found: progress(found, "check", len(manifest.products)))
+
+
+def _check_webshop_full(path: str, parts: tuple[str, ...]) -> DataReport:
+    from creditflow.envs.webshop.catalogue.check import PUBLISHED_FULL, check_full
+
+    return check_full(path, parts, lambda found: progress(found, "check", PUBLISHED_FULL["products"]))
+
+
+def _check_boxoban(path: str, parts: tuple[str, ...]) -> DataReport:
+    return check_boxoban(path, load_ids(), parts)
+
+
+def _check_questions(name: str, path: str, splits: tuple[str, ...]) -> DataReport:
+    return check_questions(name, path, load_slices()[name], splits)
+
+
+_DATA_SETS = {
+    "alfworld": _DataSet(tuple(ALFWORLD_SPLITS), _check_alfworld),
+    "boxoban": _DataSet(tuple(BOXOBAN_SETS), _check_boxoban),
+    "webshop": _DataSet(("products", "synthetic", "human"), _check_webshop),
+    "webshop-full": _DataSet(("products", "human"), _check_webshop_full),
+    **{name: _DataSet(SPLITS, partial(_check_questions, name)) for name in DATA_SETS},
+    **{name: _DataSet((split,), partial(check_slice, name)) for name, split in PLAIN_SETS.items()},
+}

@@ -19,8 +19,7 @@ from creditflow.train.arguments.logs import add_log_argument, read_log
 from creditflow.train.arguments.options import positive
 from creditflow.train.arguments.outputs import add_output
 from creditflow.train.arguments.plugins import add_code
-from creditflow.train.viewer.data import view_data
-from creditflow.train.viewer.page import render_page
+from creditflow.train.viewer.data import render_page, view_data
 from creditflow.wrappers import credit
 from creditflow.wrappers.records.picture_folder import PictureFolder, pictures_beside
 

@@ -1,15 +1,24 @@
-"""The viewer's data as plain JSON values; repeated texts are stored once."""
+"""The viewer's data as plain JSON values; repeated texts are stored once.
+
+The page is one self-contained HTML file: the data as inert JSON, one script and one style sheet allowed by their hashes.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
+import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
+from creditflow.envs.errors import DataError
 from creditflow.train.bench.report.terms import about_method
 from creditflow.train.viewer.scenes.group import scene_maker
 from creditflow.train.viewer.scenes.lines import KINDS, MARKS, Line
@@ -21,7 +30,7 @@ from creditflow.wrappers.graphs.state_graph import KIND_NAMES, StateGraph
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["MAX_TEXT", "disagreement", "layered_layout", "view_data"]
+__all__ = ["MAX_PAGE", "MAX_TEXT", "disagreement", "layered_layout", "render_page", "view_data"]
 
 DIGITS = 5  # decimal places on the page; the log has full precision
 MAX_REASONS = 20_000  # explanations of advantages on the page
@@ -32,6 +41,7 @@ COLUMNS = {
     "action": "what the environment executed; struck through: invalid, so nothing but the step count changed",
     "reward": "number from the environment for this turn; a dot is 0",
 }
+MAX_PAGE = 128 * 2**20
 
 
 class _Store:
@@ -249,3 +259,49 @@ def layered_layout(graph: StateGraph, starts: NDArray[np.int64]) -> NDArray[np.f
 
 def _mean_height(neighbours: list[int], height: NDArray[np.float64], node: int) -> float:
     return float(np.mean(height[neighbours])) if neighbours else float(height[node])
+
+
+def render_page(data: dict[str, Any]) -> str:
+    """The page for ``view_data``.
+
+    The content security policy allows only this script and this style sheet, both by hash, and pictures inside the page: text from a
+    log can neither run nor load anything, even if a browser took it for markup.
+
+    Raises:
+        DataError: data of more than ``MAX_PAGE`` characters.
+    """
+    folder = files("creditflow.assets") / "viewer"
+    script = (folder / "viewer.js").read_text(encoding="ascii")
+    style = (folder / "viewer.css").read_text(encoding="ascii")
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'"
+    )
+    # only "<" could end a script element; ">" and "&" are escaped as well, so that no HTML parser finds anything in it
+    inert = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    # as written, where each of the three characters takes six
+    size = len(inert) + 5 * sum(map(inert.count, "<>&"))
+    if size > MAX_PAGE:
+        raise DataError(
+            f"a page of {size:,} characters is too large for a browser, at most {MAX_PAGE:,} are written; show fewer groups "
+            "(--limit)"
+        )
+    for character in "<>&":
+        inert = inert.replace(character, f"\\u{ord(character):04x}")
+    page = (folder / "viewer.html").read_text(encoding="utf-8")
+    fillings = {
+        "@POLICY@": html.escape(policy, quote=True).replace("&#x27;", "'"),
+        "@TITLE@": html.escape(data["title"]),
+        "@STYLE@": style,
+        "@SCRIPT@": script,
+        "@DATA@": inert,
+    }
+    for placeholder, text in fillings.items():
+        head, separator, tail = page.partition(placeholder)
+        if not separator:
+            raise AssertionError(f"viewer.html lacks {placeholder}")
+        page = head + text + tail
+    return page.encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

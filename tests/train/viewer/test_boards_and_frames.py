@@ -15,8 +15,7 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.sokoban.render import Painter
 from creditflow.envs.sokoban.rules import grid, state_key
 from creditflow.train.cli import main
-from creditflow.train.viewer.data import view_data
-from creditflow.train.viewer.page import render_page
+from creditflow.train.viewer.data import render_page, view_data
 from creditflow.train.viewer.scenes import pictures
 from creditflow.train.viewer.scenes.sokoban import board_of_codes, group_boards
 from creditflow.wrappers import Group, GroupEnv, Trajectory, Turn, credit, write_jsonl

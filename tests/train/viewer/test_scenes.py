@@ -12,9 +12,15 @@ import creditflow
 from creditflow.envs.webshop import WebShopEnv
 from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.env import WikiSearchEnv
-from creditflow.train.viewer.scenes.group import alfworld_scene, environment_of, scene_maker, search_names, search_scene
+from creditflow.train.viewer.scenes.group import (
+    alfworld_scene,
+    environment_of,
+    scene_maker,
+    search_names,
+    search_scene,
+    webshop_scene,
+)
 from creditflow.train.viewer.scenes.lines import KINDS, MARKS, MAX_SCENE, Span, marked
-from creditflow.train.viewer.scenes.webshop import webshop_scene
 from creditflow.wrappers import Group, Trajectory, Turn
 
 HOSTILE = "</script><img src=x onerror=\"document.title='pwned'\"><![x[ [button] [SEP] {\u2028"

@@ -16,9 +16,8 @@ from helpers.servers.browser import driven, rendered_dom
 
 from creditflow.envs.errors import DataError
 from creditflow.train.cli import main
-from creditflow.train.viewer import page as page_module
-from creditflow.train.viewer.data import MAX_TEXT, disagreement, layered_layout, view_data
-from creditflow.train.viewer.page import render_page
+from creditflow.train.viewer import data as data_module
+from creditflow.train.viewer.data import MAX_TEXT, disagreement, layered_layout, render_page, view_data
 from creditflow.wrappers import StateGraph, credit
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn, write_jsonl
 
@@ -221,7 +220,7 @@ def test_texts_and_pages_have_limits(monkeypatch):
     data = view_data([group], {}, "title")
     assert max(map(len, data["texts"])) < MAX_TEXT + 60
     assert any(text.endswith("7 more characters, which the log has") for text in data["texts"])
-    monkeypatch.setattr(page_module, "MAX_PAGE", 1000)
+    monkeypatch.setattr(data_module, "MAX_PAGE", 1000)
     with pytest.raises(DataError, match="--limit"):
         render_page(data)
 
@@ -230,7 +229,7 @@ def test_the_limit_of_a_page_is_that_of_what_is_written(monkeypatch):
     """Where ``<`` takes six characters."""
     title, other = "<" * 1000, "x" * 1000
     limit = len(json.dumps({"title": other}, separators=(",", ":")))
-    monkeypatch.setattr(page_module, "MAX_PAGE", limit)
+    monkeypatch.setattr(data_module, "MAX_PAGE", limit)
     assert other in render_page({"title": other})
     with pytest.raises(DataError, match=f"{limit + 5000:,} characters"):
         render_page({"title": title})

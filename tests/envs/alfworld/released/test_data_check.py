@@ -270,8 +270,8 @@ def test_a_panel_of_a_folder_in_other_words_is_an_error(tmp_path: Path) -> None:
 def test_the_command_reports_and_its_exit_code_says_whether_all_is_there(
     rows: tuple[PanelRow, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("creditflow.train.commands.data_check.listed_games", lambda _: rows)
-    monkeypatch.setattr("creditflow.train.commands.data_check.named_games", lambda _: ())
+    monkeypatch.setattr("creditflow.train.commands.data.listed_games", lambda _: rows)
+    monkeypatch.setattr("creditflow.train.commands.data.named_games", lambda _: ())
     folder = str(write_games(tmp_path / "data", released()))
     assert main(["data", "check", "alfworld", folder]) == 0
     assert "4 same" in capsys.readouterr().out
