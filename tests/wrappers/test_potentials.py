@@ -10,7 +10,7 @@ from helpers.episodes.builders import walk
 from helpers.worlds.shaped_sokoban import play, sokoban
 
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert
-from creditflow.assets.site.make.potentials import pages, potential_of
+from creditflow.assets.site.make.schemes import pages, potential_of
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup

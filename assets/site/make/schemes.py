@@ -1,4 +1,7 @@
-"""A page for every credit scheme, from its code, the checks of its properties and the stored runs; and their overview."""
+"""A page for every credit scheme, from its code, the checks of its properties and the stored runs; and their overview.
+
+Another page lists every scheme as a dense reward: what its potential is, or why it has none, from the registry.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,10 @@ from creditflow.train.cards.figures import shipped
 from creditflow.train.cards.page import figure_rows, needs_lines, overview
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
+from creditflow.wrappers.history_potential import HISTORY
+from creditflow.wrappers.potentials import POTENTIALS, refusal_reason
 
-__all__ = ["formulas", "pages"]
+__all__ = ["formulas", "pages", "potential_of"]
 
 SHOWN = 6  # columns of the overview; cost and verification stand on the page of each scheme
 WHERE = "wrappers/credit/SCHEMES.md"
@@ -50,6 +55,17 @@ the outcome has about 0.3 to 0.4. **Learning** is the mean success during traini
 have one softmax table per task, *shared* policies use features of the state for many tasks, and *LM* stands for small language models on held-out tasks.
 Intervals are 95% confidence intervals. "–" means not measured.
 """
+POTENTIALS_PAGE = "how_to/potentials"
+OF_THE_HISTORY = {
+    "gdcr": "the rewards that the turns so far have earned",
+    "egrpo": "the fraction of the question's entities that the thoughts have mentioned",
+    "pica": "the success probability of `model=`",
+}
+POTENTIALS_INTRODUCTION = """# Every scheme as a dense reward
+
+This page lists the potential Φ of `DenseReward(env, SCHEME, gamma=…)` for every registered scheme. Schemes without a potential are rejected with the reason
+given. [Dense rewards in your trainer](dense_rewards.md) explains which one to use.
+"""
 
 
 def formulas() -> dict[str, dict[str, str]]:
@@ -64,7 +80,7 @@ def display_name(card: Card) -> str:
 
 
 def pages() -> dict[str, tuple[str, str]]:
-    """The overview and a page per scheme."""
+    """The overview, a page per scheme, and all schemes as dense rewards."""
     figures = shipped()
     cards = {name: make_card(name, figures) for name in credit.names()}
     rows = [row[:SHOWN] for row in overview(figures)]
@@ -82,6 +98,7 @@ def pages() -> dict[str, tuple[str, str]]:
     return {
         "schemes/index": (WHERE, index),
         **{f"schemes/{name}": (WHERE, scheme_page(card)) for name, card in cards.items()},
+        **potential_pages(),
     }
 
 
@@ -202,3 +219,25 @@ def properties(card: Card) -> str:
     examples = [f"- {p.name}: {prose(p.counterexample)}" for p in card.properties if p.counterexample]
     heading = "\n\nThe counterexamples show each rollout as its states, then the credit of a turn, and what the property requires.\n\n"
     return table(rows) + (heading + "\n".join(examples) if examples else "")
+
+
+def potential_pages() -> dict[str, tuple[str, str]]:
+    """The page."""
+    rows = [
+        ["scheme", "Φ is a function of", "and estimates"],
+        *([f"`{name}`", *potential_of(name)] for name in credit.names()),
+    ]
+    return {POTENTIALS_PAGE: ("", f"{POTENTIALS_INTRODUCTION}\n{table(rows)}\n")}
+
+
+def potential_of(scheme: str) -> tuple[str, str]:
+    """What the potential of a scheme depends on, and what it estimates or why there is none."""
+    if scheme in HISTORY:
+        return "the history", OF_THE_HISTORY[scheme]
+    if scheme not in POTENTIALS:
+        return "–", f"rejected: {refusal_reason(scheme)}".replace("'", "`")
+    kind = POTENTIALS[scheme]
+    if kind.by_distance:
+        return "the state", "the distance to a success"
+    looks_back = kind.depth is not POTENTIALS["gigpo"].depth
+    return "the last states" if looks_back else "the state", "the value for the policy that played"
