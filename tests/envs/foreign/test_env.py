@@ -12,8 +12,7 @@ from helpers.toy_text import CLIFF, NOISY, TAXI, limited
 from helpers.worlds.mission_room import Room
 
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError
-from creditflow.envs.foreign.env import ForeignEnv
-from creditflow.envs.foreign.tasks import problem_name
+from creditflow.envs.foreign.env import ForeignEnv, problem_name
 from creditflow.envs.info import INFO_TYPES
 from creditflow.envs.registration import make, make_vec
 from creditflow.envs.spaces import TextSpace

@@ -8,8 +8,7 @@ from helpers.toy_text import CLIFF, TAXI, limited
 from helpers.worlds.mission_room import Room
 
 from creditflow.envs.errors import DataError, UnknownTaskError
-from creditflow.envs.foreign.env import ForeignEnv
-from creditflow.envs.foreign.tasks import problem_name
+from creditflow.envs.foreign.env import ForeignEnv, problem_name
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ import torch
 from creditflow.train.bench.document import RunOptions
 from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.exact.values import policy_gradient, success
-from creditflow.train.bench.language_model.suite.families import family_settings, family_tasks, open_family
 from creditflow.train.bench.language_model.suite.model_policy import flat_parameters, load_parameters, parameter_vector
 from creditflow.train.bench.language_model.suite.run import run_language_models
 from creditflow.train.bench.language_model.suite.setting import (
     Setting,
+    family_settings,
+    family_tasks,
+    open_family,
     open_setting,
     parameters_of,
     parameters_text,
