@@ -15,11 +15,11 @@ import pytest
 from creditflow.envs.errors import DataError
 from creditflow.train.cli import main
 from creditflow.train.credit_set import dataset
+from creditflow.train.credit_set.build import exact_values
 from creditflow.train.credit_set.continuation import LazyStateGraph, unlimited_env
 from creditflow.train.credit_set.dataset import ANNOTATIONS, FEATURES, MANIFEST, SPLITS, verify_dataset
 from creditflow.train.credit_set.reading import SAMPLE
 from creditflow.train.credit_set.settings import EXACT_ENV, PANEL, SETTINGS, BuildSettings
-from creditflow.train.credit_set.values import exact_values
 from creditflow.wrappers.records.jsonl import read_groups
 
 ROWS = ["--groups", "6", "--group-size", "2"]
