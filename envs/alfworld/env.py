@@ -224,11 +224,6 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         path = self.tasks.path_of(task.task_id) if isinstance(self.tasks, FolderTasks) else None
         return None if path is None else fields_from_file(path)
 
-    def source_file(self) -> str:
-        """Path of the file of the present game; "" if it was not read from a folder."""
-        path = self.tasks.path_of(self.task.task_id) if isinstance(self.tasks, FolderTasks) else None
-        return "" if path is None else str(path)
-
     def render(self) -> str | None:
         """Return the augmented observation with ``render_mode="ansi"``, else None."""
         return OBSERVATIONS["augmented"](self.world, self._history) if self.render_mode == "ansi" else None

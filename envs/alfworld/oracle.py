@@ -21,7 +21,7 @@ The abstraction preserves distances:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -98,16 +98,6 @@ class ALFWorldOracle:
             OracleLimitError: the greedy search reached its limit too.
         """
         return self.assess_world(read_snapshot(state).world)
-
-    def assess_many(self, states: Iterable[str]) -> list[Assessment]:
-        """Assess many states, each distinct one once."""
-        assessed: dict[str, Assessment] = {}
-        assessments = []
-        for state in states:
-            if state not in assessed:
-                assessed[state] = self.assess(state)
-            assessments.append(assessed[state])
-        return assessments
 
     def assess_world(self, world: World) -> Assessment:
         """Assess the state of a game."""

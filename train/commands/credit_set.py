@@ -30,34 +30,26 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the arguments of ``data build credit-set``."""
     defaults = BuildSettings()
     parser.add_argument(
-        "--turns",
-        type=positive,
-        default=defaults.turns,
-        metavar="N",
+        "--turns", type=positive, default=defaults.turns, metavar="N",
         help=f"number of turns (default {defaults.turns})",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--forks", type=positive, default=defaults.forks, metavar="K",
         help=f"number of continuations per value where there are no tables; must be even (default {defaults.forks})",
     )  # fmt: skip
     parser.add_argument(
-        "--envs",
-        default=",".join(SETTINGS),
-        metavar="ENVS",
+        "--envs", default=",".join(SETTINGS), metavar="ENVS",
         help=f"comma-separated environments (default {','.join(SETTINGS)})",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--agent", action="append", default=[], metavar="AGENT",
         help="language model whose turns are recorded, such as hf:PATH (repeatable; default: a word n-gram model)",
     )  # fmt: skip
     parser.add_argument("--seed", type=seed, default=0, help="random seed (default 0)")
     parser.add_argument(
-        "--workers",
-        type=positive,
-        default=min(2, os.cpu_count() or 1),
-        metavar="N",
+        "--workers", type=positive, default=min(2, os.cpu_count() or 1), metavar="N",
         help="number of processes (default 2)",
-    )
+    )  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="continue an interrupted build with the same settings")
     add_output(
         parser, "--out", Output(grows=True), required=True, metavar="FILE", help="file to write, .jsonl or .jsonl.gz"

@@ -155,17 +155,6 @@ def test_a_limited_search_is_marked_inexact_and_its_distance_is_an_upper_bound()
         pytest.fail("no limit gave a greedy result")
 
 
-def test_a_batch_is_assessed_in_order_and_equal_states_once() -> None:
-    env = ALFWorldEnv()
-    env.reset(seed=1)
-    first = env.get_state()
-    env.step(env.walkthrough()[0])
-    second = env.get_state()
-    answers = env.oracle.assess_many([first, second, first])
-    assert answers[0] == answers[2] == env.oracle.assess(first)
-    assert answers[1].distance == answers[0].distance - 1
-
-
 def test_an_invalid_node_limit_is_rejected() -> None:
     with pytest.raises(ConfigError, match="positive"):
         ALFWorldOracle(0)

@@ -53,4 +53,4 @@ def test_a_folder_is_listed_in_the_order_of_its_paths() -> None:
     assert paths == sorted(paths, key=lambda path: path.split("/"))
     assert len(env.tasks.task_ids()) == len(paths)
     env.reset(seed=1)
-    assert env.source_file() in paths
+    assert str(env.tasks.path_of(env.task.task_id)) in paths  # type: ignore[attr-defined]  # as above

@@ -298,7 +298,8 @@ def test_an_episode_that_began_before_the_first_batch_is_shaped_and_not_learned_
     tail, later = HindsightReward("grouptd", gamma=0.9), HindsightReward("grouptd", gamma=0.9)
     assert shaped(tail, rows[1:].clone())[: first - 1].any()
     shaped(later, rows[first:].clone())
-    assert tail.shaping.store.snapshot().values == later.shaping.store.snapshot().values  # type: ignore[union-attr]
+    versions: list[Any] = [reward.shaping.store.snapshot() for reward in (tail, later)]  # type: ignore[union-attr]  # stores
+    assert versions[0].values == versions[1].values
 
 
 def test_a_reward_is_not_shaped_twice_and_rows_are_environments() -> None:

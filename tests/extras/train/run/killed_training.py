@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -23,11 +24,14 @@ from creditflow.train.cli import main
 def rounds(out: Path, moments: Sequence[int], first: list[str], resume: list[str]) -> None:
     for moment in moments:
         place = out.with_name(f"{out.name}-{moment}")
-        status = forked(killed_at(moment, [a.replace("{}", str(place)) for a in first], str(place)))
+        errors = Path(os.environ.get("KILLED_LOG", os.devnull))
+        command = [a.replace("{}", str(place)) for a in first]
+        status, _ = forked(killed_at(moment, signal.SIGKILL, command, str(place)), errors)
         codes = [status]
         if moment:
             arguments = resume if (place / "config.yaml").is_file() else first
-            codes.append(forked(partial(main, [a.replace("{}", str(place)) for a in arguments])))
+            command = [a.replace("{}", str(place)) for a in arguments]
+            codes.append(forked(partial(main, command), errors)[0])
         counted = place.with_suffix(".count")
         changes = int(counted.read_text(encoding="ascii")) if counted.is_file() else -1
         print(json.dumps({"moment": moment, "codes": codes, "folder": str(place), "changes": changes}), flush=True)
@@ -41,5 +45,4 @@ if __name__ == "__main__":
     import creditflow.train.trainer  # noqa: F401 - as above
 
     torch.set_num_threads(1)
-    os.environ.setdefault("KILLED_LOG", os.devnull)
     rounds(Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3]), json.loads(sys.argv[4]))
