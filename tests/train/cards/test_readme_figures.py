@@ -49,7 +49,7 @@ ROWS = {
     "17 settings that `grouptd` was not tuned on": confirmation,
     "one protocol for all methods, steps of equal KL divergence": lambda: protocol("KL steps"),
     "the same protocol with Adam, rate 0.03": lambda: protocol("Adam 0.03"),
-    "32 settings: keys, wrong outcomes, slips, turn limits, group sizes": settings,
+    "96 settings: keys, wrong outcomes, slips, turn limits, group sizes": settings,
 }
 
 
