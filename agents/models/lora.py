@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator, Mapping
+from copy import copy
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -137,8 +138,9 @@ def save_adapter(model: Any, folder: Path, base: str) -> None:
     """
     from safetensors.torch import save_file
 
-    config = model.peft_config[NAME]
+    config = copy(model.peft_config[NAME])
     config.base_model_name_or_path, config.task_type = base, "CAUSAL_LM"
+    config.target_modules = sorted(config.target_modules)  # a set, whose order differs between processes
     config.save_pretrained(str(folder))
     tensors = {name: parameter.detach().contiguous() for name, parameter in _tensors(model).items()}
     save_file(tensors, folder / ADAPTER_WEIGHTS, metadata={"format": "pt"})

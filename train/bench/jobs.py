@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -141,14 +142,15 @@ class JobPool:
     def end(self) -> str:
         """End all processes at once, without waiting for what they run; returns how those ended that did so by themselves."""
         self._executor.shutdown(wait=False, cancel_futures=True)
-        codes = {pid: process.exitcode for pid, process in self._processes.items()}
         for process in self._processes.values():
             process.terminate()
-        ended = {pid: code for pid, code in codes.items() if code not in (None, 0, -signal.SIGTERM)}
+        deadline = time.monotonic() + 5.0  # while the executor's thread collects a process, its exit code is None
+        while any(process.exitcode is None for process in self._processes.values()) and time.monotonic() < deadline:
+            time.sleep(0.01)
         return ", ".join(
             f"process {pid}: {f'signal {-code}' if code < 0 else f'exit code {code}'}"
-            for pid, code in ended.items()
-            if code is not None
+            for pid, process in self._processes.items()
+            if (code := process.exitcode) is not None and code not in (0, -signal.SIGTERM)
         )
 
     def close(self) -> None:

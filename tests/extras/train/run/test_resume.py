@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.models.toy_config import toy_vision_config
 from helpers.run_content import run_content
 
 from creditflow.train.cli import main
@@ -59,12 +60,13 @@ def killed(out: Path, moments: list[int], file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_killed_and_resumed_run_leaves_the_folder_of_an_uninterrupted_one(file: Path, tmp_path: Path) -> None:
+def require_equal_after_kills(file: Path, tmp_path: Path, points: int) -> None:
+    """Kill the run at so many changes of the file system, resume it, and compare its folder with that of an uninterrupted one."""
     [whole] = killed(tmp_path / "run", [0], file)
     assert whole["codes"] == [0], (tmp_path / "errors").read_text()[-3000:]
     expected = run_content(Path(whole["folder"]))
     assert {"metrics.jsonl", "config.yaml", "run.json", "model/tokenizer_config.json"} <= expected.keys()
-    moments = sorted({round(1 + k * (whole["changes"] - 1) / (POINTS - 1)) for k in range(POINTS)})
+    moments = sorted({round(1 + k * (whole["changes"] - 1) / (points - 1)) for k in range(points)})
     for one in killed(tmp_path / "run", moments, file):
         where = f"killed at change {one['moment']} of {whole['changes']}"
         assert os.WIFSIGNALED(one["codes"][0]), where
@@ -73,8 +75,30 @@ def test_a_killed_and_resumed_run_leaves_the_folder_of_an_uninterrupted_one(file
         assert resumed.keys() == expected.keys(), where
         for name, value in expected.items():
             assert resumed[name] == value, f"{where}: {name}"
-    assert not list(tmp_path.rglob("*.tmp"))
-    assert not list(tmp_path.rglob("*.lock"))
+    assert not list((tmp_path / "run").parent.rglob("*.tmp"))
+    assert not list((tmp_path / "run").parent.rglob("*.lock"))
+
+
+def test_a_killed_and_resumed_run_leaves_the_folder_of_an_uninterrupted_one(file: Path, tmp_path: Path) -> None:
+    require_equal_after_kills(file, tmp_path, POINTS)
+
+
+@pytest.mark.lora
+def test_so_does_a_run_with_an_adapter_pictures_and_branches(tmp_path: Path) -> None:
+    pytest.importorskip("peft", reason="needs the extra [lora]")
+    config = toy_vision_config(tmp_path)
+    config["update"]["iterations"] = 1
+    write_yaml(tmp_path / "base.yaml", config)
+    assert main(["train", str(tmp_path / "base.yaml")]) == 0
+    config["model"] = {"path": str(tmp_path / "run" / "model"), "lora": {"rank": 2, "alpha": 4}}
+    (tmp_path / "run").rename(tmp_path / "base")
+    config["model"]["path"] = str(tmp_path / "base" / "model")
+    config |= {"sft": config["sft"] | {"episodes": 0}, "out": "unset"}
+    branching = {"max_trajectories": 6, "base": 1.0, "slope": 0.0}
+    config["rollout"] |= {"branching": branching, "asynchronous": True, "env_threads": 2}
+    config["update"] |= {"iterations": 3, "loss": {"entropy_weight": 0.5, "importance_cap": 2.0}}
+    write_yaml(tmp_path / "config.yaml", config)
+    require_equal_after_kills(tmp_path / "config.yaml", tmp_path, 4)
 
 
 def leaves(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
