@@ -10,7 +10,7 @@ from helpers.episodes.builders import walk
 from helpers.worlds.shaped_sokoban import play, sokoban
 
 from creditflow.agents.scripted import ExpertAgent, NoisyExpert
-from creditflow.assets.site.make.schemes import pages, potential_of
+from creditflow.assets.site.make.schemes import potential_of, potential_pages
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
@@ -105,7 +105,7 @@ def test_a_store_takes_exactly_the_parameters_that_change_its_potential(scheme):
 
 
 def test_the_sites_table_says_of_every_scheme_what_the_wrapper_does() -> None:
-    _, page = pages()["how_to/potentials"]
+    [(_, page)] = potential_pages().values()
     for scheme in credit.names():
         depends, estimates = potential_of(scheme)
         assert f"| `{scheme}` | {depends} | {estimates} |" in page
