@@ -24,7 +24,7 @@ from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.history_potential import HISTORY
 from creditflow.wrappers.potentials import POTENTIALS, refusal_reason
 
-__all__ = ["formulas", "pages", "potential_of"]
+__all__ = ["formulas", "pages", "potential_of", "potential_pages"]
 
 SHOWN = 6  # columns of the overview; cost and verification stand on the page of each scheme
 WHERE = "wrappers/credit/SCHEMES.md"
