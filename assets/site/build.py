@@ -34,16 +34,7 @@ from creditflow.envs.errors import ConfigError, CreditflowError
 __all__ = ["build", "main", "pages", "stage"]
 
 HERE = Path(__file__).resolve().parent
-GENERATORS = (
-    environments,
-    evidence,
-    integrations,
-    leaderboard,
-    paper_index,
-    recipes,
-    reference,
-    schemes,
-)
+GENERATORS = (environments, evidence, integrations, leaderboard, paper_index, recipes, reference, schemes)
 MARK = ".staged"  # a file that says whose folder it is
 
 

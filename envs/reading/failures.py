@@ -69,6 +69,6 @@ def summary(error: BaseException) -> str:
     """
     try:
         text = " ".join(str(error).split())
-    except Exception as failure:  # noqa: BLE001 - an exception of other people's code may fail at its own message
+    except Exception as failure:  # noqa: BLE001 - a plug-in's own __str__ may raise anything
         text = f"its message cannot be shown, because {type(failure).__name__} was raised"
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

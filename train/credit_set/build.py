@@ -410,7 +410,7 @@ class ExactValues:
     def __init__(self, mdp: FiniteMDP, noise: float) -> None:
         self._mdp, self._values = mdp, evaluate(mdp, noisy_expert(mdp, noise))
 
-    def state(self, state: State, left: int, rng: np.random.Generator) -> Estimate:  # noqa: ARG002 - the interface of both
+    def state(self, state: State, left: int, rng: np.random.Generator) -> Estimate:  # noqa: ARG002 - ForkedValues draws from it
         """V with ``left`` turns left."""
         return Estimate.exact(float(self._values.value[left, self._mdp.index[state.key]]))
 

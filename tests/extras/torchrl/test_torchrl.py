@@ -278,12 +278,13 @@ def test_an_episode_that_the_end_of_a_batch_cuts_goes_on_in_the_next_batch_and_i
     rows = rollouts(8, 6, seed=1)
     ends = rows["next", "done"].reshape(-1).nonzero().reshape(-1).tolist()
     assert ends[0] > 1  # every batch of two steps cuts an episode
-    whole, parts = HindsightReward("grouptd", gamma=0.9), HindsightReward("grouptd", gamma=0.9)
+    whole: Any = HindsightReward("grouptd", gamma=0.9)
+    parts: Any = HindsightReward("grouptd", gamma=0.9)
     shaped(whole, rows.clone())
     for batch in rows.split(2):
         shaped(parts, batch.clone())
-    version: Any = whole.shaping.store.snapshot()  # type: ignore[union-attr]  # a store
-    assert parts.shaping.store.snapshot().values == version.values  # type: ignore[union-attr]  # a store
+    version = whole.shaping.store.snapshot()
+    assert parts.shaping.store.snapshot().values == version.values
     fixed = [HindsightReward("grouptd", gamma=0.9, store=version) for _ in range(2)]
     expected = shaped(fixed[0], rows.clone())
     np.testing.assert_array_equal(np.concatenate([shaped(fixed[1], part.clone()) for part in rows.split(2)]), expected)
@@ -295,11 +296,11 @@ def test_an_episode_that_began_before_the_first_batch_is_shaped_and_not_learned_
 
     rows = rollouts(4, 6, seed=1)
     first = int(rows["next", "done"].reshape(-1).nonzero()[0]) + 1
-    tail, later = HindsightReward("grouptd", gamma=0.9), HindsightReward("grouptd", gamma=0.9)
+    tail: Any = HindsightReward("grouptd", gamma=0.9)
+    later: Any = HindsightReward("grouptd", gamma=0.9)
     assert shaped(tail, rows[1:].clone())[: first - 1].any()
     shaped(later, rows[first:].clone())
-    versions: list[Any] = [reward.shaping.store.snapshot() for reward in (tail, later)]  # type: ignore[union-attr]  # stores
-    assert versions[0].values == versions[1].values
+    assert tail.shaping.store.snapshot().values == later.shaping.store.snapshot().values
 
 
 def test_a_reward_is_not_shaped_twice_and_rows_are_environments() -> None:

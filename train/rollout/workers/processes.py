@@ -140,7 +140,7 @@ def _serve(pipe: Connection, spec: str) -> None:
                 reply = "result\n" + worker.play(task)
         except PluginError as error:
             reply = "error\n" + json.dumps(str(error))
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the parent reports it and stops
+        except BaseException as error:  # noqa: BLE001 - a plug-in may raise even SystemExit; the parent reports it and stops
             reply = "error\n" + json.dumps(summary(error))
         try:
             pipe.send_bytes(reply.encode("ascii"))

@@ -251,7 +251,7 @@ class _Parts(HTMLParser):
         self.parts: list[tuple[str, bool]] = []
         self._open: list[str] = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - the parser's interface
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - HTMLParser passes it
         if tag in ("button", "style", "script", "title"):
             self._open.append(tag)
 

@@ -38,7 +38,8 @@ def player() -> tuple[LanguageModelAgent, Any, AgentEnv[Any, Any, Any]]:
     agent, tokenizer = tiny_agent(
         21, 2, tokens=TOKENS, init=0.12
     )  # solves the task sometimes, at every temperature from 0.3 on
-    agent.backend.model.double()  # type: ignore[attr-defined]  # of the backend in use
+    backend: Any = agent.backend
+    backend.model.double()
     env: Any = creditflow.make("sokoban", **OPTIONS).unwrapped
     return agent, tokenizer, env
 
@@ -58,7 +59,8 @@ def next_probabilities(logits: torch.Tensor, sampling: Sampling) -> np.ndarray[A
 
 def episodes_listed(agent: LanguageModelAgent, env: AgentEnv[Any, Any, Any], sampling: Sampling) -> TableValues:
     """Values by following every completion of every turn, with the real prompts, parser and environment."""
-    chat, model = agent.conversations.chat, agent.backend.model  # type: ignore[attr-defined]  # of the backend in use
+    backend: Any = agent.backend
+    chat, model = agent.conversations.chat, backend.model
     completions: dict[bytes, dict[tuple[int, ...], float]] = {}
 
     def after(prompt: list[int]) -> np.ndarray[Any, Any]:
