@@ -75,26 +75,6 @@ def _quiet(folder: Path) -> None:
     logging.getLogger("traitlets").setLevel(logging.WARNING)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "build/site", metavar="DIR", help="default build/site")
-    args = parser.parse_args(arguments)
-    try:
-        wrong = build(args.out.resolve())
-    except CreditflowError as error:
-        parser.error(str(error))
-    for line in wrong:
-        print(line, file=sys.stderr)
-    count = sum(1 for _ in (args.out / "html").rglob("*.html"))
-    print(f"{args.out / 'html'}/index.html: {count} pages, {len(wrong)} broken links")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 def pages() -> dict[str, tuple[str, str]]:
     """By name of the page (path, text): the repository's path that its links and pictures are relative to, and the Markdown.
 
@@ -143,3 +123,23 @@ def _write(path: Path, content: bytes) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     return path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "build/site", metavar="DIR", help="default build/site")
+    args = parser.parse_args(arguments)
+    try:
+        wrong = build(args.out.resolve())
+    except CreditflowError as error:
+        parser.error(str(error))
+    for line in wrong:
+        print(line, file=sys.stderr)
+    count = sum(1 for _ in (args.out / "html").rglob("*.html"))
+    print(f"{args.out / 'html'}/index.html: {count} pages, {len(wrong)} broken links")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
