@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,11 @@ from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.rollout.running import RolloutReport
 from creditflow.train.rollout.task_sampling import SampledGroups
+from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
+from creditflow.wrappers.records.picture_folder import PictureFolder
+from creditflow.wrappers.records.pictures import EncodedPicture
+from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["AheadGroups", "RolloutsAhead", "read_ahead", "write_ahead"]
 
@@ -127,30 +132,42 @@ class RolloutsAhead:
 
 
 FOLDER: Final = "ahead"
+PICTURES: Final = "pictures"  # within it
 
 
 def write_ahead(checkpoint: Path, groups: Mapping[int, AheadGroups]) -> None:
-    """Write the groups of later iterations, by iteration, into a checkpoint's folder."""
+    """Write the groups of later iterations, by iteration, into a checkpoint's folder.
+
+    A log names the pictures of an observation. Here the pictures themselves stand beside it, since the update reads them.
+    """
     folder = checkpoint / FOLDER
     folder.mkdir()
+    pictures = PictureFolder(folder / PICTURES)
     state: dict[str, Any] = {}
     for iteration, sampled_ahead in groups.items():
         sampled = sampled_ahead.sampled
         write_jsonl(folder / f"{iteration}.jsonl", sampled.groups)
+        tokens = [trajectory.tokens for group in sampled.groups for trajectory in group.trajectories]
+        for encoded in {p.name: p for of in tokens if of is not None for turn in of.pictures for p in turn}.values():
+            pictures.write(encoded.picture)
         state[str(iteration)] = {
             "version": sampled_ahead.version, "seconds": sampled_ahead.seconds, "groups": len(sampled.groups),
             "discarded": sampled.discarded, "report": asdict(sampled.report),
+            "pictures": [() if of is None else of.picture_names for of in tokens],
         }  # fmt: skip
     (folder / "ahead.json").write_text(json.dumps(state, indent=1), encoding="ascii")
 
 
-def read_ahead(checkpoint: Path, done: int, ahead: int) -> dict[int, AheadGroups]:
+def read_ahead(
+    checkpoint: Path, done: int, ahead: int, encode: Callable[[Any], EncodedPicture] | None = None
+) -> dict[int, AheadGroups]:
     """Read what ``write_ahead`` wrote.
 
     Args:
         checkpoint: folder of a checkpoint.
         done: number of iterations finished at the checkpoint.
         ahead: number of iterations that must have been sampled ahead.
+        encode: encodes pixels for the model; None for a model that reads text only.
 
     Raises:
         DataError: an iteration is missing, or the files cannot be read.
@@ -158,7 +175,7 @@ def read_ahead(checkpoint: Path, done: int, ahead: int) -> dict[int, AheadGroups
     folder = checkpoint / FOLDER
     with loading(f"{folder}: the rollouts sampled ahead of this checkpoint cannot be read"):
         state = read_json(folder / "ahead.json")
-        stored = {int(name): _read(folder, name, entry) for name, entry in state.items()}
+        stored = {int(name): _read(folder, name, entry, encode) for name, entry in state.items()}
     if sorted(stored) != list(range(done, done + ahead)):
         raise DataError(
             f"{folder}: expected the rollouts of iterations {done} to {done + ahead - 1}, found those of {sorted(stored)}"
@@ -166,9 +183,35 @@ def read_ahead(checkpoint: Path, done: int, ahead: int) -> dict[int, AheadGroups
     return stored
 
 
-def _read(folder: Path, name: str, state: Mapping[str, Any]) -> AheadGroups:
+def _read(
+    folder: Path, name: str, state: Mapping[str, Any], encode: Callable[[Any], EncodedPicture] | None
+) -> AheadGroups:
     groups = list(read_groups(folder / f"{name}.jsonl"))
     if len(groups) != state["groups"]:
         raise DataError(f"{folder}: iteration {name} has {len(groups)} groups, expected {state['groups']}")
+    if any(state["pictures"]):
+        if encode is None:
+            raise DataError(f"{folder}: iteration {name} has pictures, but the model reads text only")
+        groups = _with_pictures(groups, state["pictures"], PictureFolder(folder / PICTURES), encode)
     sampled = SampledGroups(groups, RolloutReport(**state["report"]), int(state["discarded"]))
     return AheadGroups(sampled, int(state["version"]), float(state["seconds"]))
+
+
+def _with_pictures(
+    groups: Sequence[Group],
+    names: Sequence[Sequence[Sequence[str]]],
+    folder: PictureFolder,
+    encode: Callable[[Any], EncodedPicture],
+) -> list[Group]:
+    """The groups with the pictures that their tokens had; ``names`` are those of every trajectory and turn."""
+    encoded = {name: encode(folder.read(name).pixels) for turns in names for turn in turns for name in turn}
+
+    def restored(trajectory: Trajectory, turns: Sequence[Sequence[str]]) -> Trajectory:
+        if trajectory.tokens is None:
+            return trajectory
+        pictures = tuple(tuple(encoded[name] for name in turn) for turn in turns)
+        return replace(trajectory, tokens=replace(trajectory.tokens, pictures=pictures))
+
+    every = [trajectory for group in groups for trajectory in group.trajectories]
+    members = iter([restored(trajectory, turns) for trajectory, turns in zip(every, names, strict=True)])
+    return [replace(group, trajectories=tuple(islice(members, len(group)))) for group in groups]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.agents.backends.base import TrainedBackend
+from creditflow.agents.models.pictures import pictures_of
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.checkpoint import Progress
 from creditflow.train.rollout.ahead import OnTurn, RolloutsAhead, read_ahead, write_ahead
@@ -67,7 +68,10 @@ class Rollouts:
             return
         self._ahead = RolloutsAhead(lag, total, refresh=self._refresh, sample=self._sample)
         ahead = max(0, min(lag, total - done))
-        stored = read_ahead(checkpoint, done, ahead) if checkpoint is not None and done and ahead else {}
+        stored = {}
+        if checkpoint is not None and done and ahead:
+            encoder = pictures_of(self._tokenizer)
+            stored = read_ahead(checkpoint, done, ahead, encoder.encode if encoder is not None else None)
         self._ahead.begin(done, stored)
 
     def take(self, iteration: int) -> SampledGroups:

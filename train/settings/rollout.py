@@ -36,7 +36,8 @@ class RolloutConfig:
         compile: compile the one-token step (static cache only).
         branching: branch episodes where the policy's entropy is high.
         asynchronous: every episode goes on as soon as its own completion and step are there, instead of all taking their
-            turns together, and environments are stepped while others generate; the groups are the same. vLLM then runs as its asynchronous
+            turns together, and environments are stepped while others generate. The groups are the same, but the last bits of their
+            log-probabilities depend on timing, as the batches do. vLLM then runs as its asynchronous
             engine, in a process of its own, whose samples depend on timing; "transformers" continues whatever episodes wait, which
             pays where environments are slow. Default: with vLLM.
         env_threads: number of environments that are stepped at the same time, if ``asynchronous``.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from helpers.episodes.wandering import WanderingAgent, alive, makers, tasks
 
@@ -14,6 +17,7 @@ from creditflow.train.rollout.ahead import AheadGroups, OnTurn, RolloutsAhead, r
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.running import RolloutReport
 from creditflow.train.rollout.task_sampling import SampledGroups
+from creditflow.wrappers.records.pictures import EncodedPicture, picture_of
 
 
 def test_closing_ends_what_is_sampled_after_its_present_turn() -> None:
@@ -101,3 +105,34 @@ def test_a_checkpoint_whose_rollouts_are_others_is_an_error(tmp_path: Path) -> N
     path.unlink()
     with pytest.raises(DataError, match=r"ahead\.json cannot be read"):
         read_ahead(tmp_path, 3, 2)
+
+
+def test_pictures_are_read_as_they_were_shown_and_need_a_model_that_sees(tmp_path: Path) -> None:
+    ahead = kept_groups()[3]
+    group, *others = ahead.sampled.groups
+    first, *later = group.trajectories
+    assert first.tokens is not None
+    shown = {shade: picture_of(np.full((2, 3, 3), shade, np.uint8)) for shade in range(3)}
+
+    def encode(pixels: Any) -> EncodedPicture:
+        return EncodedPicture(picture_of(pixels), np.full((1, 1), pixels.flat[0], np.float32), (1, 1, 1), 1, 0)
+
+    turns = len(first.tokens.turn_offsets) - 1
+    pictures = tuple(tuple(encode(shown[(t + k) % 3].pixels) for k in range(t % 3)) for t in range(turns))
+    seen = replace(first, tokens=replace(first.tokens, pictures=pictures))
+    groups = [replace(group, trajectories=(seen, *later)), *others]
+    write_ahead(tmp_path, {3: replace(ahead, sampled=replace(ahead.sampled, groups=groups))})
+
+    read = read_ahead(tmp_path, 3, 1, encode)[3].sampled.groups
+    assert read == groups  # which compares the names of the pictures
+    tokens = read[0].trajectories[0].tokens
+    assert tokens is not None
+    for turn, expected in zip(tokens.pictures, pictures, strict=True):
+        assert [(p.patches.item(), p.picture.pixels.tolist()) for p in turn] == [
+            (p.patches.item(), p.picture.pixels.tolist()) for p in expected
+        ]
+    with pytest.raises(DataError, match="iteration 3 has pictures, but the model reads text only"):
+        read_ahead(tmp_path, 3, 1)
+    next((tmp_path / "ahead" / "pictures").glob("*.png")).unlink()
+    with pytest.raises(DataError, match="the picture is missing"):
+        read_ahead(tmp_path, 3, 1, encode)

@@ -84,7 +84,8 @@ def test_a_killed_and_resumed_run_leaves_the_folder_of_an_uninterrupted_one(file
 
 
 @pytest.mark.lora
-def test_so_does_a_run_with_an_adapter_pictures_and_branches(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_so_does_a_run_with_an_adapter_pictures_and_branches(tmp_path: Path, ahead: int) -> None:
     pytest.importorskip("peft", reason="needs the extra [lora]")
     config = toy_vision_config(tmp_path)
     config["update"]["iterations"] = 1
@@ -95,7 +96,7 @@ def test_so_does_a_run_with_an_adapter_pictures_and_branches(tmp_path: Path) -> 
     config["model"]["path"] = str(tmp_path / "base" / "model")
     config |= {"sft": config["sft"] | {"episodes": 0}, "out": "unset"}
     branching = {"max_trajectories": 6, "base": 1.0, "slope": 0.0}
-    config["rollout"] |= {"branching": branching, "asynchronous": True, "env_threads": 2}
+    config["rollout"] |= {"branching": branching, "asynchronous": not ahead, "env_threads": 2, "max_staleness": ahead}
     config["update"] |= {"iterations": 3, "loss": {"entropy_weight": 0.5, "importance_cap": 2.0}}
     write_yaml(tmp_path / "config.yaml", config)
     require_equal_after_kills(tmp_path / "config.yaml", tmp_path, 4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,15 @@ import numpy as np
 import pytest
 
 from creditflow.agents.backends.transformers_backend import TransformersBackend
-from creditflow.agents.language_model.logged_pictures import with_pictures
 from creditflow.agents.language_model.pretrained import AGENT_FILE, write_agent_file
 from creditflow.agents.models.pictures import pictures_of, save_tokenizer
-from creditflow.envs.errors import DataError
 from creditflow.train.cli import main
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import token_logprobs
 from creditflow.train.policy.samples import make_rows
+from creditflow.train.rollout.ahead import AheadGroups, read_ahead, write_ahead
 from creditflow.train.rollout.engine import RolloutEngine
+from creditflow.train.rollout.task_sampling import SampledGroups
 from creditflow.train.rollout.tasks import training_tasks
 from creditflow.train.run.assemble import make_policy_agent
 from creditflow.wrappers.credit.base import Credit
@@ -73,29 +72,20 @@ def test_logged_samples_have_the_same_ids_when_they_are_built_again(logged: Call
 
 
 @pytest.mark.parametrize("play", PLAYS)
-def test_tokens_of_a_log_can_be_trained_on_with_the_pictures_beside_it(logged: Callable[..., Any], play: str) -> None:
-    groups, read, folder, _, model, tokenizer = logged(play)
+def test_groups_of_a_checkpoint_can_be_trained_on_with_the_pictures_beside_them(
+    logged: Callable[..., Any], tmp_path: Path, play: str
+) -> None:
+    groups, _, _, _, model, tokenizer = logged(play)
     encoder = pictures_of(tokenizer)
     assert encoder is not None
-    again = [replace(g, trajectories=tuple(with_pictures(t, folder, encoder) for t in g.trajectories)) for g in read]
+    write_ahead(tmp_path, {0: AheadGroups(SampledGroups(groups), 0, 0.0)})
+    again = read_ahead(tmp_path, 0, 1, encoder.encode)[0].sampled.groups
     for group, other in zip(groups, again, strict=True):
         assert [t.tokens for t in group.trajectories] == [t.tokens for t in other.trajectories]
     rows = make_rows(again, [Credit.of(group, outcome=np.ones(len(group))) for group in again])
     for batch in batches_of(rows, 2048, "cpu"):
         sampled = np.concatenate([rows[i].sampler_logprob for i in batch.rows])
         np.testing.assert_allclose(token_logprobs(model, batch).logprob.detach().numpy(), sampled, atol=2e-5)
-
-
-def test_pictures_that_do_not_fit_the_tokens_are_an_error_that_names_the_trajectory(logged: Callable[..., Any]) -> None:
-    _, read, folder, _, _, tokenizer = logged(PLAYS[0])
-    encoder, one = pictures_of(tokenizer), read[0].trajectories[0]
-    assert encoder is not None
-    twice = replace(one, turns=tuple(replace(turn, images=turn.images * 2) for turn in one.turns))
-    with pytest.raises(DataError, match=rf"{one.trajectory_id}.*image tokens"):
-        with_pictures(twice, folder, encoder)
-    next(folder.path.glob(f"{one.turns[0].images[0]}.png")).unlink()
-    with pytest.raises(DataError, match="the picture is missing"):
-        with_pictures(one, folder, encoder)
 
 
 def test_commands_play_and_evaluate_a_folder_with_pictures(
