@@ -13,7 +13,12 @@ from creditflow.envs.reading.failures import naming
 from creditflow.envs.wikisearch.retrieval.corpus import Corpus, MemoryCorpus, corpus_digest, read_passages
 from creditflow.envs.wikisearch.retrieval.disk_corpus import DiskCorpus
 from creditflow.envs.wikisearch.retrieval.engines.base import ENCODED, ENGINES
-from creditflow.envs.wikisearch.retrieval.engines.lucene_prebuilt import is_lucene, open_prebuilt
+from creditflow.envs.wikisearch.retrieval.engines.lucene_prebuilt import (
+    is_lucene,
+    is_prebuilt_name,
+    open_prebuilt,
+    prebuilt_folder,
+)
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
 from creditflow.envs.wikisearch.retrieval.store import FORMAT, open_store
 
@@ -41,7 +46,8 @@ def open_engine(
     Args:
         corpus: passage file (JSON lines, ``.gz`` or plain) or index folder. With an index folder of this package it
             must be the indexed corpus; with another Lucene index it has the passages, unless the index stores them.
-        index: index folder of this package, or a Lucene index that Anserini or pyserini built.
+        index: index folder of this package, a Lucene index that Anserini or pyserini built, or with the engine "lucene"
+            the name of one of pyserini's prebuilt indexes, which pyserini downloads.
         engine: "bm25", "tantivy", "lucene", "dense", "hybrid", or "auto": the engine of the index, and BM25 for a passage file.
         memory: limit of Java's heap, such as "4g", set once per process; for "lucene" alone.
         threads: threads that search the queries of one call; for all engines but "bm25".
@@ -72,6 +78,8 @@ def open_engine(
             raise ConfigError(f"the engine {engine} needs an index folder; build one: {how}")
         _check_options("bm25", memory, threads, dense)
         return index_passages(_in_memory(corpus))
+    if engine == "lucene" and is_prebuilt_name(index):
+        index = prebuilt_folder(index, memory)
     if is_checksummed(index):
         return _open_own(corpus, index, engine, memory, threads, dense)
     if is_lucene(index):

