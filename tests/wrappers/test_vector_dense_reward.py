@@ -11,8 +11,10 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban import SokobanEnv
+from creditflow.envs.sokoban.levels.xsb import Level
+from creditflow.envs.sokoban.oracle import level_oracle
+from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, FLOOR, PLAYER, PLAYER_ON_TARGET, TARGET, state_key
 from creditflow.envs.sokoban.snapshot import cached_level
-from creditflow.envs.sokoban.state_values import moves_left_by_key
 from creditflow.envs.sokoban.vector import SokobanVectorEnv
 from creditflow.envs.tasks import parse_panel_spec
 from creditflow.wrappers.dense_reward import DenseReward, require_unshaped
@@ -20,6 +22,27 @@ from creditflow.wrappers.potentials import Potentials, PotentialStore
 from creditflow.wrappers.vector_dense_reward import VectorDenseReward
 
 OPTIONS: dict[str, Any] = {"panel": "small-v1:train", "action_mode": "discrete", "max_steps": 8}
+
+
+def moves_left_by_key(level: Level) -> dict[str, int]:
+    """Fewest moves to the goal of every unsolved state from which there is a way, by state key."""
+    table = level_oracle(level, 256).table
+    if table is None:
+        return {}
+    targets, bare = set(level.targets), bytearray(level.board)
+    for position in level.room:
+        bare[position] = TARGET if position in targets else FLOOR
+    floor, cells = list(table.floor_index), list(table.box_index)
+    alive = np.flatnonzero(table.layers > 0)
+    by_key = {}
+    for state, moves in zip(alive.tolist(), table.layers[alive].tolist(), strict=True):
+        rank, player = divmod(state, table.size)
+        board = bytearray(bare)
+        for index in table.subsets[rank].tolist():
+            board[cells[index]] = BOX_ON_TARGET if cells[index] in targets else BOX
+        board[floor[player]] = PLAYER_ON_TARGET if floor[player] in targets else PLAYER
+        by_key[state_key(bytes(board))] = int(moves)
+    return by_key
 
 
 def known_potentials(drop: int) -> Potentials:

@@ -7,11 +7,9 @@ goal ``i``. WebShop samples them with Python's Mersenne Twister; everything else
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import accumulate
 from itertools import product as combinations
 from operator import attrgetter
 from random import Random as Mersenne  # noqa: TID251 - the recorded goal order is this generator's stream
@@ -23,12 +21,10 @@ from creditflow.envs.webshop.catalogue.products import LoadReport, Product, want
 
 __all__ = [
     "NO_CAP",
-    "AutoSessions",
     "Goal",
     "Mersenne",
     "attribute_weight",
     "cap_words",
-    "goals_as_records",
     "human_goal",
     "human_goals",
     "price_cap",
@@ -229,44 +225,3 @@ def shuffled(goals: Sequence[Goal], seed: int) -> tuple[list[Goal], Mersenne]:
     rng, order = Mersenne(seed), list(goals)
     rng.shuffle(order)
     return order, rng
-
-
-class AutoSessions:
-    """Session names and goal numbers of resets that give neither, sampled as in the original.
-
-    The original is off by one: goal 0 is never sampled and goal ``i`` has the weight of goal ``i - 1``.
-
-    Args:
-        goals: the goals, in their final order.
-        rng: the stream that ``shuffled`` returned; it is consumed.
-    """
-
-    def __init__(self, goals: Sequence[Goal], rng: Mersenne) -> None:
-        self._bounds = [0.0, *accumulate(goal.weight for goal in goals)]
-        self._rng = rng
-
-    def sample(self) -> tuple[str, int]:
-        """The next session's name (ten letters) and goal number."""
-        name = "".join(self._rng.choices("abcdefghijklmnopqrstuvwxyz", k=10))
-        return name, min(bisect(self._bounds, self._rng.uniform(0, self._bounds[-1])), len(self._bounds) - 2)
-
-
-def goals_as_records(goals: Iterable[Goal]) -> list[dict[str, Any]]:
-    """The goals as the original's dictionaries, with keys in its order."""
-    return [
-        {
-            "asin": goal.asin,
-            "category": goal.category,
-            "query": goal.query,
-            "name": goal.name,
-            "product_category": goal.product_category,
-            "instruction_text": goal.instruction,
-            "attributes": list(goal.attributes),
-            "price_upper": goal.price_cap if goal.price_cap < NO_CAP else int(NO_CAP),
-            "goal_options": {option[0]: option[1] for option in goal.options}
-            if goal.named_options
-            else list(goal.options),
-            "weight": goal.weight if goal.named_options else 1,
-        }
-        for goal in goals
-    ]

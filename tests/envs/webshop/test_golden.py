@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate
+from random import Random as Mersenne  # noqa: TID251 - the recorded sessions are this generator's stream
+from typing import Any
 
 import pytest
 from helpers.shared_data import shared_files
@@ -12,7 +17,7 @@ from helpers.worlds.webshop_golden import goal_from, lines, loads, stock
 
 from creditflow.envs.webshop.actions import parse_action
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.goals.goals import AutoSessions, goals_as_records, shuffled
+from creditflow.envs.webshop.goals.goals import NO_CAP, Goal, shuffled
 from creditflow.envs.webshop.goals.tasks import goal_content
 from creditflow.envs.webshop.render import page_nodes, render_rich, render_text
 from creditflow.envs.webshop.reward import score_purchase
@@ -118,6 +123,47 @@ def test_every_recorded_reward_is_reproduced_with_its_parts():
         assert same_info(parts, record["info"]), (record["asin"], record["goal"])
         count += 1
     assert count > 0
+
+
+class AutoSessions:
+    """Session names and goal numbers of resets that give neither, sampled as in the original.
+
+    The original is off by one: goal 0 is never sampled and goal ``i`` has the weight of goal ``i - 1``.
+
+    Args:
+        goals: the goals, in their final order.
+        rng: the stream that ``shuffled`` returned; it is consumed.
+    """
+
+    def __init__(self, goals: Sequence[Goal], rng: Mersenne) -> None:
+        self._bounds = [0.0, *accumulate(goal.weight for goal in goals)]
+        self._rng = rng
+
+    def sample(self) -> tuple[str, int]:
+        """The next session's name (ten letters) and goal number."""
+        name = "".join(self._rng.choices("abcdefghijklmnopqrstuvwxyz", k=10))
+        return name, min(bisect(self._bounds, self._rng.uniform(0, self._bounds[-1])), len(self._bounds) - 2)
+
+
+def goals_as_records(goals: Iterable[Goal]) -> list[dict[str, Any]]:
+    """The goals as the original's dictionaries, with keys in its order."""
+    return [
+        {
+            "asin": goal.asin,
+            "category": goal.category,
+            "query": goal.query,
+            "name": goal.name,
+            "product_category": goal.product_category,
+            "instruction_text": goal.instruction,
+            "attributes": list(goal.attributes),
+            "price_upper": goal.price_cap if goal.price_cap < NO_CAP else int(NO_CAP),
+            "goal_options": {option[0]: option[1] for option in goal.options}
+            if goal.named_options
+            else list(goal.options),
+            "weight": goal.weight if goal.named_options else 1,
+        }
+        for goal in goals
+    ]
 
 
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, data in loads().items() for kind in data])

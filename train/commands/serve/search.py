@@ -5,6 +5,7 @@ creditflow serve-search --corpus wiki.jsonl                                     
 creditflow serve-search --corpus wiki.jsonl --index wiki.idx --engine tantivy      built if it does not exist, then served
 creditflow serve-search --index wiki.idx                                           opened with the engine it was built for
 creditflow serve-search --index bm25/ [--corpus wiki.jsonl]                        a Lucene index of Anserini or pyserini
+creditflow serve-search --index wikipedia-dpr-100w --engine lucene                 one of pyserini's prebuilt indexes
 
 Index folders of the engines tantivy and lucene are opened by their libraries, which trust them: serve only folders from
 sources whose programs you would run. Checksums detect damage, not manipulation. Passage files may come from any source.
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_output(
         parser, "--index", Output(kind="folder", owned=belongs_to_checksummed_folder, only_with="build_only"),
-        help="index folder: opened, or built from --corpus if there is none yet; or a Lucene index",
+        help="index folder: opened, or built from --corpus if there is none yet; or a Lucene index, or the name of a prebuilt one of pyserini",
     )  # fmt: skip
     parser.add_argument(
         "--engine",
