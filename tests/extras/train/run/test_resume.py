@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -48,28 +49,29 @@ def file(config: dict[str, Any], tmp_path: Path) -> Path:
     return path
 
 
-def killed(out: Path, moments: list[int], file: Path) -> list[dict[str, Any]]:
+def killed(out: Path, moments: list[int], file: Path, sent: int) -> list[dict[str, Any]]:
     first = ["train", str(file), "--set", "out={}"]
     environment = os.environ | {"KILLED_LOG": str(out.parent / "errors"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     environment |= {"PYTHONPATH": str(Path(__file__).parents[4] / "src"), "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(out), json.dumps(moments), json.dumps(first), json.dumps(["train", "--resume", "{}"])],
+        [sys.executable, str(SCRIPT), str(out), json.dumps(moments), json.dumps(first), json.dumps(["train", "--resume", "{}"]), str(int(sent))],
         capture_output=True, text=True, env=environment, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def require_equal_after_kills(file: Path, tmp_path: Path, points: int) -> None:
-    """Kill the run at so many changes of the file system, resume it, and compare its folder with that of an uninterrupted one."""
-    [whole] = killed(tmp_path / "run", [0], file)
+def require_equal_after_kills(file: Path, tmp_path: Path, points: int, sent: int = signal.SIGKILL) -> None:
+    """Stop the run at so many changes of the file system, resume it, and compare its folder with that of an uninterrupted one."""
+    [whole] = killed(tmp_path / "run", [0], file, sent)
     assert whole["codes"] == [0], (tmp_path / "errors").read_text()[-3000:]
     expected = run_content(Path(whole["folder"]))
     assert {"metrics.jsonl", "config.yaml", "run.json", "model/tokenizer_config.json"} <= expected.keys()
     moments = sorted({round(1 + k * (whole["changes"] - 1) / (points - 1)) for k in range(points)})
-    for one in killed(tmp_path / "run", moments, file):
-        where = f"killed at change {one['moment']} of {whole['changes']}"
-        assert os.WIFSIGNALED(one["codes"][0]), where
+    for one in killed(tmp_path / "run", moments, file, sent):
+        where = f"stopped at change {one['moment']} of {whole['changes']}"
+        expected_code = 130 if sent == signal.SIGINT else -sent
+        assert os.waitstatus_to_exitcode(one["codes"][0]) == expected_code, where
         assert one["codes"][1] == 0, f"{where}: {(tmp_path / 'errors').read_text()[-3000:]}"
         resumed = run_content(Path(one["folder"]))
         assert resumed.keys() == expected.keys(), where
@@ -81,6 +83,13 @@ def require_equal_after_kills(file: Path, tmp_path: Path, points: int) -> None:
 
 def test_a_killed_and_resumed_run_leaves_the_folder_of_an_uninterrupted_one(file: Path, tmp_path: Path) -> None:
     require_equal_after_kills(file, tmp_path, POINTS)
+
+
+def test_an_interrupted_run_says_so_in_one_word_and_resumes(file: Path, tmp_path: Path) -> None:
+    require_equal_after_kills(file, tmp_path, 4, signal.SIGINT)
+    errors = (tmp_path / "errors").read_text()
+    assert errors.count("\ninterrupted\n") == 4
+    assert "Traceback" not in errors
 
 
 @pytest.mark.lora
