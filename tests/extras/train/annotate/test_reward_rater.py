@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.models.toy_success import success_folder
+from helpers.servers.load import require_ends_under_load
 
 from creditflow.envs.errors import DataError
 from creditflow.train.annotate.registry import Context
@@ -94,3 +97,12 @@ def test_a_lone_surrogate_which_json_can_carry_is_read_as_a_question_mark(tmp_pa
     first, last = episode()
     odd, plain = (rater.read_turns([replace(first, action=f"look {one}"), last]) for one in ("\udfff", "?"))
     np.testing.assert_array_equal(odd.ids, plain.ids)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=lambda sent: sent.name)
+def test_its_server_under_load_answers_and_ends_at_once(sent: signal.Signals, tmp_path: Path) -> None:
+    folder = success_folder(tmp_path / "model", "hazard")
+    body = json.dumps({"query": [f"find ash look elm{MARK} seen elm{MARK}"], "prompts": []}).encode()
+    words = ["serve-reward", "--model", str(folder), "--device", "cpu", "--port"]
+    pytest.importorskip("uvicorn", reason="needs the extra [serve]")
+    require_ends_under_load(words, "get_reward", body, sent)
