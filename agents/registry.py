@@ -58,7 +58,7 @@ def _name_of(code: Code) -> str:
     target = code.target
     if not callable(target) or (isinstance(target, type) and not callable(getattr(target, "act", None))):
         raise ConfigError(
-            f"{code.spec} is no agent: expected a class with act(views) and name, or a function that makes one, got {short_repr(target)}"
+            f"{code.spec} is not an agent: expected a class with act(views) and name, or a function that makes one, got {short_repr(target)}"
         )
     name = getattr(target, "name", None)
     if not isinstance(name, str):

@@ -61,7 +61,7 @@ def _random_choice(view: View, actions: Sequence[str]) -> Decision:
     if not actions:
         raise ConfigError(
             "scripted agents choose among the actions in info['admissible_actions'], and this environment lists none: its action "
-            "space is infinite or too large; write an agent of your own (creditflow new agent NAME)"
+            "space is infinite or too large; write your own agent (creditflow new agent NAME)"
         )
     return _decide(view, actions[int(view.rng.integers(len(actions)))])
 

@@ -77,7 +77,7 @@ def _name_of(code: Code) -> str:
     kind: Any = code.target
     if not (isinstance(kind, type) and issubclass(kind, gym.Env)):
         raise ConfigError(
-            f"{code.spec} is no environment: expected a class derived from AgentEnv or gymnasium.Env, got {short_repr(kind)}"
+            f"{code.spec} is not an environment: expected a class derived from AgentEnv or gymnasium.Env, got {short_repr(kind)}"
         )
     return kind.env_name if issubclass(kind, AgentEnv) else kind.__name__
 
@@ -198,8 +198,8 @@ def bare_env(name: str, settings: Mapping[str, Any]) -> AgentEnv[Any, Any, Any]:
         raise ConfigError(f"environment {name!r} does not take these arguments: {error}") from error
     if not isinstance(env, AgentEnv):
         raise ConfigError(
-            f"{name!r} is not a creditflow environment: say what success is, with --env-set success=terminated, "
-            "positive_reward or reported (and what a state is, with --env-set state_key=rounded:2, if not the observation)"
+            f"{name!r} is not a creditflow environment: define success with --env-set success=terminated, positive_reward "
+            "or reported, and the state with --env-set state_key=rounded:2 if it is not the observation"
         )
     return env
 

@@ -55,7 +55,7 @@ def recordable(
         of_others = isinstance(env.unwrapped, ForeignEnv)
         raise ConfigError(
             f"{wrapper}: "
-            + ("give state_key and success to the innermost wrapper, which meets the environment first" if of_others
+            + ("pass state_key and success to the innermost wrapper instead" if of_others
                else f"state_key and success are for foreign environments; {type(env.unwrapped).__name__} defines both")
         )  # fmt: skip
     return env

@@ -209,7 +209,7 @@ class GroupEnv:
         """Reset the only member for an episode of another group; return it with its first observation."""
         if len(self.members) != 1:
             raise ConfigError(
-                f"an episode of another group needs a group of one member, this group has {len(self.members)}"
+                f"an episode of another group needs a group of one member, but this group has {len(self.members)}"
             )
         [member] = self.members
         self._started = False

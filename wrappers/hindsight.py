@@ -69,7 +69,7 @@ def relabel(
     if store is not None and parameters:
         raise ConfigError(f"the store has its own parameters: {sorted(parameters)} would have no effect")
     if branches := [member.trajectory_id for member in trajectories if member.parent]:
-        raise DataError(f"relabel needs full episodes; {branches[0]!r} is a branch of another one")
+        raise DataError(f"relabel needs full episodes; {branches[0]!r} is a branch of another episode")
     if store is None:
         if scheme != "features":  # the window counts episodes of a task, and all of this batch are seen
             parameters.setdefault("window", max(10, len(trajectories)))
@@ -290,7 +290,7 @@ class RolloutShaping:
 
     def _keys(self, info: Mapping[str, Any]) -> tuple[str, str]:
         if self._by_text and "text_key" not in info:
-            raise ConfigError("this potential is one of text keys, and the infos have none")
+            raise ConfigError("this potential needs text keys, but the infos have none")
         return str(info["state_key"]), str(info.get("text_key", ""))
 
     def _learn(self, episode: _Open, info: Mapping[str, Any], terminated: bool) -> None:

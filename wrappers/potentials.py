@@ -156,7 +156,7 @@ def read_document(path: str | Path, expected: str) -> dict[str, Any]:
     """Read a version of a format and check its digest; ``DataError`` if it is none, or was changed."""
     document = read_json(path)
     if not isinstance(document, dict) or document.get("format") != expected:
-        raise DataError(f"{path} is no file of potentials: expected 'format': {expected!r}; save writes one")
+        raise DataError(f"{path} is not a file of potentials; expected 'format': {expected!r}, as save() writes it")
     stored = document.pop("digest", "")
     if stored != digest_of(document):
         raise DataError(f"{path}: the values do not have the digest in the file; it was changed or cut: save it again")
@@ -207,8 +207,8 @@ class PotentialStore:
         instance = make(scheme, **{**kind.fixed, **parameters})
         if getattr(instance, "merge", "none") != "none":
             raise ConfigError(
-                f"a potential is looked up by state keys, some of which are new: {scheme} cannot merge similar states "
-                "here; use merge='none', and CanonicalState to give equivalent texts one key"
+                f"a potential is looked up by state keys, some of which are new, so {scheme} cannot merge similar states "
+                "here. Use merge='none', and CanonicalState to give equivalent texts one key"
             )
         require_effect(scheme, parameters, kind.parameters)
         self.scheme, self.window, self.max_tasks, self.shuffle = scheme, window, max_tasks, shuffle
@@ -359,7 +359,7 @@ def require_effect(scheme: str, parameters: Iterable[str], effective: Iterable[s
     without = sorted(set(parameters) - set(effective))
     if without:
         raise ConfigError(
-            f"the potential of {scheme} does not depend on {', '.join(without)}; remove what has no effect; it depends on "
+            f"the potential of {scheme} does not depend on {', '.join(without)}, so leave it out. It depends on "
             f"{', '.join(sorted(effective))}"
         )
 

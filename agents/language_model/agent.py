@@ -94,7 +94,7 @@ class Conversations:
             )
         if self.prompt.shows_pictures and self.encoder is None:
             raise ConfigError(
-                f"the prompt {self.prompt.name!r} shows pictures, which this model cannot read; take a vision-language model "
+                f"the prompt {self.prompt.name!r} shows pictures, which this model cannot read; use a vision-language model "
                 "(the families Qwen2.5-VL and Qwen3-VL), or a prompt without {image}"
             )
 

@@ -135,7 +135,7 @@ def read_agent_file(path: Path) -> tuple[PromptingConfig, Sampling]:
     data: Any = read_json(path, SETTINGS)
     try:
         if data["format_version"] != VERSION:
-            raise DataError(f"{path}: format_version {data['format_version']!r}, this reader knows {VERSION}")
+            raise DataError(f"{path}: format_version {data['format_version']!r}, expected {VERSION}")
         for section, kind in (("prompting", PromptingConfig), ("sampling", Sampling)):
             _check(section, data[section], kind())
         return PromptingConfig(**data["prompting"]), Sampling(**data["sampling"])

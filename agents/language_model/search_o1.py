@@ -82,7 +82,7 @@ class SearchO1Agent:
             if not view.turns:
                 self._chains.pop(view.env, None)
             elif len(self._chains.get(view.env, ())) != len(view.turns):
-                raise ConfigError("search-o1 plays an episode from its first turn: it keeps what it has read")
+                raise ConfigError("search-o1 must play an episode from its first turn: it remembers what it read")
             elif not view.turns[-1].valid and self._chains[view.env][-1].call:
                 self._complete(view.env, f"Refused: {view.turns[-1].invalid_reason}")
         fits = self._read([view for view in views if view.turns and view.turns[-1].valid])

@@ -163,11 +163,11 @@ def adapter_base(folder: str | Path) -> str:
     base = config.get("base_model_name_or_path")
     if not isinstance(base, str) or not base:
         raise DataError(
-            f"{path}: names no base model (base_model_name_or_path is {short_repr(base)}); set it to the folder or name of the base"
+            f"{path} does not specify a base model (base_model_name_or_path is {short_repr(base)}); set it to the folder or name of the base"
         )
     if (Path(base) / ADAPTER_FILE).is_file() and not (Path(base) / "config.json").is_file():
         raise DataError(
-            f"{path}: its base {short_repr(base, 200)} is an adapter too; merge that one and name the merged model"
+            f"{path}: its base {short_repr(base, 200)} is an adapter too; merge that adapter and set the merged model as the base"
         )
     return base
 
@@ -237,5 +237,5 @@ def _require_plain(config: Any, ranks: set[int], place: Path) -> None:
         )
     if ranks != {config.r}:  # before layers of a damaged rank are made
         raise DataError(
-            f"{place}: its tensors have ranks {sorted(ranks)}, its configuration says {short_repr(config.r)}; get the adapter again"
+            f"{place}: its tensors have ranks {sorted(ranks)}, but its configuration has {short_repr(config.r)}; get the adapter again"
         )

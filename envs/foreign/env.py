@@ -95,12 +95,12 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
                 f"expected a Gymnasium environment, got {what}; episodes are recorded one environment at a time"
             )
         if isinstance(env.unwrapped, AgentEnv):
-            raise ConfigError(f"{type(env.unwrapped).__name__} is an environment of creditflow: it needs no ForeignEnv")
+            raise ConfigError(f"{type(env.unwrapped).__name__} is a creditflow environment and needs no ForeignEnv")
         check_action_space(env.action_space)
         self.inner = env
         self.name = problem_name(env) if name is None else name
         if not isinstance(self.name, str) or not self.name or not self.name.isprintable():
-            raise ConfigError(f"the name of a problem is a printable text, the prefix of ids, got {short_repr(name)}")
+            raise ConfigError(f"name must be a printable text (the prefix of task ids), got {short_repr(name)}")
         self._success_rule, self._state_rule = success_rule(success, self.name), state_rule(state_key)
         if max_steps is None:
             max_steps = (env.spec.max_episode_steps if env.spec is not None else None) or sys.maxsize
@@ -188,7 +188,7 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         try:
             return tuple(action_text(read_action(self.action_space, action)) for action in reported)
         except ValueError as error:
-            raise DataError(f"{self.name}: info['admissible_actions'] lists what is no action: {error}") from error
+            raise DataError(f"{self.name}: info['admissible_actions'] contains an invalid action: {error}") from error
 
     def _progress(self) -> tuple[bool, float]:
         return self._succeeded, float(self._succeeded)
@@ -234,8 +234,8 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
 
     def _missing(self, what: str) -> NoReturn:
         raise ConfigError(
-            f"{self.name} has no {what}: it is a foreign environment. Experts, oracle values, branches and continuations "
-            "need an environment of creditflow: CONTRIBUTING.md says how to write one, `creditflow new env NAME` begins it"
+            f"{self.name} has no {what}, because it is a foreign environment. Experts, oracle values, branches and "
+            "continuations need a creditflow environment. `creditflow new env NAME` creates a template for one"
         )
 
     def render(self) -> Any:
@@ -275,8 +275,8 @@ class SeedTasks:
         match = _SEED.fullmatch(rest)
         if name != self.name or match is None or int(match[1]) > MAX_SEED:
             raise UnknownTaskError(
-                f"{self.name}: task {short_repr(task_id, 80)} is not one of its seeds: an id is {self.name}:seed=7; a task "
-                "with options of reset is given by its content, options={'task': {'seed': 7, 'options': {…}}}"
+                f"{self.name}: task {short_repr(task_id, 80)} is unknown; expected an id such as {self.name}:seed=7. "
+                "Pass a task with reset options by its content: options={'task': {'seed': 7, 'options': {…}}}"
             )
         return self.from_content({"seed": int(match[1])})
 
@@ -289,17 +289,17 @@ class SeedTasks:
         allowed = {"env", "seed", "options"}
         if not isinstance(content, Mapping) or not set(content) <= allowed or "seed" not in content:
             raise DataError(
-                f"{self.name}: a task is {{'seed': N}}, with 'options' if needed; got {short_repr(content)}"
+                f"{self.name}: a task must be {{'seed': N}}, with 'options' if needed; got {short_repr(content)}"
             )
         seed, options = content["seed"], content.get("options")
         if type(seed) is not int or not 0 <= seed <= MAX_SEED:
-            raise DataError(f"{self.name}: a seed is an integer from 0 to 2⁶³ − 1, got {short_repr(seed)}")
+            raise DataError(f"{self.name}: seed must be an integer from 0 to 2⁶³ − 1, got {short_repr(seed)}")
         if content.get("env", self.name) != self.name:
-            raise DataError(f"{self.name}: the task is of another environment: {short_repr(content['env'])}")
+            raise DataError(f"{self.name}: the task belongs to another environment: {short_repr(content['env'])}")
         plain: dict[str, Any] = {"env": self.name, "seed": seed}
         task_id = f"{self.name}:seed={seed}"
         if options is not None and not (isinstance(options, Mapping) and all(isinstance(key, str) for key in options)):
-            raise DataError(f"{self.name}: the options of a task are a mapping of names, got {short_repr(options)}")
+            raise DataError(f"{self.name}: the options of a task must have strings as keys, got {short_repr(options)}")
         if options:
             try:
                 plain["options"] = json.loads(json.dumps(options, allow_nan=False))
@@ -329,8 +329,8 @@ def problem_name(env: gym.Env[Any, Any]) -> str:
         text, usual = (json.dumps(value, sort_keys=True, default=_listed) for value in (arguments, default))
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(
-            f"{spec.id}: an argument is not plain data ({error}), so tasks cannot be told apart by it; name the problem "
-            "yourself: ForeignEnv(env, name=…, success=…)"
+            f"{spec.id}: an argument is not plain data ({error}), so it cannot identify tasks. Pass a name: "
+            "ForeignEnv(env, name=…, success=…)"
         ) from error
     return spec.id if text == usual else content_id(spec.id, json.loads(text)).replace(":", "+")[: len(spec.id) + 9]
 

@@ -57,7 +57,7 @@ def _encoded(value: Any, where: str, depth: int) -> Iterable[bytes]:
     """Yield an encoding from which the content could be read back, so that different content differs."""
     if depth > MAX_DEPTH:
         raise ConfigError(
-            f"{where}: nested deeper than {MAX_DEPTH} levels; give state_key=, a function to a smaller value"
+            f"{where}: nested deeper than {MAX_DEPTH} levels; pass state_key=, a function that returns a smaller value"
         )
     if isinstance(value, np.generic):
         value = value.item()
@@ -139,7 +139,7 @@ class Rounded:
 
     def __post_init__(self) -> None:
         if type(self.decimals) is not int or not 0 <= self.decimals <= 12:
-            raise ConfigError(f"Rounded takes a number of decimals from 0 to 12, got {short_repr(self.decimals)}")
+            raise ConfigError(f"decimals of Rounded must be an integer from 0 to 12, got {short_repr(self.decimals)}")
 
     def __call__(self, observation: Any, _info: Mapping[str, Any]) -> Any:
         """Return the observation with every float as an integer, in units of the last decimal.

@@ -28,7 +28,7 @@ def _reported(_reward: float, _terminated: bool, _truncated: bool, info: Mapping
         if name in info:
             return info[name]
     raise DataError(
-        "success='reported' reads info['success'] or info['is_success'] of the last step, but there is neither; its keys "
+        "success='reported' reads info['success'] or info['is_success'] of the last step, which has neither; its keys "
         f"are {', '.join(map(repr, sorted(map(str, info)))) or 'none'}"
     )
 
@@ -51,7 +51,7 @@ def success_rule(success: str | Success | None, env: str) -> Success:
     """
     if success is None:
         raise ConfigError(
-            f"{env}: Gymnasium does not say what success is, so you must. Give success='terminated' (every end but a "
+            f"{env}: Gymnasium does not define success, so you have to. Pass success='terminated' (every end but a "
             "limit, as in CliffWalking), 'positive_reward' (terminated with a reward above 0, as in FrozenLake), 'reported' "
             "(info['success'] or info['is_success']), or a function (reward, terminated, truncated, info) -> bool, called "
             "with the last step"

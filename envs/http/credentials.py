@@ -53,12 +53,10 @@ class ApiKey:
             ConfigError: not a variable name (perhaps the key itself, so it is not quoted), or required and unset.
         """
         if not _VARIABLE.fullmatch(variable):
-            raise ConfigError(
-                "an API key is given by the name of the environment variable that holds it, not by its text"
-            )
+            raise ConfigError("pass the name of the environment variable that contains the API key, not the key itself")
         text = os.environ.get(variable, "").strip()
         if not text and required:
-            raise ConfigError("the environment variable named for the API key is unset or empty")
+            raise ConfigError("the environment variable of the API key is unset or empty")
         return cls(text, f"the environment variable {variable}") if text else None
 
     def headers(self, name: str = "Authorization") -> dict[str, str]:

@@ -77,7 +77,7 @@ def load_code(spec: str) -> Code:
     if match is None and spec.endswith(".py"):
         raise ConfigError(_without_name(spec))
     if match is None:
-        raise ConfigError(f"code is named path/to/file.py:NAME or package.module:NAME, got {short_repr(spec, 200)}")
+        raise ConfigError(f"expected path/to/file.py:NAME or package.module:NAME, got {short_repr(spec, 200)}")
     source, name = match["place"], match["name"]
     module, digest = _from_file(source, spec) if source.endswith(".py") else _from_module(source, spec)
     if not hasattr(module, name):
@@ -92,13 +92,11 @@ def _without_name(place: str) -> str:
     try:
         tree = ast.parse(checked_path("the file of a plug-in", place).read_bytes())
     except (OSError, SyntaxError, ValueError) as error:
-        return (
-            f"{place} cannot be read: {getattr(error, 'strerror', None) or error}; code is named path/to/file.py:NAME"
-        )
+        return f"{place} cannot be read: {getattr(error, 'strerror', None) or error}; expected path/to/file.py:NAME"
     nodes = [node for kind in (ast.ClassDef, ast.FunctionDef) for node in tree.body if isinstance(node, kind)]
     specs = [f"{place}:{node.name}" for node in nodes if not node.name.startswith("_")]
     if not specs:
-        return f"{place} defines no class and no function; code is named path/to/file.py:NAME"
+        return f"{place} defines no class and no function; expected path/to/file.py:NAME"
     return f"{place} is a file; name what you mean in it: {' or '.join(specs[:5])}"
 
 
@@ -175,7 +173,7 @@ def _import(place: str) -> ModuleType:
         if not f"{place}.".startswith(f"{error.name}."):
             raise  # of something that the module imports
         raise ConfigError(
-            f"Python finds no module {error.name!r}; install its package, or name its file: path/to/file.py:NAME"
+            f"there is no module {error.name!r}; install its package, or pass its file: path/to/file.py:NAME"
         ) from error
 
 

@@ -167,9 +167,8 @@ class Registry(Generic[T]):
         """
         if names_code(name):
             raise ConfigError(
-                f"{self.kind} {name!r} names code, which runs only if you name it yourself: on the command line, with --load "
-                f"{name} (a settings file, log or run folder may come from others); in Python, with the load function of its "
-                "registry"
+                f"{self.kind} {name!r} is code, which runs only if you load it yourself, because a settings file, log or run "
+                f"folder may come from someone else. Use --load {name} on the command line, or the load function of its registry"
             )
 
     def rows(self) -> list[dict[str, str]]:
@@ -214,7 +213,7 @@ class Registry(Generic[T]):
     def _check_name(self, name: str) -> None:
         if not _NAME.fullmatch(name):
             raise ConfigError(
-                f"the name of {_an(self.kind)} is one word of letters, digits, _ and -, got {short_repr(name)}"
+                f"the name of {_an(self.kind)} must be one word of letters, digits, _ and -, got {short_repr(name)}"
             )
 
     def _taken(self, name: str) -> str:
@@ -257,7 +256,7 @@ class Registry(Generic[T]):
         if len(points) > 1:
             raise ConfigError(
                 f"{self.kind} {name!r} is in several installed packages: {'; '.join(map(_origin, points))}; uninstall all but "
-                "one, or name the code: MODULE:NAME"
+                "one, or pass the code as MODULE:NAME"
             )
         [point] = points
         target = imported(point.load, f"{self.kind} {name!r} of {_origin(point)}")

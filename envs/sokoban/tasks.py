@@ -116,7 +116,7 @@ def open_tasks(
     sources = {"panel": panel, "levels": levels, "level": level, "generator": generator}
     named = [key for key, value in sources.items() if value is not None]
     if len(named) > 1:
-        raise ConfigError(f"give one of panel, levels, level and generator, got {' and '.join(named)}")
+        raise ConfigError(f"pass only one of panel, levels, level or generator; got {' and '.join(named)}")
     if generator is not None:
         options = generator_options(generator)
         return GeneratorTasks(options), (options.height, options.width)

@@ -62,7 +62,7 @@ class MoveTurns:
             raise unknown_name_error("moves_policy", str(policy), MOVES_POLICIES)
         if moves_per_turn == 1 and policy != "strict":
             raise ConfigError(
-                f"moves_policy={policy!r} is for turns of several moves; raise moves_per_turn, or leave it out"
+                f"moves_policy={policy!r} needs turns of several moves; raise moves_per_turn, or leave it out"
             )
         if type(max_moves) is not int or max_moves < 0 or (max_moves and moves_per_turn == 1):
             raise ConfigError(

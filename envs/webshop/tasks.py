@@ -56,7 +56,7 @@ def open_stock(path: str, goals: str, seed: int, goal_seed: int, num_products: i
     """The stock of a folder, cached; a store is memory-mapped, WebShop's files are read into memory."""
     if is_checksummed(path):
         if num_products is not None:
-            raise ConfigError("num_products does not go with a store; import fewer products instead")
+            raise ConfigError("num_products has no effect on a store; import fewer products instead")
         return open_store(path, goals=goals, goal_seed=goal_seed, seed=seed)
     return load_stock(path, goals=goals, seed=seed, goal_seed=goal_seed, num_products=num_products)
 
@@ -80,7 +80,7 @@ def _open_released(panel: str, data: str | Path | Stock | None, kind: str) -> Li
     """
     if data is None:
         raise ConfigError(
-            f"panel {panel!r} lists goals of WebShop's thousand products and has none of their texts: give their files too, data=FOLDER"
+            f"panel {panel!r} lists goals of WebShop's 1,000 released products without their texts; pass their folder with data=FOLDER"
         )
     stock = data if isinstance(data, Stock) else open_stock(_path(data), kind, SEED, GOAL_SEED, None)
     try:
@@ -89,8 +89,8 @@ def _open_released(panel: str, data: str | Path | Stock | None, kind: str) -> Li
         )
     except DataError as error:
         raise DataError(
-            f"the data is not WebShop's released thousand, which panel {panel!r} is about ({error}); "
-            "`creditflow data check webshop FOLDER` says what differs"
+            f"panel {panel!r} needs WebShop's 1,000 released products, from which this data differs ({error}); "
+            "`creditflow data check webshop FOLDER` lists the differences"
         ) from error
 
 
@@ -119,13 +119,13 @@ def open_tasks(
     if isinstance(panel, str) and (kind := RELEASED.get(panel.partition(":")[0])):
         if not alone:
             raise ConfigError(
-                f"panel {panel!r} says which goals: leave goals, split, seed, num_products and solvable_only out"
+                f"panel {panel!r} determines the goals; leave out goals, split, seed, num_products and solvable_only"
             )
         return _open_released(panel, data, kind)
     if data is None:
         if not alone:
             raise ConfigError(
-                "goals, split, seed, num_products and solvable_only go with data=…; the embedded shop takes "
+                "goals, split, seed, num_products and solvable_only require data=…; the embedded shop needs "
                 f"panel='{DEFAULT_PANEL}' or another panel and split"
             )
         if not isinstance(panel, str | None):
@@ -134,7 +134,7 @@ def open_tasks(
         return GoalTasks(embedded_stock(), [row.locator["goal"] for row in rows], rows)
     if panel is not None:
         raise ConfigError(
-            f"data goes with the panels {', '.join(RELEASED)} or without panel, got panel={short_repr(panel)}"
+            f"data works with the panels {', '.join(RELEASED)} or without a panel, got panel={short_repr(panel)}"
         )
     check_name("kind of goals", goals, ("synthetic", "human"))
     if type(seed) is not int or (num_products is not None and (type(num_products) is not int or num_products < 1)):

@@ -119,7 +119,7 @@ def has_attachment(row: Any) -> bool:
 def _canary(row: Mapping[str, Any]) -> bytes:
     canary = row["canary"]
     if not isinstance(canary, str) or not canary:
-        raise DataError(f"the row's key stands under 'canary', got {short_repr(canary)}")
+        raise DataError(f"expected the row's key under 'canary', got {short_repr(canary)}")
     return canary.encode()
 
 
@@ -154,7 +154,7 @@ def _gaia(row: Mapping[str, Any], fallback: str) -> Question:
         raise DataError(f"'Final answer' is a text or a number, got {short_repr(value)}")
     answer = str(value).strip()
     if answer == "?":
-        raise DataError("GAIA publishes no answers of its test split: give the file of its validation split")
+        raise DataError("GAIA does not publish the answers of its test split; use its validation split")
     return _browse_question(
         str(row.get("task_id") or fallback), row["Question"], answer, f"level {row.get('Level', '')}".strip()
     )

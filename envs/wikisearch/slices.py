@@ -181,7 +181,7 @@ def find_questions(rows: Sequence[PanelRow], path: Path) -> dict[str, Question]:
     if missing:
         raise DataError(
             f"{path}: {len(missing)} of {len(rows)} questions of panel {SLICES} are missing or have other answers or evidence, the first "
-            f"{missing[0].locator['question']} of {missing[0].split}; `creditflow data check {missing[0].strata['data_set']} FILE` says which"
+            f"{missing[0].locator['question']} of {missing[0].split}; `creditflow data check {missing[0].strata['data_set']} FILE` lists them"
         )
     return {row.task_id: by_task[row.task_id] for row in rows}
 

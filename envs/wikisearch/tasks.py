@@ -204,15 +204,13 @@ def open_library(
         return _open_slices(panel, questions, _engine_of(corpus, server), file_format, answers)
     named = [k for k, v in {"panel": panel, "questions": questions, "world": world}.items() if v is not None]
     if len(named) > 1:
-        raise ConfigError(f"give one of panel, questions and world, got {' and '.join(named)}")
+        raise ConfigError(f"pass only one of panel, questions or world; got {' and '.join(named)}")
     if questions is not None:
         engine = _engine_of(corpus, server)
         rows = file_rows(questions, engine.digest, file_format, answers)
         return Library(RowTasks("wikisearch", rows, _builder(engine.digest)), engine, engine.digest, _reader_of(engine))
     if corpus is not None or server is not None:
-        raise ConfigError(
-            "corpus and retriever go with questions; the embedded worlds have an encyclopedia of their own"
-        )
+        raise ConfigError("corpus and retriever require questions; the embedded worlds have their own encyclopedia")
     if world is not None:
         return _from_world(world)
     listed = parse_panel_spec("wikisearch", panel if panel is not None else DEFAULT_PANEL)
@@ -231,10 +229,10 @@ def _open_slices(panel: str, questions: str | None, engine: Retriever, file_form
     """Open questions of published data sets, which have the same ids over every corpus."""
     if questions is None:
         raise ConfigError(
-            f"panel {panel!r} lists published questions and has none of their texts: give the file, questions=FILE, or a folder of them"
+            f"panel {panel!r} lists published questions without their texts; pass their file or folder with questions=PATH"
         )
     if (file_format, answers) != ("auto", "none"):
-        raise ConfigError("a panel of published questions has its own form: leave file_format and answers out")
+        raise ConfigError("a panel of published questions has a fixed format; leave out file_format and answers")
     listed = _slice_rows(panel, checked_path("questions", questions))
     return Library(RowTasks("wikisearch", listed, _builder(engine.digest)), engine, engine.digest, _reader_of(engine))
 

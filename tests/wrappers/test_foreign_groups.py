@@ -118,7 +118,7 @@ def test_stop_reasons_are_those_of_the_environment():
 
 
 def test_who_names_states_and_success_is_asked_once():
-    with pytest.raises(ConfigError, match="what success is"):
+    with pytest.raises(ConfigError, match="does not define success"):
         Recorder(gym.make(CLIFF))
     with pytest.raises(ConfigError, match="SokobanEnv defines both"):
         GroupEnv("sokoban", size=2, success="terminated")

@@ -133,7 +133,7 @@ def test_a_task_without_an_entity_graph_is_rejected_at_reset() -> None:
         ({"unknown": "zero"}, "would have no effect"),
         (
             {"step_weight": 2.0, "std_eps": 0.1},
-            "gdcr does not depend on std_eps, step_weight; remove what has no effect",
+            "gdcr does not depend on std_eps, step_weight, so leave it out",
         ),
         ({"decays": 2.0}, "did you mean 'decay'"),
     ],

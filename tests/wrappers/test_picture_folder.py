@@ -122,7 +122,7 @@ HOSTILE = {
     "beyond the side": (png(MAX_SIDE + 1, 1), "at most"),
     "grey": (png(4, 4, colour=0), "expected RGB"),
     "cut": (png(4, 4)[:40], "not a readable PNG"),
-    "too little data": (png(40, 40), "not a readable PNG|another picture"),
+    "too little data": (png(40, 40), "not a readable PNG|does not contain the picture"),
     "another format": (b"GIF89a" + b"\0" * 40, "not a readable PNG"),
     "empty": (b"", "not a readable PNG"),
 }
@@ -165,7 +165,7 @@ def test_a_missing_or_exchanged_file_is_an_error(tmp_path: Path) -> None:
         folder.read(one.name)
     folder.write(one)
     (tmp_path / f"{one.name}.png").rename(tmp_path / f"{other.name}.png")
-    with pytest.raises(DataError, match="another picture than its name says"):
+    with pytest.raises(DataError, match="does not contain the picture that its name identifies"):
         folder.read(other.name)
 
 
@@ -193,7 +193,7 @@ def test_a_file_is_bounded_before_it_is_read(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(picture_folder, "MAX_FILE", size)
     assert PictureFolder(tmp_path).read(one.name).name == one.name
     monkeypatch.setattr(picture_folder, "MAX_FILE", size - 1)
-    with pytest.raises(DataError, match=f"has {size} bytes, at most {size - 1}"):
+    with pytest.raises(DataError, match=f"has {size} bytes; the limit is {size - 1}"):
         PictureFolder(tmp_path).read(one.name)
 
 
@@ -203,11 +203,11 @@ def test_a_folder_is_bounded_in_number_and_bytes(tmp_path: Path, monkeypatch: py
     folder = PictureFolder(tmp_path)
     for one in (*pictures[:2], *pictures[:2]):
         folder.write(one)
-    with pytest.raises(DataError, match="holds 2 pictures"):
+    with pytest.raises(DataError, match="contains 2 pictures"):
         folder.write(pictures[2])
     monkeypatch.setattr(picture_folder, "MAX_PICTURES", 9)
     monkeypatch.setattr(picture_folder, "MAX_BYTES", 10)
-    with pytest.raises(DataError, match="at most 9 and 10"):
+    with pytest.raises(DataError, match="limits of a log are 9 and 10"):
         PictureFolder(tmp_path).write(pictures[2])
 
 

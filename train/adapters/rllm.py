@@ -176,7 +176,7 @@ class CreditWorkflow(Workflow):
         """
         if uid.count(":") != 1:
             raise ConfigError(
-                f"rLLM splits the ids of episodes at their colon: ids of rows must have none, got {short_repr(uid)}"
+                f"rLLM splits the ids of episodes at their colon: ids of rows must not contain one, got {short_repr(uid)}"
             )
         group, _, replica = uid.partition(":")
         episode = TextEpisode(self.play, _content(task), group_id=group, replica=int(replica))
@@ -227,5 +227,5 @@ def _content(row: Any) -> Mapping[str, Any]:
     if isinstance(content, str):
         content = parse_json(content, where="task")
     if not isinstance(content, Mapping):
-        raise DataError(f"a row must hold the task's content under 'task' (see task_rows), got {short_repr(row)}")
+        raise DataError(f"a row must have the task's content under 'task' (see task_rows), got {short_repr(row)}")
     return content

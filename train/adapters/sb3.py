@@ -94,20 +94,20 @@ class VectorEnvAdapter(VecEnv):
         return [getattr(self.env, attr_name)] * len(list(self._get_indices(indices)))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:  # noqa: ARG002 - its interface
-        """Not possible: the environments have no attributes of their own.
+        """Not possible: the environments have no separate attributes.
 
         Raises:
             ConfigError: always.
         """
-        raise ConfigError(f"{attr_name}: the environments of a vector environment have no attributes of their own")
+        raise ConfigError(f"{attr_name}: the environments of a vector environment have no separate attributes")
 
     def env_method(self, method_name: str, *method_args: Any, **method_kwargs: Any) -> list[Any]:  # noqa: ARG002 - its interface
-        """Not possible: the environments are no objects of their own.
+        """Not possible: the environments are not separate objects.
 
         Raises:
             ConfigError: always.
         """
-        raise ConfigError(f"{method_name}: the environments of a vector environment are no objects of their own")
+        raise ConfigError(f"{method_name}: the environments of a vector environment are not separate objects")
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:  # noqa: ARG002 - its interface
         """Return False for each environment asked for."""
@@ -196,7 +196,7 @@ class HindsightCallback(BaseCallback):
 def _checked(info: dict[str, Any]) -> dict[str, Any]:
     if missing := [key for key in ("task_id", "state_key") if key not in info]:
         raise ConfigError(
-            f"the infos of the environments lack {' and '.join(missing)}: play an environment of creditflow's, wrap another one in "
+            f"the infos of the environments lack {' and '.join(missing)}: play a creditflow environment, wrap another one in "
             "ForeignEnv, and pass a vector environment on with VectorEnvAdapter(envs, info_keys=INFO_KEYS)"
         )
     return info

@@ -309,7 +309,7 @@ def token_advantages(
     """
     sampled = numbers(mask) != 0
     if sampled.ndim != 2 or len(rows) != len(sampled):
-        raise TrajectoryError(f"{len(rows)} rows need a mask (B, T) of as many, got the shape {sampled.shape}")
+        raise TrajectoryError(f"{len(rows)} rows need a mask (B, T) with as many rows, got the shape {sampled.shape}")
     if played.groups and all(len(group) == 1 for group in played.groups):
         raise TrajectoryError(
             "every task has one episode, and credit compares several: raise actor_rollout_ref.rollout.n_agent"
@@ -343,7 +343,7 @@ def require_plain_rewards(batch: Any) -> None:
     names = ("token_level_rewards", "token_level_scores")
     if all(name in batch for name in names) and (numbers(batch[names[0]]) != numbers(batch[names[1]])).any():
         raise ConfigError(
-            "token_level_rewards hold a KL penalty, which credit by turn does not: set actor_rollout_ref.actor.use_kl_loss=true"
+            "token_level_rewards contain a KL penalty, which credit per turn does not support; set actor_rollout_ref.actor.use_kl_loss=true"
         )
 
 

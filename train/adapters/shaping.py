@@ -42,7 +42,7 @@ class Shaping:
             raise ConfigError(
                 f"{self.scheme} takes its potential from the task, so recorded episodes would have no effect"
                 if self.potentials is not None
-                else f"the potential of {self.scheme} is learned from recorded episodes: give a log of them"
+                else f"the potential of {self.scheme} is learned from recorded episodes: pass a log of them"
             )
 
     def wrap(self, env: gym.Env[Any, Any]) -> DenseReward:

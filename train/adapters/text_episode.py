@@ -87,7 +87,7 @@ def panel_tasks(env: EnvConfig, *, panel: str = "", count: int = 0) -> list[Task
     ids = source.task_ids()
     if not ids:
         raise ConfigError(
-            "this task source is endless, and other trainers take lists of tasks: name a panel such as 'small-v1:train'"
+            "this task source is endless, but other trainers need a list of tasks; choose a panel such as 'small-v1:train'"
         )
     return [source.get(name) for name in (ids[:count] if count else ids)]
 

@@ -105,7 +105,7 @@ def analyse(groups: Sequence[Group], *, match: Any = "exact_substring", **_: Any
             rates[scope].append(values)
         correct.append(np.array([episode.correct for episode in played], np.bool_))
     if not any(values.any() for values in rates["trajectory"]):
-        raise NotDefined("no text of the log names an entity of its question: were texts kept in the log?")
+        raise NotDefined("no text of the log mentions an entity of its question; were texts recorded in the log?")
     scopes = [scope for scope in SCOPES if scope == "trajectory" or thinks]
     numbers: dict[str, Any] = {"groups": len(chosen), "groups_left_out": len(groups) - len(chosen), "match": match}
     numbers |= {scope: _scope(rates[scope], correct) for scope in scopes}

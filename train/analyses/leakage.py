@@ -62,7 +62,7 @@ def task_names(source: str) -> dict[str, set[str]]:
     elif Path(source).is_file():
         found = [_names(group.task_id, group.task, _first_text(group)) for group in read_groups(source)]
     else:
-        raise ConfigError(f"give a log, or a panel as in webshop/standard-v1:valid; got {short_repr(source)}")
+        raise ConfigError(f"expected a log, or a panel such as webshop/standard-v1:valid; got {short_repr(source)}")
     if not found:
         raise DataError(f"{source} has no tasks")
     names_of: dict[str, set[str]] = {}

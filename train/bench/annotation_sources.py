@@ -219,7 +219,7 @@ class _Fitted:
         if "value.critic" in self._scheme.needs:
             value_targets = self._scheme.assign(self.annotate(group)).value_targets
             if value_targets is None:
-                raise ConfigError(f"{self._scheme.name} reads a critic, but gives no value targets to fit it to")
+                raise ConfigError(f"{self._scheme.name} reads a critic, but returns no value targets to fit it to")
             targets = np.concatenate(value_targets.targets)
             self._value.add(states.keys, states.state, targets, self._weight)
             self._turns += self._weight * np.array([len(targets), targets.sum()])

@@ -167,7 +167,7 @@ def scheme_entry(name: str) -> SchemeEntry:
         return replace(entry, parameters={**entry.parameters, **parsed.typed(lookup(entry.scheme))})
     if name in NAMED:
         if name in credit.names() and NAMED[name].scheme != name:
-            raise ConfigError(f"{name!r} is a method of the benchmark, with settings of its own: rename your scheme")
+            raise ConfigError(f"{name!r} is already the name of a method of the benchmark; rename your scheme")
         return NAMED[name]
     if known(name):
         return SchemeEntry(name)

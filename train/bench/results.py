@@ -37,7 +37,7 @@ def read_results(path: Path) -> dict[str, Any]:
     try:
         document = read_json(path)
     except DataError as error:
-        raise DataError(f"{error}; {path} does not hold the results of a benchmark") from error
+        raise DataError(f"{error}; {path} does not contain the results of a benchmark") from error
     version = document.get("results_version") if isinstance(document, dict) else None
     if not isinstance(document, dict) or version != RESULTS_VERSION:
         raise DataError(

@@ -101,7 +101,7 @@ def open_suite(spec: str, preset: Preset, seed: int = 0) -> Suite:
     name, path, panel = _parts(spec)
     suite_name(spec)
     if path is not None and (name not in ENVIRONMENTS or not ENVIRONMENTS[name].files):
-        raise ConfigError(f"suite {spec!r}: {name} takes no files")
+        raise ConfigError(f"suite {spec!r}: {name} does not accept files")
     if panel and name == "sokoban":
         raise ConfigError(f"suite {spec!r}: sokoban's panels need no files")
     if name == "shared":
@@ -132,7 +132,7 @@ def _suite_env(spec: str, name: str, settings: Mapping[str, Any], limit: int, op
     try:
         env = make(name, **settings).unwrapped
     except TypeError as error:
-        raise ConfigError(f"suite {spec!r}: {name} does not take files: {error}") from error
+        raise ConfigError(f"suite {spec!r}: {name} does not accept files: {error}") from error
     if not isinstance(env, AgentEnv):
         raise ConfigError(f"suite {spec!r}: not a creditflow environment")
     ids = env.tasks.task_ids()

@@ -193,9 +193,9 @@ def _label(args: argparse.Namespace) -> int:
     groups = read_groups(args.log)
     if labeller is not None:
         missed = missed_cases(labeller.judge)
-        note(f"judge: {len(CASES) - len(missed)} of {len(CASES)} hand-made cases labelled as the rules say")
+        note(f"judge: {len(CASES) - len(missed)} of {len(CASES)} hand-made cases labelled according to the rules")
         if missed:
-            note(f"judge: not as the rules say: {'; '.join(missed)}")
+            note(f"judge: mislabelled cases: {'; '.join(missed)}")
     result = label_log(groups, labeller)
     write_labels(args.out, result.labels)
     turn_labels = "".join(label for entry in result.labels for label in entry.turn_labels)

@@ -105,7 +105,7 @@ def _write(folder: Path, kind: str, name: str) -> None:
             stream.write(text)
     print(f"{folder / f'{name}.py'}:{values['Class']}")
     print(
-        f"its first lines say how to run it; its tests, with pytest installed: python -m pytest {folder}",
+        f"its first lines show how to run it; with pytest installed, test it with: python -m pytest {folder}",
         file=sys.stderr,
     )
 

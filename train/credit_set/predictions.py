@@ -48,7 +48,7 @@ def read_predictions(path: str | Path, turns: Sequence[CreditTurn]) -> list[Pred
         name = checked.text(line.get("turn_id"), f"{where}: turn_id")
         if name not in expected:
             raise DataError(
-                f"{where}: the credit set has no turn {short_repr(name, 120)}; name the set that was rated with --credit-set"
+                f"{where}: the credit set has no turn {short_repr(name, 120)}; pass the set that was rated with --credit-set"
             )
         if name in predictions:
             raise DataError(f"{where}: the turn {short_repr(name, 120)} occurs twice")

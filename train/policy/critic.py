@@ -134,7 +134,7 @@ def open_critic(path: str | Path, device: Any) -> Critic:
     description = read_json(folder / DESCRIPTION_FILE)
     version = description.get("format_version") if isinstance(description, dict) else None
     if version != VERSION:
-        raise DataError(f"{folder}: format_version {short_repr(version)}, this reader knows {VERSION}")
+        raise DataError(f"{folder}: format_version {short_repr(version)}, expected {VERSION}")
     check_model_files(folder)
     with loading(f"{folder}: is not a critic that a training run wrote"):
         decoder = AutoModel.from_pretrained(

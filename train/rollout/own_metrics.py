@@ -41,7 +41,7 @@ def _name_of(code: Code) -> str:
         or not name
     ):
         raise ConfigError(
-            f"{code.spec} is no metric: expected a class with a name and measure(trajectory), got {short_repr(kind)}"
+            f"{code.spec} is not a metric: expected a class with a name and measure(trajectory), got {short_repr(kind)}"
         )
     return name
 

@@ -71,7 +71,7 @@ def load_plugin(spec: str) -> str:
     if isinstance(target, type) and callable(getattr(target, "measure", None)):
         return load_plugin_of("metric", spec, code.digest)
     raise ConfigError(
-        f"{spec} is no plug-in: expected a class of schemes (derived from Scheme), environments (AgentEnv or gymnasium.Env), "
+        f"{spec} is not a plug-in: expected a class of schemes (derived from Scheme), environments (AgentEnv or gymnasium.Env), "
         f"agents (with act and name) or metrics (with measure and name), got {short_repr(target)}"
     )
 

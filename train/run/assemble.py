@@ -53,9 +53,9 @@ def scratch_tokenizer(settings: TrainConfig, tasks: list[Task]) -> Any:
             for view in views:
                 if not view.info["admissible_actions"]:
                     raise ConfigError(
-                        f"model.scratch makes its tokenizer from what a random agent writes, and environment {settings.env.name!r} lists "
-                        "no actions in info['admissible_actions']: list them (AgentEnv._admissible), or take a model that has a "
-                        "tokenizer: model.path"
+                        f"model.scratch makes its tokenizer from the actions of a random agent, but environment {settings.env.name!r} lists "
+                        "no actions in info['admissible_actions']. List them (AgentEnv._admissible), or set model.path to a model "
+                        "that has a tokenizer"
                     )
                 slots = slots_of(prompt, view, settings.prompting.window)
                 template = "later" if view.turns and settings.prompting.history == "append" else "first"
@@ -83,9 +83,7 @@ def make_policy(settings: TrainConfig, tokenizer: Any | None, tasks: list[Task])
         dtype = lora.base_dtype if lora.rank else "float32"
         model, stored_tokenizer = open_pretrained(settings.model.path, device=str(device), dtype=dtype)
         if has_adapter(model):
-            raise ConfigError(
-                f"model.path {settings.model.path!r} is an adapter: start from the merged model beside it"
-            )
+            raise ConfigError(f"model.path {settings.model.path!r} is an adapter; start from the merged model instead")
         tokenizer = tokenizer or stored_tokenizer
     else:
         scratch: ScratchConfig = settings.model.scratch

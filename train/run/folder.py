@@ -111,7 +111,7 @@ def require_same_run(folder: Path, settings: Any) -> None:
     current = run_identity(to_plain_data(settings))
     stored = read_run_file(folder)
     if stored is None:
-        print(f"{folder}: holds no {RUN_FILE}: only the settings are compared, not the versions it was started with")
+        print(f"{folder} contains no {RUN_FILE}, so only the settings are compared and not the versions")
         config = run_identity(to_plain_data(read_dataclass(type(settings), load_mapping(folder / "config.yaml"))))
         stored = {**current, "settings": config["settings"]}
     grown = _with_iterations_of(current, stored)

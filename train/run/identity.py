@@ -99,7 +99,7 @@ def require_same(stored: Identity, requested: Identity, place: str) -> None:
     lines = differences(stored, requested, "stored", "requested")
     if lines:
         raise OtherRunError(
-            f"{place}: was written with other settings; use the same, or start over with --force or with another output:\n"
+            f"{place} was written with other settings. Use the same settings, or start over with --force or another output:\n"
             + "\n".join(lines)
         )
 
@@ -123,8 +123,8 @@ def require_same_log(group: Group, requested: Identity, place: str) -> None:
     for text in sorted({trajectory.provenance.get(RUN, "") for trajectory in group.trajectories}):
         if not text:
             raise OtherRunError(
-                f"{place}: group {group.group_id!r} has no identity of its run: it was written before logs recorded "
-                "it, or by another program. Such a log can be read, scored and annotated, but not resumed: start over with "
+                f"{place}: group {group.group_id!r} does not record its run, because an older release or another program "
+                "wrote it. Such a log can be read, scored and annotated, but not resumed; start over with "
                 "--force or with another output"
             )
         require_same(_read(text, place), requested, f"{place}: group {group.group_id!r}")
@@ -146,8 +146,8 @@ def require_same_folder(folder: Path, requested: Identity, *, started: bool) -> 
         require_same(stored, requested, str(folder))
     elif started:
         raise OtherRunError(
-            f"{folder}: has no {RUN_FILE}: it was written before runs recorded their identity. Its results can be read, "
-            "but not resumed: start over with --force or with another output"
+            f"{folder} has no {RUN_FILE}, because an older release wrote it. Its results can be read, "
+            "but not resumed; start over with --force or with another output"
         )
 
 

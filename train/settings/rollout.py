@@ -107,21 +107,21 @@ def check_staleness(rollout: RolloutConfig, generation: GenerationConfig, update
         return
     if generation.backend == "vllm" and (rollout.max_staleness > 1 or not rollout.asynchronous):
         raise ConfigError(
-            "with generation.backend: vllm rollouts can be sampled ahead by rollout.max_staleness: 1, since its engine holds "
-            "one version of the weights, and not with rollout.asynchronous: false, whose engine runs in the trainer's process"
+            "with generation.backend: vllm rollout.max_staleness must be 0 or 1, because the engine has one version of the weights, "
+            "and 1 needs rollout.asynchronous: true, because only this engine runs outside the trainer's process"
         )
     if generation.backend == "vllm" and generation.vllm.sleep:
         raise ConfigError(
-            "generation.vllm.sleep frees the sampler during updates, in which max_staleness lets it sample"
+            "generation.vllm.sleep stops the sampler during updates, but rollout.max_staleness samples then; use only one of them"
         )
     if rollout.compile:
-        raise ConfigError("rollout.compile needs the main thread; rollouts ahead of the update have one of their own")
+        raise ConfigError("rollout.compile needs the main thread, but rollout.max_staleness samples in another one")
     if rollout.top_p < 1.0 or rollout.top_k:
         raise ConfigError(
-            "rollout.max_staleness needs top_p=1 and top_k=0: older weights keep other tokens than those of the update"
+            "rollout.max_staleness needs top_p=1 and top_k=0: older weights would truncate to other tokens than those of the update"
         )
     if update.old_logprobs == "trainer" and not update.loss.importance_cap:
         raise ConfigError(
-            "rollout.max_staleness samples from older weights, for which nothing would correct: set "
+            "rollout.max_staleness samples from older weights and needs a correction for it: set "
             "update.loss.importance_cap above 0 (2 is usual), or update.old_logprobs: sampler"
         )

@@ -206,8 +206,8 @@ class TrainConfig:
             )
         if self.model.lora.rank and self.sft.episodes and self.update.loss.kl_weight:
             raise ConfigError(
-                "with model.lora the reference policy is the base without adapter, which SFT would leave behind: set "
-                "update.loss.kl_weight=0, or run SFT apart and start from its merged model"
+                "with model.lora the reference policy is the base model without the adapter that SFT trains. Set "
+                "update.loss.kl_weight=0, or run SFT separately and start from its merged model"
             )
         rows_of_turns = self.prompting.history == "window" or self.update.row_layout == "turn"
         if self.update.loss.ratio == "sequence" and rows_of_turns:

@@ -97,7 +97,7 @@ def synthesize(
     if resume and not partial.exists() and (out.exists() or provenance.exists()):
         if not (out.exists() and provenance.exists()):
             raise DataError(
-                f"{out} and {provenance}: one is missing, so this is no finished synthesis; start over with --force"
+                f"{out} and {provenance}: one is missing, so the synthesis is not complete; start over with --force"
             )
         _read(read_json_lines(provenance), provenance, identity, outcome)
         outcome.finish()

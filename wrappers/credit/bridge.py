@@ -306,7 +306,7 @@ class TurnColumns:
         column, called = self._column("turn")[rows], self._called("turn")
         if not np.array_equal(column, np.rint(column)) or not (np.abs(column) < _LARGEST_TURN).all():
             raise TrajectoryError(
-                f"trajectory {name!r}: {called} must hold whole numbers, got {short_repr(column.tolist())}"
+                f"trajectory {name!r}: {called} must contain whole numbers, got {short_repr(column.tolist())}"
             )
         turns = column.astype(np.int64)
         _, first, position = np.unique(turns, return_index=True, return_inverse=True)
@@ -347,7 +347,7 @@ class TurnColumns:
                 if after != before:
                     raise TrajectoryError(
                         f"trajectory {name!r}: {self._called('next_state')} of its row {t} is not the "
-                        f"{self._called('state')} of its row {t + 1}; rows were shuffled or left out: give "
+                        f"{self._called('state')} of its row {t + 1}; rows were shuffled or left out. Pass "
                         f"{self._called('turn')}, the number of each row's turn in its episode"
                     )
             states.append(following[-1])
@@ -449,14 +449,14 @@ def advantages(
         if spans is None:
             if sampled.ndim != 2 or len(sampled) != len(turn_advantages):
                 raise TrajectoryError(
-                    f"without spans each row of the mask holds one turn: expected ({len(turn_advantages)}, T), got "
+                    f"without spans each row of the mask must be one turn: expected ({len(turn_advantages)}, T), got "
                     f"{sampled.shape}"
                 )
             spans = np.array([(row, 0, sampled.shape[1]) for row in range(len(sampled))], np.int64).reshape(-1, 3)
         per_token = over_spans(turn_advantages, spans, sampled)
         token_in_loss = over_spans(turn_in_loss.astype(np.float64), spans, sampled) > 0.0
     elif spans is not None:
-        raise ConfigError("spans say where turns stand in a mask of tokens: give mask, (B, T), too")
+        raise ConfigError("spans are positions of turns in a token mask; pass mask, (B, T), too")
     return Advantages(turn_advantages, turn_in_loss, per_token, token_in_loss, tuple(scored), tuple(credits_))
 
 
@@ -469,7 +469,7 @@ def read_record(text: Any, name: str) -> Played:
     if not isinstance(text, str) or not text:
         raise TrajectoryError(
             f"episode {name!r} has no record under {FIELD!r}, but {type(text).__name__}: play it in a creditflow "
-            "environment, or say how its turns are read"
+            "environment, or pass a function that reads its turns"
         )
     trajectory, task = decode_line(text, ())
     return replace(trajectory, trajectory_id=name), task or {}

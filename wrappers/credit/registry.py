@@ -57,7 +57,7 @@ def _name_of(code: Code) -> str:
     if not (isinstance(scheme, type) and issubclass(scheme, Scheme)) or inspect.isabstract(scheme):
         missing = sorted(getattr(scheme, "__abstractmethods__", ()))
         raise ConfigError(
-            f"{code.spec} is no credit scheme: expected a class derived from creditflow.wrappers.credit.Scheme with assign(group), "
+            f"{code.spec} is not a credit scheme: expected a class derived from creditflow.wrappers.credit.Scheme with assign(group), "
             + (f"but it lacks {', '.join(missing)}" if missing else f"got {short_repr(scheme)}")
         )
     try:
@@ -88,7 +88,7 @@ def _check_class(scheme: type[Scheme]) -> None:
             raise ConfigError(f"{kind}.{name} is not a parameter yet: decorate the class with @dataclass(frozen=True)")
     for name, f in parameters.items():
         if f.default is MISSING:
-            raise ConfigError(f"{kind}.{name} needs a default (a plain value): presets name only what differs from it")
+            raise ConfigError(f"{kind}.{name} needs a default (a plain value): presets list only differences")
     if "paper" not in scheme.presets:
         raise ConfigError(f"{kind}.presets must contain 'paper', the default semantics, got {sorted(scheme.presets)}")
     for preset in scheme.presets.values():

@@ -81,7 +81,7 @@ class EntityGraph:
             raise DataError(f"entity graph: answer_node {short_repr(answer)} is not among the {len(names)} entities")
         constructed = _listed(task, "construction_entities")
         if unlisted := [name for name in constructed if not isinstance(name, str) or name not in index]:
-            raise DataError(f"entity graph: construction_entities has {short_repr(unlisted[0])}, which is no entity")
+            raise DataError(f"entity graph: construction_entities has {short_repr(unlisted[0])}, not an entity")
         aliases = [forms for _, forms in rows]
         construction = tuple(index[name] for name in constructed) or None
         if virtual and not answer:

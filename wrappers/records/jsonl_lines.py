@@ -135,7 +135,7 @@ def decode_line(line: str, skip: Collection[str]) -> tuple[Trajectory, Mapping[s
     version = data.pop("format_version", None)
     if version != FORMAT_VERSION or type(version) is not int:
         raise TrajectoryError(
-            f"format_version is {short_repr(version)}, this reader knows {FORMAT_VERSION}; is this a creditflow trajectory log?"
+            f"format_version is {short_repr(version)}, expected {FORMAT_VERSION}. Is this a creditflow log? Convert other logs with `creditflow data import`"
         )
     task, turns = _check_payload(data.pop("task", None)), data.pop("turns", None)
     if type(turns) is not list:

@@ -55,8 +55,8 @@ class PictureFolder:
             return
         if len(stored) >= MAX_PICTURES or self._bytes >= MAX_BYTES:
             raise DataError(
-                f"{self.path}: holds {len(stored):,} pictures of {self._bytes:,} bytes, at most {MAX_PICTURES:,} and "
-                f"{MAX_BYTES:,} are stored beside a log: record fewer tasks in one log"
+                f"{self.path}: contains {len(stored):,} pictures of {self._bytes:,} bytes, but the limits of a log are {MAX_PICTURES:,} and "
+                f"{MAX_BYTES:,}; record fewer tasks in one log"
             )
         from PIL import Image
 
@@ -74,9 +74,9 @@ class PictureFolder:
         """
         file = self._file(name)
         if not file.is_file():
-            raise DataError(f"{file}: the picture is missing; its log names it")
+            raise DataError(f"{file}: the picture is missing, but the log refers to it")
         if (size := file.stat().st_size) > MAX_FILE:
-            raise DataError(f"{file}: has {size:,} bytes, at most {MAX_FILE:,} are read")
+            raise DataError(f"{file} has {size:,} bytes; the limit is {MAX_FILE:,}")
         from PIL import Image
 
         with loading(f"{file}: not a readable PNG picture"), warnings.catch_warnings():
@@ -89,7 +89,7 @@ class PictureFolder:
                     raise DataError(f"{file}: has mode {short_repr(image.mode)}, expected RGB as it is written here")
                 picture = picture_of(np.asarray(image))
         if picture.name != name:
-            raise DataError(f"{file}: holds another picture than its name says: it was changed or renamed")
+            raise DataError(f"{file}: does not contain the picture that its name identifies; it was changed or renamed")
         return picture
 
     def _file(self, name: str) -> Path:

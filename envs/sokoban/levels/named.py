@@ -61,7 +61,7 @@ def named_level(name: str) -> Level:
     match = _NAME.fullmatch(name)
     if match is None or match[1] not in DISTRIBUTIONS:
         raise UnknownTaskError(
-            f"sokoban: {short_repr(name)} is no name of a generated level; expected "
+            f"sokoban: {short_repr(name)} is not the name of a generated level; expected "
             "DISTRIBUTION/HEIGHTxWIDTH/BOXES/SHORTEST-LONGEST/SEED, such as 'exact/6x6/1/2-200/17', with a distribution of "
             f"{', '.join(DISTRIBUTIONS)}"
         )
@@ -83,7 +83,7 @@ def named_levels(panel: str) -> tuple[Level, ...]:
     first, _, last = seeds.partition("-")
     if not (first.isdigit() and last.isdigit() and int(first) <= int(last) < int(first) + MAX_SEEDS):
         raise ConfigError(
-            f"sokoban: {short_repr(panel)} is no panel of generated levels; expected DISTRIBUTION/HEIGHTxWIDTH/BOXES/SHORTEST-LONGEST:FIRST-LAST, "
+            f"sokoban: {short_repr(panel)} is not a panel of generated levels; expected DISTRIBUTION/HEIGHTxWIDTH/BOXES/SHORTEST-LONGEST:FIRST-LAST, "
             f"with at most {MAX_SEEDS:,} seeds, such as 'ragen/6x6/1/1-30000:123-634'"
         )
     levels = [named_level(f"{name}/{seed}") for seed in range(int(first), int(last) + 1)]

@@ -67,7 +67,7 @@ def make_view(
         raise unknown_name_error("obs_mode", str(obs_mode), OBS_MODES)
     if obs_mode != "dict":
         if keys is not None:
-            raise ConfigError(f"obs_keys are those of obs_mode='dict', but obs_mode is {obs_mode!r}")
+            raise ConfigError(f"obs_keys requires obs_mode='dict', got obs_mode={obs_mode!r}")
         return _view(obs_mode, text, shape, painter)
     views = {key: _view(key, text, shape, painter) for key in _checked_keys(keys)}
 
@@ -88,7 +88,7 @@ def _checked_keys(keys: Any) -> tuple[str, ...]:
         if key not in OBS_KEYS:
             raise unknown_name_error("key of obs_keys", str(key), OBS_KEYS)
     if len(set(keys)) != len(keys):
-        raise ConfigError(f"obs_keys has a key twice: {short_repr(list(keys))}")
+        raise ConfigError(f"obs_keys contains a key twice: {short_repr(list(keys))}")
     return tuple(keys)
 
 

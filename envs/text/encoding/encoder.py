@@ -77,7 +77,7 @@ class TextEncoder:
             if find_spec(package) is None:
                 raise MissingExtraError(package, "dense")
         if type(batch) is not int or not 1 <= batch <= 65_536:
-            raise ConfigError(f"batch is from 1 to 65536, got {short_repr(batch)}")
+            raise ConfigError(f"batch must be from 1 to 65536, got {short_repr(batch)}")
         self.settings, self.batch, self._lock = settings, batch, Lock()
         check_model_files(folder)
         self._network = _open_network(folder, device)
@@ -86,7 +86,7 @@ class TextEncoder:
         limits = [self._tokenizer.model_max_length, _positions(self._network)]
         limit = min(int(value) for value in (*limits, 1 << 30) if isinstance(value, int) and value > 0)
         if settings.max_tokens > limit:
-            raise ConfigError(f"{folder}: reads at most {limit} tokens, max_tokens is {settings.max_tokens}")
+            raise ConfigError(f"{folder} reads at most {limit} tokens, but max_tokens is {settings.max_tokens}")
         self.max_tokens = settings.max_tokens or limit
         self.dimension = int(getattr(config, "hidden_size", None) or config.d_model)
 
@@ -133,7 +133,7 @@ class TextEncoder:
             pooled = torch.nn.functional.normalize(pooled, dim=1)
         vectors: NDArray[np.float32] = pooled.numpy()
         if not np.isfinite(vectors).all():
-            raise DataError("the encoder gives values that are not finite: its weights are damaged")
+            raise DataError("the encoder returns non-finite values; its weights are damaged")
         return vectors
 
     def _stacked(self, rows: list[NDArray[np.float32]]) -> NDArray[np.float32]:

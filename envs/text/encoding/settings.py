@@ -54,7 +54,7 @@ class EncoderSettings:
         if self.pooling not in POOLINGS:
             raise unknown_name_error("pooling", self.pooling, POOLINGS)
         if not 0 <= self.max_tokens <= MAX_TOKENS:
-            raise ConfigError(f"max_tokens is from 0 to {MAX_TOKENS:,}, got {self.max_tokens}")
+            raise ConfigError(f"max_tokens must be from 0 to {MAX_TOKENS:,}, got {self.max_tokens}")
         if max(len(self.query_prefix), len(self.passage_prefix)) > MAX_PREFIX:
             raise ConfigError(f"a prefix has at most {MAX_PREFIX:,} characters")
 

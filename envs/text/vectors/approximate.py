@@ -60,10 +60,10 @@ class ApproximateSettings:
     def __post_init__(self) -> None:
         if not isinstance(self.codes, str) or not _CODES.fullmatch(self.codes):
             raise ConfigError(
-                f"codes of an approximate index are 'sq8' or 'pqM', such as 'pq96', got {short_repr(self.codes)}"
+                f"codes of an approximate index must be 'sq8' or 'pqM', such as 'pq96', got {short_repr(self.codes)}"
             )
         if type(self.lists) is not int or not 0 <= self.lists <= MAX_LISTS:
-            raise ConfigError(f"lists is from 0 (automatic) to {MAX_LISTS:,}, got {short_repr(self.lists)}")
+            raise ConfigError(f"lists must be from 0 (automatic) to {MAX_LISTS:,}, got {short_repr(self.lists)}")
 
     def check(self, dimension: int) -> None:
         """Raise ConfigError unless vectors of this dimension can be coded."""

@@ -36,10 +36,10 @@ def checked_queries(queries: NDArray[np.float32], dimension: int) -> NDArray[np.
     """
     if queries.ndim != 2 or queries.shape[1] != dimension:
         raise DataError(
-            f"queries have shape {queries.shape}, the vectors {dimension} numbers: they are of other encoders"
+            f"queries have shape {queries.shape}, but the vectors have {dimension} numbers: their encoders differ"
         )
     if not np.isfinite(queries).all():
-        raise DataError("a query has a value that is not finite")
+        raise DataError("a query contains a non-finite value")
     return np.ascontiguousarray(queries, np.float32)
 
 

@@ -212,7 +212,7 @@ def import_webshop(
     files = source if isinstance(source, ShopFiles) else find_files(source)
     out = Path(out)
     if out.exists() and not replace:
-        raise ConfigError(f"{out} exists already; remove it or name another folder")
+        raise ConfigError(f"{out} already exists; remove it, or choose another folder")
     report = LoadReport()
     with new_folder(out, replace=replace) as temporary:
         human = usable_human_entries(stream_items(files.human), report, strict=strict) if files.human else {}

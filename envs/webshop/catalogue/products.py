@@ -141,7 +141,7 @@ def wanted_attributes(entry: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     attributes = entry.get("instruction_attributes", "")
     if not isinstance(entry["instruction"], str) or not _all_texts(attributes):
-        raise DataError("'instruction' is not a string, or 'instruction_attributes' beside it is not a list of strings")
+        raise DataError("'instruction' is not a string, or its 'instruction_attributes' is not a list of strings")
     return tuple(attributes)
 
 

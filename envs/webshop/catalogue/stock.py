@@ -154,7 +154,7 @@ def load_stock(
         unordered = synthetic_goals(products, prices, entries, rng)
     elif goals == "human":
         if files.human is None:
-            raise DataError(f"human goals need a file {_PATTERNS['human']} beside {files.items}")
+            raise DataError(f"human goals need a file {_PATTERNS['human']} next to {files.items}")
         texts = usable_human_entries(stream_items(files.human), report, strict=strict)
         unordered = human_goals(products, prices, texts, rng)
     else:

@@ -304,7 +304,7 @@ def _simulator(model: Any, local: LocalRetriever | None) -> Simulator:
     if model is None:
         if local is None:
             raise ConfigError(
-                "a simulation takes its documents from a corpus in this process, and the retriever is a server: give "
+                "a simulation needs a corpus in this process, but the retriever is a server; pass "
                 "corpus=PATH, or simulation={'model': {'url': …, 'model': …}}"
             )
         return CorpusSimulator(local)

@@ -74,7 +74,7 @@ def site_options(given: Mapping[str, Any] | None, dialect: str) -> SiteOptions |
     """
     if dialect != "browse":
         if given is not None:
-            raise ConfigError(f"site goes with dialect='browse', got {short_repr(dialect)}")
+            raise ConfigError(f"site requires dialect='browse', got {short_repr(dialect)}")
         return None
     names = [option.name for option in fields(SiteOptions)]
     if given is not None and not isinstance(given, Mapping):

@@ -57,7 +57,7 @@ def write_store(
     if engine not in ENGINES:
         raise unknown_name_error("engine", engine, ENGINES)
     if path.exists() and not replace:
-        raise DataError(f"{path} exists: name a new folder, or remove it first")
+        raise DataError(f"{path} already exists; choose a new folder, or remove it first")
     with new_folder(path, replace=replace) as folder:
         with closing(PassageWriter(folder)) as corpus, closing(_builder(engine, folder, memory, dense, path)) as index:
             for passage in passages:
@@ -78,7 +78,7 @@ def _builder(engine: str, folder: Path, memory: str, dense: DenseOptions | None,
         from creditflow.envs.wikisearch.retrieval.engines.dense_index import DenseBuilder
 
         if memory and (engine, dense.lexical) != ("hybrid", "tantivy"):
-            raise ConfigError(f"vectors take no memory option, got {short_repr(memory, 40)}")
+            raise ConfigError(f"vectors have no memory option, got {short_repr(memory, 40)}")
         vectors = DenseBuilder(folder, parts_folder(path), dense)
         if engine == "dense":
             return vectors
@@ -97,7 +97,7 @@ def _builder(engine: str, folder: Path, memory: str, dense: DenseOptions | None,
 
         return LuceneBuilder(folder, memory)
     if memory:
-        raise ConfigError(f"the engine bm25 takes no memory option, got {short_repr(memory, 40)}")
+        raise ConfigError(f"the engine bm25 has no memory option, got {short_repr(memory, 40)}")
     return EmbeddedBuilder(folder)
 
 

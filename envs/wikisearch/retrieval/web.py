@@ -189,7 +189,7 @@ class WebRetriever(HttpRetriever):
     def _read_recording(self, path: Path, *, required: bool) -> None:
         if not path.exists():
             if required:
-                raise DataError(f"{path}: there is no such recording")
+                raise DataError(f"there is no recording {path}")
             return
         for where, row in read_appended(path, _BEGINNING, "a recording of the web"):
             if not isinstance(row, dict) or row.keys() != {"request", "reply"}:

@@ -57,7 +57,7 @@ def build_wiki(
     """
     out = Path(out)
     if out.exists() and not replace:
-        raise DataError(f"{out} exists: name a new folder")
+        raise DataError(f"{out} already exists; choose a new folder")
     if questions and articles > MAX_ARTICLES_WITH_QUESTIONS:
         raise DataError(f"questions are made for at most {MAX_ARTICLES_WITH_QUESTIONS} articles, got {articles}")
     world = make_world(seed, articles)

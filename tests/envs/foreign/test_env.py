@@ -116,7 +116,7 @@ def test_actions_that_the_environment_lists_are_listed_and_others_may_be_tried()
     env.step("open door")
     assert env.step("open door")[4]["admissible_actions"] == ()
     odd = ForeignEnv(TransformAction(Door()), success="reported")
-    with pytest.raises(DataError, match=r"info\['admissible_actions'\] lists what is no action"):
+    with pytest.raises(DataError, match=r"info\['admissible_actions'\] contains an invalid action"):
         odd.reset(seed=0)
 
 
@@ -171,17 +171,14 @@ def test_the_rule_of_success_is_told_of_our_own_limit_too():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "what success is, so you must. Give success='terminated'"),
+        ({}, "does not define success, so you have to. Pass success='terminated'"),
         ({"success": "terminates"}, "did you mean 'terminated'"),
         ({"success": 3}, "success must be a function or a name"),
         ({"success": "terminated", "state_key": "roundd:2"}, "did you mean 'rounded:2'"),
         ({"success": "terminated", "state_key": "rounded:x"}, "rounded:2"),
         ({"success": "terminated", "state_key": 3}, "state_key must be a function"),
         ({"success": "terminated", "max_steps": 0}, "max_steps"),
-        *[
-            ({"success": "terminated", "name": name}, "name of a problem is a printable text")
-            for name in ("", "a\nb", 3)
-        ],
+        *[({"success": "terminated", "name": name}, "name must be a printable text") for name in ("", "a\nb", 3)],
     ],
 )
 def test_wrong_rules_are_refused_at_once(arguments, message):
@@ -211,7 +208,7 @@ def test_snapshots_and_oracle_are_missing_by_name():
 def test_success_that_is_not_reported_is_an_error_with_the_keys_of_info():
     env = ForeignEnv(gym.make("FrozenLake-v1", is_slippery=False), success="reported", max_steps=1)
     env.reset(seed=0)
-    with pytest.raises(DataError, match="there is neither; its keys are 'prob'"):
+    with pytest.raises(DataError, match="which has neither; its keys are 'prob'"):
         env.step(0)
 
 

@@ -24,7 +24,7 @@ def test_malformed_tasks_are_refused(task):
 @pytest.mark.parametrize("task_id", [CLIFF, f"{CLIFF}:seed=01", f"{TAXI}:seed=1", f"{CLIFF}:seed=-1", "7"])
 def test_unknown_ids_are_refused(task_id):
     env = ForeignEnv(limited(CLIFF), success="terminated")
-    with pytest.raises(UnknownTaskError, match=f"an id is {CLIFF}:seed=7"):
+    with pytest.raises(UnknownTaskError, match=f"an id such as {CLIFF}:seed=7"):
         env.reset(options={"task_id": task_id})
 
 

@@ -66,8 +66,8 @@ def test_loading_the_same_content_again_changes_nothing_and_other_content_is_ref
         ("import no_such_module_at_all\n", "ModuleNotFoundError"),
         ("\x00", "cannot be loaded"),
         ("raise KeyError('x')\n", "KeyError"),
-        ("Mine = 3\n", "is no credit scheme: expected a class derived from"),
-        ("class Mine: pass\n", "is no credit scheme"),
+        ("Mine = 3\n", "is not a credit scheme: expected a class derived from"),
+        ("class Mine: pass\n", "is not a credit scheme"),
         ("from creditflow.wrappers.credit import Scheme\nclass Mine(Scheme):\n    name = 'mine'\n", "but it lacks assign"),
         ("mine = 3\n", "unknown name in .*did you mean 'mine'"),
         (SCHEME.replace('"mine"', '"grpo"'), r"a scheme named 'grpo' exists already: creditflow\.wrappers\.credit\.outcomes\.grpo\.GRPO"),
@@ -90,7 +90,7 @@ def test_what_is_no_scheme_is_refused_in_one_error_and_leaves_nothing_behind(sou
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("Nth = 3\n", "is no agent"), ("class Nth: pass\n", "is no agent"),
+        ("Nth = 3\n", "is not an agent"), ("class Nth: pass\n", "is not an agent"),
         (AGENT.replace('name = "nth"', 'name = "noisy"'), "exists already: creditflow's own agent 'noisy'"),
         (AGENT.replace('name = "nth"', 'name = "n th"'), "one word"),
         ("from functools import partial\nNth = partial(int)\n", "an agent needs a name: its attribute name, or that of the function"),
@@ -132,7 +132,7 @@ def test_a_function_that_makes_something_else_is_refused_when_it_is_called(tmp_p
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("Ladder = 3\n", "is no environment"),
+        ("Ladder = 3\n", "is not an environment"),
         (ENVIRONMENT.replace("class Ladder", "class sokoban").replace("\nclass", "\nclass") + "\nLadder = sokoban\n", "named 'sokoban' exists already"),
     ],
 )  # fmt: skip
@@ -145,7 +145,7 @@ def test_what_is_no_environment_is_refused(source, message, tmp_path):
     "spec", ["", ":", "mine.py", "mine.py:", "mine.py:1", "grpo", "http://evil.org/x.py:Mine", "a b:C", "mine.py:A.b"]
 )
 def test_other_forms_are_refused(spec):
-    with pytest.raises(ConfigError, match="code is named"):
+    with pytest.raises(ConfigError, match=r"expected path/to/file\.py:NAME"):
         load_code(spec)
 
 
@@ -155,9 +155,9 @@ def test_missing_files_and_modules_are_named(tmp_path):
         (f"{tmp_path}/folder.py:Mine", "cannot be read"),
         (
             "no_such.module:Mine",
-            "Python finds no module 'no_such'; install its package, or name its file: path/to/file.py:NAME",
+            "there is no module 'no_such'; install its package, or pass its file: path/to/file.py:NAME",
         ),
-        ("creditflow.no_such:Mine", "Python finds no module 'creditflow.no_such'"),
+        ("creditflow.no_such:Mine", "there is no module 'creditflow.no_such'"),
         ("creditflow.wrappers.credit:Schem", "did you mean 'Scheme'"),
     ):
         (tmp_path / "folder.py").mkdir(exist_ok=True)
@@ -168,7 +168,7 @@ def test_missing_files_and_modules_are_named(tmp_path):
 def test_looking_a_name_up_never_runs_code(tmp_path):
     spec = write(tmp_path, "trap.py", f"open({str(tmp_path / 'ran')!r}, 'w').close()\n" + SCHEME) + ":Mine"
     for look in (credit.make, credit.describe, check_agent, make_agent, env_id, make):
-        with pytest.raises(ConfigError, match="names code, which runs only if you name it yourself"):
+        with pytest.raises(ConfigError, match="is code, which runs only if you load it yourself"):
             look(spec)
     assert not (tmp_path / "ran").exists()
     assert names_code(spec)

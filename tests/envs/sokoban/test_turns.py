@@ -187,7 +187,7 @@ def test_too_many_optimal_turns_are_an_error_that_says_what_still_works():
     [
         *(({"moves_per_turn": m}, "integer from 1 to 64") for m in (0, -1, 65, 2.0, "2", True, None)),
         ({"moves_policy": "prefx"}, "did you mean 'prefix'"),
-        ({"moves_policy": "prefix"}, "for turns of several moves"),
+        ({"moves_policy": "prefix"}, "needs turns of several moves"),
         ({"moves_per_turn": 2, "action_mode": "discrete"}, "needs action_mode='text'"),
     ],
 )

@@ -87,7 +87,7 @@ def test_questions_about_attached_files_are_left_out(tmp_path: Path) -> None:
     ("name", "damage", "message"),
     [
         ("browsecomp", {"problem": "not base64!"}, "cannot be read with the key"),
-        ("browsecomp", {"canary": ""}, "stands under 'canary'"),
+        ("browsecomp", {"canary": ""}, "under 'canary'"),
         ("browsecomp", {"answer": hashed("")}, "a text with an answer"),
         ("xbench", {"prompt": base64.b64encode(b"\xff" * 40).decode()}, "cannot be read with the key"),
         ("gaia", {"Final answer": "?"}, "validation split"),

@@ -209,7 +209,7 @@ def test_entity_credit_reads_pages() -> None:
         ({"site": {"snipet": 3}}, "snippet"), ({"site": {"snippet": 0}}, "from 1 to 2000"), ({"site": 3}, "mapping"),
         ({"site": {"page_passages": True}}, "page_passages"), ({"site": {"reader": {"url": "x"}}}, "page reader takes"),
         ({"site": {"reader": 3}}, "page reader takes"),
-        ({"dialect": "plain", "site": {}}, "goes with dialect='browse'"), ({"dialect": "brows"}, "browse"),
+        ({"dialect": "plain", "site": {}}, "requires dialect='browse'"), ({"dialect": "brows"}, "browse"),
     ],
 )  # fmt: skip
 def test_wrong_options_say_what_is_expected(options: dict[str, Any], message: str) -> None:

@@ -150,7 +150,7 @@ def test_minari_loads_texts_rewards_and_ends(
     ("change", "message"),
     [
         ({"turns": "no"}, "turns must be a list"), ({"success": 3}, "success must be"), ({"score": 2.0}, "score must lie"),
-        ({"task": "{"}, "column task holds JSON"), ({"values": [{"name": 1}]}, "column values holds named values"),
+        ({"task": "{"}, "column task must be JSON"), ({"values": [{"name": 1}]}, "column values must have named values"),
         ({"values": [{"name": "a", "value": 1.0}] * 2}, "has a name twice"), ({"unknown": 1}, "unknown"), ({EXACT: "{"}, "not JSON"),
         ({"format_version": 9}, "format_version is 9"), ({"tokens": 3}, "tokens"),
     ],

@@ -125,5 +125,5 @@ def test_codes_that_do_not_divide_the_dimension_are_configuration_errors() -> No
     ApproximateSettings(codes="pq8").check(32)
     with pytest.raises(ConfigError, match="multiple of 5"):
         ApproximateSettings(codes="pq5").check(32)
-    with pytest.raises(ConfigError, match="lists is from 0"):
+    with pytest.raises(ConfigError, match="lists must be from 0"):
         ApproximateSettings(codes="sq8", lists=-1)

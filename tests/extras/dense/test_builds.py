@@ -132,7 +132,7 @@ def test_parts_of_other_options_or_encoders_are_refused(encoder: Path, tmp_path:
 def test_nothing_is_overwritten(encoder: Path, tmp_path: Path) -> None:
     path = build(tmp_path / "index", encoder)
     before = contents(path)
-    with pytest.raises(DataError, match="exists: name a new folder"):
+    with pytest.raises(DataError, match="already exists; choose a new folder"):
         build(path, encoder)
     assert contents(path) == before
     parts_folder(tmp_path / "second").mkdir()
@@ -150,7 +150,7 @@ def test_nothing_is_overwritten(encoder: Path, tmp_path: Path) -> None:
         ("dense", {"precision": "float8"}, "unknown precision"),
         ("dense", {"approximate": "hnsw"}, "codes of an approximate index"),
         ("dense", {"approximate": "pq5"}, "multiple of 5"),
-        ("dense", {"lists": 4}, "lists are of an approximate index"),
+        ("dense", {"lists": 4}, "lists requires an approximate index"),
         ("hybrid", {"lexical": "lucene"}, "unknown lexical engine"),
         ("dense", {"max_tokens": 99}, "reads at most 32 tokens"),
     ],

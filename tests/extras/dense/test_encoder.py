@@ -74,7 +74,7 @@ def test_long_texts_are_truncated_at_the_settings_or_the_models_limit(encoder: P
         model = TextEncoder(encoder, settings)
         assert model.max_tokens == tokens
         np.testing.assert_array_equal(model.queries([long]), model.queries(["mug " * 600]))
-    with pytest.raises(ConfigError, match="reads at most 32 tokens, max_tokens is 33"):
+    with pytest.raises(ConfigError, match="reads at most 32 tokens, but max_tokens is 33"):
         TextEncoder(encoder, EncoderSettings(max_tokens=33))
 
 

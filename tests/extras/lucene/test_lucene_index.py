@@ -219,7 +219,7 @@ def test_a_java_machine_that_other_code_started_is_reported(folder: Path) -> Non
         "import jnius\nfrom creditflow.envs.wikisearch.retrieval.opening import open_engine\n"
         f"try:\n    open_engine(index={str(folder)!r})\nexcept ConnectionError as error:\n    print(error)"
     )
-    assert "runs without Anserini" in alone(code, JAVA_HOME=str(JAVA.home))
+    assert "started without Anserini" in alone(code, JAVA_HOME=str(JAVA.home))
 
 
 def test_of_what_pyserini_requires_only_the_needs_of_its_searcher_are_imported(folder: Path) -> None:

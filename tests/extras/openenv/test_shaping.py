@@ -183,7 +183,7 @@ def test_the_example_of_the_page_computes_rewards_in_hindsight(tmp_path: Path) -
     ("arguments", "message"),
     [
         (("--potential", "rewardflow"), "needs --gamma"),
-        (("--potential", "rewardflow", "--gamma", "1"), "give a log"),
+        (("--potential", "rewardflow", "--gamma", "1"), "pass a log"),
         (("--potential", "gdcr", "--gamma", "1", "--log", "LOG"), "no effect"),
         (("--potential", "rewardflow", "--gamma", "2", "--log", "LOG"), "gamma must lie"),
         (("--gamma", "1"), "without --potential"),

@@ -151,7 +151,7 @@ def test_ids_of_rows_with_colons_which_rllm_would_mix_are_refused(
 
     rows = [{**row, "id": f"sokoban:{i}"} for i, row in enumerate(task_rows(config))]
     [episode, *_] = chat_play(random_player(0), rows=rows, size=1, raise_on_error=False)
-    assert "ids of rows must have none" in episode.info["error"]["error_message"]
+    assert "ids of rows must not contain one" in episode.info["error"]["error_message"]
 
 
 def test_validation_by_single_episodes_gives_zero_and_no_error(chat_play: Callable[..., list[Any]]) -> None:

@@ -190,7 +190,7 @@ def test_incomplete_and_unfitting_outputs_are_refused(config: EpisodeConfig) -> 
 def test_rows_and_calls_that_cannot_be_are_named(config: EpisodeConfig) -> None:
     from creditflow.train.adapters.skyrl.env import CreditTextEnv
 
-    with pytest.raises(DataError, match="must hold the task as JSON text"):
+    with pytest.raises(DataError, match="must be the task as JSON text"):
         CreditTextEnv({}, {"extra_info": {"index": 1}})
     with pytest.raises(ConfigError, match="unknown"):
         CreditTextEnv({"envs": {}}, {})

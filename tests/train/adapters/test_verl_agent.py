@@ -94,7 +94,7 @@ def test_rows_out_of_order_are_noticed_by_their_next_observations() -> None:
     for part in (data.batch, data.non_tensor_batch):
         for name in part:
             part[name] = part[name][order]
-    with pytest.raises(TrajectoryError, match="rows were shuffled or left out: give step"):
+    with pytest.raises(TrajectoryError, match=r"rows were shuffled or left out\. Pass step"):
         compute_advantages(data, scheme=credit.make("graphgpo"))
 
 

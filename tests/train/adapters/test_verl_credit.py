@@ -92,7 +92,7 @@ def test_the_loss_averages_as_the_scheme_does(averages: Any, mode: str, windowed
     if fits:
         check_averaging(averages, mode, windowed=windowed)
     else:
-        with pytest.raises(ConfigError, match="averaging=verl takes verl's averaging instead"):
+        with pytest.raises(ConfigError, match="averaging=verl uses verl's averaging instead"):
             check_averaging(averages, mode, windowed=windowed)
 
 

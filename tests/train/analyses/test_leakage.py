@@ -78,7 +78,7 @@ def test_a_log_of_goals_is_compared_with_a_panel_that_lists_their_wishes_or_ids(
 
 
 def test_what_is_neither_a_log_nor_a_panel_is_an_error():
-    with pytest.raises(ConfigError, match="give a log, or a panel"):
+    with pytest.raises(ConfigError, match="expected a log, or a panel"):
         overlap("nowhere.jsonl", "webshop/small-synthetic-v1:dev")
 
 

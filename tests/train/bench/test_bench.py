@@ -187,7 +187,7 @@ def test_the_tasks_of_a_suite_are_at_even_intervals_of_the_panel():
 def test_a_truncated_results_file_is_rejected(tmp_path):
     path = tmp_path / "results.json.gz"
     path.write_bytes(b"\x1f\x8b\x08")
-    with pytest.raises(DataError, match="does not hold the results"):
+    with pytest.raises(DataError, match="does not contain the results"):
         read_results(path)
 
 

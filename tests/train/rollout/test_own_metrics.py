@@ -95,7 +95,7 @@ def test_a_metric_that_fails_is_named_with_the_episode(file):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("Nameless", "is no metric"), ("number", "is no metric"), ("Odd", "one word"), ("Missing", "unknown name")],
+    [("Nameless", "is not a metric"), ("number", "is not a metric"), ("Odd", "one word"), ("Missing", "unknown name")],
 )
 def test_what_is_no_metric_is_refused(name, message, file):
     with pytest.raises(ConfigError, match=message):
@@ -103,7 +103,7 @@ def test_what_is_no_metric_is_refused(name, message, file):
 
 
 def test_code_is_not_run_by_a_name_alone_and_names_are_suggested(file):
-    with pytest.raises(ConfigError, match="runs only if you name it yourself"):
+    with pytest.raises(ConfigError, match="runs only if you load it yourself"):
         make_metric(f"{file}:Length")
     load_metric(f"{file}:Length")
     with pytest.raises(ConfigError, match="did you mean 'length'"):

@@ -111,7 +111,7 @@ def test_a_log_without_the_identity_of_its_run_is_read_but_not_resumed(
     )
     out.with_name("log.jsonl.partial").write_bytes(old)
     assert main([*command(out), "--resume"]) == 3
-    assert "was written before logs recorded it" in capsys.readouterr().err
+    assert "does not record its run" in capsys.readouterr().err
     out.write_bytes(old)
     assert main(["audit", str(out)]) == 0
     assert main(["credit", "--scheme", "grpo", str(out)]) == 0
@@ -177,5 +177,5 @@ def test_two_identities_are_the_same_exactly_if_their_texts_are(one: dict[str, A
     stored = json.loads(identity_text(one))
     require_same(stored, one, "here")
     if identity_text(one) != identity_text(other):
-        with pytest.raises(OtherRunError, match=r"^here: was written with other settings"):
+        with pytest.raises(OtherRunError, match=r"^here was written with other settings"):
             require_same(stored, other, "here")

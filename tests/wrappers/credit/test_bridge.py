@@ -112,7 +112,7 @@ def test_annotations_travel_as_columns() -> None:
     ("changes", "message"),
     [
         ({"turn": [0, 2, 0, 1]}, "turns are counted from 0 without gaps"),
-        ({"turn": [0, 0.5, 0, 1]}, "turn must hold whole numbers"),
+        ({"turn": [0, 0.5, 0, 1]}, "turn must contain whole numbers"),
         ({"group": ["g", "h", "g", "g"]}, "trajectory 'a' has rows in the groups 'g' and 'h'"),
         ({"reward": [0.0, float("nan"), 0.0, 0.0]}, "turn 1: reward must be finite"),
         ({"ended": ["won", "won", "failed", "failed"]}, "stop_reason must be one of"),

@@ -94,11 +94,11 @@ def trajectory_of(row: Mapping[str, Any]) -> tuple[Trajectory, Mapping[str, Any]
         try:
             data["task"] = json.loads(task)
         except (TypeError, ValueError, RecursionError) as error:
-            raise TrajectoryError(f"the column task holds JSON, got {short_repr(task)}") from error
+            raise TrajectoryError(f"the column task must be JSON, got {short_repr(task)}") from error
     try:
         line = json.dumps(data, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise TrajectoryError(f"the row holds no plain values: {error}") from error
+        raise TrajectoryError(f"the row has no plain values: {error}") from error
     return decode_line(line, ())
 
 
@@ -124,7 +124,7 @@ def _mapped(row: Mapping[str, Any]) -> dict[str, Any]:
         entries = mapped.get(name)
         if isinstance(entries, list):
             if not all(isinstance(entry, Mapping) and isinstance(entry.get("name"), str) for entry in entries):
-                raise TrajectoryError(f"the column {name} holds named values, got {short_repr(entries)}")
+                raise TrajectoryError(f"the column {name} must have named values, got {short_repr(entries)}")
             mapped[name] = {entry["name"]: entry.get("value") for entry in entries}
             if len(mapped[name]) != len(entries):
                 raise TrajectoryError(f"the column {name} has a name twice: {short_repr(entries)}")

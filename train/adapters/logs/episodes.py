@@ -161,7 +161,7 @@ def group_episodes(source: str, episodes: Iterable[Episode], settings: ImportSet
         except RowError as error:
             tally.leave_out(episode.where, error)
         except TrajectoryError as error:
-            tally.leave_out(episode.where, RowError("it is no valid trajectory", str(error)))
+            tally.leave_out(episode.where, RowError("it is not a valid trajectory", str(error)))
         else:
             members.setdefault(group_id, {})[name] = trajectory
             order.append(group_id)
@@ -254,7 +254,7 @@ def _rewards(episode: Episode, tally: Tally) -> list[float]:
     if abs(sum(rewards) - episode.reward) <= REMAINDER * max(1.0, abs(episode.reward)):
         return rewards
     tally.note(
-        "rewards of turns do not add up to the outcome, which alone is kept, at the last turn", int(any(rewards))
+        "rewards of turns do not add up to the outcome; only the outcome is used, at the last turn", int(any(rewards))
     )
     return [0.0] * (len(rewards) - 1) + [episode.reward]
 

@@ -72,7 +72,7 @@ def turns_of(messages: Sequence[Any], *, prompt: Sequence[Any] = ()) -> tuple[li
 
 def _role(message: Any) -> str:
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-        raise RowError("a message is no object with a role", short_repr(message))
+        raise RowError("a message is not an object with a role", short_repr(message))
     return str(message["role"])
 
 
@@ -94,7 +94,7 @@ def written(message: Mapping[str, Any]) -> Written:
         thought = reasoning
     calls = message.get("tool_calls")
     if calls is not None and not isinstance(calls, list):
-        raise RowError("tool_calls is no list", short_repr(calls))
+        raise RowError("tool_calls is not a list", short_repr(calls))
     called = "\n".join(_call(call) for call in calls or ())
     return Written("\n".join(filter(None, [content, called])), called or rest, thought)
 
@@ -116,7 +116,7 @@ def _content(content: Any, images: list[str]) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise RowError("a message's content is no text and no list of parts", short_repr(content))
+        raise RowError("a message's content is neither a text nor a list of parts", short_repr(content))
     texts = []
     for item in content:
         if isinstance(item, str):
@@ -129,7 +129,7 @@ def _content(content: Any, images: list[str]) -> str:
             images.append(name)
             texts.append(f"[{name}]")
         else:
-            raise RowError("a part of a message is no text and no object", short_repr(item))
+            raise RowError("a part of a message is neither a text nor an object", short_repr(item))
     return "\n".join(texts)
 
 

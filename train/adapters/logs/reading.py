@@ -145,7 +145,7 @@ def _trl_turns(
         return text_turns(prompt, completion, settings.turns, tally)
     context = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     if not isinstance(context, list) or not isinstance(completion, list):
-        raise RowError("prompt and completion are no texts and no lists of messages", f"{type(completion).__name__}")
+        raise RowError("prompt and completion are neither texts nor lists of messages", f"{type(completion).__name__}")
     observed(context)  # every message of the prompt is context, also the model's earlier ones
     turns, after = turns_of(completion, prompt=context)
     return turns, None if after is None else after.text
@@ -166,7 +166,7 @@ def _verl_episode(where: str, row: Row, settings: ImportSettings, tally: Tally) 
     turns, after = text_turns(prompt, output, settings.turns, tally)
     step = row.get("step", "")
     if not isinstance(step, str | int):
-        raise RowError("'step' is no whole number", repr(type(step).__name__))
+        raise RowError("'step' is not a whole number", repr(type(step).__name__))
     return Episode(
         where, prompt, [step, *_verl_sample(row)], tuple(turns), reward, row, after,
         values={} if (recorded := at_path(row, "advantage")) is MISSING else {"advantage.recorded": number(recorded, "advantage")},
@@ -215,7 +215,7 @@ def _verl_agent_episode(where: str, rows: list[Row], settings: ImportSettings, t
     ordered = _verl_agent_ordered(rows, tally)
     scores = [number(at_path(row, settings.reward or "score"), "score") for row in ordered]
     tally.note(
-        "rows of a rollout have different scores (the trainer's penalty of invalid actions); the largest is taken",
+        "rows of a rollout have different scores (the trainer's penalty of invalid actions); the largest is used",
         int(min(scores) != max(scores)),
     )
     group = ordered[0].get("uid")

@@ -238,7 +238,7 @@ def number(value: Any, name: str) -> float:
             result = math.inf
         if math.isfinite(result):
             return result
-    raise RowError(f"{name!r} is no finite number", "missing" if value is MISSING else short_repr(value))
+    raise RowError(f"{name!r} is not a finite number", "missing" if value is MISSING else short_repr(value))
 
 
 def given_name(value: Any) -> str:

@@ -36,13 +36,13 @@ def last_branch(nodes: Any) -> list[Node]:
         RowError: nodes of another form, or a parent that does not come before its child.
     """
     if not isinstance(nodes, list) or not nodes or not all(isinstance(node, Mapping) for node in nodes):
-        raise RowError("'nodes' is no list of messages", short_repr(nodes))
+        raise RowError("'nodes' is not a list of messages", short_repr(nodes))
     require_length(len(nodes))
     parents = set()
     for i, node in enumerate(nodes):
         parent = node.get("parent")
         if parent is not None and (type(parent) is not int or not 0 <= parent < i):
-            raise RowError("a message's parent does not stand before it", f"node {i}: {short_repr(parent)}")
+            raise RowError("a message's parent does not precede it", f"node {i}: {short_repr(parent)}")
         parents.add(parent)
     at: int | None = max(i for i in range(len(nodes)) if i not in parents)
     path = []
@@ -61,7 +61,7 @@ def turns_of_branch(branch: Sequence[Node]) -> tuple[list[Exchange], Shown | Non
             unanswered.append(message)
             continue
         if not isinstance(message, Mapping):
-            raise RowError("a message is no object with a role", short_repr(message))
+            raise RowError("a message is not an object with a role", short_repr(message))
         before, said = observed(unanswered), written(message)
         turns.append(
             Exchange(
@@ -98,7 +98,7 @@ def tokens_of(branch: Sequence[Node], turns: int) -> Tokens | None:
         if not all(type(token) is int and 0 <= token < 2**31 for token in added) or not all(
             type(flag) is bool for flag in sampled
         ):
-            raise RowError("token_ids and mask are no lists of ids and flags")
+            raise RowError("token_ids and mask are not lists of ids and flags")
         if sum(sampled) != len(recorded):
             return None
         ids += added
@@ -157,7 +157,7 @@ def _by_trace(rows: Rows) -> Iterator[tuple[str, Row | RowError]]:
 
 def _trace(where: str, episode: Row, trace: Any, settings: ImportSettings, tally: Tally) -> Episode:
     if not isinstance(trace, Mapping):
-        raise RowError("a trace is no object", short_repr(trace))
+        raise RowError("a trace is not an object", short_repr(trace))
     branch = last_branch(trace.get("nodes"))
     sampled = sum(node.get("sampled") is True for node in trace["nodes"])
     turns, after = turns_of_branch(branch)
@@ -169,7 +169,7 @@ def _trace(where: str, episode: Row, trace: Any, settings: ImportSettings, tally
     if task in (MISSING, None):
         task = at_path(trace, "task.data")
     if task is MISSING:
-        raise RowError("the trace names no task")
+        raise RowError("the trace does not identify its task")
     tokens = tokens_of(branch, sum(node.get("sampled") is True for node in branch))
     tally.note("rollouts with tokens", int(tokens is not None))
     model = at_path(trace, "agent.config.model")
@@ -189,7 +189,7 @@ def _trace_reward(trace: Mapping[str, Any], settings: ImportSettings) -> float:
         return number(at_path(trace, settings.reward), settings.reward)
     rewards = trace.get("rewards")
     if rewards is not None and not isinstance(rewards, Mapping):
-        raise RowError("'rewards' is no object", short_repr(rewards))
+        raise RowError("'rewards' is not an object", short_repr(rewards))
     scored = [reward for reward in (rewards or {}).values() if reward is not None]
     if not scored:
         raise RowError("it was not scored", short_repr(trace.get("stop_condition")))
@@ -198,7 +198,7 @@ def _trace_reward(trace: Mapping[str, Any], settings: ImportSettings) -> float:
 
 def _weighted(reward: Any) -> float:
     if not isinstance(reward, Mapping):
-        raise RowError("a reward is no object with a score", short_repr(reward))
+        raise RowError("a reward is not an object with a score", short_repr(reward))
     return number(reward.get("score", MISSING), "score") * number(reward.get("weight", 1.0), "weight")
 
 
@@ -241,7 +241,7 @@ def _result(where: str, row: Row, settings: ImportSettings) -> Episode:
         completion = [{"role": "assistant", "content": completion}]
     context = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     if not isinstance(context, list) or not isinstance(completion, list):
-        raise RowError("'prompt' and 'completion' are no texts and no lists of messages")
+        raise RowError("'prompt' and 'completion' are neither texts nor lists of messages")
     turns, after = turns_of(completion, prompt=context)
     task = row.get("example_id", MISSING)
     cut = row.get("is_truncated") is True

@@ -47,7 +47,7 @@ class CreditTextEnv(BaseTextEnv):
         parsed: Any = parse_json(content, where="extra_info.task") if isinstance(content, str) else content
         if not isinstance(parsed, Mapping):
             raise DataError(
-                "a row's extra_info.task must hold the task as JSON text; write the data set with python -m "
+                "a row's extra_info.task must be the task as JSON text; write the data set with python -m "
                 f"creditflow.train.commands.programs.verl_data; this row has {short_repr(sorted(map(str, row)))}"
             )
         self._content: Mapping[str, Any] = parsed

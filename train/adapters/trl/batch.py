@@ -96,7 +96,7 @@ def make_columns(
     for row in make_rows(groups, credits_):
         if row.pictures:
             raise TrajectoryError(
-                "these episodes have pictures, and the rows for TRL hold tokens alone: train such a model with "
+                "these episodes have pictures, but the rows for TRL contain only tokens: train such a model with "
                 "creditflow's own trainer"
             )
         rows.setdefault(row.trajectory, []).append(_columns(row))
@@ -166,7 +166,7 @@ def check_arguments(args: Any, tasks: int, *, windowed: bool = False) -> None:
     groups = args.generation_batch_size // args.num_generations
     if tasks < groups:
         raise ConfigError(
-            f"one generation batch plays {groups} different tasks, there are only {tasks}: give more tasks, or lower "
+            f"one generation batch plays {groups} different tasks, but there are only {tasks}: pass more tasks, or lower "
             "per_device_train_batch_size or steps_per_generation"
         )
     if args.loss_type not in LOSS_TYPE_AGGREGATION:
@@ -196,5 +196,5 @@ def check_averaging(wanted: Aggregation, loss_type: str) -> None:
         fitting = ", ".join(name for name, kind in LOSS_TYPE_AGGREGATION.items() if kind == wanted) or "none"
         raise ConfigError(
             f"the scheme averages token losses by {wanted}, loss_type {loss_type!r} by {LOSS_TYPE_AGGREGATION[loss_type]}; loss "
-            f"types that fit: {fitting}. averaging='loss_type' takes TRL's averaging instead"
+            f"types that fit: {fitting}. averaging='loss_type' uses TRL's averaging instead"
         )

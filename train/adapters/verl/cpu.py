@@ -189,7 +189,7 @@ class SamplerServer:
         tied = set(self.model.all_tied_weights_keys or ())
         if unexpected or set(missing) - tied:
             raise RuntimeError(
-                f"the trainer's weights lack {sorted(missing)} and have {sorted(unexpected)} beside the sampler's"
+                f"the trainer's weights lack {sorted(missing)} and have {sorted(unexpected)} compared with the sampler's"
             )
         self.model.tie_weights()
         self.global_steps = global_steps

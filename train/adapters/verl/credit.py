@@ -90,7 +90,7 @@ def check_averaging(scheme_averages: Aggregation, loss_agg_mode: str, *, windowe
         raise ConfigError(
             f"the scheme averages token losses by {scheme_averages}, actor_rollout_ref.actor.loss_agg_mode is "
             f"{loss_agg_mode!r}{rows}; {f'{fitting!r} fits' if fitting else 'verl has none that fits'}. "
-            f"algorithm.{NAME}.averaging=verl takes verl's averaging instead"
+            f"algorithm.{NAME}.averaging=verl uses verl's averaging instead"
         )
 
 

@@ -322,7 +322,7 @@ def _content(row: Mapping[str, Any]) -> dict[str, Any]:
     text = (row.get("extra_info") or {}).get("task")
     if not isinstance(text, str):
         raise DataError(
-            "a row's extra_info.task must hold the task as JSON text; write the data set with "
+            "a row's extra_info.task must be the task as JSON text; write the data set with "
             f"python -m creditflow.train.commands.programs.verl_data; this row has {sorted(map(str, row))}"
         )
     content: dict[str, Any] = parse_json(text, where="extra_info.task")

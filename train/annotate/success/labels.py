@@ -82,7 +82,7 @@ def read_labels(path: str | Path) -> dict[tuple[str, str], Labels]:
 
 def _read_row(row: Mapping[str, object]) -> Labels:
     if row["format_version"] != FORMAT_VERSION:
-        raise ValueError(f"format_version {row['format_version']!r}, this reader knows {FORMAT_VERSION}")
+        raise ValueError(f"format_version {row['format_version']!r}, expected {FORMAT_VERSION}")
     turn_labels, success = row["turn_labels"], row["success"]
     if not isinstance(turn_labels, list) or not all(label in TURN_LABELS for label in turn_labels):
         raise ValueError(f"turn_labels must be a list of {', '.join(map(repr, TURN_LABELS))}")

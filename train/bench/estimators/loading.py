@@ -84,7 +84,7 @@ def load_estimator(spec: str) -> Estimator:
     code = load_code(spec)
     target = code.target
     if not callable(target):
-        raise ConfigError(f"{spec} is no function of a batch's turns, got {type(target).__name__}")
+        raise ConfigError(f"{spec} is not a function of a batch's turns, got {type(target).__name__}")
     require = getattr(_module(code), "require", None)
     if require is not None:
         require()
@@ -92,7 +92,7 @@ def load_estimator(spec: str) -> Estimator:
         factory, argument = target, code.rest
         target = imported(lambda: factory(argument), f"the estimator of {spec}")
         if not callable(target):
-            raise ConfigError(f"{spec}: {code.spec}({code.rest!r}) returned no function")
+            raise ConfigError(f"{spec}: {code.spec}({code.rest!r}) did not return a function")
     function = code.spec.rpartition(":")[2]
     name = f"estimator_{_distribution(code)}{function}"
     scheme = _registered(name, target, f"{spec}, {code.digest}")

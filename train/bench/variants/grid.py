@@ -85,7 +85,7 @@ def swept_names(names: Sequence[str], sweeps: Sequence[Sweep]) -> list[str]:
             given twice, or the grid is too large.
     """
     if sweeps and not names:
-        raise ConfigError(f"{sweeps[0]}: name the schemes whose parameters are varied, such as --schemes grpo,graphgpo")
+        raise ConfigError(f"{sweeps[0]}: list the schemes to vary, such as --schemes grpo,graphgpo")
     variants = {name: MethodName.parse(name) for name in map(canonical_name, names)}
     kinds = {name: lookup(scheme_entry(variant.scheme).scheme) for name, variant in variants.items()}
     for sweep in sweeps:
@@ -100,7 +100,7 @@ def swept_names(names: Sequence[str], sweeps: Sequence[Sweep]) -> list[str]:
                 raise ConfigError(f"{sweep}: {name} has a value of {sweep.parameter} already")
         texts = [_texts(sweep, kinds[name]) for sweep in of_scheme]
         if (size := prod(map(len, texts))) > MAX_VARIANTS:
-            raise ConfigError(f"the grid of {name} has {size} variants, the limit is {MAX_VARIANTS}: give fewer values")
+            raise ConfigError(f"the grid of {name} has {size} variants; the limit is {MAX_VARIANTS}. Pass fewer values")
         for values in product(*texts):
             values_of_variant = {
                 **variant.values,

@@ -102,6 +102,8 @@ def _served(args: argparse.Namespace) -> Served:
         shaping = None
     else:
         if args.gamma is None:
-            raise ConfigError("--potential needs --gamma, the trainer's discount: any other changes what is optimal")
+            raise ConfigError(
+                "--potential needs --gamma, the trainer's discount; another one changes the optimal policy"
+            )
         shaping = Shaping.learned(args.potential, gamma=args.gamma, log=args.log or "")
     return Served(name=args.name, options=env_arguments(args), observation=args.observation, shaping=shaping)

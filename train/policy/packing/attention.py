@@ -144,7 +144,7 @@ def check_packing(model: Any, precision: str = "none") -> None:
     exact = precision == "none" and weight.dtype == torch.float32
     if not gap <= (EXACT if exact else ROUGH) * max(1.0, float(packed.abs().max())):
         raise ConfigError(
-            f"{type(model).__name__} computes something else for packed sequences (off by {gap:.2g}): {REMEDY}"
+            f"{type(model).__name__} computes other values for packed sequences (off by {gap:.2g}): {REMEDY}"
         )
 
 

@@ -53,10 +53,10 @@ class DenseOptions:
 
     def __post_init__(self) -> None:
         if not isinstance(self.encoder, str) or not self.encoder:
-            raise ConfigError("name the encoder: a folder with config.json, a tokenizer and weights in safetensors")
+            raise ConfigError("missing encoder: pass a folder with config.json, a tokenizer and weights in safetensors")
         if not Path(self.encoder).is_dir():
             raise ConfigError(
-                f"there is no encoder folder {short_repr(self.encoder, 200)}; nothing is downloaded here, fetch one with: "
+                f"no encoder folder {short_repr(self.encoder, 200)}. Nothing is downloaded automatically; download one with: "
                 "hf download NAME --local-dir FOLDER"
             )
         for what, value, allowed in (
@@ -66,7 +66,7 @@ class DenseOptions:
             if value not in allowed:
                 raise unknown_name_error(what, value, allowed)
         if self.lists and not self.approximate:
-            raise ConfigError("lists are of an approximate index; name its codes too, such as approximate='pq96'")
+            raise ConfigError("lists requires an approximate index; pass its codes too, such as approximate='pq96'")
         self.codes()
 
     def codes(self) -> ApproximateSettings | None:

@@ -194,8 +194,8 @@ class JavaMachine:
         if jnius_config.vm_running:
             self.memory = ""  # started elsewhere: the limit is unknown
             problem = (
-                "the JVM of this process runs without Anserini: something else started it first. Open the Lucene engine "
-                "before that, or put the jar on its class path"
+                "the JVM of this process was started without Anserini. Open the Lucene engine first, or put the jar on the "
+                "JVM's class path"
             )
         else:  # -Xrs: signals stay Python's
             jnius_config.set_options(f"-Xmx{self.memory}", "-Xrs", "-Djava.awt.headless=true")

@@ -100,7 +100,7 @@ class StoredCorpus:
             data: Any = parse_json(raw or "", where="its text")
             passage = read_document({**data, "id": name} if isinstance(data, dict) else data)
         except DataError as error:
-            raise DataError(f"{self._path}: what is stored for {short_repr(name)} is not a passage: {error}") from error
+            raise DataError(f"{self._path}: the entry {short_repr(name)} is not a passage: {error}") from error
         if passage.page != passage.title:
             self._titles[passage.page] = passage.title
             if len(self._titles) > MAX_TITLES:
@@ -150,7 +150,7 @@ def open_prebuilt(
         index = LuceneIndex(path, lambda _, number: number, memory=memory, threads=threads)
         if index.documents and index.documents_at([0])[0][1] is None:
             raise DataError(
-                f"{path}: stores no passages (it was built without -storeRaw): give its passage file as the corpus"
+                f"{path} contains no passages (it was built without -storeRaw); pass its passage file as the corpus"
             )
         return StoredCorpus(index, path), index
     index = LuceneIndex(path, row_by_id(corpus, path), len(corpus), memory, threads)

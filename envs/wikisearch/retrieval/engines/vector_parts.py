@@ -84,7 +84,7 @@ class VectorParts:
         if different := sorted(name for name in plan.keys() | stored.keys() if plan.get(name) != stored.get(name)):
             raise DataError(
                 f"{self.folder}: an interrupted build left vectors made with another {different[0]}; build with the same "
-                "options to go on, or remove the folder to begin anew"
+                "options to continue, or remove the folder to start over"
             )
 
     def add(self, texts: Sequence[str], encode: Callable[[Sequence[str]], NDArray[np.float32]]) -> None:

@@ -104,7 +104,7 @@ def test_names_are_those_of_options_and_seed():
     [
         ("exact/6x6/1/2-200", UnknownTaskError, "SHORTEST-LONGEST/SEED"),
         ("random/6x6/1/2-200/3", UnknownTaskError, "exact, gym_sokoban"),
-        ("exact/6x6/1/2-200/x", UnknownTaskError, "no name of a generated level"),
+        ("exact/6x6/1/2-200/x", UnknownTaskError, "not the name of a generated level"),
         ("exact/3x6/1/2-200/1", ConfigError, "height"),
         ("exact/6x6/9/2-200/1", ConfigError, "boxes"),
         ("exact/6x6/1/9-2/1", ConfigError, "max_length"),
@@ -150,5 +150,5 @@ def test_a_panel_of_seeds_is_its_named_levels():
     levels = [named_level(f"ragen/6x6/1/1-10/{seed}") for seed in (3, 4, 5)]
     assert list(env.tasks.task_ids()) == [level_task(level).task_id for level in levels]
     for wrong in ("ragen/6x6/1/1-10:5-3", "ragen/6x6/1/1-10:5", "ragen/6x6/1/1-10:train"):
-        with pytest.raises(ConfigError, match="is no panel of generated levels"):
+        with pytest.raises(ConfigError, match="is not a panel of generated levels"):
             creditflow.make("sokoban", panel=wrong)

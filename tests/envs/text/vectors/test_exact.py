@@ -106,8 +106,8 @@ def test_no_rows_wanted_and_no_queries() -> None:
 @pytest.mark.parametrize(
     ("queries", "vectors", "message"),
     [
-        (np.ones((1, 4)), np.ones((2, 3)), "of other encoders"),
-        (np.array([[1.0, np.nan, 0]]), np.ones((2, 3)), "a query has a value that is not finite"),
+        (np.ones((1, 4)), np.ones((2, 3)), "encoders differ"),
+        (np.array([[1.0, np.nan, 0]]), np.ones((2, 3)), "a query contains a non-finite value"),
         (np.ones((1, 3)), np.array([[1.0, np.inf, 0]]), "contains non-finite values"),
         (np.ones((1, 3)), np.full((2, 3), 3e38), "too large to multiply"),
     ],

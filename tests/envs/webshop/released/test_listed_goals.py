@@ -137,12 +137,12 @@ def test_a_malformed_locator_given_as_a_task_is_explained(
 def test_panels_of_released_data_need_its_files_and_choose_the_goals(panel: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="data=FOLDER"):
         WebShopEnv(panel=panel)
-    with pytest.raises(ConfigError, match="says which goals"):
+    with pytest.raises(ConfigError, match="determines the goals"):
         WebShopEnv(panel=panel, data=str(tmp_path), seed=7)
     with pytest.raises(DataError, match="no items_shuffle"):
         WebShopEnv(panel=panel, data=str(tmp_path))
     folder = str(write_shop(tmp_path / "shop", contents()))
-    with pytest.raises(DataError, match="not WebShop's released thousand"):
+    with pytest.raises(DataError, match="needs WebShop's 1,000 released products"):
         WebShopEnv(panel=panel, data=folder)
     with pytest.raises(ConfigError, match="split"):
         WebShopEnv(panel="small-synthetic-v1:tset", data=folder)

@@ -239,5 +239,5 @@ def test_wrong_options_are_errors(options: dict[str, Any], message: str) -> None
 
 
 def test_without_a_corpus_here_a_model_is_needed() -> None:
-    with pytest.raises(ConfigError, match="give corpus=PATH, or simulation="):
+    with pytest.raises(ConfigError, match="pass corpus=PATH, or simulation="):
         open_simulation({}, None)

@@ -166,7 +166,7 @@ def test_damaged_files_are_refused_or_have_the_questions(rows: list[PanelRow], t
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"corpus": "x"}, "give the file"),
+        ({"corpus": "x"}, "pass their file"),
         ({"questions": "x"}, "a corpus or a retriever"),
         ({"questions": "x", "corpus": "x", "retriever": {}}, "only one of them"),
     ],
@@ -177,7 +177,10 @@ def test_the_panel_needs_files(arguments: dict[str, Any], message: str, tmp_path
     arguments = {key: str(passages) if key == "corpus" else value for key, value in arguments.items()}
     with pytest.raises(ConfigError, match=message):
         WikiSearchEnv(panel="slices-v1:frames-test", **arguments)
-    for more, expected in (({"answers": "virtual"}, "has its own form"), ({"panel": "slices-v1:frame-test"}, "split")):
+    for more, expected in (
+        ({"answers": "virtual"}, "has a fixed format"),
+        ({"panel": "slices-v1:frame-test"}, "split"),
+    ):
         options: dict[str, Any] = {
             "panel": "slices-v1:frames-test",
             "questions": str(passages),

@@ -180,9 +180,9 @@ def test_the_adapter_gives_stable_baselines_what_gymnasium_gave():
                 assert info["TimeLimit.truncated"] == bool(there[3][number])
     assert ended > 20
     assert adapter.env_is_wrapped(object) == [False] * 16
-    with pytest.raises(ConfigError, match="no attributes"):
+    with pytest.raises(ConfigError, match="no separate attributes"):
         adapter.set_attr("x", 1)
-    with pytest.raises(ConfigError, match="no objects"):
+    with pytest.raises(ConfigError, match="not separate objects"):
         adapter.env_method("x")
     with pytest.raises(ConfigError, match="SameStep"):
         VectorEnvAdapter(SokobanVectorEnv(2))

@@ -249,7 +249,7 @@ def variant(adapter: Path, old: str, new: str) -> Path:
 CONFIGURATIONS = (
     # part of an adapter's configuration, what replaces it, the error
     ('"q_proj"', '"query"', r"does not fit .*linear layer of Qwen2ForCausalLM 'query'"),
-    ('"r": 4', '"r": 400000000', r"tensors have ranks \[4\], its configuration says 400000000"),
+    ('"r": 4', '"r": 400000000', r"tensors have ranks \[4\], but its configuration has 400000000"),
     ('"use_dora": false', '"use_dora": true', "only plain LoRA .* has use_dora"),
     ('"layer_replication": null', '"layer_replication": [[0, 2], [0, 2]]', "has layer_replication"),
     ('"bias": "none"', '"bias": "all"', "has bias"),
@@ -272,7 +272,7 @@ def test_an_adapter_that_is_damaged_or_of_another_model_is_rejected(
         (str(adapter.with_name("variant")), "its base .* is an adapter too"),
     )
     others = [(base, f'"{other}"', message) for other, message in bases]
-    for old, new, message in (*CONFIGURATIONS, (base, "null", "names no base model"), *others):
+    for old, new, message in (*CONFIGURATIONS, (base, "null", "does not specify a base model"), *others):
         with pytest.raises(DataError, match=message):
             open_pretrained(str(variant(adapter, old, new)), device="cpu")
     lost = variant(adapter, '"r": 4', '"r": 4')
@@ -290,7 +290,7 @@ def test_settings_that_cannot_be_meant_are_rejected(
 ) -> None:
     with pytest.raises(ConfigError, match=r"set model\.path"):
         settings_of(config, *LORA)
-    with pytest.raises(ConfigError, match="reference policy is the base without adapter"):
+    with pytest.raises(ConfigError, match="reference policy is the base model without the adapter"):
         settings_of(data, *LORA, "sft.episodes=8", "update.loss.kl_weight=0.1")
     with pytest.raises(ConfigError, match="did you mean 'q_proj'"):
         trainer_of(data, *LORA, "model.lora.target_modules=[q_prj]")

@@ -178,7 +178,7 @@ def test_another_version_is_another_run(name: str, folder: Path) -> None:
 def test_a_run_without_identity_is_compared_by_its_config(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "run.json").unlink()
     require_same_run(folder, TrainConfig(out=str(folder)))
-    assert "holds no run.json: only the settings are compared" in capsys.readouterr().out
+    assert "contains no run.json, so only the settings are compared" in capsys.readouterr().out
     with pytest.raises(OtherRunError, match=r"settings\.seed: stored 0, requested 4"):
         require_same_run(folder, TrainConfig(out=str(folder), seed=4))
 

@@ -50,10 +50,7 @@ class Walk(gym.Env):
 def test_a_settings_file_alone_runs_no_code(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.py").write_text("open('ran', 'w').close()\n" + SCHEME, "utf-8")
     assert main(["train", "hostile.yaml", "--dry-run"]) == 2
-    assert (
-        "names code, which runs only if you name it yourself: on the command line, with --load mine.py:Mine"
-        in capsys.readouterr().err
-    )
+    assert "Use --load mine.py:Mine on the command line" in capsys.readouterr().err
     assert not Path("ran").exists()
     assert main(["train", "hostile.yaml", "--dry-run", "--load", "mine.py:Mine"]) == 0
     assert Path("ran").exists()

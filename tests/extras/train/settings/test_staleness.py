@@ -13,7 +13,7 @@ from creditflow.envs.errors import ConfigError
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"generation": {"backend": "vllm"}, "rollout": {"asynchronous": False}}, "asynchronous: false"),
+        ({"generation": {"backend": "vllm"}, "rollout": {"asynchronous": False}}, "asynchronous: true"),
         ({"generation": {"backend": "vllm"}, "rollout": {"asynchronous": True, "max_staleness": 2}}, "one version"),
         ({"generation": {"backend": "vllm", "vllm": {"sleep": True}}, "rollout": {"asynchronous": True}}, "sleep"),
         ({"rollout": {"cache": "static", "compile": True}}, "main thread"),

@@ -158,7 +158,7 @@ def test_success_is_a_field_or_a_reward_of_at_least_the_threshold(tmp_path):
             True,
         ] * 2
     assert not any(m.success for g in read(tmp_path, "openenv", success_at=2.0).groups for m in g.trajectories)
-    with pytest.raises(DataError, match="'solved' is no finite number"):
+    with pytest.raises(DataError, match="'solved' is not a finite number"):
         read(tmp_path, "openenv", success="solved")
 
 

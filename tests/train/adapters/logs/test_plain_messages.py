@@ -121,7 +121,7 @@ def test_rewards_of_turns_are_kept(tmp_path: Path) -> None:
     ("row", "settings", "message"),
     [
         ({**without("messages"), "conversation": ROW["messages"]}, {}, "name the field with --messages conversation"),
-        (without("reward"), {}, "'reward' is no finite number: missing"),
+        (without("reward"), {}, "'reward' is not a finite number: missing"),
         ({**ROW, "reward": [1.0]}, {}, "has not one reward for each message of the model: 1 for 2"),
         ({**ROW, "done": "who knows"}, {}, "is neither true, false nor one of done, stop"),
         (ROW, {"done": "finish"}, "there is no end under 'finish'"), (ROW, {"id": "uid"}, "there is no id under 'uid'"),

@@ -26,7 +26,7 @@ def test_labels_read_back_as_they_were_written(tmp_path):
         ({"turn_labels": ["*"]}, "turn_labels must be a list"),
         ({"success": 1}, "success must be true or false"),
         ({"group_id": 3}, "must be texts"),
-        ({"format_version": 1}, "this reader knows 2"),
+        ({"format_version": 1}, "expected 2"),
     ],
 )
 def test_a_malformed_line_is_rejected_with_its_number(tmp_path, change, message):

@@ -116,7 +116,7 @@ def test_an_argument_behind_the_name_makes_the_estimator(file, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--estimator", "FILE:nothing"], "unknown name in"), (["--estimator", "FILE:number"], "is no function"),
+        (["--estimator", "FILE:nothing"], "unknown name in"), (["--estimator", "FILE:number"], "is not a function"),
         (["--estimator", "rloo"], "path/to/file.py:NAME"), (["--estimator", "FILE:rloo", "--envs", "grids"], "--envs has no effect"),
         (["--estimator", "FILE:rloo", "--preset", "full"], "has the presets smoke, quick"),
         (["--estimator", "FILE:broken:x"], "cannot be loaded"),

@@ -87,7 +87,7 @@ def test_a_file_that_holds_no_results_is_an_error_in_one_line(program, content, 
     names = ["grids", "alias", "a", "b"] if program.endswith("differences") else []
     assert run_program(program, [str(path), *names]) == 3
     [line] = capsys.readouterr().err.splitlines()
-    assert "does not hold the results of a benchmark" in line
+    assert "does not contain the results of a benchmark" in line
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_without_a_sweep_the_names_stay_and_values_get_one_form():
 @pytest.mark.parametrize(
     ("schemes", "texts", "message"),
     [
-        ([], ["discount=.1"], "name the schemes whose parameters are varied"),
+        ([], ["discount=.1"], "list the schemes to vary"),
         (["grpo"], ["discount"], r"expected \[SCHEME.\]PARAMETER=VALUE"),
         (["grpo"], ["=1"], r"expected \[SCHEME.\]PARAMETER=VALUE"),
         (["gigpo"], ["discount=.1,"], r"expected \[SCHEME.\]PARAMETER=VALUE"),
@@ -90,11 +90,11 @@ def test_without_a_sweep_the_names_stay_and_values_get_one_form():
         (["gigpo"], ["key=text"], "gigpo.key cannot be given: the suite decides"),
         (["egrpo"], ["max_named=1.5"], "egrpo.max_named must be an integer"),
         (["egrpo"], ["aliases=yes"], "unknown value of egrpo.aliases 'yes'"),
-        (["graphgpo"], ["distance_discount=" + ",".join(f".{i:04}" for i in range(1, 102))], "has 101 variants, the limit is 100"),
+        (["graphgpo"], ["distance_discount=" + ",".join(f".{i:04}" for i in range(1, 102))], "has 101 variants; the limit is 100"),
         (
             ["rewardflow"],
             [f"{name}=" + ",".join(f".{i:05}" for i in range(1, 61)) for name in ("discount", "action_weight", "trajectory_weight")],
-            "has 216000 variants, the limit is 100",
+            "has 216000 variants; the limit is 100",
         ),
         (["graphgpo{distance_discount=}"], [], "each parameter once"),
         (["graphgpo{distance_discount=.1"], [], "each parameter once"),

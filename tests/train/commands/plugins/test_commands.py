@@ -248,12 +248,12 @@ def test_malformed_credit_is_one_error_that_names_the_scheme_in_every_command(re
     ("arguments", "message"),
     [
         (["credit", "--scheme", "mine.py:Min", "x"], "did you mean 'Mine'"),
-        (["credit", "--scheme", "nth.py:Nth", "x"], "nth.py:Nth is no credit scheme"),
-        (["audit", "--load", "ladder.py:gym", "x"], "ladder.py:gym is no plug-in"),
+        (["credit", "--scheme", "nth.py:Nth", "x"], "nth.py:Nth is not a credit scheme"),
+        (["audit", "--load", "ladder.py:gym", "x"], "ladder.py:gym is not a plug-in"),
         (["audit", "--load", "mine.py", "x"], "mine.py is a file; name what you mean in it: mine.py:Mine"),
-        (["rollout", "--env", "mine.py:Mine", "--out", "x"], "mine.py:Mine is no environment"),
-        (["rollout", "--agent", "mine.py:Mine", "--out", "x"], "mine.py:Mine is no agent"),
-        (["rollout", "--env", "ladder.py:Ladder", "--limit", "1", "--out", "x"], "say what success is"),
+        (["rollout", "--env", "mine.py:Mine", "--out", "x"], "mine.py:Mine is not an environment"),
+        (["rollout", "--agent", "mine.py:Mine", "--out", "x"], "mine.py:Mine is not an agent"),
+        (["rollout", "--env", "ladder.py:Ladder", "--limit", "1", "--out", "x"], "define success with --env-set"),
     ],
 )
 def test_wrong_specs_are_wrong_use(arguments, message, folder, capsys):
@@ -265,7 +265,7 @@ def test_a_scheme_with_the_name_of_a_method_of_the_benchmark_is_refused_there(fo
     name = next(one for one in NAMED if NAMED[one].scheme != one)
     (folder / "mine.py").write_text(SCHEME.replace('"mine"', repr(name)), "utf-8")
     assert main(["bench", "--preset", "smoke", "--envs", "grids", "--schemes", "mine.py:Mine", "--out", "run"]) == 2
-    assert f"{name!r} is a method of the benchmark" in capsys.readouterr().err
+    assert f"{name!r} is already the name of a method of the benchmark" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("leaving", ["sys.exit(0)", "sys.exit(3)", "sys.exit('bye')", "raise SystemExit"])

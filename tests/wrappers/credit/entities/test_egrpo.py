@@ -118,7 +118,7 @@ def test_the_set_is_what_the_construction_replaced_where_the_task_says_so() -> N
 
 
 def test_entities_of_a_construction_are_the_tasks_entities() -> None:
-    with pytest.raises(credit.CreditError, match="construction_entities has 'Paris', which is no entity"):
+    with pytest.raises(credit.CreditError, match="construction_entities has 'Paris', not an entity"):
         score(named("-"), task={**FILM, "construction_entities": ["Paris"]})
 
 

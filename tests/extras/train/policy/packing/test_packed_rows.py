@@ -264,7 +264,7 @@ def test_a_family_that_ignores_the_forest_is_rejected() -> None:
     layer = model.get_decoder().layers[0].self_attn
     own = layer.forward
     layer.forward = lambda forest=None, **options: own(**options)
-    with pytest.raises(ConfigError, match="computes something else for packed sequences"):
+    with pytest.raises(ConfigError, match="computes other values for packed sequences"):
         check_packing(model)
 
 
