@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import gzip
 import json
+import posixpath
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,9 +17,9 @@ import pytest
 from helpers.page_blocks import console_steps, run_page, same
 from helpers.shared_data import ROOT
 
-from creditflow.assets.site.build import stage
+from creditflow.assets.site.build import pages, stage
 from creditflow.assets.site.check.links import check_links, external_links
-from creditflow.assets.site.make import evidence
+from creditflow.assets.site.make import evidence, integrations
 from creditflow.assets.site.make import recipes as make_recipes
 from creditflow.assets.site.make.evidence import LINES, result_files
 from creditflow.assets.site.make.leaderboard import regime_table
@@ -32,6 +34,19 @@ from creditflow.wrappers import credit
 
 SITE = ROOT / "assets" / "site" / "pages"
 MARKS = ("run=", "file=", "not-run: ")
+# what a newcomer wants to do -> the page of the site that shows it, and what stands there to be typed or read
+TASKS = {
+    "install": ("start/install", "pip install '.[bench]'"),
+    "bring an environment": ("how_to/environment_walk", "creditflow new env corridor --out ."),
+    "bring a scheme": ("how_to/own_scheme", "creditflow new scheme mine"),
+    "score a log": ("start/own_log", "creditflow data import messages mine.jsonl --out my_log.jsonl"),
+    "use TRL": ("integrations/trl", "pip install 'creditflow[trl]'"),
+    "use verl": ("integrations/verl", "--engine verl --dry-run"),
+    "train": ("how_to/train", "creditflow train train/configs/quickstart.yaml"),
+    "evaluate": ("how_to/evaluate", "creditflow eval --agent hf:runs/first/model"),
+    "choose a scheme": ("benchmark/verdict", "**Use [`grouptd`]"),
+    "reproduce a paper": ("how_to/reproduce", "creditflow train train/configs/gigpo_alfworld.yaml --dry-run"),
+}
 
 
 @pytest.mark.parametrize("page", sorted(SITE.rglob("*.md")), ids=lambda path: path.relative_to(SITE).as_posix())
@@ -88,6 +103,28 @@ def test_marks_links_and_pictures_are_staged() -> None:
     assert f"See [`TRANSFER.md`](/{page}.md) and [it](/{page}.md#a)." in shown
     assert pictures == {"assets/images/a.png"} and "![x](/assets/images/a.png)" in shown
     assert "```python\n`TRANSFER.md`\n```\n\n{.mark}\nRun by the tests of the tier `trl`." in shown
+
+
+@pytest.fixture(scope="module")
+def staged() -> dict[str, str]:
+    """The pages without those of schemes, evidence and the API, which take a minute to make."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("creditflow.assets.site.build.GENERATORS", (integrations, make_recipes))
+        return {name: staged_text(text, path)[0] for name, (path, text) in pages().items()}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_newcomers_task_is_two_clicks_from_home_and_its_page_has_the_line_to_type(
+    staged: dict[str, str], task: str
+) -> None:
+    def linked(names: Iterable[str]) -> set[str]:
+        links = {(name, link) for name in names for link in re.findall(r"\]\(([\w/.]+)\.md[#)]", staged.get(name, ""))}
+        return {posixpath.normpath(posixpath.join("/", posixpath.dirname(name), link))[1:] for name, link in links}
+
+    page, line = TASKS[task]
+    first = linked(["index"])
+    assert page in first | linked(first)
+    assert line in staged[page]
 
 
 def test_a_link_of_the_repository_to_a_page_written_for_the_site_is_staged() -> None:

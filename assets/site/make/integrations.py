@@ -47,7 +47,7 @@ def pages() -> dict[str, tuple[str, str]]:
         title, _, text = section.partition("\n")
         name = name_of(title.strip())
         if name not in INCLUDED:
-            staged[f"integrations/{name}"] = (WHERE, f"# {title}\n{text.rstrip()}\n{names_used(text)}")
+            staged[f"integrations/{name}"] = (WHERE, f"# {title}\n{with_names(text).rstrip()}\n")
     names = [name_of(section.partition("\n")[0].strip()) for section in sections]
     listed = [INCLUDED.get(name, name) for name in names] + list(MORE)
     title, _, rest = head.partition("\n")
@@ -66,13 +66,14 @@ def linked(text: str) -> str:
     return text
 
 
-def names_used(text: str) -> str:
-    """What the names in capitals of a section's blocks stand for; "" if it has none."""
-    if not re.search(r"\b(MODEL|OUT)\b", text):
-        return ""
+def with_names(text: str) -> str:
+    """A section that defines the names in capitals of its Python blocks before the first of them."""
+    before, block, after = text.partition("```python")
+    if not re.search(r"\((MODEL|OUT)[,)]", after):
+        return text
     return (
-        "\n`MODEL` is a Hugging Face model folder and `OUT` a folder to write to. Define both first. If you have no model, "
-        "[make a small one](/how_to/small_model.md).\n"
+        f"{before}Before you run the code, define `MODEL`, a Hugging Face model folder, and `OUT`, a folder to write to. With the\n"
+        f'[small model](/how_to/small_model.md) this is `MODEL, OUT = "runs/small/model", "runs/out"`.\n\n{block}{after}'
     )
 
 
