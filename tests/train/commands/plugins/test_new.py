@@ -32,6 +32,8 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", GROUPS)
 def test_what_is_written_passes_its_own_tests(kind):
+    """Also in a checkout, whose settings of pytest import no module from the folder of a test."""
+    Path("pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\n')
     assert main(["new", kind, "my_first"]) == 0
     assert sorted(path.name for path in Path("my_first").iterdir()) == [
         "my_first.py",
