@@ -240,7 +240,7 @@ def headline(document: Mapping[str, Any]) -> Headline:
     rows = [row for verdict in of_run for row in _rows(verdict)]
     unit = (
         "mean success during training compared with the baseline, in percentage points. The best scheme was selected on these same "
-        "results, so its lead is probably an overestimate. Intervals are adjusted for the number of schemes compared"
+        "results, so its lead is probably an overestimate. The intervals account for the number of schemes compared"
     )
     return Headline(_sentence(of_run), trust, True, chart_of(rows, unit))
 
@@ -260,15 +260,18 @@ def _sentence(of_run: Sequence[Verdict]) -> str:
         return f"{best} learned fastest{_points(led[0].lead)}. {_caveat(led[0])}"
     kinds = Counter[str](standing(verdict) for verdict in led)
     clauses = [
-        text.format(_settings(kinds[kind], count))
+        f"in {kinds[kind]} of them {text}"
         for kind, text in (
-            ("clear", "its lead is statistically clear in {}"),
-            ("shared", "others may be as good in {}"),
-            ("unclear", "the difference from the baseline may be chance in {}"),
+            ("clear", "its lead is statistically clear"),
+            ("shared", "other schemes may be as good"),
+            ("unclear", "the difference from the baseline may be chance"),
         )
         if kinds[kind]
     ]
-    text = f"{best} learned fastest in {_settings(count, len(of_run))}: {_listed(clauses)}."
+    caveats = ", and ".join(clauses)
+    if len(clauses) == 1:
+        caveats = caveats.replace(f"in {count} of them", "in each of them" if count > 1 else "there")
+    text = f"{best} learned fastest in {_settings(count, len(of_run))}. {caveats[0].upper()}{caveats[1:]}."
     return f"{text}{_elsewhere(ahead, best)}{_small(of_run)}"
 
 
@@ -298,7 +301,7 @@ def _small(of_run: Sequence[Verdict]) -> str:
     unclear = any(standing(verdict) == "unclear" for verdict in of_run)
     if not (unclear and samples and min(samples) < SMALL):
         return ""
-    return " This run is small: a larger --preset may tell."
+    return " This run is small. A larger --preset gives a clearer answer."
 
 
 def _mean_lead(of_run: Sequence[Verdict], name: str) -> float:
@@ -306,12 +309,12 @@ def _mean_lead(of_run: Sequence[Verdict], name: str) -> float:
 
 
 def _points(lead: Contrast | None) -> str:
-    return "" if lead is None else f", by {100 * lead.difference.mean:.1f} percentage points over the baseline"
+    return "" if lead is None else f", {100 * lead.difference.mean:.1f} percentage points ahead of the baseline"
 
 
 def _settings(count: int, of: int = 0) -> str:
     if of and count == of:
-        return {1: "that setting", 2: "both settings"}.get(of, f"all {of} settings")
+        return "both settings" if of == 2 else f"all {of} settings"
     if of:
         return f"{count} of {of} settings"
     return f"{count} setting" + ("s" if count > 1 else "")
@@ -336,16 +339,16 @@ def _rows(verdict: Verdict) -> Iterator[Interval]:
     title = f"{TITLES.get(verdict.regime, verdict.regime)}: {verdict.tasks}, {verdict.keys} state keys"
     notes = [f"{verdict.batch}, {verdict.samples}"]
     if kind == "unclear":
-        notes.append("may be chance")
+        notes.append("The lead may be chance")
     if tied:
-        notes.append(f"not distinguishable from {_names(tied)}")
+        notes.append(f"{verdict.leader.name} is not distinguishable from {_names(tied)}")
     mark = None
     if verdict.headroom is not None:
         relative = verdict.headroom.times(100).text(1, "+").replace("-", "−")
-        notes.append(f"upper bound (exact advantage): {relative} relative to {verdict.leader.name}")
+        notes.append(f"The exact advantage, an upper bound, is at {relative} relative to it")
         mark = 100 * (verdict.lead.difference.mean + verdict.headroom.mean)
     yield _interval(
-        verdict.leader.name, verdict.lead, "best" if kind == "clear" else "scheme", title, "; ".join(notes), mark
+        verdict.leader.name, verdict.lead, "best" if kind == "clear" else "scheme", title, ". ".join(notes), mark
     )
     if kind == "unclear":
         for name, contrast in list(verdict.faster.items())[:1]:

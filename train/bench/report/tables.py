@@ -914,9 +914,9 @@ def regime_table(*documents: Mapping[str, Any]) -> Table | None:
         )  # fmt: skip
     return Table(
         "Which scheme when",
-        "Learning in percentage points: area under the learning curve, or the first endpoint of a study. With a table per task, variants of "
-        "schemes are left out; the baseline is grpo. p is adjusted by Holm over the schemes. Not separated from the best: p of .05 or more, "
-        "adjusted over all pairs of schemes; a true difference of the detectable size would have been found with probability .8.",
+        "Leads are differences in mean success during training (in studies: in their first endpoint), in percentage points. The baseline is "
+        "grpo. With a table per task, variants of schemes are left out. p is adjusted by Holm over the schemes. A scheme is not separated from "
+        "the best if p, adjusted over all pairs, is at least .05. A true difference of the detectable size is found with probability .8.",
         rows,
         len(rows) - 1,
     )
