@@ -348,11 +348,13 @@ def _rows(verdict: Verdict) -> Iterator[Interval]:
         notes.append(f"The exact advantage, an upper bound, is at {relative} relative to it")
         mark = 100 * (verdict.lead.difference.mean + verdict.headroom.mean)
     yield _interval(
-        verdict.leader.name, verdict.lead, "best" if kind == "clear" else "scheme", title, ". ".join(notes), mark
+        verdict.leader.name, verdict.lead, "best" if kind == "clear" else "scheme", title, ". ".join(notes) + ".", mark
     )
     if kind == "unclear":
         for name, contrast in list(verdict.faster.items())[:1]:
-            yield _interval(name, contrast, "scheme", "", "the largest lead that is clear in this setting", None)
+            yield _interval(
+                name, contrast, "scheme", "", "This is the largest lead that is clear in this setting.", None
+            )
 
 
 def _interval(name: str, lead: Contrast, kind: str, title: str, note: str, mark: float | None) -> Interval:

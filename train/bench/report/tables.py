@@ -907,7 +907,8 @@ def regime_table(*documents: Mapping[str, Any]) -> Table | None:
     for verdict in all_verdicts:
         lead, p = "–", "–"
         if verdict.lead is not None:
-            lead, p = _points_text(Estimate.of(verdict.lead.difference)), _lead_text(verdict.lead)
+            adjusted = Estimate(verdict.lead.difference.mean, *verdict.lead.interval)
+            lead, p = _points_text(adjusted), _lead_text(verdict.lead)
         rows.append(
             [verdict.regime, verdict.tasks, verdict.keys, verdict.batch, verdict.samples, verdict.leader.name, lead, p,
              _tied_text(verdict), "–" if verdict.headroom is None else _points_text(verdict.headroom)]
@@ -915,7 +916,7 @@ def regime_table(*documents: Mapping[str, Any]) -> Table | None:
     return Table(
         "Which scheme when",
         "Leads are differences in mean success during training (in studies: in their first endpoint), in percentage points. The baseline is "
-        "grpo. With a table per task, variants of schemes are left out. p is adjusted by Holm over the schemes. A scheme is not separated from "
+        "grpo. With a table per task, variants of schemes are left out. p and the intervals of leads are adjusted by Holm over the schemes. A scheme is not separated from "
         "the best if p, adjusted over all pairs, is at least .05. A true difference of the detectable size is found with probability .8.",
         rows,
         len(rows) - 1,
