@@ -15,6 +15,7 @@ PAGES = [
     *sorted(ROOT.glob("train/**/*.md")),
     *sorted(ROOT.glob("tests/**/*.md")),
     *sorted(ROOT.glob("wrappers/*.md")),
+    *sorted(ROOT.glob("assets/site/pages/**/*.md")),
 ]
 
 
@@ -33,9 +34,8 @@ def test_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
     paths = re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`(?! at commit)", text)
     paths = [path for path in paths if not re.search("NAME|TRAINER|TIER|PATH", path)]
     assert not [path for path in paths if not (ROOT / path).exists() and not (page.parent / path).exists()]
-    modules = [
-        ROOT / name.replace(".", "/") for name in re.findall(r"python -m creditflow\.([a-z_0-9.]*[a-z_0-9])", text)
-    ]
+    imported = r"^(?:>>> )? *from creditflow\.([a-z_0-9.]+) import|python -m creditflow\.([a-z_0-9.]*[a-z_0-9])"
+    modules = [ROOT / "".join(names).replace(".", "/") for names in re.findall(imported, text, re.M)]
     assert not [name for name in modules if not name.with_suffix(".py").is_file() and not name.is_dir()]
 
 
@@ -49,11 +49,7 @@ def test_modules_on_the_page_of_an_environment_are_in_its_folder_or_in_one_that_
     assert not missing
 
 
-@pytest.mark.parametrize(
-    "page",
-    [*PAGES, *sorted(ROOT.glob("assets/site/pages/**/*.md"))],
-    ids=lambda page: page.relative_to(ROOT).as_posix(),
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_code_of_a_page_is_no_wider_than_the_column_of_the_site(page: Path) -> None:
     """At 1,280 px a line has room for 120 characters; shell commands and plain text wrap."""
     blocks = re.findall(r"^```(?:python|pycon|yaml)[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
