@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from itertools import islice
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 
+from creditflow.agents.base import TurnTokens
+from creditflow.agents.language_model.chat import Chat
 from creditflow.agents.language_model.demonstrator import DemonstratingExpert, RecordedDemonstrations
-from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.parsing import Dialect, make_dialect
+from creditflow.agents.language_model.tokens import join_tokens
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.batching import Packing, batches_of
@@ -63,21 +68,29 @@ def demonstrations(settings: TrainConfig, tokenizer: Any, tasks: Sequence[Task],
 
 
 def _recorded(settings: TrainConfig, tokenizer: Any, ends: tuple[int, ...]) -> list[Group]:
-    """The demonstrations of a log that are not rejected, repeated in the run's environment."""
+    """The demonstrations of a log that are not rejected, repeated in the run's environment or as they were written."""
     sft = settings.sft
-    episodes: dict[str, list[Trajectory]] = {}
-    for trajectory in read_jsonl(sft.log):
-        useful = trajectory.score >= sft.min_score and (trajectory.success or sft.keep == "all")
-        if useful and trajectory.turns and not trajectory.parent:
-            episodes.setdefault(trajectory.task_id, []).append(trajectory)
-    if not episodes:
-        raise ConfigError(
-            f"sft: no episode of {sft.log} is left after rejection: lower sft.min_score, or set sft.keep=all"
-        )
     conversations, dialect = settings.prompting.conversations(tokenizer, ends), make_dialect(settings.prompting.dialect)
+    useful = (
+        trajectory
+        for trajectory in read_jsonl(sft.log)
+        if trajectory.score >= sft.min_score and (trajectory.success or sft.keep == "all")
+        if trajectory.turns and not trajectory.parent
+    )
+    if not sft.replay:
+        useful = (_as_written(trajectory, conversations.chat, dialect) for trajectory in useful)
+        if limit := settings.prompting.max_context:
+            useful = (episode for episode in useful if episode.tokens is not None and len(episode.tokens.ids) <= limit)
+        groups = [Group((trajectory,)) for trajectory in islice(useful, sft.episodes)]
+        return groups or _nothing_left(sft.log)
+    episodes: dict[str, list[Trajectory]] = {}
+    for trajectory in useful:
+        episodes.setdefault(trajectory.task_id, []).append(trajectory)
+    if not episodes:
+        return _nothing_left(sft.log)
     make_group = group_env_factory(settings.env, 1, texts=settings.prompting.history == "window")
     source = make_group().members[0].base.tasks
-    groups: list[Group] = []
+    groups = []
     for repetition in range(max(map(len, episodes.values()))):  # a task is played once per call
         batch = {task: members[repetition] for task, members in episodes.items() if repetition < len(members)}
         names = list(batch)[: sft.episodes - len(groups)]
@@ -86,6 +99,22 @@ def _recorded(settings: TrainConfig, tokenizer: Any, ends: tuple[int, ...]) -> l
             agent = RecordedDemonstrations(conversations, dialect, batch)
             groups += RolloutEngine(make_group).play(agent, tasks, seed=settings.seed, iteration=repetition)
     return groups
+
+
+def _nothing_left(log: str) -> NoReturn:
+    raise ConfigError(f"sft: no episode of {log} is left after rejection: lower sft.min_score, or set sft.keep=all")
+
+
+def _as_written(trajectory: Trajectory, chat: Chat, dialect: Dialect) -> Trajectory:
+    """An episode with the tokens of its own conversation: observations as messages of a user, responses as completions."""
+    turns: list[TurnTokens] = []
+    for turn in trajectory.turns:
+        prompt = (
+            chat.next_prompt_ids(turn.observation, ended=True) if turns else chat.first_prompt_ids("", turn.observation)
+        )
+        ids = chat.encode_completion(turn.response or dialect.write(turn.action, turn.thought))
+        turns.append(TurnTokens(prompt, ids, np.zeros(len(ids), np.float32), in_loss=turn.valid))
+    return replace(trajectory, tokens=join_tokens(turns))
 
 
 def describe_demonstrations(groups: Sequence[Group], rows: Sequence[Row]) -> str:
@@ -111,16 +140,7 @@ def _with_observations(row: Row, weight: float) -> Row:
     for picture in row.pictures[:1]:  # what a picture's tokens stand for is not in their ids: they are never predicted
         target = target[row.ids[target] != picture.token]
     zeros = np.zeros(len(target), np.float32)
-    return Row(
-        row.ids,
-        target,
-        weights[target],
-        zeros,
-        zeros.astype(np.int32),
-        row.trajectory,
-        row.turn_index,
-        pictures=row.pictures,
-    )
+    return replace(row, target=target, advantage=weights[target], sampler_logprob=zeros, turn=zeros.astype(np.int32))
 
 
 def sft_plan(rows: Sequence[Row], steps: int, batch_tokens: int, seed: int) -> list[list[int]]:

@@ -119,9 +119,11 @@ class SftConfig:
 
     Attributes:
         episodes: number of demonstrations; 0 skips SFT.
-        log: trajectory log (.jsonl, .jsonl.gz) with demonstrations, instead of the expert's. They are repeated in the run's
-            environment with the run's prompts, so any log of it serves: the tokenizer may be another. Other formats, Parquet
-            among them, become one by ``creditflow data import``. Invalid turns are not imitated.
+        log: trajectory log (.jsonl, .jsonl.gz) with demonstrations, instead of the expert's. Other formats, Parquet among them,
+            become one by ``creditflow data import``. Invalid turns are not imitated.
+        replay: whether the episodes of the log are repeated in the run's environment with the run's prompts. If not, they are
+            imitated as they were written, observations as messages of a user, so that chats of agents in any other environment
+            serve; those with more tokens than ``prompting.max_context`` are rejected.
         min_score: recorded episodes with a lower score are rejected.
         noise: probability that the expert takes a random action instead of an optimal one.
         imitate_noise: whether random actions are imitated too.
@@ -134,6 +136,7 @@ class SftConfig:
 
     episodes: int = 0
     log: str = ""
+    replay: bool = True
     min_score: float = 0.0
     noise: float = 0.0
     imitate_noise: bool = True
@@ -150,6 +153,8 @@ class SftConfig:
         require_at_least(self, 1, "batch_tokens")
         if not 0.0 <= self.noise <= 1.0:
             raise ConfigError(f"noise must lie in [0, 1], got {self.noise}")
+        if not (self.replay or self.log):
+            raise ConfigError("sft.replay=false imitates the episodes of a log as they were written: set sft.log")
 
 
 @dataclass(frozen=True, kw_only=True)

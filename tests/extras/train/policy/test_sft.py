@@ -1,16 +1,18 @@
-"""SFT on recorded episodes: they are repeated with the run's prompts, rejected by score, and masked where they were invalid."""
+"""SFT on recorded episodes: repeated with the run's prompts or as they were written, rejected by score, and masked where invalid."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.training_runs import Make
+from helpers.models.training_runs import Make, metrics
 
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.train.cli import main
 from creditflow.train.policy.sft import demonstrations, sft_rows
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
@@ -78,3 +80,70 @@ def test_episodes_of_another_environment_are_refused(trainer_of: Make, config: d
     write_jsonl(tmp_path / "log.jsonl", [replace(group, trajectories=(changed,))])
     with pytest.raises(DataError, match="turn 0: was recorded in another environment"):
         demonstrated(trainer_of, config, f"sft.log={tmp_path}/log.jsonl", f"out={tmp_path}/recorded")
+
+
+CHATS = [  # of an environment that is not ours
+    ("Where is the cat?", "open door", "A cat is here.", "take cat", 1.0),
+    ("Where is the dog?", "open door", "A dog is here.", "take dog", 0.6),
+    ("Where is the owl?", "sleep", "Nothing is here.", "sleep", 0.1),
+]
+
+
+@pytest.fixture
+def chats(tmp_path: Path) -> str:
+    """A log that the import makes of a file of messages."""
+    roles = ("user", "assistant", "user", "assistant")
+    rows = [
+        {
+            "messages": [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)],
+            "reward": reward,
+        }
+        for *texts, reward in CHATS
+    ]
+    (tmp_path / "chats.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="ascii")
+    assert (
+        main(["data", "import", "messages", str(tmp_path / "chats.jsonl"), "--out", str(tmp_path / "log.jsonl")]) == 0
+    )
+    return f"sft.log={tmp_path}/log.jsonl"
+
+
+def test_of_chats_from_elsewhere_only_what_the_model_wrote_is_in_the_loss(
+    trainer_of: Make, config: dict[str, Any], chats: str
+) -> None:
+    run = trainer_of(config, chats, "sft.replay=false", "sft.min_score=0.5")
+    groups = demonstrations(run.settings, run.tokenizer, run.tasks, run.ends)
+    rows = sft_rows(groups, 0.0)
+    chat = run.settings.prompting.conversations(run.tokenizer, run.ends).chat
+    assert len(rows) == 2  # the third has too low a score
+    for row, (first, said, then, done, _) in zip(rows, CHATS[:2], strict=True):
+        written = [*chat.encode_completion(said), *chat.encode_completion(done)]
+        whole = [*chat.first_prompt_ids("", first), *written[: len(chat.encode_completion(said))]]
+        whole += [*chat.next_prompt_ids(then, ended=True), *chat.encode_completion(done)]
+        assert row.ids.tolist() == whole
+        assert row.ids[row.target].tolist() == written
+        assert chat.decode_completion(chat.encode_completion(said)) == said
+        assert row.advantage.tolist() == [1.0] * len(written)
+
+
+def test_a_run_learns_from_chats_from_elsewhere_alike_packed_and_padded(
+    trainer_of: Make, config: dict[str, Any], chats: str, tmp_path: Path
+) -> None:
+    losses = {}
+    for packing in ("padded", "packed"):
+        run = trainer_of(
+            config, chats, "sft.replay=false", "sft.steps=30", "sft.batch_tokens=1000", "update.iterations=0",
+            f"update.packing={packing}", f"out={tmp_path}/{packing}",
+        )  # fmt: skip
+        run.run()
+        losses[packing] = [record["loss"] for record in metrics(run) if record["phase"] == "sft"]
+    assert losses["packed"] == pytest.approx(losses["padded"], abs=1e-4)
+    assert losses["packed"][-1] < 0.3 * losses["packed"][0]
+
+
+def test_chats_beyond_the_context_are_rejected_and_a_log_is_needed(
+    trainer_of: Make, config: dict[str, Any], chats: str
+) -> None:
+    with pytest.raises(ConfigError, match="is left after rejection"):
+        demonstrated(trainer_of, config, chats, "sft.replay=false", "prompting.max_context=8")
+    with pytest.raises(ConfigError, match=r"set sft\.log"):
+        trainer_of(config, "sft.replay=false")
