@@ -24,28 +24,11 @@ __all__ = [
     "TaggedDialect",
     "VerlAgentDialect",
     "make_dialect",
-    "verl_agent_projection",
 ]
 
 SOKOBAN_WORDS: Final = ("still", "up", "down", "left", "right")  # by the numbers of the released code
 _ORDER: Final = ("up", "down", "left", "right", "still")  # the order in which the released code searches for them
 _CJK: Final = re.compile("[\u4e00-\u9fff]")
-
-
-def verl_agent_projection(env: str, response: str) -> tuple[str | int, bool]:
-    """Parse the action as the released trainers do (Sokoban: 0 still, 1 up, 2 down, 3 left, 4 right), and its validity.
-
-    ALFWorld and WebShop take the last 30 or 20 characters if the tags are missing and never check whether the action is
-    admissible. Sokoban takes the first of up, down, left, right, still (in that order) that occurs anywhere inside the tags.
-    Search takes the first search or answer block.
-
-    Raises:
-        ConfigError: there is no projection for this environment.
-    """
-    if env not in PROJECTIONS:
-        raise unknown_name_error("verl_agent projection", env, PROJECTIONS)
-    action, reason = PROJECTIONS[env](response)
-    return action, not reason
 
 
 def _between_tags(response: str) -> str | None:

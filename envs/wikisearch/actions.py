@@ -11,11 +11,9 @@ __all__ = [
     "Call",
     "Parse",
     "Tool",
-    "first_block",
     "parse_plain",
     "parse_tags",
     "parse_tool_call",
-    "project_rewardflow",
     "truncate_turn",
 ]
 
@@ -38,14 +36,11 @@ class Parse(NamedTuple):
     thought: str = ""
 
 
-_BLOCK: Final = re.compile(r"<(search|answer)>(.*?)</\1>", re.DOTALL)
 _TAG_CALL: Final = re.compile(r"<(search|answer|access)>(.*?)</\1>", re.DOTALL)
 _THINK: Final = re.compile(r"</?think>")
 _THOUGHTS: Final = re.compile(r"<think>.*?</think>", re.DOTALL)
 _TOOL_CALL: Final = re.compile(r"<(tool_call|answer)>(.*?)</\1>", re.DOTALL)
 _LINE: Final = re.compile(r"^[ \t]*(search|visit|answer)[ \t]*:[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
-_ANY_SEARCH: Final = re.compile(r"<search>(.*?)</search>", re.IGNORECASE | re.DOTALL)
-_ANY_ANSWER: Final = re.compile(r"<answer>(.*?)</answer>", re.IGNORECASE | re.DOTALL)
 
 
 def truncate_turn(text: str) -> str:
@@ -55,24 +50,6 @@ def truncate_turn(text: str) -> str:
         if closing:
             return head + tag
     return text
-
-
-def first_block(text: str) -> tuple[str | None, str]:
-    """Search-R1's action: (tag, stripped content) of the first search or answer block, or (None, "")."""
-    block = _BLOCK.search(text)
-    return (block.group(1), block.group(2).strip()) if block else (None, "")
-
-
-def project_rewardflow(text: str) -> tuple[str, bool]:
-    """RewardFlow's action and whether it is valid: a search is preferred to an answer; several blocks are invalid."""
-    cut = truncate_turn(text)
-    lower = text.lower()
-    searches, answers = lower.count("<search>"), lower.count("<answer>")
-    for tag, pattern in (("search", _ANY_SEARCH), ("answer", _ANY_ANSWER)):
-        block = pattern.search(cut)
-        if block:
-            return f"<{tag}>{block.group(1).strip()}</{tag}>", searches + answers == 1
-    return "", False
 
 
 def parse_plain(text: str) -> Parse:

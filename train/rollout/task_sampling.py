@@ -25,7 +25,7 @@ class SampledGroups:
     Attributes:
         groups: the groups that are trained on.
         report: counts and errors.
-        discarded: number of groups that dynamic sampling dropped.
+        discarded: number of groups that dynamic sampling or the filter by variance dropped.
     """
 
     groups: list[Group] = field(default_factory=list)
@@ -46,8 +46,8 @@ def sample_groups(
 ) -> SampledGroups:
     """Play the groups of an iteration; with dynamic sampling, drop dead groups and sample again instead.
 
-    There are at most ``rollout.attempts`` attempts; the last one keeps dead groups too. ``progress`` and ``on_turn``
-    are those of ``RolloutEngine.play``.
+    There are at most ``rollout.attempts`` attempts; the last one keeps dead groups too. With ``rollout.variance_share``
+    there is one, which keeps the groups that vary most, and all if all are dead. ``progress`` and ``on_turn`` are those of ``RolloutEngine.play``.
 
     Raises:
         NoGroupError: no group of an attempt could start.
@@ -68,7 +68,9 @@ def sample_groups(
             engine, agent, distinct, rollout.concurrent_groups,
             seed=seed, iteration=number, progress=progress, report=sampled.report, on_turn=on_turn,
         )  # fmt: skip
-        useful = credit.filter_groups(played, keep_all=attempt == attempts - 1)
+        last, share = attempt == attempts - 1, rollout.variance_share
+        useful = credit.filter_groups(played, top_p=share, keep_all=last and share == 1.0)
+        useful = useful or (played if last else [])
         sampled.discarded += len(played) - len(useful)
         useful_ids = {group.task_id for group in useful}
         dropped = [task for task in distinct if task.task_id not in useful_ids]

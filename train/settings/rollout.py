@@ -30,6 +30,8 @@ class RolloutConfig:
         max_turns, max_tokens: budgets per episode (0: only those of the environment).
         dynamic_sampling: drop groups whose outcomes are all equal and sample again instead.
         resample: of which task: "other", drawn anew (DAPO), or the "same" whose group was dropped.
+        variance_share: RAGEN-2's filter (recommended: 0.9): trained are the groups whose returns vary most, as many as have this
+            share of the sum of standard deviations, or all groups if none varies; 1 trains all groups. Each rank filters its own.
         attempts: largest number of sampling rounds per iteration; the groups of the last are always kept.
         dtype: dtype of the sampling copy ("same": that of the trained weights; transformers then samples from them directly).
         cache: "dynamic", or "static" (fixed shapes, for GPUs).
@@ -57,6 +59,7 @@ class RolloutConfig:
     max_tokens: int = 0
     dynamic_sampling: bool = False
     resample: Literal["other", "same"] = "other"
+    variance_share: float = 1.0
     attempts: int = 4
     dtype: Literal["same", "float32", "bfloat16"] = "same"
     cache: Literal["dynamic", "static"] = "dynamic"
@@ -75,6 +78,13 @@ class RolloutConfig:
             raise ConfigError(
                 "rollout.tasks, rollout.group_size and rollout.attempts must be at least 1, got "
                 f"{self.tasks}, {self.group_size} and {self.attempts}"
+            )
+        if not 0.0 < self.variance_share <= 1.0:
+            raise ConfigError(f"rollout.variance_share must lie in (0, 1], got {self.variance_share}")
+        if self.variance_share < 1.0 and (self.dynamic_sampling or self.group_size < 2):
+            raise ConfigError(
+                "rollout.variance_share trains fewer groups, of at least two episodes: without rollout.dynamic_sampling, which "
+                f"samples others for those that it drops, and with rollout.group_size ≥ 2; got {self.group_size}"
             )
         require_at_least(self, 0, "concurrent_groups", "max_turns", "max_tokens", "max_staleness")
         require_at_least(self, 1, "env_threads")

@@ -1,13 +1,14 @@
 """Parity with the published systems, on golden data that they computed."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from helpers.shared_data import shared_files
 
-from creditflow.envs.wikisearch.actions import first_block, project_rewardflow, truncate_turn
+from creditflow.envs.wikisearch.actions import truncate_turn
 from creditflow.envs.wikisearch.grading.rewards import (
     FORMAT_RULES,
     REWARDS,
@@ -80,6 +81,24 @@ def test_answers_are_scored_as_published(case: Any, tolerance: float) -> None:
             "em": Reward(answer="final").grade(transcript) or 0.0,
         }
         assert all(close(found[name], wanted[name], tolerance) for name in found)
+
+
+def first_block(text: str) -> tuple[str | None, str]:
+    """Search-R1's action: (tag, stripped content) of the first search or answer block, or (None, "")."""
+    block = re.search(r"<(search|answer)>(.*?)</\1>", text, re.DOTALL)
+    return (block.group(1), block.group(2).strip()) if block else (None, "")
+
+
+def project_rewardflow(text: str) -> tuple[str, bool]:
+    """RewardFlow's action and whether it is valid: a search is preferred to an answer; several blocks are invalid."""
+    cut = truncate_turn(text)
+    lower = text.lower()
+    searches, answers = lower.count("<search>"), lower.count("<answer>")
+    for tag in ("search", "answer"):
+        block = re.search(rf"<{tag}>(.*?)</{tag}>", cut, re.IGNORECASE | re.DOTALL)
+        if block:
+            return f"<{tag}>{block.group(1).strip()}</{tag}>", searches + answers == 1
+    return "", False
 
 
 def released_step(dialect: SearchR1, given: Any) -> dict[str, Any]:

@@ -122,6 +122,7 @@ def bases() -> list[TrainConfig]:
             credit={"overlong": {"max_tokens": 9, "margin": 2}},
             critic={"kind": "separate"},
             update={"loss": {"aggregation": "constant", "normaliser": 64}},
+            sft={"log": "chats.jsonl", "episodes": 8},
         ),
         settings_of(
             verl={"ray": "auto", "gpus": 8},

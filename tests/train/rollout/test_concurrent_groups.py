@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.episodes.builders import group, walk
 from helpers.episodes.wandering import LEVELS, Fragile, WanderingAgent, tasks
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,6 +99,33 @@ def test_a_dropped_group_is_sampled_again_of_another_task_or_of_the_same(resampl
     sample_groups(engine, Ending(), tasks(4), rollout, seed=0, iteration=0)
     assert len(rounds) == 10  # every group is dead: all attempts are made
     assert (len(set().union(*rounds)) == 1) == (resample == "same")
+
+
+class Prepared(RolloutEngine):
+    """Plays groups of two episodes with these returns, in order."""
+
+    def __init__(self, *returns: tuple[float, float]) -> None:
+        self.groups = [group(*(walk("s g", reward=x) for x in pair)) for pair in returns]
+
+    def play(self, agent: Any, tasks: Any, **options: Any) -> Any:
+        return self.groups
+
+
+@pytest.mark.parametrize(("share", "kept"), [(1.0, [0, 1, 2, 3]), (0.5, [1]), (0.75, [0, 1]), (0.9, [0, 1, 3])])
+def test_the_filter_by_variance_keeps_the_groups_that_vary_most(share: float, kept: list[int]) -> None:
+    engine = Prepared((0.0, 1.0), (0.0, 2.0), (1.0, 1.0), (1.0, 2.0))  # deviations √½, √2, 0, √½
+    rollout = RolloutConfig(tasks=4, group_size=2, variance_share=share)
+    found = sample_groups(engine, WanderingAgent(), tasks(4), rollout, seed=0, iteration=0)
+    assert found.groups == [engine.groups[i] for i in kept]
+    assert found.discarded == 4 - len(kept)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"variance_share": 0.0}, {"variance_share": 1.1}, {"dynamic_sampling": True}, {"group_size": 1}]
+)
+def test_a_filter_by_variance_that_makes_no_sense_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"rollout\.variance_share"):
+        RolloutConfig(**{"variance_share": 0.9, **changes})
 
 
 def test_groups_that_cannot_start_leave_the_others() -> None:

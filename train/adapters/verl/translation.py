@@ -519,6 +519,8 @@ def _refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
         )
     if rollout.dynamic_sampling:
         yield Remark(("rollout.dynamic_sampling",), "verl's v1 trainer ignores algorithm.filter_groups: false")
+    if rollout.variance_share < 1.0:
+        yield Remark(("rollout.variance_share",), "verl's trainer does not filter groups by variance: 1.0")
     if rollout.branching.max_trajectories:
         yield Remark(("rollout.branching",), "verl's episodes do not branch: max_trajectories=0")
     if rollout.max_staleness:

@@ -121,7 +121,7 @@ def test_of_chats_from_elsewhere_only_what_the_model_wrote_is_in_the_loss(
         whole += [*chat.next_prompt_ids(then, ended=True), *chat.encode_completion(done)]
         assert row.ids.tolist() == whole
         assert row.ids[row.target].tolist() == written
-        assert chat.decode_completion(chat.encode_completion(said)) == said
+        assert chat.decode_completion(chat.encode_completion(said).tolist()) == said
         assert row.advantage.tolist() == [1.0] * len(written)
 
 

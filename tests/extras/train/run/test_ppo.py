@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -242,6 +243,36 @@ def test_other_annotators_may_annotate_the_rollouts_of_a_run(
     config["credit"] = {"scheme": "igpo", "annotators": [f"likelihood:{model}"]}
     with pytest.raises(DataError, match="no answers under 'answers'"):
         trainer_of(config).run()
+
+
+def test_the_warm_up_of_the_critic_is_of_its_own_learning_rate_alone(trainer_of: Make, config: dict[str, Any]) -> None:
+    rates: dict[str, list[tuple[float, float]]] = {}
+    moved: dict[str, dict[str, torch.Tensor]] = {}
+    for fraction in ("0", "0.5"):
+        run = trainer_of(
+            config, *PPO, "update.iterations=4", f"critic.warmup_fraction={fraction}", f"out={config['out']}-{fraction}"
+        )
+        update, rates[fraction] = run._update, []
+
+        def noting(
+            *args: Any, run: Any = run, update: Any = update, seen: Any = rates[fraction], **options: Any
+        ) -> Any:
+            done = update(*args, **options)
+            by_role = {group["role"]: group["lr"] for group in run.optimizer.param_groups}
+            seen.append((by_role["policy"], by_role["critic"]))
+            if len(seen) == 1:
+                moved[run.folder.name] = weights(run)
+            return done
+
+        with patch.object(run, "_update", noting):
+            run.run()
+    assert [policy for policy, _ in rates["0.5"]] == [policy for policy, _ in rates["0"]] == [1e-3] * 4
+    assert [critic for _, critic in rates["0"]] == [3e-3] * 4
+    assert [critic for _, critic in rates["0.5"]] == pytest.approx([1e-3, 2e-3, 3e-3, 3e-3])
+    plain, warmed = (moved[f"run-{fraction}"] for fraction in ("0", "0.5"))
+    policies = [name for name in plain if name.startswith("policy.")]
+    assert same({name: plain[name] for name in policies}, {name: warmed[name] for name in policies})
+    assert not same(plain, warmed)
 
 
 @pytest.mark.parametrize(("scheme", "critic"), [("ppo_gae", "separate"), ("mt_ppo", "shared")])

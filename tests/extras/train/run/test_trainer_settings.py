@@ -25,6 +25,17 @@ def test_dynamic_sampling_counts_what_it_discards(trainer_of: Make, config: dict
     assert record["episodes"] == 8
 
 
+def test_the_filter_by_variance_keeps_an_iteration_whose_groups_are_all_dead(
+    trainer_of: Make, config: dict[str, Any]
+) -> None:
+    run = trainer_of(config, "sft.episodes=0", "rollout.variance_share=0.9", "update.iterations=2")
+    before = weights(run)
+    run.run()
+    records = [r for r in metrics(run) if r["kind"] == "iteration"]
+    assert [(r["groups_discarded"], r["episodes"]) for r in records] == [(0, 8)] * 2
+    assert same(weights(run), before)  # of equal outcomes gigpo learns nothing
+
+
 @pytest.mark.parametrize("where", ["loss", "reward"])
 @pytest.mark.parametrize("kind", ["k1", "k3"])
 def test_kl_to_the_reference_is_zero_at_first_and_survives_a_resume(
