@@ -165,7 +165,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
     @property
     @abstractmethod
     def oracle(self) -> Oracle:
-        """The environment's oracle, which takes snapshots."""
+        """The environment's oracle, which evaluates snapshots."""
 
     # -- the episode ------------------------------------------------------------------------------------------------
     @property

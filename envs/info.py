@@ -9,7 +9,7 @@ __all__ = ["INFO_TYPES", "AgentInfo"]
 
 
 class AgentInfo(TypedDict):
-    """Keys of ``info`` after ``reset`` and every ``step``; environments add flat keys of their own.
+    """Keys of ``info`` after ``reset`` and every ``step``; environments add their own flat keys.
 
     Every key always has the same type, as vector environments take each column's dtype from the first environment.
     """

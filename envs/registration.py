@@ -151,7 +151,7 @@ def env_id(name: str) -> str:
 
 
 def maker(name: str, options: Mapping[str, Any]) -> Callable[[], gym.Env[Any, Any]]:
-    """Return a function that makes an environment, for whoever takes both its options and parameters of his own.
+    """Return a function that makes an environment, for callers that accept its options next to their own parameters.
 
     Options of an environment may have any name; passed on as keywords they would collide with the parameters of the receiver.
     """

@@ -8,7 +8,7 @@ __all__ = ["AdmissibleCommands", "ParsedCommand"]
 
 
 class ParsedCommand(NamedTuple):
-    """A command's verb and the numbers of what it names.
+    """The verb of a command and the numbers of the things that it mentions.
 
     Attributes:
         verb: "go", "open", "close", "take", "put", "clean", "heat", "cool", "use", "slice", "examine" (a receptacle),

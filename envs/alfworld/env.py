@@ -201,7 +201,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
 
     @property
     def oracle(self) -> ALFWorldOracle:
-        """Exact distances, values and optimal actions; takes snapshots."""
+        """Exact distances, values and optimal actions of snapshots."""
         return self._oracle
 
     def walkthrough(self) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def is_checksummed(path: str | Path) -> bool:
 
 
 def belongs_to_checksummed_folder(path: Path) -> bool:
-    """Return whether a file belongs to the checksummed folder around it: it is the header, or the header names it."""
+    """Return whether a file belongs to the checksummed folder around it, as its header or as a file that the header lists."""
     try:
         header = json.loads((path.parent / HEADER).read_text(encoding="ascii"))
     except (OSError, ValueError, RecursionError):
@@ -191,7 +191,7 @@ class ChecksummedFolder:
         return Blob(path, self.offsets(f"{name}.offsets", path.stat().st_size))
 
     def file(self, name: str) -> Path:
-        """Return the path of a file that the header names.
+        """Return the path of a file that the header lists.
 
         Raises:
             DataError: the header names no such file.

@@ -54,7 +54,7 @@ def action_text(action: Any) -> str:
 
 
 def read_action(space: Space[Any], action: Any) -> Any:
-    """Return the element of a space that an action, or its text, names.
+    """Return the element of a space that an action, or its text, stands for.
 
     Args:
         space: the action space.

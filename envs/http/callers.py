@@ -76,7 +76,7 @@ def rejection(scope: Scope, hosts: frozenset[str] = frozenset(), pages: bool = F
 
 @lru_cache(maxsize=256)
 def is_own_host(host: str, address: str, port: int | None, hosts: frozenset[str] = frozenset()) -> bool:
-    """Return whether a ``Host`` header names this server.
+    """Return whether a ``Host`` header belongs to this server.
 
     On loopback it must be the address or localhost, with the port. Elsewhere any IP address is accepted, as no site can
     have one as its name, but names must be allowed explicitly.

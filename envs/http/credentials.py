@@ -22,7 +22,7 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class ApiKey:
-    """A key that is sent to servers and kept out of ``repr``, pickles and messages.
+    """A key that is sent to servers and never shown in ``repr``, pickles and messages.
 
     Args:
         text: the key.

@@ -44,13 +44,13 @@ class Code:
 
     @property
     def file(self) -> Path | None:
-        """The file of a spec that names a path."""
+        """The file of a spec that has a path."""
         source = self.spec.rpartition(":")[0]
         return Path(source) if source.endswith(".py") else None
 
 
 def names_code(text: str) -> bool:
-    """Whether a text names code by its place; a module without a dot could be another name with an argument.
+    """Whether a text is a place of code; a module without a dot could be another name with an argument.
 
     >>> [names_code(text) for text in ("my.py:Mine", "pkg.mod:Mine", "grpo", "noisy:0.3", "hf:runs/model", "C:/my.py:Mine")]
     [True, True, False, False, False, True]

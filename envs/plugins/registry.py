@@ -90,7 +90,7 @@ class Registry(Generic[T]):
         return {name: self._entries[name] for name in sorted(self._entries)}
 
     def shipped(self) -> tuple[str, ...]:
-        """Return the names of all entries but plug-ins, sorted."""
+        """Return the names of all entries except plug-ins, sorted."""
         return tuple(name for name in self.entries() if (self.kind, name) not in _LOADED)
 
     def installed(self) -> tuple[str, ...]:

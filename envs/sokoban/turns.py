@@ -32,7 +32,7 @@ MAX_MOVES: Final = 64  # per turn
 
 
 class MoveTurns:
-    """Parses and makes the turns of one environment, and knows what the last one did.
+    """Parses and makes the turns of one environment, and reports what the last turn did.
 
     Args:
         vocabulary: the moves.

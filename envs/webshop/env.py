@@ -281,7 +281,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
 
     @property
     def oracle(self) -> ShopOracle:
-        """The oracle; takes snapshots."""
+        """The oracle, which evaluates snapshots."""
         return self._oracle
 
     @property

@@ -351,7 +351,7 @@ class GoalOracle:
 
 
 class ShopOracle:
-    """The environment's oracle: takes snapshots.
+    """The environment's oracle, which evaluates snapshots.
 
     Args:
         read: returns the rules and the state of a snapshot.

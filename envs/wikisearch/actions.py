@@ -53,7 +53,7 @@ def truncate_turn(text: str) -> str:
 
 
 def parse_plain(text: str) -> Parse:
-    """``search: query | query``, ``visit: page | page`` or ``answer: text`` on a line of its own."""
+    """``search: query | query``, ``visit: page | page`` or ``answer: text`` on a separate line."""
     lines = list(_LINE.finditer(text))
     if not lines:
         return Parse(None, "no call found: write one line 'search: …', 'visit: …' or 'answer: …'")

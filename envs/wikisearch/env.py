@@ -306,7 +306,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
 
     @property
     def oracle(self) -> EvidenceOracle | HopOracle:
-        """The oracle; takes snapshots."""
+        """The oracle, which evaluates snapshots."""
         if self._oracle is None:
             graph = None if self._proxy else self.library.action_graph(self.budget.top_k)
             if graph is None:

@@ -173,7 +173,7 @@ def _builder(digest: str, encyclopedia: Encyclopedia | None = None) -> Callable[
 
 @lru_cache(maxsize=2)
 def world_rows(seed: int, articles: int, questions: int) -> tuple[PanelRow, ...]:
-    """Panel rows of a world's questions, in order. Each holds a recipe, so it is small."""
+    """Panel rows of a world's questions, in order. Each row is small, because it contains only a recipe."""
     rows = []
     for chosen in select_questions(load_encyclopedia(seed, articles), questions):
         task = question_task(chosen.question)

@@ -55,7 +55,7 @@ class Log:
 
     @staticmethod
     def of(groups: Iterable[Group]) -> Log:
-        """A log that holds one group after the other."""
+        """A log that contains one group after the other."""
         listed = tuple(groups)
         return Log(listed, tuple(number for number, group in enumerate(listed) for _ in group.trajectories))
 
@@ -138,7 +138,7 @@ def read_log(
 
 
 def read_records(records: Iterable[Record], by: Literal["group", "task"] = "group") -> Log:
-    """Collect the records of a log, in whatever format it was stored, into groups in order of first appearance.
+    """Collect the records of a log of any format into groups, in order of first appearance.
 
     Args:
         records: each trajectory, the task payload of its line or None, and its position for messages.

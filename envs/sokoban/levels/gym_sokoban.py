@@ -91,7 +91,7 @@ class RagenOptions(GymSokobanOptions):
 
 
 class Room(NamedTuple):
-    """A carved room with what stands in it; cells are ``row * width + column``.
+    """A carved room with its boxes and its player; cells are ``row * width + column``.
 
     Attributes:
         width: number of columns.

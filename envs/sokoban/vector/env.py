@@ -61,7 +61,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Starts:
-    """Chooses tasks: each environment has a random generator of its own, as so many single environments would.
+    """Chooses tasks. Each environment has its own random generator, as a single environment has.
 
     The members of a group have equal generators, so the n-th episode of each begins in the same state, whatever the
     lengths of the episodes before.
@@ -182,7 +182,7 @@ def planes(codes: Codes) -> Codes:
 
 
 class Frames:
-    """Images of N boards, kept from step to step: a step redraws the tiles that it changed, at most three a board.
+    """Images of N boards that are updated at every step, which redraws at most three tiles per board.
 
     Args:
         painter: draws the seven tiles, the same as for a single environment.
@@ -491,7 +491,7 @@ class SokobanVectorEnv(VectorEnv[Any, Any, Any]):
 
     # -- on demand ----------------------------------------------------------------------------------------------------
     def texts(self, which: Sequence[int] | Ints | None = None) -> list[str]:
-        """Return the boards of these environments (all by default) as texts, whatever the observations are."""
+        """Return the boards of these environments (all by default) as texts, for any kind of observation."""
         numbers = np.arange(self.num_envs) if which is None else np.asarray(which, dtype=np.int64)
         return [self.text_view.draw(board) for board in self._boards_of(numbers)]
 

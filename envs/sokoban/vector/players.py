@@ -40,7 +40,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Moves:
-    """Makes the moves that numbers stand for, -1 for none (an invalid action).
+    """Makes the moves of action numbers; -1 stands for no move (an invalid action).
 
     Args:
         vocabulary: the actions.
@@ -115,7 +115,7 @@ def reset_mode(mode: Any) -> AutoresetMode:
 
 
 def checked_mask(options: Mapping[str, Any], num_envs: int) -> Ints:
-    """Return the numbers of the environments that ``options["reset_mask"]`` names; without it, all.
+    """Return the numbers of the environments selected by ``options["reset_mask"]``, or all numbers if there is no mask.
 
     Raises:
         ConfigError: not a Boolean array of shape (N,), or one without True.
@@ -267,7 +267,7 @@ class Player(Protocol):
     """Plays one step on every board."""
 
     def play(self, boards: Boards, actions: Any, moved: Moved) -> Played:
-        """Execute one action on every board; ``moved`` is told of every change.
+        """Execute one action on every board; ``moved`` receives every change.
 
         Raises:
             ConfigError: actions of the wrong shape or type; nothing has changed.

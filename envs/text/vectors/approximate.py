@@ -106,7 +106,7 @@ def approximate_name(shard: int) -> str:
 def build_approximate(
     shards: Sequence[Shard], settings: ApproximateSettings, folder: Path, done: Callable[[Path], bool] = Path.is_file
 ) -> list[Path]:
-    """Learn centroids, then write the lists of every shard; files that are there already are kept.
+    """Learn centroids, then write the lists of every shard; existing files are not written again.
 
     Args:
         shards: all vectors.

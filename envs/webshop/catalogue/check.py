@@ -194,7 +194,7 @@ def check_shop(
     parts: Collection[str] = tuple(PUBLISHED),
     watch: Callable[[Iterator[Product]], Iterator[Product]] = iter,
 ) -> DataReport:
-    """Compare WebShop's files with a manifest; one pass over the products, whatever their number.
+    """Compare WebShop's files with a manifest; one pass over any number of products.
 
     Args:
         folder: holds the files; see ``find_files``.
@@ -313,7 +313,7 @@ def check_full(
     parts: Collection[str] = tuple(PUBLISHED_FULL),
     watch: Callable[[Iterator[Product]], Iterator[Product]] = iter,
 ) -> DataReport:
-    """Check the whole catalogue in one pass over each file; memory holds product ids and the human instructions' hashes, no texts.
+    """Check the whole catalogue in one pass over each file; memory contains product ids and the hashes of human instructions, no texts.
 
     Args:
         folder: holds the files; see ``find_files``.

@@ -73,7 +73,7 @@ class _Reader:
         return char
 
     def value(self, where: str) -> Any:
-        """Consume one JSON value; ``where`` names it."""
+        """Consume one JSON value; ``where`` describes it in messages."""
         self.last = where
         self.peek()
         while True:

@@ -43,7 +43,7 @@ class Corpus(Protocol):
         ...
 
     def find_page(self, name: str) -> str | None:
-        """The id of the page that a page id, passage id or title names, or None."""
+        """The id of the page with this page id, passage id or title, or None."""
         ...
 
 
@@ -104,7 +104,7 @@ class MemoryCorpus:
         return self._pages.get(page, ())
 
     def find_page(self, name: str) -> str | None:
-        """The page that a page id, a passage id or a title names."""
+        """The page with this page id, passage id or title."""
         if name in self._pages:
             return name
         row = self._rows.get(name)

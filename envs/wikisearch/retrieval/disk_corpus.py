@@ -154,7 +154,7 @@ class DiskCorpus:
         return self._named("page", page)
 
     def find_page(self, name: str) -> str | None:
-        """The page that a page id, a passage id or a title names."""
+        """The page with this page id, passage id or title."""
         if self.page_rows(name):
             return name
         row = self.row(name)

@@ -78,7 +78,7 @@ _QUESTION: Final[ChatQuestion[list[int]]] = ChatQuestion(
 
 
 class ModelReader(ChatModel):
-    """A served language model that chooses the passages. It writes no text of its own, so that what is read stands on the page.
+    """A served language model that chooses the passages. It writes no text itself, so everything that the agent reads is on the page.
 
     It is shown the passages that begin a page, up to ``MAX_SHOWN`` characters. A page of which it chooses nothing is read whole,
     by ``best_overlap``.
@@ -122,7 +122,7 @@ def _is_summary(value: Any) -> bool:
 
 
 class ModelSummary(ChatModel):
-    """A served language model that writes what a page says about the goal, as the visit tool of E-GRPO's agents does.
+    """A served language model that summarises what a page contains about the goal, as the visit tool of E-GRPO's agents does.
 
     It is shown the beginning of the page, up to ``MAX_SHOWN`` characters. What it writes need not stand on the page.
     """

@@ -94,7 +94,7 @@ def site_url(page: str, part: int = 0) -> str:
 
 
 def page_of_url(url: str) -> tuple[str, int]:
-    """The page that a URL names, and its part (0: none is named); other texts are names of pages as they are.
+    """The page of a URL and its part (0 if the URL has none); other texts are names of pages.
 
     >>> page_of_url("https://corpus.example/Ada%20Lovelace?part=2"), page_of_url("Ada Lovelace")
     (('Ada Lovelace', 2), ('Ada Lovelace', 0))
@@ -148,7 +148,7 @@ class SiteCorpus:
         return self.base.page_rows(page)
 
     def find_page(self, name: str) -> str | None:
-        """The page that a URL, a page id, a passage id or a title names."""
+        """The page with this URL, page id, passage id or title."""
         return self.base.find_page(page_of_url(name)[0])
 
 

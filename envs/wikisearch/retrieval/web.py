@@ -145,7 +145,7 @@ class WebRetriever(HttpRetriever):
         return lists
 
     def visit(self, ids: Sequence[str], goal: str = "") -> list[tuple[Passage, ...] | None]:
-        """What each page says about the goal; None for what is no URL, and without a page reader."""
+        """What each page contains about the goal; None if it is not a URL, or if there is no page reader."""
         return [self._visited(url, goal) for url in ids]
 
     def _visited(self, url: str, goal: str) -> tuple[Passage, ...] | None:

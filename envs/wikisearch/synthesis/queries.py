@@ -22,7 +22,7 @@ MAX_ASSIGNMENTS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A thing that the question names.
+    """A thing that the question mentions.
 
     Attributes:
         node: its number.

@@ -89,7 +89,7 @@ _WORDS: Final = 6  # of a description
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a page's first sentence says about its subject.
+    """What a page's first sentence states about its subject.
 
     Attributes:
         noun: the last word of the description, in lower case ("film"); "" if the sentence defines nothing.
@@ -334,7 +334,7 @@ MAX_SENTENCE: Final = 1_000  # characters of a sentence that are read
 
 
 class PassageStatements(NamedTuple):
-    """What a passage says about its page's subject.
+    """What a passage states about the subject of its page.
 
     Attributes:
         definition: what its first sentence says the subject is.

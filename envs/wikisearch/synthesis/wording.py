@@ -16,12 +16,12 @@ _WHEN: Final = {"person": "born in", "organisation": "founded in", "place": "dat
 
 
 def name_of(graph: CorpusGraph, node: int) -> str:
-    """The name of a node as a question tells it: a title with its brackets, which tell apart what has the same name."""
+    """The name of a node in a question: a title with its brackets, which distinguish pages of the same name."""
     return graph.nodes[node].name
 
 
 def quoted(graph: CorpusGraph, node: int, form: str) -> str:
-    """A name as it stands in a question: titles of works in quotation marks, their brackets behind them."""
+    """A name as it is written in a question: titles of works in quotation marks, followed by their brackets."""
     form = form.replace('"', "").strip()
     if graph.nodes[node].kind != "work":
         return form

@@ -190,7 +190,7 @@ class _Writer:
             self.add_sentence(_FILLER[self.below(len(_FILLER))], "")
 
     def add_list(self, wording: str, relation: str, people: list[int], extra: list[str]) -> None:
-        """One sentence that names several people, each a fact; ``extra`` follows each name."""
+        """One sentence that mentions several people, each a fact; ``extra`` follows each name."""
         written = [self.mention("person", j) for j in people]
         items = [f"{text}{more}" for text, more in zip(written, extra, strict=True)]
         facts = tuple(
@@ -246,6 +246,6 @@ def article(world: World, number: int) -> Article:
 
 
 def passages(world: World) -> Iterator[Passage]:
-    """All passages, article by article, none of them kept in memory."""
+    """All passages, article by article, without storing them in memory."""
     for number in range(world.articles):
         yield from article(world, number).passages

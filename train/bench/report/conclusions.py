@@ -114,7 +114,7 @@ def _correlation_conclusions(suite: Mapping[str, Any]) -> list[str]:
     )
     if gain is None:
         return []
-    where_aliased = "" if aliased is None else f"; where text keys alias states, M2 does with {aliased:.2f}"
+    where_aliased = "" if aliased is None else f". Where text keys alias states, the gain does with {aliased:.2f}"
     return [f"{predicts} {gain:.2f}, concordance with shortest paths (M4 on Q*) with {concordance:.2f}{where_aliased}."]
 
 
@@ -140,7 +140,7 @@ def _not_separated(leader: Leader, base: str) -> str:
         return ""
     more = len(tied) - MAX_TIED_NAMES
     rest = f" and {more} other" + ("s" if more > 1 else "") if more > 0 else ""
-    return f"; not distinguishable from {', '.join(tied[:MAX_TIED_NAMES])}{rest}"
+    return f", but may be no better than {', '.join(tied[:MAX_TIED_NAMES])}{rest}"
 
 
 def suite_description(suite: Mapping[str, Any]) -> str:

@@ -337,7 +337,7 @@ def _rows(verdict: Verdict) -> Iterator[Interval]:
         return
     kind, tied = standing(verdict), verdict.leader.tied
     title = f"{TITLES.get(verdict.regime, verdict.regime)}: {verdict.tasks}, {verdict.keys} state keys"
-    notes = [f"{verdict.batch}, {verdict.samples}"]
+    notes = [f"{verdict.batch}, {verdict.samples}".capitalize()]
     if kind == "unclear":
         notes.append("The lead may be chance")
     if tied:

@@ -102,7 +102,7 @@ class ActorCritic(Scheme):
 
     @property
     def couples_groups(self) -> bool:
-        """Whitening takes mean and variance of the batch."""
+        """Whitening uses the mean and variance of the batch."""
         return self.whitening
 
     def assign(self, group: Group) -> Credit:

@@ -36,7 +36,7 @@ class EmbeddedIndex:
 
 
 class EmbeddedBuilder:
-    """Writes a BM25 index into a folder; memory holds the vocabulary and the ids.
+    """Writes a BM25 index into a folder; memory contains the vocabulary and the ids.
 
     Args:
         folder: receives the files.

@@ -121,7 +121,7 @@ def test_the_conclusion_of_a_played_suite_looks_at_every_scheme_and_names_those_
     )
     del rows["mine"]
     assert re.search(
-        r"steady learns fastest; its .* by \+0.010 .*; not distinguishable from close \(no exact",
+        r"steady learns fastest; its .* by \+0.010 .*, but may be no better than close \(no exact",
         conclusions(document)[1],
     )
 
