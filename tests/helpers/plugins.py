@@ -9,6 +9,7 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
+import creditflow.train.bench  # noqa: F401 - registers its grids before a test copies the registries
 from creditflow.envs.plugins import registry
 from creditflow.train.rollout.plugins import REGISTRIES
 

@@ -28,13 +28,12 @@ from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.plugins.registry import GROUPS, Kind
 from creditflow.train.adapters.hub import HUBS, write_hub_package
-from creditflow.train.arguments.outputs import Output, Target, add_output, claimed
+from creditflow.train.arguments.outputs import Output, Target, claimed
 
 __all__ = ["add_arguments", "run"]
 
 HUB_PACKAGE: Final = "hub-package"
 KINDS: Final[dict[str, Kind]] = {"scheme": "scheme", "env": "environment", "agent": "agent", "metric": "metric"}
-FOLDER: Final = Output(kind="folder")
 MAX_NAME: Final = 40
 _TOOLS: Final = ("conftest", "setup")  # modules that have a meaning in a project's folder
 
@@ -49,27 +48,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="name of the class and module: lower-case letters, digits and _; of a hub-package the environment",
     )  # fmt: skip
     parser.add_argument("--for", dest="hub", choices=HUBS, help="hub of a hub-package")
-    add_output(
-        parser, "--out", FOLDER, default="", metavar="DIR", help="folder to write into (default: a new folder NAME)"
-    )
+    parser.add_argument("--out", default="", metavar="DIR", help="folder to write into (default: a new folder NAME)")
+    parser.add_argument("--force", action="store_true", help="replace files that exist")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    name, write = args.name, _write
     if (args.kind == HUB_PACKAGE) != (args.hub is not None):
         raise ConfigError(
             f"--for names the hub of a hub-package: expected one of {', '.join(HUBS)} with it, and only with it"
         )
     if args.kind == HUB_PACKAGE:
-        name, write = f"creditflow_{name}", lambda folder, *_: write_hub_package(folder, args.name, args.hub)
-    else:
-        _check_name(args.kind, name)
-    if args.out:
-        write(Path(args.out), args.kind, name)
+        folder = Path(args.out or f"creditflow_{args.name}")
+        with claimed([Target(folder, Output(kind="folder"), "the folder")], [], force=args.force, resumes=False):
+            write_hub_package(folder, args.name, args.hub)
         return 0
-    with claimed([Target(Path(name), FOLDER, "the folder")], [], force=args.force, resumes=False):
-        write(Path(name), args.kind, name)
+    _check_name(args.kind, args.name)
+    folder = Path(args.out or args.name)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"--out {folder} is a file; expected a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    # the two files may stand among others
+    targets = [Target(folder / file, Output(), "the file") for file in (f"{args.name}.py", f"test_{args.name}.py")]
+    with claimed(targets, [], force=args.force, resumes=False):
+        _write(folder, args.kind, args.name)
     return 0
 
 
@@ -93,7 +95,6 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
 
 def _write(folder: Path, kind: str, name: str) -> None:
     values = _values(kind, name)
-    folder.mkdir(parents=True, exist_ok=True)
     project = folder / "pyproject.toml"
     templates = {f"{name}.py": kind, f"test_{name}.py": f"{kind}_test", "pyproject.toml": "pyproject"}
     for file, template in templates.items():

@@ -18,7 +18,9 @@ from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr, unknown_name_error
+import yaml
+
+from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.reading.limits import MAX_SETTINGS, SETTINGS
@@ -39,7 +41,6 @@ def load_mapping(path: str | Path) -> dict[str, Any]:
 
     Raises:
         DataError: there is no such file, or it is not a mapping in its format.
-        MissingExtraError: the file is YAML, and PyYAML is not installed.
     """
     path = Path(path)
     if path.suffix not in (".yaml", ".yml", ".toml", ".json"):
@@ -61,7 +62,7 @@ def write_yaml(path: Path, data: Mapping[str, Any]) -> None:
     from creditflow.envs.files.atomic import atomic_writer
 
     with atomic_writer(path) as stream:
-        stream.write(_yaml().safe_dump(dict(data), sort_keys=False, allow_unicode=False, width=110))
+        stream.write(yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=False, width=110))
 
 
 def read_dataclass(kind: type[T], data: Any, where: str = "") -> T:
@@ -141,11 +142,3 @@ def to_plain_data(config: Any) -> dict[str, Any]:
     """A dataclass as plain data that ``read_dataclass`` reads back."""
     data: dict[str, Any] = json.loads(json.dumps(asdict(config)))
     return data
-
-
-def _yaml() -> Any:
-    try:
-        import yaml
-    except ImportError as error:
-        raise MissingExtraError("pyyaml", "train") from error
-    return yaml

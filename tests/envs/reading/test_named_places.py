@@ -36,7 +36,6 @@ NODES = ("3", "x", "''", "yes", "1.5", "9" * 5000, "[1]", "{a: 1}", "[]", "{}", 
 
 @pytest.mark.parametrize("tag", TAGS)
 def test_any_yaml_tag_is_parsed_or_rejected_with_its_position(tag: str) -> None:
-    pytest.importorskip("yaml", reason="PyYAML is not installed: extra [dev] or [train]")
     for node, form in product(NODES, ("{}", "a: {}", "[{}]", "{}: 1")):
         try:
             parse_yaml(form.format(f"!!{tag} {node}"), where="settings.yaml")

@@ -29,8 +29,9 @@ READ = {
     ("data check", "--against"),
     *(("creditflow.train.commands.programs.differences", name) for name in ("suite", "kinds", "a", "b")),
 }
-# where `train` writes is a setting: it claims its folder itself (tests/extras/train/run/test_resume.py)
-ELSEWHERE = {("train", "--resume")}
+# where `train` writes is a setting: it claims its folder itself (tests/extras/train/run/test_resume.py); `new` claims single files,
+# which may stand among others (tests/train/commands/plugins/test_new.py)
+ELSEWHERE = {("train", "--resume"), ("new", "--out")}
 
 # for every output of every command, arguments that name the input IN as one
 ARGUMENTS: dict[tuple[str, str], list[str]] = {
@@ -53,7 +54,6 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("export", "--out"): ["export", "IN"],
     ("merge", "--out"): ["merge", "IN"],
     ("merge", "--write"): ["merge", "--by", "hash@0.9", "IN"],
-    ("new", "--out"): ["new", "scheme", "demonstration"],  # reads nothing
     ("rollout", "--out"): ["rollout", "--env-set", "levels=IN"],
     ("schemes", "--out"): ["schemes", "--all"],  # reads nothing
     ("serve-search", "--index"): ["serve-search", "--corpus", "IN", "--build-only"],

@@ -38,7 +38,6 @@ def python(program: str, *arguments: str) -> str:
     return found.stdout
 
 
-@pytest.mark.skipif(find_spec("yaml") is None, reason="PyYAML is not installed: extra [dev] or [train]")
 def test_every_shipped_config_is_read_without_torch() -> None:
     assert CONFIGS
     python(
@@ -75,7 +74,6 @@ except ConfigError as error:
     assert "did you mean 'clip_high'" in message
 
 
-@pytest.mark.skipif(find_spec("yaml") is None, reason="PyYAML is not installed: extra [dev] or [train]")
 @pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed, and a dry run uses it")
 @pytest.mark.parametrize("name", ["quickstart", "gigpo_sokoban", "gigpo_alfworld"])
 def test_a_dry_run_checks_everything_but_the_model_without_torch(

@@ -128,10 +128,13 @@ def test_existing_files_are_kept(capsys):
     assert main(["new", "scheme", "mine"]) == 2
     assert "already exists" in capsys.readouterr().err
     assert Path("mine/mine.py").read_text() == "my own"
+    Path("mine/mine.py").unlink()
+    assert main(["new", "scheme", "mine"]) == 2
+    assert "test_mine.py already exists" in capsys.readouterr().err
     project = Path("there/pyproject.toml")
     project.parent.mkdir()
     project.write_text("[project]\n")
-    assert main(["new", "agent", "mine", "--out", "there", "--force"]) == 0
+    assert main(["new", "agent", "mine", "--out", "there"]) == 0, "it may stand beside other files"
     assert project.read_text() == "[project]\n", "a project is not replaced"
     assert '[project.entry-points."creditflow.agents"]\nmine = "mine:Mine"' in capsys.readouterr().err
 
