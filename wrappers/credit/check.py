@@ -45,7 +45,7 @@ class CheckReport:
         for name, check in PROPERTIES.items():
             rule = (check.__doc__ or "").splitlines()[0]
             result = "declared" if name in self.declared else "holds" if self.holds(name) else "fails"
-            lines.append(f"  {name:17} {result:9} {rule}")
+            lines.append(f"  {name:20} {result:9} {rule}")
             if name in self.counterexamples:
                 lines.append(f"{'':29} {self.counterexamples[name]}")
         return "\n".join(lines)
