@@ -47,7 +47,7 @@ class CheckReport:
             result = "declared" if name in self.declared else "holds" if self.holds(name) else "fails"
             lines.append(f"  {name:20} {result:9} {rule}")
             if name in self.counterexamples:
-                lines.append(f"{'':29} {self.counterexamples[name]}")
+                lines.append(f"{'':32} {self.counterexamples[name]}")
         return "\n".join(lines)
 
 
