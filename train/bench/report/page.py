@@ -242,7 +242,13 @@ def headline(document: Mapping[str, Any]) -> Headline:
         "mean success during training compared with the baseline, in percentage points. The best scheme was selected on these same "
         "results, so its lead is probably an overestimate. The intervals account for the number of schemes compared"
     )
-    return Headline(_sentence(of_run), trust, True, chart_of(rows, unit))
+    played = [suite for suite in document["suites"] if "rows" in suite]
+    if of_run or not played:
+        return Headline(_sentence(of_run), trust, True, chart_of(rows, unit))
+    sentences = [sentence for suite in played for sentence in suite_conclusions(suite)]
+    if len(played) == 1:
+        sentences = [_capital(sentence.removeprefix(f"{played[0]['name']}: ")) for sentence in sentences]
+    return Headline(" ".join(sentences), trust, True, None)
 
 
 def _sentence(of_run: Sequence[Verdict]) -> str:

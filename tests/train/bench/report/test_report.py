@@ -10,7 +10,7 @@ import pytest
 from helpers.servers.browser import driven, rendered_dom
 
 from creditflow.train.bench.report.conclusions import conclusions
-from creditflow.train.bench.report.page import write_report
+from creditflow.train.bench.report.page import headline, write_report
 from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.results import read_results, write_results
 from creditflow.train.bench.studies import Study
@@ -106,6 +106,16 @@ def test_the_conclusion_of_a_played_suite_names_a_best_scheme_only_if_it_separat
         "(no exact values)."
     )
     assert conclusions(played(0.02))[1] == ("shop: no scheme learns clearly faster than grpo (no exact values).")
+
+
+def test_the_report_of_a_played_suite_opens_with_its_conclusion():
+    document = played(0.02)
+    assert headline(document).sentence == "No scheme learns clearly faster than grpo (no exact values)."
+    document["suites"].append(document["suites"][0] | {"name": "house"})
+    assert headline(document).sentence == (
+        "shop: no scheme learns clearly faster than grpo (no exact values). "
+        "house: no scheme learns clearly faster than grpo (no exact values)."
+    )
 
 
 def test_the_conclusion_of_a_played_suite_looks_at_every_scheme_and_names_those_level_with_the_best():
