@@ -28,8 +28,13 @@ from creditflow.envs.webshop.catalogue.products import LoadReport, Product, read
 from creditflow.envs.webshop.catalogue.records import stream_items, stream_records
 from creditflow.envs.webshop.catalogue.stock import ShopFiles, find_files
 from creditflow.envs.webshop.catalogue.store import FORMAT, pack_product
-from creditflow.envs.webshop.goals.goals import Mersenne, attribute_weight, price_cap, usable_human_entries
-from creditflow.envs.webshop.goals.stored import shuffled_numbers
+from creditflow.envs.webshop.goals.goals import (
+    Mersenne,
+    attribute_weight,
+    price_cap,
+    shuffled_numbers,
+    usable_human_entries,
+)
 
 __all__ = ["ImportReport", "import_webshop"]
 

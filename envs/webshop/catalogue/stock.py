@@ -22,7 +22,7 @@ from creditflow.envs.webshop.goals.goals import (
     Mersenne,
     human_goals,
     price_table,
-    shuffled,
+    shuffled_numbers,
     synthetic_goals,
     usable_human_entries,
 )
@@ -161,5 +161,5 @@ def load_stock(
         raise ConfigError(f"goals must be 'synthetic' or 'human', got {short_repr(goals)}")
     if not unordered:
         raise DataError(f"{files.items}: no product has an instruction, so there is no {goals} goal")
-    ordered, _ = shuffled(unordered, goal_seed)
+    ordered = [unordered[number] for number in shuffled_numbers(len(unordered), goal_seed)]
     return Stock(Catalogue(MemoryProducts(products, prices)), ordered, report)

@@ -2,7 +2,7 @@
 
 Synthetic goals come from a product's instruction and every combination of its options; human goals from texts that
 people wrote. Prices, price caps and order replay the original's random streams, so that goal ``i`` is the original's
-goal ``i``. WebShop samples them with Python's Mersenne Twister; everything else in this package uses NumPy generators.
+goal ``i``. WebShop draws them with Python's Mersenne Twister; everything else in this package uses NumPy generators.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from itertools import product as combinations
 from operator import attrgetter
 from random import Random as Mersenne  # noqa: TID251 - the recorded goal order is this generator's stream
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.sums import sum_in_order
@@ -29,7 +32,7 @@ __all__ = [
     "human_goals",
     "price_cap",
     "price_table",
-    "shuffled",
+    "shuffled_numbers",
     "synthetic_goal",
     "synthetic_goals",
     "usable_human_entries",
@@ -220,8 +223,8 @@ def human_goals(
     ]
 
 
-def shuffled(goals: Sequence[Goal], seed: int) -> tuple[list[Goal], Mersenne]:
-    """The goals in the order of a fresh stream, and the stream after it."""
-    rng, order = Mersenne(seed), list(goals)
-    rng.shuffle(order)
-    return order, rng
+def shuffled_numbers(count: int, seed: int) -> NDArray[np.int32]:
+    """int32 (count,): the original's shuffle, as the number of the goal at each position."""
+    numbers = list(range(count))
+    Mersenne(seed).shuffle(numbers)
+    return np.array(numbers, "<i4")

@@ -20,7 +20,7 @@ from creditflow.envs.text.bm25.stored import stored_index
 from creditflow.envs.webshop.catalogue.catalogue import Catalogue
 from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.catalogue.store import StoredProducts, open_files
-from creditflow.envs.webshop.goals.goals import Goal, Mersenne, human_goal, synthetic_goal
+from creditflow.envs.webshop.goals.goals import Goal, human_goal, shuffled_numbers, synthetic_goal
 
 __all__ = ["StoredGoals", "open_store"]
 
@@ -117,13 +117,6 @@ def _order(files: ChecksummedFolder, kind: str, goal_seed: int, count: int) -> N
             raise DataError(f"{files.path}: {name} must contain {count} goals, got {len(order)}; {files.how_to_fix}")
         return order
     return shuffled_numbers(count, goal_seed)
-
-
-def shuffled_numbers(count: int, seed: int) -> NDArray[np.int32]:
-    """int32 (count,): the original's shuffle, as the number of the goal at each position."""
-    numbers = list(range(count))
-    Mersenne(seed).shuffle(numbers)
-    return np.array(numbers, "<i4")
 
 
 def open_store(path: str, *, goals: str = "synthetic", goal_seed: int = 233, seed: int | None = None) -> Stock:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from bisect import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import accumulate
-from random import Random as Mersenne  # noqa: TID251 - the recorded sessions are this generator's stream
 from typing import Any
 
 import pytest
@@ -17,7 +14,7 @@ from helpers.worlds.webshop_golden import goal_from, lines, loads, stock
 
 from creditflow.envs.webshop.actions import parse_action
 from creditflow.envs.webshop.env import WebShopEnv
-from creditflow.envs.webshop.goals.goals import NO_CAP, Goal, shuffled
+from creditflow.envs.webshop.goals.goals import NO_CAP, Goal
 from creditflow.envs.webshop.goals.tasks import goal_content
 from creditflow.envs.webshop.render import page_nodes, render_rich, render_text
 from creditflow.envs.webshop.reward import score_purchase
@@ -125,26 +122,6 @@ def test_every_recorded_reward_is_reproduced_with_its_parts():
     assert count > 0
 
 
-class AutoSessions:
-    """Session names and goal numbers of resets that give neither, sampled as in the original.
-
-    The original is off by one: goal 0 is never sampled and goal ``i`` has the weight of goal ``i - 1``.
-
-    Args:
-        goals: the goals, in their final order.
-        rng: the stream that ``shuffled`` returned; it is consumed.
-    """
-
-    def __init__(self, goals: Sequence[Goal], rng: Mersenne) -> None:
-        self._bounds = [0.0, *accumulate(goal.weight for goal in goals)]
-        self._rng = rng
-
-    def sample(self) -> tuple[str, int]:
-        """The next session's name (ten letters) and goal number."""
-        name = "".join(self._rng.choices("abcdefghijklmnopqrstuvwxyz", k=10))
-        return name, min(bisect(self._bounds, self._rng.uniform(0, self._bounds[-1])), len(self._bounds) - 2)
-
-
 def goals_as_records(goals: Iterable[Goal]) -> list[dict[str, Any]]:
     """The goals as the original's dictionaries, with keys in its order."""
     return [
@@ -167,7 +144,7 @@ def goals_as_records(goals: Iterable[Goal]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, data in loads().items() for kind in data])
-def test_goals_prices_and_sampled_sessions_follow_the_recorded_seed(name, kind):
+def test_goals_and_prices_follow_the_recorded_seed(name, kind):
     recorded, ours = loads()[name][kind], stock(kind)
     records = goals_as_records(ours.goals)
     assert len(records) == recorded["n_goals"]
@@ -177,8 +154,3 @@ def test_goals_prices_and_sampled_sessions_follow_the_recorded_seed(name, kind):
     prices = {asin: ours.catalogue.price(asin) for asin in map(ours.catalogue.store.asin, range(len(ours.catalogue)))}
     assert sha256(prices) == recorded["prices_sha256"]
     assert {asin: prices[asin] for asin in recorded["ranged_prices"]} == recorded["ranged_prices"]
-    _, rng = shuffled(ours.goals, 233)  # the stream after shuffling that many goals, in whatever order they came
-    sessions = AutoSessions(ours.goals, rng)
-    first, goal = sessions.sample()
-    assert (first, ours.goals[goal].asin) == (recorded["first_auto_session"], recorded["first_auto_goal"])
-    assert [list(sessions.sample()) for _ in recorded["auto_resets"]] == recorded["auto_resets"]

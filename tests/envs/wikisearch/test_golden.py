@@ -1,13 +1,13 @@
 """Parity with the published systems, on golden data that they computed."""
 
 import json
-import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from helpers.shared_data import shared_files
 
+from creditflow.agents.language_model.parsing import PROJECTIONS
 from creditflow.envs.wikisearch.actions import truncate_turn
 from creditflow.envs.wikisearch.grading.rewards import (
     FORMAT_RULES,
@@ -83,33 +83,14 @@ def test_answers_are_scored_as_published(case: Any, tolerance: float) -> None:
         assert all(close(found[name], wanted[name], tolerance) for name in found)
 
 
-def first_block(text: str) -> tuple[str | None, str]:
-    """Search-R1's action: (tag, stripped content) of the first search or answer block, or (None, "")."""
-    block = re.search(r"<(search|answer)>(.*?)</\1>", text, re.DOTALL)
-    return (block.group(1), block.group(2).strip()) if block else (None, "")
-
-
-def project_rewardflow(text: str) -> tuple[str, bool]:
-    """RewardFlow's action and whether it is valid: a search is preferred to an answer; several blocks are invalid."""
-    cut = truncate_turn(text)
-    lower = text.lower()
-    searches, answers = lower.count("<search>"), lower.count("<answer>")
-    for tag in ("search", "answer"):
-        block = re.search(rf"<{tag}>(.*?)</{tag}>", cut, re.IGNORECASE | re.DOTALL)
-        if block:
-            return f"<{tag}>{block.group(1).strip()}</{tag}>", searches + answers == 1
-    return "", False
-
-
 def released_step(dialect: SearchR1, given: Any) -> dict[str, Any]:
     """One turn of the published loop, written with our dialect."""
-    action, content = first_block(given["text"])
-    last = dialect.limit() if given["is_last"] else ""
-    if action == "answer":
-        return {"observation": "", "done": 1, "valid": 1, "is_search": 0}
-    if action is None:
+    call, last = dialect.parse(given["text"]).call, dialect.limit() if given["is_last"] else ""
+    if call is None:
         return {"observation": dialect.invalid() + last, "done": 0, "valid": 0, "is_search": 0}
-    text = given["search_stub"].replace("{query}", content).replace("\\n", "\n") if given["do_search"] else ""
+    if call.tool == "answer":
+        return {"observation": "", "done": 1, "valid": 1, "is_search": 0}
+    text = given["search_stub"].replace("{query}", call.items[0]).replace("\\n", "\n") if given["do_search"] else ""
     return {"observation": dialect.information(text) + last, "done": 0, "valid": 1, "is_search": 1}
 
 
@@ -117,11 +98,13 @@ def released_step(dialect: SearchR1, given: Any) -> dict[str, Any]:
 def test_the_protocol_is_the_published_one(case: Any, tolerance: float) -> None:
     kind, given, wanted = case["kind"], case["input"], case["expected"]
     if kind == "rewardflow_projection":
-        action, valid = project_rewardflow(given["text"])
-        assert {"action": action, "valid": int(valid)} == wanted
+        action, reason = PROJECTIONS["search"](given["text"])
+        assert {"action": action, "valid": int(not reason)} == wanted
     elif kind == "searchr1_parse_action":
-        tag, content = first_block(given["text"])
-        assert {"action": tag, "content": content} == wanted
+        call = DIALECTS["search_r1"].parse(given["text"]).call
+        assert wanted == (
+            {"action": None, "content": ""} if call is None else {"action": call.tool, "content": call.items[0]}
+        )
     elif kind == "searchr1_truncate_turn":
         assert truncate_turn(given["raw"]) == wanted
     elif kind.endswith("_format_passages"):
