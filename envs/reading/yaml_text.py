@@ -7,7 +7,6 @@ needs a schema and two more packages; pydantic and msgspec delegate YAML to PyYA
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 
 import yaml
@@ -106,7 +105,7 @@ def parse_yaml(text: str, *, where: str, limits: Limits = SETTINGS) -> Any:
     if len(text) > limits.characters:
         raise DataError(f"{where}: longer than {limits.characters:,} characters")
     try:
-        value = yaml.load(text, Loader=partial(_PlainLoader, depth=limits.depth))  # noqa: S506 - a subclass of the safe loader
+        value = _PlainLoader(text, depth=limits.depth).get_single_data()
     except yaml.YAMLError as error:
         raise DataError(f"{where}: not YAML: {error}") from error
     check_plain(value, limits, where)

@@ -9,8 +9,8 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-import creditflow.train.bench  # noqa: F401 - registers its grids before a test copies the registries
 from creditflow.envs.plugins import registry
+from creditflow.train.bench.exact.gridworlds import register_grids
 from creditflow.train.rollout.plugins import REGISTRIES
 
 SCHEME = '''"""A scheme."""
@@ -63,6 +63,7 @@ class Ladder(gym.Env):
 
 def registries_restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The fixture ``forgotten``: registries as they are, and as they were again after the test."""
+    register_grids()  # otherwise a test that imports the benchmark first would forget them too
     for entries in REGISTRIES.values():
         monkeypatch.setattr(entries, "_entries", entries.entries())
     monkeypatch.setattr(registry, "_LOADED", dict(registry._LOADED))
