@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
@@ -82,12 +82,14 @@ def _recorded(settings: TrainConfig, tokenizer: Any, ends: tuple[int, ...]) -> l
         if limit := settings.prompting.max_context:
             useful = (episode for episode in useful if episode.tokens is not None and len(episode.tokens.ids) <= limit)
         groups = [Group((trajectory,)) for trajectory in islice(useful, sft.episodes)]
-        return groups or _nothing_left(sft.log)
+        if not groups:
+            raise _nothing_left(sft.log)
+        return groups
     episodes: dict[str, list[Trajectory]] = {}
     for trajectory in useful:
         episodes.setdefault(trajectory.task_id, []).append(trajectory)
     if not episodes:
-        return _nothing_left(sft.log)
+        raise _nothing_left(sft.log)
     make_group = group_env_factory(settings.env, 1, texts=settings.prompting.history == "window")
     source = make_group().members[0].base.tasks
     groups = []
@@ -101,8 +103,8 @@ def _recorded(settings: TrainConfig, tokenizer: Any, ends: tuple[int, ...]) -> l
     return groups
 
 
-def _nothing_left(log: str) -> NoReturn:
-    raise ConfigError(f"sft: no episode of {log} is left after rejection: lower sft.min_score, or set sft.keep=all")
+def _nothing_left(log: str) -> ConfigError:
+    return ConfigError(f"sft: no episode of {log} is left after rejection: lower sft.min_score, or set sft.keep=all")
 
 
 def _as_written(trajectory: Trajectory, chat: Chat, dialect: Dialect) -> Trajectory:

@@ -47,7 +47,8 @@ def sample_groups(
     """Play the groups of an iteration; with dynamic sampling, drop dead groups and sample again instead.
 
     There are at most ``rollout.attempts`` attempts; the last one keeps dead groups too. With ``rollout.variance_share``
-    there is one, which keeps the groups that vary most, and all if all are dead. ``progress`` and ``on_turn`` are those of ``RolloutEngine.play``.
+    there is one attempt, which keeps the groups that vary most, or all groups if none varies. ``progress`` and ``on_turn``
+    are those of ``RolloutEngine.play``.
 
     Raises:
         NoGroupError: no group of an attempt could start.
@@ -68,9 +69,10 @@ def sample_groups(
             engine, agent, distinct, rollout.concurrent_groups,
             seed=seed, iteration=number, progress=progress, report=sampled.report, on_turn=on_turn,
         )  # fmt: skip
-        last, share = attempt == attempts - 1, rollout.variance_share
-        useful = credit.filter_groups(played, top_p=share, keep_all=last and share == 1.0)
-        useful = useful or (played if last else [])
+        keep_all = attempt == attempts - 1 and rollout.variance_share == 1.0
+        useful = credit.filter_groups(played, top_p=rollout.variance_share, keep_all=keep_all)
+        if not useful and rollout.variance_share < 1.0:
+            useful = played
         sampled.discarded += len(played) - len(useful)
         useful_ids = {group.task_id for group in useful}
         dropped = [task for task in distinct if task.task_id not in useful_ids]

@@ -30,8 +30,9 @@ class RolloutConfig:
         max_turns, max_tokens: budgets per episode (0: only those of the environment).
         dynamic_sampling: drop groups whose outcomes are all equal and sample again instead.
         resample: of which task: "other", drawn anew (DAPO), or the "same" whose group was dropped.
-        variance_share: RAGEN-2's filter (recommended: 0.9): trained are the groups whose returns vary most, as many as have this
-            share of the sum of standard deviations, or all groups if none varies; 1 trains all groups. Each rank filters its own.
+        variance_share: RAGEN-2's filter, which trains only the groups whose returns vary most. Groups are taken in descending order
+            of their standard deviation until they have this share of the sum (RAGEN-2 recommends 0.9). 1 trains all groups, and so
+            does an iteration in which no group varies. Each rank filters its own groups.
         attempts: largest number of sampling rounds per iteration; the groups of the last are always kept.
         dtype: dtype of the sampling copy ("same": that of the trained weights; transformers then samples from them directly).
         cache: "dynamic", or "static" (fixed shapes, for GPUs).
@@ -83,8 +84,9 @@ class RolloutConfig:
             raise ConfigError(f"rollout.variance_share must lie in (0, 1], got {self.variance_share}")
         if self.variance_share < 1.0 and (self.dynamic_sampling or self.group_size < 2):
             raise ConfigError(
-                "rollout.variance_share trains fewer groups, of at least two episodes: without rollout.dynamic_sampling, which "
-                f"samples others for those that it drops, and with rollout.group_size ≥ 2; got {self.group_size}"
+                "rollout.variance_share drops groups, which rollout.dynamic_sampling would replace, and compares the episodes of a "
+                "group: it needs dynamic_sampling: false and a group_size of at least 2, got "
+                f"{str(self.dynamic_sampling).lower()} and {self.group_size}"
             )
         require_at_least(self, 0, "concurrent_groups", "max_turns", "max_tokens", "max_staleness")
         require_at_least(self, 1, "env_threads")
