@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.page_blocks import run_page
+from helpers.shared_data import ROOT
 from helpers.trainer_page import run_blocks
 
 import creditflow
@@ -54,6 +57,15 @@ def test_the_block_of_the_page_on_trainers_runs(model: str, tmp_path: Path, requ
     out = tmp_path / "out"
     assert run_blocks("trl", tmp_path, MODEL=str(request.getfixturevalue(model)), OUT=str(out)) == 1
     assert (out / "checkpoint-2" / "creditflow_agent.json").is_file()
+
+
+def test_the_walk_with_an_own_environment_trains_one_model_in_both_trainers(tmp_path: Path) -> None:
+    page = ROOT / "assets" / "site" / "pages" / "how_to" / "environment_walk.md"
+    assert run_page(page.read_text(encoding="utf-8"), tmp_path, "trl") == 7  # the last one asserts that success rises
+    records = [json.loads(line) for line in (tmp_path / "runs/corridor/metrics.jsonl").read_text().splitlines()]
+    evaluated = [record["sampled"] for record in records if record["kind"] == "eval_valid"]
+    assert evaluated[-1] > evaluated[0]
+    assert (tmp_path / "runs/trl/model/creditflow_agent.json").is_file()
 
 
 def test_every_loss_is_computed_in_training_mode(trainer_of: Callable[..., Any]) -> None:

@@ -104,5 +104,4 @@ def test_its_server_under_load_answers_and_ends_at_once(sent: signal.Signals, tm
     folder = success_folder(tmp_path / "model", "hazard")
     body = json.dumps({"query": [f"find ash look elm{MARK} seen elm{MARK}"], "prompts": []}).encode()
     words = ["serve-reward", "--model", str(folder), "--device", "cpu", "--port"]
-    pytest.importorskip("uvicorn", reason="needs the extra [serve]")
     require_ends_under_load(words, "get_reward", body, sent)
