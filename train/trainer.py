@@ -22,9 +22,14 @@ from creditflow.train.annotate.scheme import make_scheme, run_annotators
 from creditflow.train.policy.checkpoint import Progress, load_checkpoint, save_checkpoint
 from creditflow.train.policy.critic import Critic, explained_variance
 from creditflow.train.policy.failures import DivergedError, memory_errors, sampling_memory_errors
-from creditflow.train.policy.kl_reward import subtract_kl
 from creditflow.train.policy.network.adapter import stop_dropout
-from creditflow.train.policy.old_logprobs import OldLogprobs, compute_old_logprobs, sampler_mismatch, select_loss_tokens
+from creditflow.train.policy.old_logprobs import (
+    OldLogprobs,
+    compute_old_logprobs,
+    sampler_mismatch,
+    select_loss_tokens,
+    subtract_kl,
+)
 from creditflow.train.policy.optimizer import OptimizerConfig, learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.policy.overlong import subtract_overlong
 from creditflow.train.policy.samples import Row, make_rows

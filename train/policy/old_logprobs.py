@@ -1,9 +1,9 @@
-"""Log-probabilities under the old and the reference policy, computed before the update."""
+"""Log-probabilities under the old and the reference policy, computed before the update, and the KL penalty in rewards."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from creditflow.agents.backends.base import Sampling
 from creditflow.train.policy.batching import batches_of, split_by_row
 from creditflow.train.policy.logprobs import token_logprobs
+from creditflow.train.policy.losses import KLKind, kl_estimate
 from creditflow.train.policy.network.options import autocast
 from creditflow.train.policy.nucleus import Nuclei
 from creditflow.train.policy.samples import Row, make_rows
@@ -20,7 +21,14 @@ from creditflow.train.settings.schema import UpdateConfig
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["OldLogprobs", "compute_logprobs", "compute_old_logprobs", "sampler_mismatch", "select_loss_tokens"]
+__all__ = [
+    "OldLogprobs",
+    "compute_logprobs",
+    "compute_old_logprobs",
+    "sampler_mismatch",
+    "select_loss_tokens",
+    "subtract_kl",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +179,40 @@ def sampler_mismatch(rows: Sequence[Row], trainer: Sequence[NDArray[np.float32]]
         "sampler_mismatch_mean": float(np.abs(difference).mean()),
         "sampler_mismatch_kl": float((np.exp(difference) - difference - 1.0).mean()),
     }
+
+
+def subtract_kl(
+    groups: Sequence[Group], rows: Sequence[Row], logprobs: OldLogprobs, weight: float, kind: KLKind
+) -> list[Group]:
+    """Groups with ``weight`` × Σ KL estimate over a turn's tokens subtracted from the reward of every turn.
+
+    Args:
+        groups: the rollouts.
+        rows: rows over all model tokens of ``groups``.
+        logprobs: of ``rows``, under the old and the reference policy.
+        weight: coefficient of the KL penalty.
+        kind: estimator.
+
+    Raises:
+        ValueError: log-probabilities under one of the two policies are missing.
+    """
+    if logprobs.reference is None or logprobs.old is None:
+        raise ValueError("KL in the reward needs log-probabilities under the old and the reference policy")
+    penalty: dict[tuple[int, int], float] = {}  # (trajectory, turn) → penalty
+    for row, old, reference in zip(rows, logprobs.old, logprobs.reference, strict=True):
+        kl = kl_estimate(torch.from_numpy(old), torch.from_numpy(reference), kind).numpy()
+        for turn, value in zip(row.turn.tolist(), kl.tolist(), strict=True):
+            penalty[row.trajectory, turn] = penalty.get((row.trajectory, turn), 0.0) + weight * value
+    number = 0
+    penalised = []
+    for group in groups:
+        trajectories = []
+        for trajectory in group.trajectories:
+            turns = tuple(
+                replace(turn, reward=turn.reward - penalty.get((number, t), 0.0))
+                for t, turn in enumerate(trajectory.turns)
+            )
+            trajectories.append(replace(trajectory, turns=turns))
+            number += 1
+        penalised.append(Group(tuple(trajectories), group.task))
+    return penalised

@@ -23,7 +23,7 @@ from creditflow.train.bench.language_model.suite.setting import (
     parameters_of,
     parameters_text,
 )
-from creditflow.train.bench.language_model.suite.warmup import demonstrated_states, imitate
+from creditflow.train.bench.language_model.suite.training import demonstrated_states, imitate
 from creditflow.train.bench.language_model.suite.work import LM_PRESETS, WarmUpWork
 from creditflow.train.bench.learning.batch import batch_credit
 from creditflow.train.bench.learning.loss import ascent_weights, loss_turns

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from creditflow.train.bench.annotation_sources import open_annotation_source
 from creditflow.train.bench.document import RunOptions, measure_once
 from creditflow.train.bench.jobs import Job, JobRunner
-from creditflow.train.bench.language_model.suite.learning import assess, prompt_features, reinforce
 from creditflow.train.bench.language_model.suite.setting import (
     FILE,
     Setting,
@@ -29,7 +28,13 @@ from creditflow.train.bench.language_model.suite.setting import (
     parameters_text,
     save_parameters,
 )
-from creditflow.train.bench.language_model.suite.warmup import demonstrated_states, imitate
+from creditflow.train.bench.language_model.suite.training import (
+    assess,
+    demonstrated_states,
+    imitate,
+    prompt_features,
+    reinforce,
+)
 from creditflow.train.bench.language_model.suite.work import (
     LM_PRESETS,
     LanguageModelWork,
