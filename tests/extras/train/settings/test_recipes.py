@@ -16,6 +16,7 @@ from creditflow.train.commands import train
 from creditflow.train.dry_run import describe
 from creditflow.train.rollout.tasks import needs_texts
 from creditflow.train.settings.reading import load_mapping
+from creditflow.train.settings.schema import load_settings
 from creditflow.wrappers import credit
 
 FOLDER = Path(__file__).parents[4] / "train" / "configs"
@@ -45,6 +46,48 @@ def test_every_recipe_passes_a_dry_run_without_network(
     if load_mapping(path).get("kind", "policy") == "policy":
         assert "iterations of" in printed.err and "GPU hours, estimated" in printed.err
     assert not out.exists()
+
+
+# by recipe, settings that a comment changes together
+COMMENTED = {
+    "instruct": [("model.path=DIR_OR_NAME",)],
+    "pica_success_model": [("loss.kind=paper", "text.read=result")],
+    "pica_wikisearch": [
+        ("model.path=Qwen/Qwen3-4B",),
+        ("model.path=meta-llama/Llama-3.1-8B-Instruct",),
+        ("credit.semantics=paper", "credit.parameters.step_baseline=0"),
+    ],
+    "success_model": [
+        ("model={path: Qwen/Qwen2.5-0.5B-Instruct}", "text.names=words", "head=place", "optimizer.lr=5e-6"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides"), [(name, overrides) for name, several in COMMENTED.items() for overrides in several]
+)
+def test_a_recipe_passes_a_dry_run_with_what_its_comments_change(
+    name: str, overrides: tuple[str, ...], no_network: None, tmp_path: Path
+) -> None:
+    parser = argparse.ArgumentParser()
+    train.add_arguments(parser)
+    changes = [word for override in (*overrides, f"out={tmp_path / 'run'}") for word in ("--set", override)]
+    assert train.run(parser.parse_args([str(FOLDER / f"{name}.yaml"), "--dry-run", *changes])) == 0
+
+
+def test_the_comment_about_vllm_is_read_as_it_is_written() -> None:
+    overrides = ("generation.backend=vllm", "generation.vllm={memory: 0.3, sleep: true}")
+    settings = load_settings(FOLDER / "ragen_sokoban.yaml", overrides)
+    assert (settings.generation.backend, settings.generation.vllm.memory) == ("vllm", 0.3)
+
+
+def test_every_change_that_a_comment_writes_is_one_of_those_that_are_run() -> None:
+    run = {override.partition("=")[0] for several in COMMENTED.values() for one in several for override in one}
+    run |= {"generation.backend", "generation.vllm"}
+    for path in RECIPES:
+        comments = " ".join(re.findall(r"#(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE))
+        written = set(re.findall(r'--set "?([\w.]+)=', comments)) - {"verl.gpus"}  # a setting of verl's engine
+        assert written <= run, path.name
 
 
 @pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.stem)
