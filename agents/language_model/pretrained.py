@@ -245,14 +245,18 @@ def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") 
     return model.to(where), tokenizer
 
 
-def open_tokenizer(path: str | Path) -> Any:
+def open_tokenizer(path: str | Path, *, pictures: bool = False) -> Any:
     """The tokenizer of a folder or name, exactly as it was saved; of a vision-language model with the encoder of its pictures.
+
+    Args:
+        path: a folder, or a name on the Hub.
+        pictures: whether the encoder must be there; otherwise it is only looked for in a folder.
 
     Raises:
         DataError: there is none, or it is damaged.
     """
     tokenizer = saved_tokenizer(path)
-    encoder = find_pictures(path, tokenizer)
+    encoder = (open_pictures if pictures else find_pictures)(path, tokenizer)
     return tokenizer if encoder is None else attach_pictures(tokenizer, encoder)
 
 

@@ -36,6 +36,11 @@ def run(args: argparse.Namespace) -> int:
     if not (folder / "config.yaml").is_file():
         raise DataError(f"{folder} is not the folder of a run: no config.yaml")
     settings = load_settings(folder / "config.yaml")
+    if (folder / "verl").is_dir():
+        from creditflow.train.adapters.verl.engine import export_checkpoint
+
+        print(f"wrote {export_checkpoint(settings, folder, args.at or 0, Path(args.out))}")
+        return 0
     from creditflow.train.policy.checkpoint import checkpoint_at, load_checkpoint
     from creditflow.train.run.assemble import make_policy
     from creditflow.train.run.folder import export_model, load_run_tokenizer, save_policy

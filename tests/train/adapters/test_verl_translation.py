@@ -26,8 +26,6 @@ REFUSED = {
     "dapo_wikisearch": {"rollout.dynamic_sampling", "credit.overlong"},
     "dr_grpo_wikisearch": {"update.minibatch_size"},
     "gigpo_alfworld_7b_lora": {"model.lora.rank"},
-    "gigpo_sokoban_vl": {"prompting.prompt"},
-    "graphgpo_sokoban_vl": {"prompting.prompt"},
     "gspo_wikisearch": {"update.loss.ratio"},
     "pica_wikisearch": {
         "rollout.top_p", "critic", "credit.annotators", "update.loss.kl_in", "update.minibatch_size",
@@ -39,7 +37,6 @@ REFUSED = {
     "ppo_alfworld": {"critic"},
     "ppo_webshop": {"critic"},
     "r1_instruct_wikisearch": {"rollout.top_p", "update.minibatch_size"},
-    "rewardflow_sokoban_vl": {"prompting.prompt"},
     "search_r1_grpo_wikisearch": {"rollout.top_p", "update.minibatch_size"},
     "ragen_sokoban": {"critic", "checkpoint.hf"},
     "search_r1_ppo_wikisearch": {"rollout.top_p", "critic", "update.loss.kl_in"},
@@ -241,6 +238,12 @@ def test_a_minibatch_that_does_not_divide_is_the_nearest_that_does_and_the_line_
 def test_one_step_of_windowed_rows_is_a_minibatch_of_all_possible_turns() -> None:
     [line] = lines_of(translate(settings_of(prompting={"history": "window"}), FACTS), "ppo_mini_batch_size")
     assert line.value == 16 * 50
+
+
+def test_a_model_that_sees_pictures_is_given_to_verl_with_its_own_processor() -> None:
+    line = "actor_rollout_ref.model.tokenizer_path"
+    assert translate(settings_of(), FACTS).value(line).endswith("runs/x/verl/tokenizer")
+    assert translate(settings_of(), replace(FACTS, pictures=True)).value(line) == "somebody/model"
 
 
 def test_windowed_rows_have_micro_batches_by_tokens() -> None:

@@ -13,6 +13,11 @@ import types
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
+
+from creditflow.agents.language_model.pretrained import open_pretrained
+from creditflow.agents.models.pictures import pictures_of
+from creditflow.agents.models.vision import picture_tensors
 from creditflow.train.adapters.verl.credit import VERL
 
 VERL.require()
@@ -73,24 +78,11 @@ class CpuPlatform(PlatformBase):
         """Seed torch."""
         torch.manual_seed(seed)
 
+    def set_device(self, *_: Any) -> None:
+        """Do nothing: there is one device, which computes in order."""
+
     manual_seed_all = manual_seed
-
-    def set_device(self, device_index: int) -> None:
-        """Do nothing: there is one device."""
-
-    def synchronize(self, device_index: int | None = None) -> None:
-        """Do nothing: a CPU computes in order."""
-
-    def set_allocator_settings(self, settings: str) -> None:
-        """Do nothing."""
-
-    def empty_cache(self) -> None:
-        """Do nothing."""
-
-    def profiler_start(self) -> None:
-        """Do nothing."""
-
-    profiler_stop = profiler_start
+    synchronize = set_allocator_settings = empty_cache = profiler_start = profiler_stop = cudart = set_device
 
     def get_device_capability(self, *_: Any) -> tuple[None, None]:
         """None, which only CUDA has."""
@@ -121,9 +113,6 @@ class CpuPlatform(PlatformBase):
         """No: weights pass through memory of the host."""
         return False
 
-    def cudart(self) -> None:
-        """None."""
-
 
 _init_process_group = torch.distributed.init_process_group
 
@@ -150,16 +139,18 @@ class SamplerServer:
     """What vLLM's server is to verl, by transformers' ``generate``, one request at a time."""
 
     def __init__(self, path: str, seed: int) -> None:
-        from transformers import AutoModelForCausalLM
-
         torch.set_num_threads(1)
         torch.manual_seed(seed)
-        self.model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+        model, tokenizer = open_pretrained(path, device="cpu")
+        self.model, self.encoder = model.eval(), pictures_of(tokenizer)
         self.global_steps: int | None = None
 
-    async def generate(self, *_: Any, prompt_ids: Any, sampling_params: dict[str, Any], **__: Any) -> Any:
+    async def generate(
+        self, *_: Any, prompt_ids: Any, sampling_params: dict[str, Any], image_data: Any = None, **__: Any
+    ) -> Any:
         """One completion with the log-probability of each token at the sampling temperature."""
         temperature = sampling_params.get("temperature", 1.0)
+        pictures = [] if self.encoder is None else [self.encoder.encode(np.asarray(one)) for one in image_data or ()]
         ids = torch.tensor([list(prompt_ids)])
         how: dict[str, Any] = {"do_sample": False}
         if temperature:
@@ -168,7 +159,8 @@ class SamplerServer:
             out = self.model.generate(
                 ids, attention_mask=torch.ones_like(ids), max_new_tokens=sampling_params["max_tokens"],
                 eos_token_id=sampling_params.get("stop_token_ids") or None, pad_token_id=0, output_logits=True,
-                return_dict_in_generate=True, **how,
+                return_dict_in_generate=True, suppress_tokens=list(sampling_params.get("logit_bias", ())) or None, **how,
+                **picture_tensors(pictures, "cpu"),
             )  # fmt: skip
         completion = out.sequences[0, ids.shape[1] :]
         logits = torch.cat(out.logits) / (temperature or 1.0)

@@ -169,7 +169,8 @@ def _write_inputs(settings: TrainConfig, folder: Path) -> None:
     from creditflow.agents.models.pictures import save_tokenizer
     from creditflow.train.run.folder import init_run_folder
 
-    tokenizer = open_tokenizer(settings.model.path)
+    pictures = make_prompt(settings.prompting.prompt).shows_pictures
+    tokenizer = open_tokenizer(settings.model.path, pictures=pictures)
     settings.prompting.conversations(tokenizer)  # fails here and not in every episode
     init_run_folder(folder, settings, tokenizer)
     inputs = folder / FOLDER

@@ -40,9 +40,10 @@ from creditflow.agents.backends.base import Completion
 from creditflow.agents.base import Decision, TurnTokens
 from creditflow.agents.language_model.agent import Conversations, PendingCompletion, decide
 from creditflow.agents.language_model.parsing import make_dialect
-from creditflow.agents.language_model.pretrained import PromptingConfig
+from creditflow.agents.language_model.pretrained import PromptingConfig, open_tokenizer
 from creditflow.agents.language_model.tokens import join_tokens
-from creditflow.envs.errors import CreditflowError, DataError, TrajectoryError
+from creditflow.agents.prompts import make_prompt
+from creditflow.envs.errors import ConfigError, CreditflowError, DataError, TrajectoryError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.text_episode import EpisodeConfig
@@ -53,6 +54,7 @@ from creditflow.train.rollout.running import RunningEpisode
 from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.wrappers.group_env import member_seed, payload
+from creditflow.wrappers.records.pictures import EncodedPicture
 from creditflow.wrappers.records.trajectory import Trajectory
 
 VERL.require()
@@ -93,14 +95,14 @@ def make_outputs(
         first = len(turns[0].prompt)
         return _output(
             played, tokens.ids[:first], tokens.ids[first:], tokens.mask[first:], tokens.logprobs[first:],
-            record.encode(), versions, seconds,
+            record.encode(), versions, seconds, pictures=[picture for turn in turns for picture in turn.pictures],
         )  # fmt: skip
     last = len(turns) - 1
     return [
         _output(
             played, turn.prompt, turn.completion, np.full(len(turn.completion), turn.in_loss), turn.logprobs,
             TurnRow(played.trajectory_id, t, record if t == last else None).encode(), versions[t : t + 1],
-            seconds if t == last else {}, slice(t, t + 1),
+            seconds if t == last else {}, slice(t, t + 1), turn.pictures,
         )
         for t, turn in enumerate(turns)
     ]  # fmt: skip
@@ -116,9 +118,11 @@ def _output(
     versions: Sequence[Mapping[str, Any]],
     seconds: Mapping[str, float],
     span: slice = slice(None),
+    pictures: Sequence[EncodedPicture] = (),
 ) -> AgentLoopOutput:
-    """One row, which holds the turns of ``span``."""
+    """One row, which holds the turns of ``span`` and shows ``pictures``."""
     return AgentLoopOutput(
+        multi_modal_data={"images": _images(pictures)} if pictures else None,
         prompt_ids=prompt.tolist(),
         response_ids=response.tolist(),
         response_mask=mask.astype(int).tolist(),
@@ -136,6 +140,13 @@ def _output(
             **_version_range(versions),
         },
     )  # fmt: skip
+
+
+def _images(pictures: Sequence[EncodedPicture]) -> list[Any]:
+    """The pictures as verl and vLLM take them, which encode them themselves."""
+    from PIL import Image
+
+    return [Image.fromarray(picture.picture.pixels) for picture in pictures]
 
 
 def _version_range(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -192,7 +203,12 @@ class CreditAgentLoop(AgentLoopBase):
         if self.play.windowed:
             check_windowed(self.config)
         self.scheme = credit_settings(self.config.algorithm).make()
-        self.conversations = _conversations(self.tokenizer, json.dumps(asdict(self.play.prompting), sort_keys=True))
+        prompting = json.dumps(asdict(self.play.prompting), sort_keys=True)
+        shown = make_prompt(self.play.prompting.prompt).shows_pictures
+        if shown and self.processor is None:
+            raise ConfigError("the model's folder has no processor of pictures, or torchvision is not installed")
+        model = str(self.config.actor_rollout_ref.model.path) if shown else ""
+        self.conversations = _conversations(self.tokenizer, prompting, model)
         self.dialect = make_dialect(self.play.prompting.dialect)
 
     @contextmanager
@@ -244,7 +260,7 @@ class CreditAgentLoop(AgentLoopBase):
                 episode.stop("token_limit")
                 break
             began = time.perf_counter()
-            output = await self._generate(request, pending.ids, remaining, sampling_params)
+            output = await self._generate(request, pending, remaining, sampling_params)
             seconds["generate_sequences"] += time.perf_counter() - began
             versions = [*(versions if episode.tokens else ()), dict(output.extra_fields)]
             decision = decide(self.conversations, self.dialect, pending, _sampled(output))
@@ -293,12 +309,18 @@ class CreditAgentLoop(AgentLoopBase):
         used = sum(len(turn.prompt) + len(turn.completion) for turn in turns) - len(turns[0].prompt)
         return int(limits.response_length) - used - read
 
-    async def _generate(self, request: str, ids: Any, remaining: int, sampling_params: dict[str, Any]) -> Any:
-        """verl's completion of a prompt, within the tokens that remain."""
+    async def _generate(
+        self, request: str, pending: PendingCompletion, remaining: int, sampling_params: dict[str, Any]
+    ) -> Any:
+        """verl's completion of a prompt, within the tokens that remain; never with the token that stands for pictures."""
+        encoder = self.conversations.encoder
+        shown = {"image_data": _images(pending.pictures)} if pending.pictures else {}
         return await self.server_manager.generate(
             request_id=request,
-            prompt_ids=ids.tolist(),
+            prompt_ids=pending.ids.tolist(),
+            **shown,
             sampling_params={
+                **({} if encoder is None else {"logit_bias": {encoder.token: -100.0}}),
                 **sampling_params,
                 "max_tokens": min(remaining, self.play.max_new_tokens),
                 "stop_token_ids": sorted(self.conversations.chat.end_ids),
@@ -312,8 +334,15 @@ class CreditAgentLoop(AgentLoopBase):
 
 
 @lru_cache(maxsize=8)
-def _conversations(tokenizer: Any, prompting: str) -> Conversations:
-    """Conversations shared by the episodes of a process: verl constructs a loop for each episode."""
+def _conversations(tokenizer: Any, prompting: str, model: str) -> Conversations:
+    """Conversations shared by the episodes of a process: verl constructs a loop for each episode.
+
+    Args:
+        tokenizer: verl's.
+        prompting: the settings as JSON.
+        model: folder or name of a model whose prompts show pictures, and whose own tokenizer is taken; "" for others.
+    """
+    tokenizer = open_tokenizer(model, pictures=True) if model else tokenizer
     return read_dataclass(PromptingConfig, json.loads(prompting)).conversations(tokenizer)
 
 

@@ -162,7 +162,7 @@ def setting_names(settings: Any, prefix: str = "") -> Iterator[str]:
 def translate(settings: TrainConfig, facts: Facts) -> Translation:
     """The settings in verl's words."""
     lines = [
-        *_algorithm(settings, facts), *_data(settings, facts), *_model(settings), *_actor(settings, facts),
+        *_algorithm(settings, facts), *_data(settings, facts), *_model(settings, facts), *_actor(settings, facts),
         *_sampler(settings), *_trainer(settings, facts),
     ]  # fmt: skip
     lines += _on_a_cpu(settings) if settings.device == "cpu" else []
@@ -233,12 +233,15 @@ def _chosen(tasks: TaskConfig) -> str:
     return panel + count + (f", none of {' '.join(tasks.exclude)}" if tasks.exclude else "")
 
 
-def _model(settings: TrainConfig) -> list[Line]:
+def _model(settings: TrainConfig, facts: Facts) -> list[Line]:
     model, name = settings.model, "actor_rollout_ref.model"
+    tokenizer = Line(f"{name}.tokenizer_path", f"{_folder(settings)}/verl/tokenizer", (),
+                     "as it was saved: beside a config.json transformers may build another one")  # fmt: skip
+    if facts.pictures:
+        tokenizer = Line(f"{name}.tokenizer_path", model.path, ("model.path",), "with the processor of pictures")
     return [
         Line(f"{name}.path", model.path, ("model.path",)),
-        Line(f"{name}.tokenizer_path", f"{_folder(settings)}/verl/tokenizer", (),
-             "as it was saved: beside a config.json transformers may build another one"),
+        tokenizer,
         Line(f"{name}.trust_remote_code", False, (), "no code of a model's is run"),
         Line(f"{name}.enable_gradient_checkpointing", model.gradient_checkpointing, ("model.gradient_checkpointing",)),
         Line(f"{name}.use_remove_padding", settings.update.packing == "packed", ("update.packing",)),
@@ -506,8 +509,6 @@ def _refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
         )
     if not settings.prompting.max_context:
         yield Remark(("prompting.max_context",), "verl needs the longest prompt and completion in tokens: set it")
-    if facts.pictures:
-        yield Remark(("prompting.prompt",), "the agent loop passes tokens to verl's sampler, not pictures")
     if str(credit.parameters.get("merge", "")).startswith("hf:"):
         yield Remark(
             ("credit.parameters.merge",), "verl's workers compute credit without an encoder of states: none or hash"
