@@ -25,11 +25,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t
 
 import creditflow
 from creditflow.envs.tasks import load_panel
@@ -39,8 +38,20 @@ from creditflow.envs.webshop.goals.goals import Goal, Mersenne, cap_words, price
 from creditflow.envs.webshop.goals.tasks import goal_content, wish_hash
 
 __all__ = [
+    "BATCH",
+    "FEATURES",
+    "GROUP",
     "RATES",
+    "SAMPLE_STEPS",
+    "SEEDS",
+    "SHOPS",
+    "TEMPERATURE",
+    "TURNS",
+    "Node",
     "Player",
+    "Policy",
+    "Seen",
+    "compare",
     "expected_fraction",
     "jobs",
     "leaking_draws",
@@ -49,10 +60,13 @@ __all__ = [
     "open_shop",
     "replay",
     "rows_of",
+    "store_row",
     "table",
+    "words_of",
 ]
 
 Floats = NDArray[np.float64]
+PolicyT = TypeVar("PolicyT")
 SHOPS: Final = ("embedded", "thousand")
 SEEDS: Final = range(10)
 RATES: Final[Mapping[str, float]] = {"shared": 20.0, "words": 20.0, "tasks": 60.0}  # of learning
@@ -176,11 +190,13 @@ class Shop:
         env: the environment.
         goals: the wishes, as goals.
         clean: bool (wishes,), whether the clean split trains on it.
+        others: in the embedded shop, as many wishes that are not measured.
     """
 
     env: WebShopEnv
     goals: Sequence[Goal]
     clean: NDArray[np.bool_]
+    others: Sequence[Goal] = ()
 
 
 @lru_cache(maxsize=3)
@@ -191,7 +207,8 @@ def open_shop(name: str, data: str = "") -> Shop:
         env: Any = creditflow.make("webshop", preset="verl_agent", max_steps=UNLIMITED).unwrapped
         train = {row.locator["goal"] for row in load_panel("webshop", "standard-v1").rows if row.split == "train"}
         numbers = range(0, len(env.stock.goals), every)
-        return Shop(env, [env.stock.goals[i] for i in numbers], np.array([number in train for number in numbers]))
+        clean = np.array([number in train for number in numbers])
+        return Shop(env, [env.stock.goals[i] for i in numbers], clean, env.stock.goals[1::every])
     env = creditflow.make("webshop", preset="verl_agent", data=data, max_steps=UNLIMITED).unwrapped
     rows = load_panel("webshop", "small-synthetic-v1").rows
     listed = {(row.locator["asin"], row.locator["wish"]) for row in rows if row.split == "train"}
@@ -204,7 +221,7 @@ def open_shop(name: str, data: str = "") -> Shop:
 
 
 @lru_cache(maxsize=1 << 16)
-def _words(text: str) -> tuple[str, ...]:
+def words_of(text: str) -> tuple[str, ...]:
     return tuple(word for word in dict.fromkeys(re.findall(r"[a-z0-9]+", text.lower())) if word not in STOP_WORDS)
 
 
@@ -254,8 +271,8 @@ class Seen:
     def pairs_of(self, kind: str) -> Pairs:
         """The pairs of a policy of this kind, made at the first call."""
         if kind not in self.pairs:
-            asked = _words(self.wish) if kind == "words" else (self.wish,)
-            crossed = [_crossed(asked, _words(text) or (text,)) for text in self.texts]
+            asked = words_of(self.wish) if kind == "words" else (self.wish,)
+            crossed = [_crossed(asked, words_of(text) or (text,)) for text in self.texts]
             sizes = np.array([len(weights) for weights in crossed], dtype=np.int64)
             self.pairs[kind] = Pairs(
                 np.concatenate(crossed), sizes, np.cumsum(sizes) - sizes, sizes.astype(float) ** -0.5
@@ -280,7 +297,7 @@ def read_state(env: WebShopEnv, info: Mapping[str, Any]) -> Seen:
     """The features of the present state."""
     goal, state, catalogue = env.shop.goal, env.shop_state, env.stock.catalogue
     wish = goal.instruction.removesuffix(cap_words(goal.price_cap)).lower()
-    wanted, chosen = set(_words(wish)), dict(state.options)
+    wanted, chosen = set(words_of(wish)), dict(state.options)
     groups = dict(catalogue.product(state.asin).options) if state.page == "item" else {}
     group_of = {value: name for name, values in groups.items() for value in values}
     asked = {value for value, name in group_of.items() if _asked(name, value, wish)}
@@ -294,7 +311,7 @@ def read_state(env: WebShopEnv, info: Mapping[str, Any]) -> Seen:
         elif state.page == "results" and catalogue.store.row(name.upper()) is not None:
             one = catalogue.product(name.upper())
             text = f"{one.title} {one.asin}"
-            found = sum(word in wanted for word in _words(one.title)) / max(len(wanted), 1)
+            found = sum(word in wanted for word in words_of(one.title)) / max(len(wanted), 1)
             row = {"title words": found, "title words squared": found**2, "first results": float(place < 5)}
             row["too dear"] = float(catalogue.price(one.asin) > goal.price_cap)
         elif name in group_of:
@@ -431,7 +448,32 @@ def train(player: Player, kind: str, batches: Sequence[Sequence[int]], rate: flo
 
 
 def measure(player: Player, kind: str, rate: float, seed: int, steps: int = STEPS_STUDIED) -> dict[str, float]:
-    """One policy under one seed, trained on either split.
+    """One linear policy under one seed, trained on either split; see ``compare``."""
+
+    def learn(batches: Sequence[Sequence[int]]) -> Policy:
+        return train(player, kind, batches, rate, seed)
+
+    def validate(policy: Policy, wishes: Sequence[int]) -> Floats:
+        return player.success(policy, wishes, seed)
+
+    return compare(player.shop, learn, validate, seed, steps)
+
+
+def compare(
+    shop: Shop,
+    learn: Callable[[Sequence[Sequence[int]]], PolicyT],
+    validate: Callable[[PolicyT, Sequence[int]], Floats],
+    seed: int,
+    steps: int,
+) -> dict[str, float]:
+    """Train a policy on the leaking split and one on the clean split, and validate both.
+
+    Args:
+        shop: the wishes.
+        learn: the policy after these batches of wishes; without batches, the policy before training.
+        validate: 0 or 1 for every wish, float64.
+        seed: of the splits and the draws.
+        steps: number of batches.
 
     Returns:
         Mean success on parts of the wishes, and by "count_…" how many wishes these are. Of the policy of the leaking split, after
@@ -439,15 +481,15 @@ def measure(player: Player, kind: str, rate: float, seed: int, steps: int = STEP
         "unseen"; of these those of products of which another wish was trained on, "near", and the others, "far". "clean" is the
         policy of the clean split on that split's validation wishes, and "same" that of the leaking split on these.
     """
-    shop, count = player.shop, len(player.shop.goals)
+    count = len(shop.goals)
     split = leaking_draws(count, count * HELD_OUT // GOALS, steps, seed)
     rng, kept = np.random.default_rng([seed, 3]), np.flatnonzero(shop.clean)
     drawn = [rng.choice(kept, BATCH, replace=False).tolist() for _ in split.train]
     wishes, held_out = list(range(count)), np.flatnonzero(~shop.clean).tolist()
     success = {
-        "start": player.success(Policy(kind), wishes, seed),
-        "leaking": player.success(train(player, kind, split.train.tolist(), rate, seed), wishes, seed),
-        "clean": player.success(train(player, kind, drawn, rate, seed), held_out, seed),
+        "start": validate(learn([]), wishes),
+        "leaking": validate(learn(split.train.tolist()), wishes),
+        "clean": validate(learn(drawn), held_out),
     }
     seen = np.isin(np.arange(count), split.train)
     known = {goal.asin for goal, trained_on in zip(shop.goals, seen, strict=True) if trained_on}
@@ -487,23 +529,25 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
 
+def store_row(path: Path, job: Mapping[str, Any], began: float, result: Mapping[str, Any]) -> None:
+    """Append the line of a job that began at this processor time."""
+    row = {"job": job, **result, "seconds": round(time.process_time() - began, 2)}
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+
 def run(path: Path, data: str, minutes: float) -> None:
     """Do the missing jobs."""
     done, begin = {json.dumps(row["job"]) for row in rows_of(path)}, time.monotonic()
     names = ("sample", *SHOPS) if data else ("sample", SHOPS[0])
     players = {name: Player(open_shop(name, data)) for name in names}
 
-    def store(job: dict[str, Any], began: float, result: Mapping[str, Any]) -> None:
-        row = {"job": job, **result, "seconds": round(time.process_time() - began, 2)}
-        with path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(row, separators=(",", ":")) + "\n")
-
     for seed in SEEDS:
         replayed: dict[str, Any] = {"replay": GOALS, "seed": seed}
         if json.dumps(replayed) not in done:
-            store(replayed, time.process_time(), {"fractions": replay(seed)})
+            store_row(path, replayed, time.process_time(), {"fractions": replay(seed)})
     if data and json.dumps(compared := {"limits": SHOPS[1]}) not in done:
-        store(compared, time.process_time(), {"equal": equal_limits(data)})
+        store_row(path, compared, time.process_time(), {"equal": equal_limits(data)})
     for job in jobs():
         if json.dumps(job) in done or job["shop"] not in players:
             continue
@@ -511,11 +555,13 @@ def run(path: Path, data: str, minutes: float) -> None:
             return
         player, kind = players[job["shop"]], job["policy"]
         steps = SAMPLE_STEPS if job["shop"] == "sample" else STEPS_STUDIED
-        store(job, time.process_time(), measure(player, kind, job["rate"], job["seed"], steps))
+        store_row(path, job, time.process_time(), measure(player, kind, job["rate"], job["seed"], steps))
 
 
 def interval(values: Sequence[float]) -> str:
     """Mean and 95 % interval of differences over seeds by Student's t, in percentage points."""
+    from scipy.stats import t  # not installed where models are trained
+
     points = 100.0 * np.array(values)
     half = float(t.ppf(0.975, len(points) - 1) * points.std(ddof=1) / len(points) ** 0.5)
     mean = float(points.mean())
@@ -540,7 +586,9 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         f"| shop | policy | rate | seeds | success, all goals | not trained on | {' | '.join(COLUMNS)} |",
         "| --- " * 9 + "|",
     ]
-    for shop, kind, rate in dict.fromkeys((job["shop"], job["policy"], job["rate"]) for job in jobs()):
+    for shop, kind, rate in dict.fromkeys(
+        (row["job"]["shop"], row["job"]["policy"], row["job"]["rate"]) for row in rows
+    ):
         found = [row for row in rows if row["job"].items() >= {"shop": shop, "policy": kind, "rate": rate}.items()]
         if len(found) > 1:
             means = [f"{100.0 * float(np.mean([row[name] for row in found])):.1f} %" for name in ("all", "unseen")]
