@@ -85,3 +85,10 @@ def test_semantics_is_an_option_or_a_parameter_as_in_make(log: Path, tmp_path: P
     by_option = scored(log, tmp_path / "a.jsonl", "--scheme", "grpo", "--semantics", "release")
     assert scored(log, tmp_path / "b.jsonl", "--scheme", "grpo", "--set", "semantics=release") == by_option
     assert scored(log, tmp_path / "c.jsonl", "--scheme", "grpo") != by_option
+
+
+def test_released_semantics_of_pica_name_the_annotation_that_a_log_lacks(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["credit", "--scheme", "pica", "--set", "semantics=release", str(log)]) == 1
+    assert "value.pica" in capsys.readouterr().err
