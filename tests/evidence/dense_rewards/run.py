@@ -36,11 +36,16 @@ LEARNERS = {"q": "Q-learning", "ppo": "PPO", "sb3": "PPO (SB3)"}
 ENTROPIES = (0.003, 0.01, 0.03)  # of PPO; rates are chosen with the second
 RATES = {"q": (0.1, 0.2, 0.5, 1.0), "ppo": (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)}
 CHOOSING_SEEDS = {"q": (1000, 1001, 1002), "ppo": (1000, 1001)}
-SEEDS = {"q": range(10), "ppo": range(10)}
+SEEDS = {"q": range(10), "ppo": range(10), "sb3": range(10)}
 Q_TASKS, Q_EPISODES, EPSILON = 6, 60, 0.1  # tasks a seed, episodes a task, exploration
 WARMUP, NOISE = 4, 0.6  # episodes a task that a noisy expert plays first: without a success no arm learns anything
 PPO_ENVS, PPO_STEPS, PPO_POINTS = 64, 61_440, 6
-PPO_PANELS = {"choose": ("paper-6x6-v1:train", "paper-6x6-v1:valid"), "measure": ("small-v1:train", "small-v1:test")}
+PPO_PANELS = {
+    "Sokoban": {"choose": ("paper-6x6-v1:train", "paper-6x6-v1:valid"), "measure": ("small-v1:train", "small-v1:test")},
+    "Sokoban 8x8": {
+        "choose": ("paper-8x8-v1:valid", "paper-8x8-v1:valid"), "measure": ("paper-8x8-v1:train", "paper-8x8-v1:test")
+    },
+}  # fmt: skip
 ENVS: dict[str, dict[str, Any]] = {
     "Sokoban": {"panel": "small-v1:train", "max_steps": 30},
     "ALFWorld": {"panel": "standard-v3:train", "max_steps": 20},
@@ -58,6 +63,8 @@ OWN_ARMS = {
 PPO_ARMS = (
     "sparse", "grouptd", "gigpo", "rtmc", "rewardflow", "graphgpo", "features", "rewardflow-paper", "shuffled", "count", *PLAIN
 )  # fmt: skip
+SMALL_ARMS = ("sparse", "grouptd", "graphgpo", "features")  # of PPO on larger levels
+LARGER_RATES = RATES["ppo"][1:4]
 REPLAYED = 8  # episodes of a task that are learned again, newest first, after each episode
 
 
@@ -228,7 +235,7 @@ def _greedy_success(env: Any, task: str, values: Values, seed: int) -> bool:
 # ---- PPO from planes ----
 
 
-def ppo(arm: str, rate: float, entropy: float, seed: int, panels: str, learner: str = "ppo") -> dict[str, float]:
+def ppo(part: Mapping[str, Any], rate: float, entropy: float) -> dict[str, float]:
     """Success with sampled actions on trained and held-out levels: mean over the curve, and at its end."""
     import torch
 
@@ -236,13 +243,14 @@ def ppo(arm: str, rate: float, entropy: float, seed: int, panels: str, learner: 
     from creditflow.train.examples.ppo_dense import Options, learn
 
     torch.set_num_threads(1)
-    trained, held_out = PPO_PANELS[panels]
-    steps = PPO_STEPS // (2 if panels == "choose" else 1) * (2 if arm == "sparse-twice" else 1)
+    arm, seed = part["arm"], part["seed"]
+    trained, held_out = PPO_PANELS[part["env"]][part["use"]]
+    steps = PPO_STEPS // (2 if part["use"] == "choose" else 1) * (2 if arm == "sparse-twice" else 1)
     kwargs: dict[str, Any] = {
         "autoreset_mode": "SameStep",
         "obs_mode": "planes",
         "action_mode": "discrete",
-        "grid_shape": [6, 6],
+        "grid_shape": [8, 8] if part["env"].endswith("8x8") else [6, 6],
     }
     envs: Any = SokobanVectorEnv(PPO_ENVS, panel=trained, **kwargs)
     if arm == "count":
@@ -258,7 +266,7 @@ def ppo(arm: str, rate: float, entropy: float, seed: int, panels: str, learner: 
         if len(curve) < PPO_POINTS and done >= due[len(curve)]:
             curve.append([_success(act, panel, tasks, kwargs) for panel, tasks in ids.items()])
 
-    if learner == "sb3":
+    if part["learner"] == "sb3":
         _learn_sb3(envs, Options(learning_rate=rate, gamma=discount_of(arm), entropy=entropy), due[-1], seed, measure)
     else:
         settings = Options(learning_rate=rate, gamma=discount_of(arm), entropy=entropy)
@@ -348,13 +356,17 @@ def parts() -> Iterator[dict[str, Any]]:
     for learner in ("ppo", "sb3"):
         for seed, arm in product(SEEDS["ppo"], PPO_ARMS):
             yield {"learner": learner, "env": "Sokoban", "arm": arm, "rate": None, "seed": seed, "use": "measure"}
+    for seed, arm, rate in product(CHOOSING_SEEDS["ppo"], SMALL_ARMS, LARGER_RATES):
+        yield {"learner": "ppo", "env": "Sokoban 8x8", "arm": arm, "rate": rate, "seed": seed, "use": "choose"}
+    for seed, arm in product(SEEDS["ppo"], SMALL_ARMS):
+        yield {"learner": "ppo", "env": "Sokoban 8x8", "arm": arm, "rate": None, "seed": seed, "use": "measure"}
 
 
 def play(part: dict[str, Any], rate: float, entropy: float) -> dict[str, float]:
     """Run one part."""
     if part["learner"] == "q":
         return q_learning(part["env"], part["arm"], rate, part["seed"])
-    return ppo(part["arm"], rate, entropy, part["seed"], part["use"], part["learner"])
+    return ppo(part, rate, entropy)
 
 
 def name_of(part: dict[str, Any]) -> str:
@@ -377,9 +389,9 @@ def chosen(rows: list[dict[str, Any]], part: dict[str, Any]) -> tuple[float, flo
             means[value] = np.mean(areas)
         return max(means, key=lambda value: means[value])
 
-    usual = ENTROPIES[1]
-    rate = part["rate"] or best("rate", RATES[learner])
-    if rate is None or learner == "q" or part["rate"]:
+    usual, larger = ENTROPIES[1], part["env"] == "Sokoban 8x8"
+    rate = part["rate"] or best("rate", LARGER_RATES if larger else RATES[learner])
+    if rate is None or learner != "ppo" or part["rate"] or larger:
         return None if rate is None else (rate, usual)
     entropy = part.get("entropy") or best("used_entropy", ENTROPIES, used_rate=rate)
     return None if entropy is None else (rate, entropy)
@@ -529,7 +541,7 @@ def main() -> None:
         rate, entropy = settled
         began = time.process_time()
         row = {**part, "used_rate": rate, **{k: round(float(v), 6) for k, v in play(part, rate, entropy).items()}}
-        if part["learner"] != "q":
+        if part["learner"] in ("ppo", "sb3"):
             row["used_entropy"] = entropy
         row["seconds"] = round(time.process_time() - began, 2)
         rows.append(row)
