@@ -51,10 +51,24 @@ def test_the_pages_claims_are_those_of_the_stored_rows(tmp_path: Path) -> None:
         assert gain["q", env, "replay"][0] > gain["q", env, "graphgpo"][0] > gain["q", env, "grouptd"][0]
         assert gain["q", env, "shuffled"][0] < 0.0
         assert gain["q", env, "random"][1] < 0.0 < gain["q", env, "random"][2]
-    held_out = {line["arm"]: line.get("area_held_out_minus_sparse") for line in table if line["learner"] == "ppo"}
-    for arm in ("grouptd", "graphgpo"):
+    held_out = {
+        (line["learner"], line["env"], line["arm"]): line["area_held_out_minus_sparse"]
+        for line in table
+        if "area_held_out_minus_sparse" in line
+    }
+    learned = ("grouptd", "gigpo", "rtmc", "rewardflow", "graphgpo", "features")
+    for arm in learned:
         assert gain["ppo", "Sokoban", arm][1] < 0.0 < gain["ppo", "Sokoban", arm][2]
-        assert held_out[arm][2] < 0.0
+        for learner in ("ppo", "sb3"):
+            assert held_out[learner, "Sokoban", arm][1] < 0.0  # none is clearly above sparse
+            assert -0.03 < gain[learner, "Sokoban", arm][0] < 0.03
+    assert all(held_out["ppo", "Sokoban", arm][2] < 0.0 for arm in ("grouptd", "gigpo", "rewardflow", "graphgpo"))
+    for learner in ("ppo", "sb3"):
+        assert gain[learner, "Sokoban", "rewardflow-paper"][2] < -0.05
+        assert gain[learner, "Sokoban", "sparse-undiscounted"][2] < -0.05
+        assert gain[learner, "Sokoban", "sparse-twice"][1] > 0.04
+        assert held_out[learner, "Sokoban", "features"][2] > 0.0
+    assert gain["ppo", "Sokoban 8x8", "features"][1] > 0.0
     text = " ".join((STUDY.parents[2] / "README.md").read_text("utf-8").split())
     assert "by 23 points on Sokoban, 38 on ALFWorld, 14 on WebShop and 6 on WikiSearch" in text
     assert "gained 24, 64, 52 and 45" in text

@@ -32,7 +32,7 @@ SECTIONS = {
 ROWS = {
     "plain PyTorch": "pytorch", "TRL": "trl", "verl-agent": "verl_agent", "verl": "verl", "verifiers": "verifiers", "rLLM": "rllm",
     "SkyRL-gym": "skyrl", "GEM": "loops", "tinker-cookbook": "tinker", "prime-rl": "prime_rl", "Stable-Baselines3": "sb3",
-    "OpenEnv": "openenv", "TorchRL": "torchrl", "Search-R1-style": "search_r1_rewards", "Search-R1": "loops", "OpenRLHF": "openrlhf",
+    "OpenEnv": "openenv", "TorchRL": "torchrl", "Search-R1-style": "search_r1_rewards", "OpenRLHF": "openrlhf",
     **dict.fromkeys(("slime", "Trinity-RFT", "ROLL", "AReaL", "Agent Lightning", "NeMo Gym"), "hooks"),
 }  # fmt: skip
 INCLUDED = {"verl_agent_short": "verl_agent"}  # a page of its own says more

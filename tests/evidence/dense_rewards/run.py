@@ -2,7 +2,7 @@
 
 Every part (learner, environment, arm, learning rate, seed) is appended to ``results.jsonl`` when it is done, so that a run goes on
 where it stopped.  Each arm is reported at its own best of four or five learning rates, chosen on other tasks and seeds; PPO's arms then
-at their own best of three entropy bonuses, chosen in the same way.  Environments of Q-learning run one after the other.
+at their own best of three entropy bonuses, chosen in the same way (not on the larger levels).  Environments of Q-learning run one after the other.
 
   python tests/evidence/dense_rewards/run.py --out DIR [--minutes 8] [--only q:WebShop] [--arms sparse grouptd]
   python tests/evidence/dense_rewards/run.py --out DIR --summary       writes results.json, counts.md, results.md and results.png
@@ -258,13 +258,13 @@ def ppo(part: Mapping[str, Any], rate: float, entropy: float) -> dict[str, float
     elif not arm.startswith("sparse"):
         scheme, options = shaping_of(arm)
         envs = VectorDenseReward(envs, scheme, gamma=GAMMA, truncation="bootstrap", publish_every=PPO_ENVS, **options)
-    ids = {panel: [row.task_id for row in parse_panel_spec("sokoban", panel)] for panel in (trained, held_out)}
+    ids = [(panel, [row.task_id for row in parse_panel_spec("sokoban", panel)]) for panel in (trained, held_out)]
     rng, curve = np.random.default_rng([seed, 1]), list[list[float]]()
     due = [round((point + 1) * steps / PPO_POINTS / 2048) * 2048 for point in range(PPO_POINTS)]
 
     def measure(done: int, act: Any) -> None:
         if len(curve) < PPO_POINTS and done >= due[len(curve)]:
-            curve.append([_success(act, panel, tasks, kwargs) for panel, tasks in ids.items()])
+            curve.append([_success(act, panel, tasks, kwargs) for panel, tasks in ids])
 
     if part["learner"] == "sb3":
         _learn_sb3(envs, Options(learning_rate=rate, gamma=discount_of(arm), entropy=entropy), due[-1], seed, measure)
@@ -450,13 +450,13 @@ def summarize(rows: list[dict[str, Any]], out: Path) -> None:
     if held_out:
         lines += [
             "",
-            "| learner | arm | held-out, while learning | minus sparse | held-out, final | minus sparse |",
-            "|---|---|---|---|---|---|",
+            "| learner | environment | arm | held-out, while learning | minus sparse | held-out, final | minus sparse |",
+            "|---|---|---|---|---|---|---|",
         ]
         for line in held_out:
             names = ("area_held_out", "area_held_out_minus_sparse", "final_held_out", "final_held_out_minus_sparse")
             lines.append(
-                f"| {line['learner']} | {line['arm']} | {' | '.join(text(line.get(name)) for name in names)} |"
+                f"| {line['learner']} | {line['env']} | {line['arm']} | {' | '.join(text(line.get(name)) for name in names)} |"
             )
     (out / "results.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     plot(table, out / "results.png")
@@ -485,9 +485,10 @@ def plot(table: list[dict[str, Any]], path: Path) -> None:
     from matplotlib.figure import Figure
 
     settings_of = list(dict.fromkeys((line["learner"], line["env"]) for line in table))
-    figure = Figure(figsize=(3.1 * len(settings_of), 4.2), layout="constrained")
-    for column, (learner, env) in enumerate(settings_of):
-        axes = figure.add_subplot(1, len(settings_of), column + 1)
+    rows = -(-len(settings_of) // 4)
+    figure = Figure(figsize=(12.4, 4.2 * rows), layout="constrained")
+    for place, (learner, env) in enumerate(settings_of, 1):
+        axes = figure.add_subplot(rows, 4, place)
         lines = [
             line for line in table if (line["learner"], line["env"]) == (learner, env) and line["arm"] != "sparse"
         ][::-1]

@@ -169,13 +169,6 @@ ROWS = (
         "`tests/extras/hooks/test_nemo_gym.py`",
     ),
     Row(
-        "Search-R1 ({SEARCH_R1_SOURCE})", "search_r1_loop",
-        "our retrieval, our environment in its generation loop, and advantages `(B, T)`",
-        "no annotations; its trainer was not run",
-        "0, 1 or 2",
-        "`tests/extras/search_r1`, `tests/train/adapters/test_search_r1_loop.py`, page `LOOPS.md`",
-    ),
-    Row(
         "Search-R1-style reward functions", "",
         "one reward per episode",
         "**no per-turn credit**",

@@ -12,7 +12,6 @@ from helpers.shared_data import ROOT
 
 from creditflow.train.adapters.contract import SCHEMES, ContractCase, OnTokens, check_end
 from creditflow.train.adapters.gem.credit import assign_infos
-from creditflow.train.adapters.search_r1_loop import RecordedBatch, token_advantages
 from creditflow.train.adapters.skyrl.credit import credit_output
 from creditflow.train.adapters.trl.batch import make_columns
 from creditflow.train.adapters.verl.credit import credit_batch
@@ -60,25 +59,6 @@ def through_verl_agent(case: ContractCase, scheme: Scheme) -> OnTokens:
     assert not table[mask == 0].any()
     rows = {row: table[i][mask[i] == 1].tolist() for i, row in enumerate(order)}
     return case.by_episode([rows[row] for row in range(len(turns))])
-
-
-def through_search_r1(case: ContractCase, scheme: Scheme) -> OnTokens:
-    """Rows in which each completion comes before what its environment answers."""
-    places = [(g, member) for g, group in enumerate(case.groups) for member in range(len(group))]
-    spans = [[(sampled, shown) for shown, sampled in case.counts(episode)] for episode in case.episodes]
-    width = max(written + shown for row in spans for written, shown in [np.sum(row, axis=0)]) + case.padding
-    mask = np.zeros((len(spans), width), np.int64)
-    for row, turns in enumerate(spans):
-        start = 0
-        for written, shown in turns:
-            mask[row, start : start + written] = 1
-            start += written + shown
-    played = RecordedBatch(case.groups, tuple(places))
-    table = token_advantages(played, spans, range(len(spans)), mask, scheme)
-    return [
-        [row[start:stop].tolist() for start, stop in sampled_runs(chosen)]
-        for row, chosen in zip(table, mask, strict=True)
-    ]
 
 
 def through_gem(case: ContractCase, scheme: Scheme) -> OnTokens:
@@ -136,7 +116,7 @@ def _spread(case: ContractCase, row: int, per_turn: Sequence[float]) -> list[lis
 
 
 ENDS: dict[str, Any] = {
-    "verl": through_verl, "verl_agent": through_verl_agent, "search_r1_loop": through_search_r1, "gem": through_gem,
+    "verl": through_verl, "verl_agent": through_verl_agent, "gem": through_gem,
     "skyrl": through_skyrl, "trl": through_trl,
 }  # fmt: skip
 
