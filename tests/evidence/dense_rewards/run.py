@@ -54,6 +54,10 @@ ENVS: dict[str, dict[str, Any]] = {
 }
 LEARNED = ("grouptd", "grouptd-none", "gigpo", "gagpo", "rtmc", "hgpo", "rewardflow", "graphgpo")
 RIVALS = ("count", "replay", "count-replay")  # exploration by counts, and learning again from the last episodes
+WINDOWS = (
+    "graphgpo-window3",
+    "graphgpo-window30",
+)  # episodes of a task from which a potential is learned; 10 without a number
 PLAIN = ("sparse-undiscounted", "sparse-gamma0.9", "sparse-twice")  # other discounts alone, and twice the steps
 ARMS = ("sparse", *LEARNED, "oracle", "shuffled", "random", *RIVALS, "graphgpo-replay", "graphgpo-hindsight", *PLAIN)
 OWN_ARMS = {
@@ -74,6 +78,9 @@ def shaping_of(arm: str) -> tuple[str, dict[str, Any]]:
         return "grouptd", {"prior": "none", "prior_weight": 0.0}
     if arm == "rewardflow-paper":  # the published potential: not anchored, dead ends worth 0
         return "rewardflow", {"anchored": False, "dead_ends": "zero"}
+    scheme, _, window = arm.partition("-window")
+    if window:
+        return scheme, {"window": int(window)}
     return arm.partition("-")[0], {}
 
 
@@ -346,6 +353,11 @@ def parts() -> Iterator[dict[str, Any]]:
         for seed, arm, rate in product(CHOOSING_SEEDS["q"], arms, RATES["q"]):
             yield {"learner": "q", "env": name, "arm": arm, "rate": rate, "seed": seed, "use": "choose"}
         for seed, arm in product(SEEDS["q"], arms):
+            yield {"learner": "q", "env": name, "arm": arm, "rate": None, "seed": seed, "use": "measure"}
+    for name in ENVS:
+        for seed, arm, rate in product(CHOOSING_SEEDS["q"], WINDOWS, RATES["q"]):
+            yield {"learner": "q", "env": name, "arm": arm, "rate": rate, "seed": seed, "use": "choose"}
+        for seed, arm in product(SEEDS["q"], WINDOWS):
             yield {"learner": "q", "env": name, "arm": arm, "rate": None, "seed": seed, "use": "measure"}
     of_ppo = {"learner": "ppo", "env": "Sokoban"}
     for seed, arm, rate in product(CHOOSING_SEEDS["ppo"], PPO_ARMS, RATES["ppo"]):
