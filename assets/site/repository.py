@@ -72,7 +72,6 @@ NOT_RUN: Final[Mapping[str, str]] = {
     "train/adapters/DATA.md": "Not run by any test: the files are yours, or the measurement.",
     "train/adapters/OPENENV.md": "Only read by the tests: it needs a running server.",
     "train/adapters/README.md": "Not run by any test: it needs verl and GPUs.",
-    "train/adapters/SCALING.md": "Not run by any test: it needs many GPUs.",
     "train/adapters/TORCHRL.md": "Run by the tests of the tier `torchrl`.",
     "train/adapters/VERL_AGENT.md": "Not run by any test: it needs verl-agent and GPUs.",
 }

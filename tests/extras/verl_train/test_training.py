@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import page_blocks
+from helpers.shared_data import ROOT
 
 pytestmark = pytest.mark.verl_train
 pytest.importorskip("verl", reason="verl is not installed: pip install 'creditflow[verl]'")
@@ -146,6 +148,17 @@ def test_any_checkpoint_is_exported(trained: Path, tmp_path: Path) -> None:
     missing = creditflow("export", str(trained), "--at", "7", "--out", str(tmp_path / "at-7"))
     assert missing.returncode == 3
     assert "no checkpoint of iteration 7; there are [1, 2]" in missing.stderr
+
+
+def test_the_rehearsal_of_the_page_on_a_node_of_gpus_runs_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_blocks, "LIMIT", SECONDS)
+    page = (ROOT / "train" / "adapters" / "SCALING.md").read_text(encoding="utf-8")
+    assert page_blocks.run_page(page, tmp_path, "verl_train") == 6
+    run = tmp_path / "runs" / "rehearsal"
+    assert sorted(metrics(run, 1)) == [0, 1, 2]
+    assert max(metrics(run, 2)) == 3
 
 
 @pytest.fixture

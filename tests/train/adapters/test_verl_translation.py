@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -196,6 +198,18 @@ def test_recipes_are_translated_whole_or_refused_by_name(
     assert config["algorithm"]["creditflow"]["scheme"] == load_settings(path).credit.scheme
     assert loops[0]["prompting"]["prompt"] == load_settings(path).prompting.prompt
     assert not (tmp_path / "run").exists()
+
+
+def test_the_commands_for_gpus_on_the_page_are_translated() -> None:
+    page = (FOLDER.parent / "adapters" / "SCALING.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    commands = [line.split("#")[0] for line in page.splitlines() if line.startswith("creditflow train train/configs")]
+    assert len(commands) == 3
+    rows = re.findall(r"`(--set [^`]+)`", page.partition("| what you want |")[2].partition("\n\n")[0])
+    assert len(rows) == 4
+    commands += [f"creditflow train train/configs/grpo_sokoban.yaml {row}" for row in rows]
+    for command in commands:
+        words = [word for word in shlex.split(command)[2:] if word not in ("--engine", "verl", "--dry-run")]
+        assert dry_run(str(FOLDER.parent.parent / words[0]), *words[1:]) == 0
 
 
 def dry_run(*arguments: str) -> int:
