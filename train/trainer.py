@@ -60,7 +60,7 @@ from creditflow.train.run.iteration_log import (
     row_sums,
     stopwatch,
 )
-from creditflow.train.run.metrics_log import open_logger
+from creditflow.train.run.metrics_log import open_logger, profiled
 from creditflow.train.run.rollouts import Rollouts
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
@@ -128,7 +128,8 @@ class Trainer:
                 results["after_sft"] = self.evaluate_panel(self.settings.evaluation.panel, "valid", 0)
             self.rollouts.begin(self.progress.done, self._resumed)
             for iteration in range(self.progress.done, total):
-                self._train_iteration(iteration)
+                with profiled(self.folder, iteration + 1, self.settings.log.profile):
+                    self._train_iteration(iteration)
                 self.progress = Progress("rl", iteration + 1)
                 if every and (iteration + 1) % every == 0 and iteration + 1 < total:
                     self.evaluate_panel(self.settings.evaluation.panel, "valid", iteration + 1)

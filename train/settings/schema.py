@@ -115,10 +115,21 @@ class CheckpointConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LogConfig:
-    """Optional logging to TensorBoard and Weights & Biases (project name, "" for none), besides ``metrics.jsonl``."""
+    """What is logged besides ``metrics.jsonl``.
+
+    Attributes:
+        tensorboard: whether numbers are also written for TensorBoard.
+        wandb: project of Weights & Biases; "" for none.
+        profile: iteration (from 1) that PyTorch's profiler traces into ``OUT/profile``, for Perfetto or ``chrome://tracing``;
+            0 for none.
+    """
 
     tensorboard: bool = False
     wandb: str = ""
+    profile: int = 0
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 0, "profile")
 
 
 @dataclass(frozen=True, kw_only=True)

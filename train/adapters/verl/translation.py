@@ -431,6 +431,14 @@ def _trainer(settings: TrainConfig, facts: Facts) -> list[Line]:
         Line("trainer.default_local_dir", f"{_folder(settings)}/checkpoints", ("out",)),
         Line("trainer.resume_mode", "auto", (), "continues from the latest checkpoint, if there is one"),
     ]  # fmt: skip
+    if log.profile:
+        lines += [
+            Line("global_profiler.tool", "torch", ("log.profile",)),
+            Line("global_profiler.steps", [log.profile], ("log.profile",)),
+            Line("global_profiler.save_path", f"{_folder(settings)}/profile", ("out",)),
+            Line("actor_rollout_ref.actor.profiler.enable", True, ("log.profile",)),
+            Line("actor_rollout_ref.actor.profiler.ranks", [0], ("log.profile",)),
+        ]
     if settings.verl.ray:
         lines.append(Line("ray_kwargs.ray_init.address", settings.verl.ray, ("verl.ray",)))
     return lines
