@@ -2,6 +2,7 @@
 
   python tests/evidence/ladder/run.py --out tests/evidence/ladder/results.jsonl [--sizes 0.1,0.4,1.6,6]
       [--families pits,sokoban] [--methods …] [--minutes M] [--seeds N]
+  python tests/evidence/ladder/run.py --out tests/evidence/ladder/results.jsonl --table
 
 Every job is a size, a family, a seed and a method: it warms the model up until 25 % of the evaluated training tasks succeed, and
 trains it. Its line is appended to the file, and a later call does the jobs that are missing.
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from creditflow.train.bench.language_model.suite.run import learn, warm_up
 from creditflow.train.bench.language_model.suite.work import (
@@ -29,8 +31,9 @@ from creditflow.train.bench.language_model.suite.work import (
     NetworkSize,
     WarmUpWork,
 )
+from creditflow.train.statistics import t_quantile
 
-__all__ = ["METHODS", "SIZES", "jobs", "work_of"]
+__all__ = ["METHODS", "SIZES", "areas", "jobs", "table", "work_of"]
 
 # by size in millions of parameters; all but the first have more layers and wider ones
 SIZES: Final[Mapping[str, NetworkSize]] = {
@@ -46,6 +49,7 @@ RATES: Final = {
     "6": 1.75e-4,
 }  # as 1 over the root of the width's growth, squared
 METHODS: Final = ("grpo", "grouptd", "graphgpo", "gigpo", "stateless", "oracle_adv")
+BASELINE: Final = METHODS[0]
 FAMILIES: Final = ("pits", "sokoban")
 UNTIL: Final = 0.25
 
@@ -71,8 +75,40 @@ def jobs(
     return [(size, family, seed, method) for seed, family, size, method in product(seeds, families, sizes, methods)]
 
 
+def areas(rows: Sequence[Mapping[str, Any]], family: str, size: str, method: str) -> dict[int, float]:
+    """Mean held-out success over the measured points after the start, in percent, by seed."""
+    return {
+        row["job"][2]: 100.0 * float(np.mean(row["held_out"][1:]))
+        for row in rows
+        if row["job"] == [size, family, row["job"][2], method]
+    }
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Every method's area minus grpo's, paired by seed, with 95 % intervals by Student's t over seeds."""
+    lines = [
+        f"| family | million parameters | seeds | grpo, % | {' | '.join(METHODS[1:])} | grouptd − graphgpo |",
+        f"| --- | --- | --- | --- | {'--- | ' * len(METHODS[1:])}--- |",
+    ]
+    for family, size in product(FAMILIES, SIZES):
+        base = areas(rows, family, size, BASELINE)
+        if not base:
+            continue
+        curves = {method: np.array(list(areas(rows, family, size, method).values())) for method in METHODS}
+        cells = [_interval(curves[method] - curves[BASELINE]) for method in METHODS[1:]]
+        cells.append(_interval(curves["grouptd"] - curves["graphgpo"]))
+        lines.append(f"| {family} | {size} | {len(base)} | {curves[BASELINE].mean():.1f} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _interval(values: NDArray[np.float64]) -> str:
+    half = t_quantile(len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
+    mean = values.mean()
+    return f"{mean:+.1f} [{mean - half:+.1f}, {mean + half:+.1f}]".replace("-", "−")
+
+
 def main() -> int:
-    """Run the missing jobs."""
+    """Run the missing jobs, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="file of the results, a line a job")
     parser.add_argument("--sizes", default=",".join(SIZES), help="millions of parameters, separated by commas")
@@ -82,10 +118,15 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=400, help="first seed, of tasks and models")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--table", action="store_true", help="print the table of what has run")
     arguments = parser.parse_args()
     begin, starts = time.monotonic(), dict[tuple[str, str, int], dict[str, Any]]()
     stored = arguments.out.read_text("utf-8").splitlines() if arguments.out.exists() else []
-    done = {tuple(json.loads(line)["job"]) for line in stored}
+    rows = [json.loads(line) for line in stored]
+    if arguments.table:
+        print(table(rows), end="")
+        return 0
+    done = {tuple(row["job"]) for row in rows}
     sizes, families, methods = (text.split(",") for text in (arguments.sizes, arguments.families, arguments.methods))
     for job in jobs(sizes, families, methods, range(arguments.seed, arguments.seed + arguments.seeds)):
         if job in done:
