@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -57,6 +58,25 @@ def test_every_row_of_the_page_is_computed_from_the_results(leads):
     for pair, *cells in pairs:
         parts = [FILTERS[name] for name in ("all", *FACTORS["update"])]
         assert cells == [mean_lead(leads, *pair.split(" − "), chosen=chosen).text(1, "+") for chosen in parts]
+
+
+def test_the_second_run_agrees_as_the_page_says(leads):
+    second = leads_of(HERE / "second.jsonl")
+    page = (HERE / "README.md").read_text("utf-8")
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.count(" | ") == 4]
+    methods = [row for row in rows if row[0] in labels()]
+    assert len(methods) == 13
+    for name, *cells in methods:
+        means = [mean_lead(of_run, name, chosen=FILTERS["all"]) for of_run in (leads, second)]
+        near = ["{} of {}".format(*close(of_run, name, FILTERS["all"])[:2]) for of_run in (leads, second)]
+        assert cells == [*(mean.text(1, "+") for mean in means), *(near if name != "oracle_adv" else ("–", "–"))], name
+        assert means[0].low <= means[1].mean <= means[0].high
+    pair = [[of_run[s]["grouptd"] - of_run[s]["graphgpo"] for s in leads] for of_run in (leads, second)]
+    assert round(float(np.corrcoef(pair)[0, 1]), 2) == 0.94
+    assert sum(np.sign(pair[0]) == np.sign(pair[1])) == 84
+    assert round(min(of_setting["grouptd"] for of_setting in second.values()), 1) == -2.4
+    minutes = sum(row["seconds"] for row in rows_of(HERE / "second.jsonl")) / 60.0
+    assert f"{minutes:.1f} CPU minutes" in page
 
 
 def test_the_page_says_how_much_has_run():
