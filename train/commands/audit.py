@@ -20,13 +20,13 @@ from creditflow.train.analyses.audit import audit
 from creditflow.train.analyses.audit_advice import (
     EVIDENCE,
     RECOMMENDED,
+    audit_text,
     cautions,
     evidence_text,
     recommendation_text,
     supported_variant,
     warnings,
 )
-from creditflow.train.analyses.audit_text import audit_text
 from creditflow.train.analyses.leakage import overlap
 from creditflow.train.arguments.logs import add_log_argument, print_text, read_log
 from creditflow.train.arguments.outputs import add_input, add_output

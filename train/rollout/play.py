@@ -1,4 +1,4 @@
-"""Play groups of one task each with an agent; every episode is reproducible by itself.
+"""Play groups of one task each with an agent, or continuations of an episode; every episode is reproducible by itself.
 
 Each episode draws from its own generator, seeded by (seed, iteration, task, replica), so results do not depend on
 batch order, on which other tasks are played, or on how many workers there are.
@@ -7,7 +7,8 @@ batch order, on which other tasks are played, or on how many workers there are.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,11 @@ from creditflow.agents.base import Agent, decisions_for
 from creditflow.envs.tasks import Task
 from creditflow.train.rollout.running import RunningEpisode, RunningGroup, policy_version
 from creditflow.wrappers.group_env import GroupEnv
+from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Turn
 
-__all__ = ["episode_rng", "play_group", "play_groups"]
+__all__ = ["continue_from", "episode_rng", "play_group", "play_groups"]
 
 
 def episode_rng(seed: int, iteration: int, task_id: str, replica: int, trial: int = 0) -> np.random.Generator:
@@ -47,12 +50,7 @@ def play_group(
         RunningEpisode(member, *start, episode_rng(seed, iteration, task.task_id, replica))
         for replica, (member, start) in enumerate(zip(env.members, starts, strict=True))
     ]
-    while running := [episode for episode in episodes if episode.running]:
-        decisions = decisions_for(agent, [episode.view for episode in running])
-        for episode, decision in zip(running, decisions, strict=True):
-            error = episode.step(decision)
-            if error is not None:
-                raise error
+    _play(episodes, agent)
     return RunningGroup(task, episodes).record(policy_version(agent))
 
 
@@ -62,3 +60,55 @@ def play_groups(
     """Play one group per task; yields them in order."""
     for task in tasks:
         yield play_group(env, agent, task, seed=seed, iteration=iteration)
+
+
+def continue_from(
+    members: Sequence[Recorder],
+    agent: Agent,
+    snapshot: str,
+    history: Sequence[Turn],
+    rng: np.random.Generator,
+    *,
+    options: Mapping[str, Any],
+    seed: int = 0,
+) -> list[RunningEpisode]:
+    """Play a recorded episode on from one of its states: one continuation in every member, in lock step, as one batch of a language model.
+
+    Their mean score estimates the value of a state for a policy that is no table (a language model, an agent with memory), for
+    which exact values do not exist.
+
+    Args:
+        members: K recorded environments.
+        agent: chooses the actions; its views hold the history before the turns of the continuation.
+        snapshot: snapshot of the state to continue from; no state where the episode is over.
+        history: the recorded turns before that state.
+        rng: two numbers are drawn for every continuation: the environment's own seed, then the agent's.
+        options, seed: with which ``reset`` starts the recorded task.
+
+    Returns:
+        The finished episodes: ``info["score"]``, ``info["success"]``, and a record of the new turns.
+
+    Raises:
+        EpisodeError: the snapshot is of the end of an episode.
+        Exception: what an environment raises.
+    """
+    episodes = []
+    for replica, member in enumerate(members):
+        member.set_next_episode(replica=replica)
+        member.reset(seed=seed, options=dict(options))
+        start = member.branch(snapshot)
+        member.base.np_random = np.random.Generator(np.random.PCG64(int(rng.integers(2**63))))
+        agent_rng = np.random.default_rng(int(rng.integers(2**63)))
+        episodes.append(RunningEpisode(member, *start, agent_rng, prefix=tuple(history)))
+    _play(episodes, agent)
+    return episodes
+
+
+def _play(episodes: Sequence[RunningEpisode], agent: Agent) -> None:
+    """Play the episodes to their ends, in lock step; an environment's error is raised."""
+    while running := [episode for episode in episodes if episode.running]:
+        decisions = decisions_for(agent, [episode.view for episode in running])
+        for episode, decision in zip(running, decisions, strict=True):
+            error = episode.step(decision)
+            if error is not None:
+                raise error

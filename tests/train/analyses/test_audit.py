@@ -10,8 +10,13 @@ import pytest
 
 from creditflow.envs.errors import DataError
 from creditflow.train.analyses.audit import audit
-from creditflow.train.analyses.audit_advice import cautions, recommendation_text, supported_variant, warnings
-from creditflow.train.analyses.audit_text import audit_text
+from creditflow.train.analyses.audit_advice import (
+    audit_text,
+    cautions,
+    recommendation_text,
+    supported_variant,
+    warnings,
+)
 from creditflow.train.cli import main
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn, write_jsonl
 

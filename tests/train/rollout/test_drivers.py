@@ -15,9 +15,8 @@ from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.text_episode import EpisodeConfig, TextEpisode
 from creditflow.train.rollout.asynchronous import AsynchronousEngine
-from creditflow.train.rollout.continuation import continue_from
 from creditflow.train.rollout.engine import RolloutEngine
-from creditflow.train.rollout.play import play_group
+from creditflow.train.rollout.play import continue_from, play_group
 from creditflow.train.settings.schema import EnvConfig
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.trajectory import Trajectory

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from creditflow.agents.base import Agent
 from creditflow.envs.errors import ConfigError, DataError, short_repr
-from creditflow.train.rollout.continuation import continue_from
+from creditflow.train.rollout.play import continue_from
 from creditflow.train.rollout.replay import replay
 from creditflow.train.statistics import pearson
 from creditflow.wrappers.recorder import Recorder
