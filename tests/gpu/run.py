@@ -5,7 +5,8 @@
   python tests/gpu/run.py --dry-run                  # every piece at toy size on a CPU, and the plan
 
 Parts, in this order: ``equality`` (the sampler, layouts and precisions against plain fp32), ``speed`` (sampler, SFT, update in every
-layout and with LoRA, the trainer; with memory and the fraction of the device's measured limits), ``lm`` (the benchmark of language
+layout and with LoRA, the trainer; with memory and the fraction of the device's measured limits), ``recipe`` (iterations of a recipe with
+a random model of the size of Qwen2.5-1.5B and vLLM: peak memory beside the table of ``--dry-run``, use of the device), ``lm`` (the benchmark of language
 models, seed by seed, as many as fit, pooled), and only if they are named ``curves`` (learning curves of every scheme on sampled
 episodes) and ``pretrained`` (the schemes on an instruct model, ``--model FOLDER``; its protocol and primary contrast stand in ``pretrained.py``). Every piece is written to gpu.json when it is done, with the commit, and within a seed every training run is stored; --resume
 continues after an interruption or the time limit, on a machine with the same device and versions, so one that can be held for some
@@ -43,7 +44,7 @@ RESULTS: Final = "gpu.json"
 RUNS: Final = "runs"
 PRETRAINED_SECONDS: Final = 7200.0  # of one run, an assumption: 150 iterations of 128 episodes at 0.5 B parameters
 POOLED: Final = ("lm.json", "lm.txt")
-PARTS: Final = ("equality", "speed", "lm", "curves", "pretrained")
+PARTS: Final = ("equality", "speed", "recipe", "lm", "curves", "pretrained")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parts",
         nargs="+",
         choices=PARTS,
-        default=list(PARTS[:3]),
+        default=list(PARTS[:4]),
         help="parts (default: all but curves and pretrained)",
     )
     parser.add_argument(
@@ -142,6 +143,10 @@ def _pieces(
     if "speed" in args.parts:
         add("speed", 12.0, speed.measurements(device, toy=toy, known=data.get("checks", {}).get("speed/ceilings", {})))
         add("speed", 60.0, {"trainer": partial(curves.trainer_iterations, folder / RUNS, toy, data)})
+    if "recipe" in args.parts:
+        from gpu.recipe import recipe_iterations
+
+        add("recipe", 480.0, {"qwen2.5-1.5b": partial(recipe_iterations, folder / RUNS / "recipe", toy)})
     if "lm" in args.parts:
         workers = 1 if toy else args.workers
         pieces += seed_pieces(folder / FOLDER, seeds, device=device.type, workers=workers, toy=toy)

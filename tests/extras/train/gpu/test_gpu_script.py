@@ -120,3 +120,24 @@ def test_all_methods_of_a_seed_start_from_the_warm_up_in_the_file_and_the_file_i
         starts = {json.dumps(curves[0][0]["held_out"]) for curves in family["runs"].values()}
         assert starts == {json.dumps(family["start"][0]["held_out"])}
     assert not list(two_seeds.rglob("*.npy"))
+
+
+def test_iterations_of_a_recipe_are_measured_beside_the_memory_table(tmp_path: Path) -> None:
+    assert main(["--dry-run", "--parts", "recipe", "--out", str(tmp_path)]) == 0
+    measured = json.loads((tmp_path / "gpu.json").read_text(encoding="ascii"))["checks"]["recipe/qwen2.5-1.5b"]
+    assert measured["table_gb"] > 16 * measured["parameters"] / 1e9  # weights, gradients and two moments in float32
+    shares = [value for name, value in measured.items() if name.startswith("speed_share_")]
+    assert 0.9 < sum(shares) < 1.1
+    assert measured["speed_sampled_tokens"] > 0.0 < measured["seconds_update"]
+
+
+def test_the_recipes_model_has_the_parameters_of_qwen() -> None:
+    from gpu.recipe import SIZES
+    from transformers import Qwen2Config
+
+    from creditflow.train.run.memory.sizes import ModelSizes, known_sizes
+
+    sizes = ModelSizes.of(Qwen2Config(**SIZES, tie_word_embeddings=True))
+    known = known_sizes("Qwen/Qwen2.5-1.5B-Instruct")
+    assert sizes is not None and known is not None
+    assert sizes.parameters == known.parameters == 1_543_714_304
