@@ -6,7 +6,7 @@ is that of ``VectorDenseReward``, whose potential learns from the episodes that 
 shaped when it is complete, by a potential that has seen it. What is left out: clipping of value changes, annealing, normalised
 observations and rewards.
 
-  python -m creditflow.train.examples.ppo_dense --scheme grouptd --steps 100000
+  python -m creditflow.train.examples.ppo_dense --steps 100000                # the potential over features
   python -m creditflow.train.examples.ppo_dense --scheme none            # the sparse reward
   python -m creditflow.train.examples.ppo_dense --scheme grouptd --hindsight
 """
@@ -248,7 +248,7 @@ def success(policy: Policy, panel: str, seed: int) -> float:
 def main(arguments: list[str] | None = None) -> None:
     """Train, and print success on trained and on held-out levels."""
     parser = argparse.ArgumentParser(description="PPO on Sokoban with dense rewards")
-    parser.add_argument("--scheme", default="grouptd", help='scheme of the potential, "none" for the sparse reward')
+    parser.add_argument("--scheme", default="features", help='scheme of the potential, "none" for the sparse reward')
     parser.add_argument(
         "--hindsight", action="store_true", help="shape complete batches, by a potential that has seen them"
     )

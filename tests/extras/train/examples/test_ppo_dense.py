@@ -146,7 +146,7 @@ def test_hindsight_rewards_with_a_fixed_version_train_the_policy_of_the_wrappers
 
 
 def test_the_example_learns_with_dense_rewards_as_printed(capsys):
-    main(["--scheme", "grouptd", "--steps", "20480"])
+    main(["--steps", "20480"])
     curve, potential = capsys.readouterr().out.splitlines()
     assert curve.startswith(" 20,480 steps: ")
     assert 1 <= int(potential.split()[0]) <= 128
