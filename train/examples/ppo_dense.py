@@ -6,7 +6,7 @@ is that of ``VectorDenseReward``, whose potential learns from the episodes that 
 shaped when it is complete, by a potential that has seen it. What is left out: clipping of value changes, annealing, normalised
 observations and rewards.
 
-  python -m creditflow.train.examples.ppo_dense --steps 100000                # the potential over features
+  python -m creditflow.train.examples.ppo_dense --steps 100000           # the potential over features
   python -m creditflow.train.examples.ppo_dense --scheme none            # the sparse reward
   python -m creditflow.train.examples.ppo_dense --scheme grouptd --hindsight
 """
