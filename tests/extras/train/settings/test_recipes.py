@@ -49,7 +49,7 @@ def test_every_recipe_passes_a_dry_run_without_network(
 
 
 # by recipe, settings that a comment changes together
-COMMENTED = {
+COMMENTED: dict[str, list[tuple[str, ...]]] = {
     "instruct": [("model.path=DIR_OR_NAME",)],
     "pica_success_model": [("loss.kind=paper", "text.read=result")],
     "pica_wikisearch": [
