@@ -211,6 +211,10 @@ class TrainConfig:
             raise ConfigError(
                 "branching needs entropies, which vLLM does not report: use generation.backend: transformers"
             )
+        if self.log.profile > self.update.iterations:
+            raise ConfigError(
+                f"log.profile must be one of the {self.update.iterations} iterations of the run, got {self.log.profile}"
+            )
         if self.credit.overlong.unit == "trajectory" and rollout.branching.max_trajectories:
             raise ConfigError(
                 "credit.overlong.unit: trajectory has no length for branches, which share a prefix: use turn"
