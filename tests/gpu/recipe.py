@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from gpu.pretrained import RECIPE
 
 from creditflow.train.policy.network.scratch import ScratchConfig, build_tokenizer
 from creditflow.train.run.memory.sizes import ModelSizes
@@ -21,7 +22,6 @@ from creditflow.train.settings.schema import TrainConfig, load_settings
 
 __all__ = ["recipe_iterations"]
 
-RECIPE: Final = "train/configs/gigpo_sokoban.yaml"
 COMMON: Final = ("evaluation.panel=", "evaluation.final_panel=", "update.packing=packed", "checkpoint.every=1000")
 ON_A_GPU: Final = ("update.iterations=3", "rollout.max_new_tokens=128", "generation.backend=vllm",
                    "generation.vllm={memory: 0.3, sleep: true}")  # fmt: skip
@@ -29,7 +29,7 @@ TOY: Final = (
     "update.iterations=2", "rollout.max_new_tokens=4", "rollout.tasks=2", "rollout.group_size=2", "env.options.max_steps=2",
     "update.minibatch_size=8", "device=cpu", "threads=1",
 )  # fmt: skip
-# of config.json of Qwen2.5-1.5B, and a toy with as wide a vocabulary for its width
+# of config.json of Qwen2.5-1.5B, and a toy
 SIZES: Final = {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12,
                 "num_key_value_heads": 2, "vocab_size": 151_936}  # fmt: skip
 TOY_SIZES: Final = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -61,6 +61,8 @@ def recipe_iterations(folder: Path, toy: bool) -> dict[str, Any]:
         "parameters": sizes.parameters,
         "table_gb": memory_of(sizes, settings, round(total / GB)).peak / GB,
     }
+    if not toy:
+        torch.cuda.reset_peak_memory_stats()  # other pieces may have taken more
     Trainer(settings).run()
     if not toy:
         free, _ = torch.cuda.mem_get_info()
