@@ -31,7 +31,8 @@ from creditflow.train.bench.language_model.suite.work import (
     NetworkSize,
     WarmUpWork,
 )
-from creditflow.train.statistics import t_quantile
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.statistics import crossed_mean
 
 __all__ = ["METHODS", "SIZES", "areas", "jobs", "table", "work_of"]
 
@@ -102,9 +103,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _interval(values: NDArray[np.float64]) -> str:
-    half = t_quantile(len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
-    mean = values.mean()
-    return f"{mean:+.1f} [{mean - half:+.1f}, {mean + half:+.1f}]".replace("-", "−")
+    return Estimate.of(crossed_mean(values[:, None])).text(1, "+")
 
 
 def main() -> int:

@@ -66,11 +66,14 @@ def test_the_second_run_agrees_as_the_page_says(leads):
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.count(" | ") == 4]
     methods = [row for row in rows if row[0] in labels()]
     assert len(methods) == 13
+    order = []
     for name, *cells in methods:
         means = [mean_lead(of_run, name, chosen=FILTERS["all"]) for of_run in (leads, second)]
         near = ["{} of {}".format(*close(of_run, name, FILTERS["all"])[:2]) for of_run in (leads, second)]
         assert cells == [*(mean.text(1, "+") for mean in means), *(near if name != "oracle_adv" else ("–", "–"))], name
         assert means[0].low <= means[1].mean <= means[0].high
+        order.append(means[1].mean)
+    assert order[:9] == sorted(order, reverse=True)[:9]
     pair = [[of_run[s]["grouptd"] - of_run[s]["graphgpo"] for s in leads] for of_run in (leads, second)]
     assert round(float(np.corrcoef(pair)[0, 1]), 2) == 0.94
     assert sum(np.sign(pair[0]) == np.sign(pair[1])) == 84
