@@ -1,7 +1,7 @@
 """Do learned dense rewards help?  PPO on Sokoban from planes, and tabular Q-learning in all four environments.
 
 Every part (learner, environment, arm, learning rate, seed) is appended to ``results.jsonl`` when it is done, so that a run goes on
-where it stopped.  Each arm is reported at its own best of four or five learning rates, chosen on other tasks and seeds; PPO's arms then
+where it stopped.  Each arm is reported at its own best of three to five learning rates, chosen on other tasks and seeds; PPO's arms then
 at their own best of three entropy bonuses, chosen in the same way (not on the larger levels).  Environments of Q-learning run one after the other.
 
   python tests/evidence/dense_rewards/run.py --out DIR [--minutes 8] [--only q:WebShop] [--arms sparse grouptd]
@@ -54,10 +54,8 @@ ENVS: dict[str, dict[str, Any]] = {
 }
 LEARNED = ("grouptd", "grouptd-none", "gigpo", "gagpo", "rtmc", "hgpo", "rewardflow", "graphgpo")
 RIVALS = ("count", "replay", "count-replay")  # exploration by counts, and learning again from the last episodes
-WINDOWS = (
-    "graphgpo-window3",
-    "graphgpo-window30",
-)  # episodes of a task from which a potential is learned; 10 without a number
+# episodes of a task from which a potential is learned; 10 without a number
+WINDOWS = ("graphgpo-window3", "graphgpo-window30")
 PLAIN = ("sparse-undiscounted", "sparse-gamma0.9", "sparse-twice")  # other discounts alone, and twice the steps
 ARMS = ("sparse", *LEARNED, "oracle", "shuffled", "random", *RIVALS, "graphgpo-replay", "graphgpo-hindsight", *PLAIN)
 OWN_ARMS = {
@@ -67,7 +65,7 @@ OWN_ARMS = {
 PPO_ARMS = (
     "sparse", "grouptd", "gigpo", "rtmc", "rewardflow", "graphgpo", "features", "rewardflow-paper", "shuffled", "count", *PLAIN
 )  # fmt: skip
-SMALL_ARMS = ("sparse", "grouptd", "graphgpo", "features")  # of PPO on larger levels
+LARGER_ARMS = ("sparse", "grouptd", "graphgpo", "features")  # of PPO on larger levels
 LARGER_RATES = RATES["ppo"][1:4]
 REPLAYED = 8  # episodes of a task that are learned again, newest first, after each episode
 
@@ -368,9 +366,9 @@ def parts() -> Iterator[dict[str, Any]]:
     for learner in ("ppo", "sb3"):
         for seed, arm in product(SEEDS["ppo"], PPO_ARMS):
             yield {"learner": learner, "env": "Sokoban", "arm": arm, "rate": None, "seed": seed, "use": "measure"}
-    for seed, arm, rate in product(CHOOSING_SEEDS["ppo"], SMALL_ARMS, LARGER_RATES):
+    for seed, arm, rate in product(CHOOSING_SEEDS["ppo"], LARGER_ARMS, LARGER_RATES):
         yield {"learner": "ppo", "env": "Sokoban 8x8", "arm": arm, "rate": rate, "seed": seed, "use": "choose"}
-    for seed, arm in product(SEEDS["ppo"], SMALL_ARMS):
+    for seed, arm in product(SEEDS["ppo"], LARGER_ARMS):
         yield {"learner": "ppo", "env": "Sokoban 8x8", "arm": arm, "rate": None, "seed": seed, "use": "measure"}
 
 
@@ -520,7 +518,7 @@ def plot(table: list[dict[str, Any]], path: Path) -> None:
 def settings() -> dict[str, Any]:
     """What the numbers depend on."""
     return {
-        "gamma": GAMMA, "rates": RATES, "entropies": ENTROPIES, "q": {"tasks": Q_TASKS, "episodes": Q_EPISODES, "epsilon": EPSILON, "warmup": WARMUP, "noise": NOISE, "envs": ENVS},
+        "gamma": GAMMA, "rates": RATES, "larger_rates": LARGER_RATES, "entropies": ENTROPIES, "q": {"tasks": Q_TASKS, "episodes": Q_EPISODES, "epsilon": EPSILON, "warmup": WARMUP, "noise": NOISE, "envs": ENVS},
         "ppo": {"envs": PPO_ENVS, "steps": PPO_STEPS, "panels": PPO_PANELS},
     }  # fmt: skip
 
