@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         raise DataError(f"{folder} is not the folder of a run: no config.yaml")
     settings = load_settings(folder / "config.yaml")
     if (folder / "verl").is_dir():
-        from creditflow.train.adapters.verl.engine import export_checkpoint
+        from creditflow.train.engines.verl import export_checkpoint
 
         print(f"wrote {export_checkpoint(settings, folder, args.at or 0, Path(args.out))}")
         return 0

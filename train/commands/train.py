@@ -117,7 +117,7 @@ def _engine(args: argparse.Namespace) -> str:
 
 def _run_verl(settings: Any, args: argparse.Namespace) -> int:
     """Train with verl, or with ``--dry-run`` print what it would be given."""
-    from creditflow.train.adapters.verl.engine import describe, run_verl
+    from creditflow.train.engines.verl import describe, run_verl
 
     if args.dry_run:
         return describe(settings)

@@ -41,9 +41,9 @@ from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend
 from creditflow.agents.language_model.pretrained import open_pretrained
 from creditflow.envs.files.atomic import atomic_writer
-from creditflow.train.adapters.verl.engine import rows_of
 from creditflow.train.adapters.verl.record import FIELD, EpisodeRecord
 from creditflow.train.adapters.verl.trainer import assign_advantages
+from creditflow.train.engines.verl import rows_of
 from creditflow.train.policy.losses import LossConfig, token_losses
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
 from creditflow.train.rollout.tasks import training_tasks

@@ -109,7 +109,7 @@ def play(config_of: Callable[..., Any], options: dict[str, Any]) -> Callable[...
         from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
         from verl.protocol import DataProto
 
-        from creditflow.train.adapters.verl.engine import rows_of
+        from creditflow.train.engines.verl import rows_of
         from creditflow.train.rollout.tasks import training_tasks
         from creditflow.train.settings.schema import EnvConfig, TaskConfig
 
@@ -220,7 +220,7 @@ def played(queue: Any, config_of: Callable[..., Any], options: dict[str, Any]) -
         from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 
         from creditflow.agents.language_model.pretrained import open_tokenizer
-        from creditflow.train.adapters.verl.engine import rows_of
+        from creditflow.train.engines.verl import rows_of
         from creditflow.train.rollout.tasks import training_tasks
         from creditflow.train.settings.schema import EnvConfig, TaskConfig
 

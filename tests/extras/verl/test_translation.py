@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from creditflow.train.adapters.verl.engine import facts_of
-from creditflow.train.adapters.verl.translation import Translation, translate
 from creditflow.train.commands.programs.verl_data import main
+from creditflow.train.engines.translation import Translation, translate
+from creditflow.train.engines.verl import facts_of
 from creditflow.train.settings.schema import load_settings
 
 pytestmark = pytest.mark.verl

@@ -12,8 +12,8 @@ from helpers.episodes.token_groups import GROUPS, SIZE
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.train.adapters.verl.credit import CreditSettings, check_averaging, credit_batch, read_settings
-from creditflow.train.adapters.verl.engine import rows_of
 from creditflow.train.adapters.verl.record import EpisodeRecord
+from creditflow.train.engines.verl import rows_of
 from creditflow.train.policy.samples import broadcast_to_tokens
 from creditflow.wrappers.records.group import Group
 

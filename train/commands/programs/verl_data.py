@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the file."""
-    from creditflow.train.adapters.verl.engine import rows_of, write_parquet
+    from creditflow.train.engines.verl import rows_of, write_parquet
     from creditflow.train.rollout.tasks import training_tasks
     from creditflow.train.settings.overrides import apply_overrides
     from creditflow.train.settings.schema import EnvConfig, TaskConfig

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from creditflow.train.adapters.verl import engine
+from creditflow.train.engines import verl as engine
 
 OUTER = """
 import os, sys
 from pathlib import Path
-from creditflow.train.adapters.verl.engine import _piped
+from creditflow.train.engines.verl import _piped
 _piped([sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"], dict(os.environ), Path(sys.argv[1]))
 """
 

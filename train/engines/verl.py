@@ -29,9 +29,9 @@ from creditflow.envs.errors import ConfigError, DataError, MissingExtraError
 from creditflow.envs.files.atomic import atomic_path, atomic_writer
 from creditflow.envs.tasks import Task
 from creditflow.train.adapters.verl.credit import NAME, VERL
-from creditflow.train.adapters.verl.translation import VALIDATION_LOOP, Facts, Translation, translate
 from creditflow.train.annotate.scheme import make_scheme
 from creditflow.train.dry_run import smoke_credit
+from creditflow.train.engines.translation import VALIDATION_LOOP, Facts, Translation, translate
 from creditflow.train.rollout.tasks import group_env_factory, panel_tasks, training_tasks
 from creditflow.train.settings.schema import TrainConfig
 
@@ -82,7 +82,7 @@ def write_parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 FOLDER: Final = "verl"  # of a run, with what verl reads and writes
-CPU_MODULE: Final = "creditflow.train.adapters.verl.cpu"
+CPU_MODULE: Final = "creditflow.train.engines.verl_cpu"
 STEP: Final = "global_step_"  # how verl names a checkpoint
 
 

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.adapters.verl.translation import Facts, Line, Remark, Translation, setting_names, translate
 from creditflow.train.commands import train
+from creditflow.train.engines.translation import Facts, Line, Remark, Translation, setting_names, translate
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.train.settings.schema import TrainConfig, load_settings
 
