@@ -1,19 +1,19 @@
 """The attention of packed micro-batches, registered with ``transformers`` under a name of its own.
 
-A model that has it computes as with ``sdpa`` (``torch``'s scaled dot-product attention) unless a forward pass names a forest, so
-sampling and padded micro-batches do not change. The forest is an argument of the pass, not a state of the model: gradient
+A model that has it computes as with ``sdpa`` (``torch``'s scaled dot-product attention, or what the sampler puts in its place)
+unless a forward pass names a forest, so sampling and padded micro-batches do not change. The forest is an argument of the pass, not a state of the model: gradient
 checkpointing, which repeats layers in the backward pass, repeats them with the same one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from creditflow.agents.models.vision import has_vision
 from creditflow.envs.errors import ConfigError
@@ -60,10 +60,9 @@ def attend_by_forest(model: Any) -> None:
     if model.config._attn_implementation == NAME:
         return
     from transformers import AttentionInterface
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-    AttentionInterface.register(NAME, partial(_attention, sdpa_attention_forward))
+    AttentionInterface.register(NAME, _attention)
     AttentionMaskInterface.register(NAME, sdpa_mask)
     model.set_attn_implementation(NAME)
     if model.config._attn_implementation != NAME:
@@ -81,7 +80,6 @@ def packed_hidden(decoder: Any, ids: Any, positions: Any, packed: PackedForest) 
 
 
 def _attention(
-    sdpa: Callable[..., tuple[Any, None]],
     module: Any,
     query: Any,
     key: Any,
@@ -95,7 +93,11 @@ def _attention(
 ) -> tuple[Any, None]:
     """Attention of one layer, as ``transformers`` calls it: query (1, H, T, D), key and value (1, H_kv, T, D); (1, T, H, D)."""
     if forest is None:
-        return sdpa(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options)
+        sdpa = ALL_ATTENTION_FUNCTIONS["sdpa"]  # looked up in every call: the sampler replaces it while it samples
+        usual: tuple[Any, None] = sdpa(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
+        )
+        return usual
     unknown = [name for name in UNKNOWN if options.get(name) is not None] + (["dropout"] if dropout else [])
     if unknown:
         raise ConfigError(f"packed micro-batches have no attention with {unknown[0]}, which this model has: {REMEDY}")

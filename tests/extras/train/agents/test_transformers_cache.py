@@ -16,6 +16,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.transformers_backend import TransformersBackend, growing_cache, one_token_attention
+from creditflow.train.policy.packing.attention import attend_by_forest
 
 LAYERS, HEADS, SIZE = 2, 2, 3
 
@@ -72,7 +73,10 @@ def test_one_token_attends_as_in_transformers(kv_heads: int) -> None:
     torch.testing.assert_close(ours, theirs)
 
 
-def test_decoding_repeats_no_cache_for_the_query_heads_that_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("packing", [True, False], ids=["packed", "padded"])
+def test_decoding_repeats_no_cache_for_the_query_heads_that_share_it(
+    packing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from transformers.integrations import sdpa_attention
 
     repeated: list[int] = []
@@ -84,6 +88,8 @@ def test_decoding_repeats_no_cache_for_the_query_heads_that_share_it(monkeypatch
 
     monkeypatch.setattr(sdpa_attention, "repeat_kv", counting)
     model = toy_model(tied=True)
+    if packing:  # the default of training, which gives the model an attention of its own
+        attend_by_forest(model)
     requests = [GenerationRequest(i, np.arange(4, 9 + i, dtype=np.int32), np.full(6, 0.5)) for i in range(2)]
     TransformersBackend(model).generate(requests, Sampling(max_new_tokens=6), frozenset())
     assert set(repeated) <= {6}  # of the prompt alone, whose width is 6; never of the growing cache
