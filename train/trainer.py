@@ -205,7 +205,7 @@ class Trainer:
         update = self.settings.update
         seconds: dict[str, float] = {}
         timed = stopwatch(seconds, self.backend.device)
-        with timed("rollout"), sampling_memory_errors(self.settings.generation, "rollout.concurrent_groups"):
+        with timed("rollout"), sampling_memory_errors(self.settings.generation):
             sampled = self.sample(iteration)
             groups, report = sampled.groups, sampled.report
         if self.annotators:
@@ -285,10 +285,11 @@ class Trainer:
         tasks = panel_tasks(self.settings.evaluation_env, spec, config.limit if name == "valid" else 0)
         agent = partial(assemble.make_policy_agent, self.settings, self.backend, self.tokenizer)
         sampled = agent(temperature=config.temperature, top_p=config.top_p) if config.samples else None
-        with sampling_memory_errors(self.settings.generation, "evaluation.limit or evaluation.samples"):
+        with sampling_memory_errors(self.settings.generation):
             result = evaluate(
-                self.eval_engine, agent(temperature=0.0), sampled, tasks, samples=config.samples, seed=1_000_003
-            )
+                self.eval_engine, agent(temperature=0.0), sampled, tasks,
+                samples=config.samples, seed=1_000_003, wave=self.settings.concurrent_evaluations,
+            )  # fmt: skip
         seconds = time.perf_counter() - start
         self.logger.write("rl", iteration, f"eval_{name}", result.summary() | {"panel": spec, "seconds": seconds})
         self.logger.print(f"evaluation {spec} at iteration {iteration}: {result.line()} ({seconds:.1f} s)")

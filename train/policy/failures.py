@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from creditflow.envs.errors import CreditflowError
 from creditflow.train.settings.rollout import GenerationConfig
 
 __all__ = ["DivergedError", "MemoryLimitError", "memory_errors", "sampling_memory_errors"]
+
+
+# in the messages of CUDA, which errors of vLLM's engine repeat, also from its own process, and of torch's allocator on a CPU
+OUT_OF_MEMORY: Final = ("out of memory", "DefaultCPUAllocator")
 
 
 class DivergedError(CreditflowError, ArithmeticError):
@@ -46,17 +51,16 @@ def memory_errors(batch_tokens: int) -> Iterator[None]:
 
 
 @contextmanager
-def sampling_memory_errors(generation: GenerationConfig, fewer: str) -> Iterator[None]:
-    """Name the remedy of an out-of-memory error while episodes are sampled.
+def sampling_memory_errors(generation: GenerationConfig) -> Iterator[None]:
+    """Name the remedy of an out-of-memory error while episodes are sampled, or while the sampler takes new weights.
 
     Args:
         generation: which sampler it is.
-        fewer: the settings that bound how many episodes are sampled together.
 
     Raises:
         MemoryLimitError: instead of torch's error.
     """
-    ours = f"lower {fewer}, or prompting.max_context and rollout.max_new_tokens"
+    ours = "lower rollout.concurrent_groups, or prompting.max_context and rollout.max_new_tokens"
     vllm = "lower generation.vllm.memory, or set generation.vllm.sleep=true, which frees it during updates"
     with _memory_errors(f"while sampling: {vllm if generation.backend == 'vllm' else ours}"):
         yield
@@ -64,11 +68,9 @@ def sampling_memory_errors(generation: GenerationConfig, fewer: str) -> Iterator
 
 @contextmanager
 def _memory_errors(remedy: str) -> Iterator[None]:
-    import torch
-
     try:
         yield
-    except RuntimeError as error:  # a CPU has no class of its own for it
-        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
+    except RuntimeError as error:
+        if not any(words in str(error) for words in OUT_OF_MEMORY):
             raise
         raise MemoryLimitError(f"out of memory {remedy} ({str(error)[:200]})") from error

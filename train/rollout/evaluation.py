@@ -19,6 +19,7 @@ from creditflow.envs.wikisearch.protocol.dialects import Dialect
 from creditflow.train.rollout.answers import mean_answer_scores
 from creditflow.train.rollout.engine import Engine
 from creditflow.train.rollout.own_metrics import Metric, measured
+from creditflow.train.settings.rollout import WAVE
 from creditflow.train.statistics import Interval, normal_interval, wilson_interval
 from creditflow.wrappers.episode_rewards import transcript_of
 from creditflow.wrappers.records.group import Group
@@ -156,7 +157,7 @@ class Evaluation:
 
 def evaluate(
     engine: Engine, greedy: Agent, sampled: Agent | None, tasks: Sequence[Task], *,
-    samples: int, seed: int, wave: int = 256,
+    samples: int, seed: int, wave: int = WAVE,
     rewards: Mapping[str, Reward] | None = None, metrics: Sequence[Metric] = (), dialect: Dialect | None = None,
     trials: int = 1, keep: Callable[[Group], None] | None = None,
 ) -> Evaluation:  # fmt: skip

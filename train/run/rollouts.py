@@ -10,6 +10,7 @@ from creditflow.agents.backends.base import TrainedBackend
 from creditflow.agents.models.pictures import pictures_of
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.checkpoint import Progress
+from creditflow.train.policy.failures import sampling_memory_errors
 from creditflow.train.rollout.ahead import OnTurn, RolloutsAhead, read_ahead, write_ahead
 from creditflow.train.rollout.task_sampling import SampledGroups, sample_groups
 from creditflow.train.run import assemble
@@ -89,15 +90,14 @@ class Rollouts:
         """After an update: the sampler takes the new weights, at once or when it needs them; returns its metrics."""
         self._done = done
         if self._ahead is None:
-            self._backend.sync(Progress("rl", done).folder)
-            return self._backend.sync_numbers
+            return self._push(self._backend)
         return {}
 
     def prepare_evaluation(self) -> None:
         """Wait until nothing is being sampled ahead, and give the run's sampler the present weights."""
         if self._ahead is not None:
             self._ahead.settle()
-            self._backend.sync(Progress("rl", self._done).folder)
+            self._push(self._backend)
 
     def save(self, checkpoint: Path) -> None:
         """Write the groups of later iterations, once they are all there, into the folder of a checkpoint."""
@@ -110,8 +110,13 @@ class Rollouts:
             self._ahead.close()
 
     def _refresh(self, slot: int) -> None:
-        self._samplers[slot].sync(Progress("rl", self._done).folder)
-        self.numbers |= self._samplers[slot].sync_numbers
+        self.numbers |= self._push(self._samplers[slot])
+
+    def _push(self, sampler: TrainedBackend) -> dict[str, float]:
+        """Give a sampler the present weights; returns the metrics of it."""
+        with sampling_memory_errors(self._settings.generation):  # an engine that slept needs its memory again
+            sampler.sync(Progress("rl", self._done).folder)
+        return sampler.sync_numbers
 
     def _sample(self, slot: int, iteration: int, on_turn: OnTurn | None) -> SampledGroups:
         rollout, total = self._settings.rollout, self._settings.update.iterations

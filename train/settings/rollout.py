@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.envs.errors import ConfigError
@@ -11,7 +11,9 @@ from creditflow.train.settings.bounds import require_at_least
 from creditflow.train.settings.branching import BranchConfig
 from creditflow.train.settings.update import UpdateConfig
 
-__all__ = ["GenerationConfig", "RolloutConfig", "check_staleness"]
+__all__ = ["WAVE", "GenerationConfig", "RolloutConfig", "check_staleness"]
+
+WAVE: Final = 256  # episodes that an evaluation plays at the same time where nothing else bounds them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +23,9 @@ class RolloutConfig:
     Attributes:
         tasks: groups per iteration.
         group_size: episodes per group.
-        concurrent_groups: groups that a rank plays at the same time, each such batch to its end (0: all); bounds the memory of a
-            rollout by "transformers" (vLLM bounds its own). Groups are the same, but for rounding.
+        concurrent_groups: groups that are played at the same time, each such batch to its end (0: all); bounds the memory of
+            "transformers" (vLLM bounds its own), also in evaluations, which play as many episodes at the same time as a rollout.
+            Groups are the same, but for rounding.
         temperature: sampling temperature.
         top_p, top_k: truncation of the distribution (1 and 0: none); the update then renormalises every policy over the
             tokens that were kept, see ``policy/nucleus.py``.
@@ -32,7 +35,7 @@ class RolloutConfig:
         resample: of which task: "other", drawn anew (DAPO), or the "same" whose group was dropped.
         variance_share: RAGEN-2's filter, which trains only the groups whose returns vary most. Groups are taken in descending order
             of their standard deviation until they have this share of the sum (RAGEN-2 recommends 0.9). 1 trains all groups, and so
-            does an iteration in which no group varies. Each rank filters its own groups.
+            does an iteration in which no group varies.
         attempts: largest number of sampling rounds per iteration; the groups of the last are always kept.
         dtype: dtype of the sampling copy ("same": that of the trained weights; transformers then samples from them directly).
         cache: "dynamic", or "static" (fixed shapes, for GPUs).
@@ -92,6 +95,12 @@ class RolloutConfig:
         require_at_least(self, 1, "env_threads")
         if not self.temperature > 0.0:
             raise ConfigError(f"temperature must be positive: a policy is trained by sampling; got {self.temperature}")
+
+    @property
+    def concurrent_episodes(self) -> int:
+        """Largest number of episodes that are played at the same time."""
+        groups = min(self.tasks, self.concurrent_groups or self.tasks)
+        return groups * max(self.group_size, self.branching.max_trajectories)
 
 
 @dataclass(frozen=True, kw_only=True)

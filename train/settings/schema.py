@@ -14,7 +14,7 @@ from creditflow.train.settings.credit import CreditConfig, OverlongConfig
 from creditflow.train.settings.model import ModelConfig
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.train.settings.reading import load_mapping, read_dataclass
-from creditflow.train.settings.rollout import GenerationConfig, RolloutConfig, check_staleness
+from creditflow.train.settings.rollout import WAVE, GenerationConfig, RolloutConfig, check_staleness
 from creditflow.train.settings.update import CriticConfig, SftConfig, UpdateConfig
 
 __all__ = [
@@ -235,6 +235,12 @@ class TrainConfig:
     def evaluation_env(self) -> EnvConfig:
         """The environment of evaluations."""
         return replace(self.env, options={**self.env.options, **self.evaluation.env_options})
+
+    @property
+    def concurrent_evaluations(self) -> int:
+        """Largest number of episodes that an evaluation plays at the same time: those of a rollout, unless vLLM bounds its memory."""
+        episodes = self.rollout.concurrent_episodes
+        return episodes if self.generation.backend == "transformers" else max(episodes, WAVE)
 
     @property
     def sampling(self) -> Sampling:

@@ -153,15 +153,20 @@ def hours_of(sizes: ModelSizes, settings: TrainConfig, prompts: Prompts, gpu: Gp
     one = episode_of(prompts, settings, pace)
     group = max(rollout.group_size, rollout.branching.max_trajectories)
     rounds = rollout.attempts if rollout.dynamic_sampling and pace.attempts else 1
-    at_once = min(rollout.concurrent_groups or rollout.tasks, rollout.tasks)
-    sampled = -(-rollout.tasks // at_once) * _sampling(sizes, settings, one, at_once * group, gpu, pace)
+    at_once = rollout.concurrent_episodes
+    sampled = -(-rollout.tasks * group // at_once) * _sampling(sizes, settings, one, at_once, gpu, pace)
     forward = forward_flops(sizes, one.rows, one.length, one.pictures) * rollout.tasks * group
     demonstrations = 3.0 * forward_flops(sizes, settings.sft.batch_tokens, one.length) if settings.sft.episodes else 0.0
     trained = update.iterations * passes(settings) * forward + settings.sft.steps * demonstrations
-    tasks = 1 + evaluation.samples
+
+    def panel(tasks: int) -> float:
+        """Seconds of the greedy and the sampled rounds on a panel."""
+        rows = min(tasks, settings.concurrent_evaluations)
+        waves = -(-tasks // max(rows, 1)) * (1 + evaluation.samples)
+        return waves * _sampling(sizes, settings, one, rows, gpu, pace)
+
     times = 1 + -(-update.iterations // evaluation.every) if evaluation.every else 2
-    judged = times * _sampling(sizes, settings, one, panels.valid * tasks, gpu, pace)
-    judged += _sampling(sizes, settings, one, panels.final * tasks, gpu, pace)
+    judged = times * panel(panels.valid) + panel(panels.final)
     seconds = update.iterations * rounds * sampled, trained / (gpu.flops * pace.arithmetic), judged
     return Hours(*(part / 3600.0 for part in seconds))
 

@@ -2,8 +2,8 @@
 
 Weights, gradients, moments and the key-value cache (with its room to grow, or what vLLM takes) are exact, from the sizes of the model.
 Activations and logits are upper estimates. The peak is what is always held plus the larger of what an update and what a rollout add, or, with
-rollouts ahead of the update, which overlap with it, plus both. It does not include evaluation, whose batch is the panel, nor the
-memory that CUDA and its allocator reserve.
+rollouts ahead of the update, which overlap with it, plus both. An evaluation plays no more episodes at the same time than a rollout.
+The memory that CUDA and its allocator reserve is not included.
 
 The bytes that one micro-batch of an update, or one call of the sampler, holds temporarily are upper estimates.
 They are counted from the tensors that autograd stores in a block of the family, with attention that does not store its
@@ -125,8 +125,7 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, gpu_gb: int = 0) -> Memo
         of_critic = sizes.adapter(lora.rank, lora.target_modules) if lora.rank else sizes.decoder
         critic = sizes.decoder * base + (of_critic * 4 if lora.rank else 0) + of_critic * 12
     context = settings.prompting.max_context or sizes.positions
-    groups = min(rollout.tasks, rollout.concurrent_groups or rollout.tasks)
-    rows = groups * max(rollout.group_size, rollout.branching.max_trajectories)
+    rows = rollout.concurrent_episodes
     per_token = 2 * sizes.layers * sizes.kv_heads * sizes.head_dim * sampled
     truncated = settings.truncation is not None
     tokens = max(settings.update.batch_tokens, context)

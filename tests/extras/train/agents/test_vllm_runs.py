@@ -14,7 +14,9 @@ import pytest
 from helpers.models.transformers_engine import TransformersEngine, toy_model
 
 from creditflow.agents.backends.base import WeightPushError
+from creditflow.agents.backends.vllm.engine import VllmEngine
 from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.train.policy.failures import MemoryLimitError
 from creditflow.train.run import assemble
 
 
@@ -57,6 +59,26 @@ def test_a_push_that_fails_ends_the_run(
     run = trainer_of(config, "generation.backend=vllm", "rollout.asynchronous=false", "update.optimizer.lr=0.05")
     engines[0].lose = {"load"}
     with pytest.raises(WeightPushError, match="rl-0000001"):
+        run.run()
+
+
+@pytest.mark.parametrize("call", ["complete", "wake"])
+def test_an_engine_that_runs_out_of_memory_names_its_share_of_the_gpu(
+    config: dict[str, Any],
+    trainer_of: Callable[..., Any],
+    engines: list[TransformersEngine],
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+) -> None:
+    class Full:
+        def generate(self) -> None:
+            raise RuntimeError("CUDA Error: out of memory at csrc/cumem_allocator.cpp:62")
+
+    run = trainer_of(config, "generation.backend=vllm", "rollout.asynchronous=false")
+    full = object.__new__(VllmEngine)
+    full._llm, full._broken = Full(), None
+    monkeypatch.setattr(engines[0], call, lambda *_: full._call("generate"))
+    with pytest.raises(MemoryLimitError, match=r"lower generation\.vllm\.memory, or set generation\.vllm\.sleep=true"):
         run.run()
 
 

@@ -10,8 +10,7 @@ import torch
 from helpers.models.training_runs import Make, metrics, same, weights
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.policy.failures import MemoryLimitError, sampling_memory_errors
-from creditflow.train.settings.rollout import GenerationConfig
+from creditflow.train.policy.failures import MemoryLimitError
 
 
 def test_dynamic_sampling_counts_what_it_discards(trainer_of: Make, config: dict[str, Any]) -> None:
@@ -161,18 +160,12 @@ def test_out_of_memory_in_sft_names_the_remedy(trainer_of: Make, config: dict[st
 
 
 @pytest.mark.parametrize(
-    ("settings", "remedy"),
-    [
-        (("evaluation.panel=",), r"lower rollout\.concurrent_groups, or prompting\.max_context"),
-        (
-            ("evaluation.panel=small-v1:valid", "evaluation.limit=4"),
-            r"lower evaluation\.limit or evaluation\.samples, or prompting\.max_context",
-        ),
-    ],
+    "settings",
+    [("evaluation.panel=",), ("evaluation.panel=small-v1:valid", "evaluation.limit=4")],
     ids=["rollout", "evaluation"],
 )
 def test_out_of_memory_while_sampling_names_what_bounds_it(
-    trainer_of: Make, config: dict[str, Any], settings: tuple[str, ...], remedy: str
+    trainer_of: Make, config: dict[str, Any], settings: tuple[str, ...]
 ) -> None:
     run = trainer_of(config, "sft.episodes=0", *settings)
 
@@ -180,13 +173,21 @@ def test_out_of_memory_while_sampling_names_what_bounds_it(
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 11 GiB")
 
     run.model.get_decoder().layers[0].register_forward_hook(failing)
-    with pytest.raises(MemoryLimitError, match=remedy):
+    with pytest.raises(MemoryLimitError, match=r"lower rollout\.concurrent_groups, or prompting\.max_context"):
         run.run()
 
 
-def test_out_of_memory_with_vllm_names_its_share_of_the_gpu() -> None:
-    with (
-        pytest.raises(MemoryLimitError, match=r"lower generation\.vllm\.memory, or set generation\.vllm\.sleep=true"),
-        sampling_memory_errors(GenerationConfig(backend="vllm"), "rollout.concurrent_groups"),
-    ):
-        raise torch.OutOfMemoryError("CUDA out of memory")
+def test_an_evaluation_plays_no_more_episodes_at_the_same_time_than_a_rollout(
+    trainer_of: Make, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = ("rollout.tasks=3", "rollout.concurrent_groups=2", "rollout.group_size=2")
+    run = trainer_of(config, *rows, "evaluation.limit=6", "evaluation.samples=1")
+    sizes, generate = list[int](), run.backend.generate
+
+    def counted(requests: Any, *arguments: Any) -> Any:
+        sizes.append(len(requests))
+        return generate(requests, *arguments)
+
+    monkeypatch.setattr(run.backend, "generate", counted)
+    run.evaluate_panel("small-v1:valid", "valid", 0)
+    assert max(sizes) == 4
