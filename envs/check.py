@@ -160,7 +160,7 @@ def _check_random_steps(
         _require(info["action_valid"], f"{action!r} is listed as admissible but was rejected: {info['invalid_reason']}")
         _require(type(reward) is float and math.isfinite(reward), f"reward must be a finite float, got {reward!r}")
         _require(type(terminated) is bool and type(truncated) is bool, "terminated and truncated must be bool")
-        _require(not (terminated and truncated), "terminated and truncated must not both hold")
+        _require(not (terminated and truncated), "terminated and truncated must not both be True")
         _require(env.observation_space.contains(obs), f"observation {obs!r} is not in {env.observation_space}")
         # a restored snapshot replays the same step
         base.set_state(snapshot)

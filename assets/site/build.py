@@ -126,7 +126,7 @@ def _write(path: Path, content: bytes) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit code."""
+    """Run the command line and return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "build/site", metavar="DIR", help="default build/site")
     args = parser.parse_args(arguments)

@@ -220,7 +220,7 @@ def read_question(row: Any, file_format: str = "auto", *, fallback_id: str = "")
         DataError: a missing or malformed key.
     """
     if not isinstance(row, Mapping):
-        raise DataError(f"a question is a JSON object, got {short_repr(row)}")
+        raise DataError(f"a question must be a JSON object, got {short_repr(row)}")
     try:
         return FORMATS[_format_of(row) if file_format == "auto" else file_format](row, fallback_id)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:

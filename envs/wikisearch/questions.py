@@ -120,12 +120,12 @@ class Question:
         """A question from ``to_json``'s form, or from the payload of a recorded group.
 
         Raises:
-            DataError: a malformed value; names it.
+            DataError: a malformed value.
         """
         if isinstance(data, Mapping):  # a log's payload also holds the texts of its documents
             data = {key: value for key, value in data.items() if key != "documents"}
         if not isinstance(data, Mapping) or data.get("version") != VERSION:
-            raise DataError(f"a question is a JSON object with version {VERSION}, got {short_repr(data)}")
+            raise DataError(f'expected a question (a JSON object with "version": {VERSION}), got {short_repr(data)}')
         keys = {name for name in cls.__dataclass_fields__ if not name.startswith("_")} - {"construction_entities"}
         if set(data) - {"construction_entities"} != keys | {"version"}:
             raise DataError(f"a question has the keys {sorted(keys)}, got {sorted(map(str, data))[:20]}")

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit code."""
+    """Run the command line and return its exit code."""
     return run_program("gpu.bundle", arguments, script="tests/gpu/bundle.py")
 
 

@@ -164,7 +164,7 @@ def _untimed(work: Callable[[], dict[str, Any]], _seconds: float) -> dict[str, A
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit code."""
+    """Run the command line and return its exit code."""
     return run_program("gpu.run", arguments, script="tests/gpu/run.py")
 
 

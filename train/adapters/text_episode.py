@@ -80,7 +80,7 @@ def panel_tasks(env: EnvConfig, *, panel: str = "", count: int = 0) -> list[Task
         ConfigError: an endless source, whose tasks have no order, or a negative count.
     """
     if count < 0:
-        raise ConfigError(f"count is a number of tasks, or 0 for all; got {count}")
+        raise ConfigError(f"count must be a number of tasks (0 = all), got {count}")
     options = {name: value for name, value in env.options.items() if not (panel and name in _SOURCES)}
     played = EnvConfig(name=env.name, options={**options, "panel": panel} if panel else options)
     source: TaskSource = one_member(played).tasks

@@ -54,7 +54,7 @@ class Coverage(NamedTuple):
         coverage: fraction of turns with credit.
         step_coverage: fraction of turns with a step advantage.
         dead_groups: fraction of groups without any credit.
-        note: why the scheme is not defined on the log; "" if it is.
+        note: why the scheme is not applicable to the log; "" if it is.
     """
 
     coverage: float

@@ -67,7 +67,7 @@ def evidence_text() -> str:
 
 
 def cautions(keys: Keys) -> tuple[str, ...]:
-    """Why the recommendation may not hold for a log: its states hardly recur."""
+    """Why the recommendation may not hold for a log: its states rarely recur."""
     repeated = 1.0 - keys.singletons
     if repeated >= RARELY:
         return ()
@@ -83,7 +83,7 @@ def supported_variant(found: Audit) -> tuple[dict[str, Any], str]:
     state, text = found.state, found.text
     if state.singletons > MANY_SINGLETONS:
         return {}, (
-            f"{state.singletons:.0%} of the turns are in states visited once: hardly any returns can be pooled; more rollouts "
+            f"{state.singletons:.0%} of the turns are in states visited once: few returns can be pooled; more rollouts "
             "per group, or coarser keys, would help more than any option"
         )
     if state.conflicted <= FEW_CONFLICTS:

@@ -14,7 +14,7 @@ __all__ = ["Finding", "NotDefined", "Table", "decimals", "json_values", "percent
 
 
 class NotDefined(CreditflowError):  # noqa: N818 - not an error of the user: the log lacks the data
-    """An analysis is not defined on a log; the message gives the reason and the data that are missing."""
+    """An analysis is not applicable to a log; the message gives the reason and the data that are missing."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class _Rollout(NamedTuple):
     """One rollout by step, without the turn of the answer; arrays are float64 (steps,).
 
     Attributes:
-        distance: minimum distance of the newly cited or retrieved entities to the answer; nan without any.
+        distance: minimum distance of the newly cited or retrieved entities to the answer; nan if there are none.
         best: minimum of the distances so far; nan before the first.
         reward: step reward (eq. 12).
         correct: whether the answer was correct.

@@ -136,7 +136,7 @@ def claimed(
     existing = [path for path in inputs if path.exists()]
     written = [
         *targets,
-        *(Target(t.output.also(t.path), Output(), f"the file beside {t.name},") for t in targets if t.output.also),
+        *(Target(t.output.also(t.path), Output(), f"the second file of {t.name},") for t in targets if t.output.also),
     ]
     for number, target in enumerate(written):
         for path in [target.path, *([partial_of(target.path)] if target.output.grows else [])]:

@@ -95,7 +95,7 @@ def _text(found: Found, reasons: Mapping[str, str], groups: Sequence[Group]) -> 
     size = LogSize.of(groups)
     paragraphs = [f"{size.groups} groups, {size.trajectories} rollouts, {size.turns} turns, success {size.success:.3f}"]
     paragraphs += [str(finding) for _, finding in found.values()]
-    paragraphs += [f"{name}: not defined on this log: {reason}" for name, reason in reasons.items()]
+    paragraphs += [f"{name}: not applicable to this log: {reason}" for name, reason in reasons.items()]
     return "\n\n".join(paragraphs)
 
 

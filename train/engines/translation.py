@@ -43,7 +43,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "rollout.compile": "for generation.backend: transformers",
     "rollout.branching": "no episode branches: rollout.branching.max_trajectories is 0",
     "rollout.env_threads": "Python's default number of threads serves a rollout worker",
-    "generation.vllm": "read with generation.backend: vllm; verl's own defaults hold",
+    "generation.vllm": "read with generation.backend: vllm; verl's own defaults apply",
     "generation.vllm.tolerance": "verl logs training/rollout_probs_diff instead of a check after every push",
     "credit.overlong": "there is no penalty: credit.overlong.max_tokens is 0",
     "critic": "there is no critic",
@@ -220,7 +220,7 @@ def _data(settings: TrainConfig, facts: Facts) -> list[Line]:
         Line("data.max_response_length", max(1, longest), lengths,
              "one completion" if windowed else "all turns, within the context"),
         Line("data.return_raw_chat", True, (), "the agent loop makes the prompts"),
-        Line("data.filter_overlong_prompts", False, (), "the files hold tasks, not prompts"),
+        Line("data.filter_overlong_prompts", False, (), "the files contain tasks, not prompts"),
         Line("data.shuffle", True, (), "tasks are drawn without replacement, epoch after epoch"),
         Line("data.seed", settings.seed, ("seed",)),
     ]  # fmt: skip
@@ -236,7 +236,7 @@ def _chosen(tasks: TaskConfig) -> str:
 def _model(settings: TrainConfig, facts: Facts) -> list[Line]:
     model, name = settings.model, "actor_rollout_ref.model"
     tokenizer = Line(f"{name}.tokenizer_path", f"{_folder(settings)}/verl/tokenizer", (),
-                     "as it was saved: beside a config.json transformers may build another one")  # fmt: skip
+                     "as it was saved: next to a config.json transformers may build another one")  # fmt: skip
     if facts.pictures:
         tokenizer = Line(f"{name}.tokenizer_path", model.path, ("model.path",), "with the processor of pictures")
     return [
@@ -378,7 +378,7 @@ def _sampler(settings: TrainConfig) -> list[Line]:
     if evaluation.panel:
         lines += [
             Line(f"{name}.val_kwargs.n", max(1, evaluation.samples), ("evaluation.samples",),
-                 "without the greedy episode beside them" if sampled else "one greedy episode"),
+                 "without a greedy episode" if sampled else "one greedy episode"),
             Line(f"{name}.val_kwargs.do_sample", sampled, ("evaluation.samples",)),
         ]  # fmt: skip
     if evaluation.panel and sampled:
@@ -508,12 +508,12 @@ def _refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
     if settings.sft.episodes:
         yield Remark(
             ("sft",),
-            "verl's SFT is a program of its own: run SFT by creditflow's own trainer (update.iterations=0), then set "
+            "verl's SFT is a separate program: run SFT by creditflow's own trainer (update.iterations=0), then set "
             "model.path=OUT/model and sft.episodes=0",
         )
     if model.lora.rank:
         yield Remark(
-            ("model.lora.rank",), "verl's merger leaves the adapter beside the model; no run of it was tested: 0"
+            ("model.lora.rank",), "verl's merger leaves the adapter next to the model; no run of it was tested: 0"
         )
     if not settings.prompting.max_context:
         yield Remark(("prompting.max_context",), "verl needs the longest prompt and completion in tokens: set it")
@@ -535,7 +535,7 @@ def _refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
     if rollout.max_staleness:
         yield Remark(
             ("rollout.max_staleness",),
-            "verl's asynchronous trainers need GPUs of their own; no run of them was tested: 0",
+            "verl's asynchronous trainers need separate GPUs; no run of them was tested: 0",
         )
     if settings.critic.kind != "none":
         yield Remark(
@@ -544,7 +544,7 @@ def _refusals(settings: TrainConfig, facts: Facts) -> Iterator[Remark]:
             "schemes, which read them by turn: kind=none",
         )
     if credit.annotators:
-        yield Remark(("credit.annotators",), "verl's advantage step runs no models or environments beside it: none")
+        yield Remark(("credit.annotators",), "verl's advantage step runs no other models or environments: none")
     elif facts.needs and settings.critic.kind == "none":
         yield Remark(
             ("credit.scheme",), f"{credit.scheme} reads {', '.join(facts.needs)}, which annotators or a critic write"

@@ -356,7 +356,7 @@ class Scheme(ABC):
         """
         missing = [name for name in self.task_fields if name not in group.task]
         if missing:
-            return f"its task has no {', '.join(map(repr, missing))}"
+            return f"its task lacks {', '.join(map(repr, missing))}"
         first = next(iter(group.turns), None)
         absent = [name for name in self.needs if first is not None and name not in first.values]
         return f"its turns have no annotation {', '.join(map(repr, absent))}" if absent else ""

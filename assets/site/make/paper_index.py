@@ -1,4 +1,4 @@
-"""The paper index: equation by equation, where it is in the code; tests check that every place exists."""
+"""The paper index: where each paper's equations are implemented; tests check that every place exists."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 What is compared is a game's content (``content.py``), not its bytes: JSON's formatting, line ends, comments and the
 published solution do not matter. The manifest has two hashes of every game: the task id, of the whole content, and
 ``world``, of the content without task sentence and wording. A game of the same world with another task id is the same
-house and goal in other words.
+house and goal, reworded.
 
 The manifest lacks the content of 20 games of the release, which are known by name only (``named-v1``): of these a check says
 whether they are there.
@@ -234,14 +234,14 @@ def _of_others(split: str, listed: int, found: Mapping[str, int]) -> str:
     """Return what a split can stand for whose listed games are not all as released, and how to mend it."""
     if found["same"] + found["reworded"] == listed:
         return (
-            f"the released worlds, {found['reworded']:,} in other words: an agent that reads plays other tasks than in the "
-            f"released {split}; say so beside a score, or get the release by `alfworld-download`"
+            f"the released worlds, {found['reworded']:,} reworded: an agent that reads plays other tasks than in the released "
+            f"{split}; report this with every score, or get the release by `alfworld-download`"
         )
     if not found["same"]:
         return f"cannot stand for {split}; get the release by `alfworld-download`"
     return (
         f"cannot stand for {split}: {found['same']:,} of {listed:,} listed games are as released; get the others by "
-        f"`alfworld-download`, or say beside a score which part it is of"
+        f"`alfworld-download`, or report with every score which part it is about"
     )
 
 

@@ -247,7 +247,7 @@ class ApproximateIndex:
 
     def _exact(self, query: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.float64]:
         if len(rows) and int(rows.max()) >= self._rows:
-            raise DataError(f"the approximate index names row {int(rows.max())} of {self._rows}; build the index again")
+            raise DataError(f"the approximate index refers to row {int(rows.max())} of {self._rows}; rebuild the index")
         scores, owner = np.empty(len(rows)), np.searchsorted(self._starts, rows, "right") - 1
         for number in np.unique(owner).tolist():
             mine, shard = owner == number, self._shards[number]

@@ -118,7 +118,7 @@ class _Scan:
         scores = self.queries @ vectors.T
         longest = float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors).max(initial=0))) * (1 + 2.0**-10)
         if not np.isfinite(longest):
-            raise DataError("vectors have values too large to multiply; build the index again")
+            raise DataError("vectors have values too large to multiply; rebuild the index")
         size = vectors.shape[1] * _UNIT
         error = size / (1 - size) * self._norms * longest + np.finfo(np.float32).tiny
         count = len(vectors)

@@ -123,7 +123,7 @@ def open_shards(
     dimension: int,
     precision: str,
     shard_rows: int = SHARD_ROWS,
-    how_to_fix: str = "build the index again",
+    how_to_fix: str = "rebuild the index",
 ) -> list[Shard]:
     """The shards of a folder.
 

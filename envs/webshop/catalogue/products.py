@@ -157,7 +157,7 @@ def product_from_record(record: Any, attributes: Mapping[str, Any]) -> Product:
         attributes: its entry in ``items_ins_v2*.json``, {} if there is none.
 
     Raises:
-        DataError: a malformed field; names it.
+        DataError: a malformed field.
     """
     if not isinstance(record, dict):
         raise DataError(f"record is {type(record).__name__}, expected an object")

@@ -39,7 +39,7 @@ def verify_store(path: str | Path) -> dict[str, Any]:
     """Check every byte of a store; returns its header.
 
     Raises:
-        DataError: a damaged file; names it.
+        DataError: a damaged file.
     """
     files = open_files(path)
     files.verify()

@@ -135,7 +135,7 @@ class DiskCorpus:
         try:
             return read_document(decode_json(self._lines[row].decode("utf-8"), locate=False), quotes=True)
         except ValueError as error:  # DataError, or not JSON, or not UTF-8
-            raise DataError(f"{self._path}: passage {row} is damaged, build the index again: {error}") from error
+            raise DataError(f"{self._path}: passage {row} is damaged; rebuild the index: {error}") from error
 
     def _named(self, name: str, value: str) -> tuple[int, ...]:
         """Rows whose id, page or title is this, in order."""

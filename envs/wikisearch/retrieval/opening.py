@@ -101,7 +101,7 @@ def _check_texts(**options: Any) -> None:
 
 
 def _open_own(corpus: str, index: str, engine: str, memory: str, threads: int, dense: dict[str, Any]) -> LocalRetriever:
-    files = ChecksummedFolder(index, FORMAT, "build the index again")
+    files = ChecksummedFolder(index, FORMAT, "rebuild the index")
     header = files.header
     if engine not in ("auto", header.get("engine")):
         raise ConfigError(f"{index} was built for the engine {header.get('engine')!r}, not {engine!r}")
@@ -118,17 +118,21 @@ def _open_own(corpus: str, index: str, engine: str, memory: str, threads: int, d
 def _check_options(engine: str, memory: str, threads: int, dense: Mapping[str, Any]) -> None:
     """Reject options that the engine would ignore."""
     if memory and engine != "lucene":
-        raise ConfigError(f"a memory limit is for the engine lucene, this is {engine}; got {short_repr(memory, 40)}")
+        raise ConfigError(
+            f"a memory limit works only with the engine lucene, not with {engine}; got {short_repr(memory, 40)}"
+        )
     if threads > 1 and engine == "bm25":
         raise ConfigError(f"the engine bm25 searches in one thread, got threads={threads}")
     has_dense = dense != {"encoder": "", "probes": 0, "device": "auto"}
     if has_dense and engine not in ENCODED:
-        raise ConfigError(f"encoder, probes and device are for the engines {' and '.join(ENCODED)}, this is {engine}")
+        raise ConfigError(
+            f"encoder, probes and device work only with the engines {' and '.join(ENCODED)}, not with {engine}"
+        )
 
 
 def _passages(corpus: str) -> Corpus:
     if is_checksummed(corpus):
-        return DiskCorpus(ChecksummedFolder(corpus, FORMAT, "build the index again"))
+        return DiskCorpus(ChecksummedFolder(corpus, FORMAT, "rebuild the index"))
     return _in_memory(corpus)
 
 

@@ -55,10 +55,10 @@ class ServerLimits:
         require_positive(self, "a server")
 
     def check(self, texts: Sequence[str], key: str) -> None:
-        """Reject too many or too long texts.
+        """Check the number and length of texts.
 
         Raises:
-            BadRequestError: a limit is exceeded; names it.
+            BadRequestError: a limit is exceeded.
         """
         if len(texts) > self.queries:
             raise BadRequestError("too_long", ("body", key), f"at most {self.queries} {key} in one request")
@@ -84,7 +84,7 @@ def search_request(body: Any, dialect: str = "both") -> SearchRequest:
         dialect: "search_r1" takes ``queries`` only, "rewardflow" ``query`` only, "both" either.
 
     Raises:
-        BadRequestError: a missing key or a wrong type; names it.
+        BadRequestError: a missing key or a wrong type.
     """
     _object(body)
     single = dialect == "rewardflow" or (dialect == "both" and "query" in body)
@@ -104,7 +104,7 @@ def access_request(body: Any) -> tuple[str, ...]:
     """The URLs in a body.
 
     Raises:
-        BadRequestError: a missing key or a wrong type; names it.
+        BadRequestError: a missing key or a wrong type.
     """
     _object(body)
     return _texts(_required(body, "urls"), "urls")

@@ -110,9 +110,9 @@ def verify_store(path: str | Path) -> ChecksummedFolder:
     """Compare every byte of an index folder with its checksums; large files are not compared when one is opened.
 
     Raises:
-        DataError: a missing or damaged file; names it.
+        DataError: a missing or damaged file.
     """
-    files = ChecksummedFolder(path, FORMAT, "build the index again")
+    files = ChecksummedFolder(path, FORMAT, "rebuild the index")
     files.verify()
     return files
 
@@ -131,10 +131,10 @@ def open_store(
         device: where queries are encoded.
 
     Raises:
-        DataError: a missing or damaged file; names it.
+        DataError: a missing or damaged file.
         MissingExtraError: its engine is not installed.
     """
-    files = ChecksummedFolder(path, FORMAT, "build the index again")
+    files = ChecksummedFolder(path, FORMAT, "rebuild the index")
     corpus, engine = DiskCorpus(files), files.header.get("engine")
     if engine not in ENCODED:
         return corpus, _open_lexical(files, corpus, engine, memory, threads)
@@ -160,4 +160,4 @@ def _open_lexical(files: ChecksummedFolder, corpus: DiskCorpus, engine: Any, mem
         from creditflow.envs.wikisearch.retrieval.engines.lucene_index import open_lucene
 
         return open_lucene(files, corpus, memory, threads)
-    raise DataError(f"{files.path}: built for the engine {short_repr(engine, 40)}; known are {', '.join(ENGINES)}")
+    raise DataError(f"{files.path}: unknown engine {short_repr(engine, 40)}; known: {', '.join(ENGINES)}")

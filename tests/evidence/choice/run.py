@@ -231,7 +231,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit code."""
+    """Run the command line and return its exit code."""
     return run_program("evidence.choice.run", arguments, script="tests/evidence/choice/run.py")
 
 

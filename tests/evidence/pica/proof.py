@@ -262,7 +262,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit code."""
+    """Run the command line and return its exit code."""
     return run_program("evidence.pica.proof", arguments, script="tests/evidence/pica/proof.py")
 
 

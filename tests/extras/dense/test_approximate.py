@@ -42,7 +42,7 @@ def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def opened(files: list[Path], probes: int = 16) -> ApproximateIndex:
-    return open_approximate(files, SHARDS, probes, "build the index again")
+    return open_approximate(files, SHARDS, probes, "rebuild the index")
 
 
 def recall(found: list[Any], exact: list[Any]) -> float:
@@ -104,15 +104,15 @@ def test_too_few_vectors_for_a_codebook_are_a_configuration_error(tmp_path: Path
 
 def test_files_of_other_vectors_or_cut_files_are_data_errors(files: list[Path], tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected 2500 of 32"):
-        open_approximate([files[2], files[1], files[0]], SHARDS, 16, "build the index again")
+        open_approximate([files[2], files[1], files[0]], SHARDS, 16, "rebuild the index")
     other = build_approximate(SHARDS, ApproximateSettings(codes="sq8", lists=3), tmp_path)
     with pytest.raises(DataError, match="lists, the first shard"):
-        open_approximate([files[0], *other[1:]], SHARDS, 16, "build the index again")
+        open_approximate([files[0], *other[1:]], SHARDS, 16, "rebuild the index")
     cut = tmp_path / "cut.faiss"
     for keep in (0, 3, 40, files[0].stat().st_size // 2):
         cut.write_bytes(files[0].read_bytes()[:keep])
-        with pytest.raises(DataError, match="build the index again"):
-            open_approximate([cut, *files[1:]], SHARDS, 16, "build the index again")
+        with pytest.raises(DataError, match="rebuild the index"):
+            open_approximate([cut, *files[1:]], SHARDS, 16, "rebuild the index")
 
 
 @pytest.mark.parametrize("codes", ["", "pq", "pq0", "sq4", "PQ8", "pq8,RFlat", 8])

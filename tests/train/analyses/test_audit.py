@@ -207,7 +207,7 @@ def test_the_command_prints_text_and_json(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "1 groups, 2 rollouts, 3 turns" in shown
     assert shown.startswith("Recommended scheme: grouptd, with its defaults\n")
-    assert "\n    gdcr, sapo: its task has no" in shown
+    assert "\n    gdcr, sapo: its task lacks" in shown
     assert main(["audit", "--json", str(log)]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["turns"] == 3

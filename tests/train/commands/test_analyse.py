@@ -37,7 +37,7 @@ def test_the_analyses_print_on_wikisearch_rollouts(search_log, capsys):
     shown = capsys.readouterr().out
     for name in DEFINED:
         assert f"\n{name}: " in shown
-    assert shown.count("not defined") == shown.count("uncited: not defined on this log: needs thoughts") == 1
+    assert shown.count("not applicable") == shown.count("uncited: not applicable to this log: needs thoughts") == 1
 
 
 def test_the_numbers_come_as_json_too(search_log, capsys):
@@ -63,8 +63,8 @@ def test_each_analysis_is_drawn(search_log, tmp_path, capsys):
 def test_other_environments_have_graphs_but_no_entities_which_is_reported(sokoban_log, capsys):
     assert main(["analyse", str(sokoban_log)]) == 0
     shown = capsys.readouterr().out
-    assert "gdcr: not defined on this log: needs an entity graph" in shown
-    assert "egrpo: not defined on this log: needs the question's entities" in shown
+    assert "gdcr: not applicable to this log: needs an entity graph" in shown
+    assert "egrpo: not applicable to this log: needs the question's entities" in shown
     assert "\ngraphgpo: fractions" in shown
 
 

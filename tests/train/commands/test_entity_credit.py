@@ -64,7 +64,7 @@ def test_a_log_without_entities_is_an_error_that_names_the_scheme(
     log = tmp_path / "sokoban.jsonl"
     assert main(["rollout", "--agent", "random", "--limit", "1", "--group-size", "2", "--out", str(log)]) == 0
     assert main(["credit", "--scheme", scheme, str(log)]) != 0
-    assert f"{scheme} is not defined on group" in capsys.readouterr().err
+    assert f"{scheme} is not applicable to group" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("scheme", ["gdcr", "sapo", "egrpo"])

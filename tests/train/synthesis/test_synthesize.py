@@ -184,7 +184,7 @@ def test_wrong_arguments_are_refused(
         ({"question": None, "reason": None}, "a question, or the reason"),
         ({"question": None, "reason": ""}, "a question, or the reason"),
         ({"reason": "shortcut"}, "a question, or the reason"),
-        ({"question": 5}, "a question is a JSON object"),
+        ({"question": 5}, "expected a question"),
     ],
 )
 def test_a_candidate_that_no_synthesis_writes_is_named(

@@ -76,14 +76,14 @@ def _columns(form: str) -> list[str]:
     if form == "minari":
         return [
             "An episode has the texts of the turns as observations (the last one empty: it is not recorded), the actions, the rewards; it is",
-            "terminated or truncated as recorded. `log.jsonl.gz` beside the dataset is the log itself, with all other fields.",
+            "terminated or truncated as recorded. `log.jsonl.gz` next to the dataset is the log itself, with all other fields.",
         ]
     lines = ["One row is one trajectory; `creditflow data import parquet DIR --out LOG.jsonl` gives the log again.", ""]
     for title, kind in (("Trajectory", Trajectory), ("A turn, in `turns`", Turn), ("`tokens`", Tokens)):
         meaning = _documented(kind)
         lines += [f"**{title}**", ""]
         lines += [
-            f"- `{f.name}`: {meaning.get(f.name, 'see the fields beside it')}"
+            f"- `{f.name}`: {meaning.get(f.name, 'see the neighbouring fields')}"
             for f in fields(kind)
             if f.name != "turns"
         ]

@@ -75,7 +75,7 @@ def write_minari(folder: Path, log: Log) -> Path:
         )  # it asks for the code, algorithm and authors, which the card asks for
         minari.create_dataset_from_buffers(
             DATASET, buffers, observation_space=space, action_space=space, data_format="arrow",
-            description="Rollouts exported by creditflow; the log is log.jsonl.gz beside the data.",
+            description="Rollouts exported by creditflow; the log is log.jsonl.gz next to the data.",
         )  # fmt: skip
     write_jsonl(folder / LOG, log)
     return folder / DATASET

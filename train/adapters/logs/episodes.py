@@ -41,7 +41,7 @@ class ImportSettings:
         group: path of the field that names a row's group; "" for the format's own rule.
         reward: path of the reward; "" for the format's own; TRL: names of columns with weights, "a,b*0.5".
         success: path of the field that says whether a rollout succeeded; "" for the reward.
-        success_at: a rollout succeeded if that number is at least this.
+        success_at: a rollout counts as successful if that number is at least this.
         done: plain messages: path of the field that says how a rollout ended; "" for the format's own rule.
         messages: plain messages: path of the list of messages; "" for "messages".
         turns: how a text without messages is cut into turns (verl): "roles", "search" or "single".

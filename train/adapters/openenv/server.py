@@ -95,8 +95,8 @@ class SessionLimits:
     """Limits of a server.
 
     Attributes:
-        sessions: most sessions at a time, each with an environment of its own.
-        idle_seconds: a session is closed if its client sends nothing for so long.
+        sessions: most simultaneous sessions, each with a separate environment.
+        idle_seconds: a session is closed after this many seconds without a message from its client.
         seconds: time limit of an HTTP request.
         message: most bytes of a message or of a request's body.
         faults: rejected messages in a row after which a session is closed.

@@ -2,7 +2,7 @@
 
 TRL computes one advantage per completion. This subclass plays whole groups in our environments, assigns credit with a
 scheme, and replaces TRL's (B,) advantages by a (B, T) tensor, one per token; tokens of the environment are masked.
-Losses, optimizer, schedule, checkpoints, logging and distribution remain TRL's::
+It changes only the advantages. Losses, optimizer, schedule, checkpoints, logging and distributed training are TRL's::
 
     from trl import GRPOConfig
     from creditflow import credit

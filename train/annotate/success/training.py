@@ -313,7 +313,7 @@ def success_step(
 
     Returns:
         ``loss``, ``grad_norm`` (before clipping), ``tokens``; ``reward_pivot`` and ``reward_other``, the mean step reward
-        of the labelled turns (PiCA, figure 5): log f(t) − log f(t−1), or log(1 − h(t)) of a hazard model; nan without any.
+        of the labelled turns (PiCA, figure 5): log f(t) − log f(t−1), or log(1 − h(t)) of a hazard model; nan if there are none.
 
     Raises:
         DivergedError: the loss or the gradient is not finite.

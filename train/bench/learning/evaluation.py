@@ -39,7 +39,7 @@ class Evaluation:
         return len(self._success) + len(self._waiting) - 1
 
     def means(self, numbers: Sequence[int]) -> Floats:
-        """float64 (n, 2): mean success of these policies on the training tasks, and on the held-out tasks (nan without any)."""
+        """float64 (n, 2): mean success of these policies on the training tasks, and on the held-out tasks (nan if there are none)."""
         self._finish()
         rates = np.array([self._success[i] for i in numbers]).reshape(len(numbers), -1)
         train, held_out = rates[:, : self._trained], rates[:, self._trained :]

@@ -140,7 +140,7 @@ class Start(Generic[PolicyT]):
         return numbers
 
     def gains(self, numbers: Sequence[int]) -> Floats:
-        """float64 (2,): mean gain of exact success on the training tasks and on the held-out tasks (nan without any)."""
+        """float64 (2,): mean gain of exact success on the training tasks and on the held-out tasks (nan if there are none)."""
         start = self._evaluation.means([self._start])
         gains: Floats = (self._evaluation.means(numbers) - start).mean(axis=0)
         return gains

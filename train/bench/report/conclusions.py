@@ -56,7 +56,7 @@ def suite_conclusions(suite: Mapping[str, Any]) -> list[str]:
 
 
 def prediction_conclusion(document: Mapping[str, Any]) -> str:
-    """How many of the preregistered predictions came true; "" without any."""
+    """How many of the preregistered predictions came true; "" if there are none."""
     if not document["predictions"]:
         return ""
     checked = document["predictions"]["checked"]

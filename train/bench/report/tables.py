@@ -322,7 +322,7 @@ def _area_table(suite: Suite, results: Results) -> Table:
     return Table(
         AREA_TITLE,
         "Mean exact success rate over a budget of environment turns, which groups without credit use up as well. Intervals: "
-        f"95 %, over tasks. By kind of task: difference to {base}, ± half the interval, as for final success where the results hold the values of tasks. The metrics above are about a single step and "
+        f"95 %, over tasks. By kind of task: difference to {base}, ± half the interval, as for final success if the results contain the values of tasks. The metrics above are about a single step and "
         "cannot account for later ones: where they disagree with this table, trust this table. The last column is the time "
         "to assign credit.",
         rows,
@@ -410,7 +410,7 @@ def _learning_table(suite: Suite, results: Results) -> Table:
         f"Mean success during training: exact, on the {tasks['train']} training tasks, measured every {updates['every']} of {updates['count']} "
         f"updates; held-out: on {tasks['held_out']} other tasks of the kind. An update has {first.batch} tasks × {first.size} rollouts, "
         f"{_loss_average(updates)}, and a KL divergence of {updates['kl']:g} nats per turn. Means over the kinds of "
-        f"task; mean success by kind on the right. Intervals, and ± half of them: 95 %, over {tasks['seeds']} layout seeds, each with tasks of its own. p is "
+        f"task; mean success by kind on the right. Intervals, and ± half of them: 95 %, over {tasks['seeds']} layout seeds, each with its own tasks. p is "
         f"adjusted by Holm over {len(family)} schemes; detectable is the true difference that such a test finds with probability "
         ".8. The last column is the time to assign credit.",
         rows,
@@ -687,7 +687,7 @@ def _study_table(suite: Suite, setting: Setting, endpoint: str) -> Table:
     seeds, tasks = next(iter(values.values())).shape
     return Table(
         f"{setting.long_title}: {endpoint}",
-        f"{seeds} seeds, {f'the same {tasks} tasks under each' if tasks > 1 else 'each with tasks of its own'}. "
+        f"{seeds} seeds, {f'the same {tasks} tasks under each' if tasks > 1 else 'each with its own tasks'}. "
         f"Intervals: 95 %, over seeds and tasks. p is adjusted by Holm over {len(family)} schemes; detectable is the true "
         f"difference that such a test finds with probability .8. Probability of improvement: that a run beats one of {base} "
         "on the same task, ties counting half.",
@@ -781,7 +781,7 @@ def by_type_cells(suite: Suite, measure: str) -> list[list[str]]:
 
 
 def latex_tables(suite: Suite) -> str:
-    """Return the tables of scores by task type as ``tabular`` of the package booktabs, one for each measure; "" without any."""
+    """Return the tables of scores by task type as ``tabular`` of the package booktabs, one for each measure; "" if there are none."""
     note = r"percent after training, with 95 % intervals over tasks and seeds; needs \usepackage{booktabs}"
     return "\n\n".join(
         latex_cells(by_type_cells(suite, measure), [f"{suite['name']}, {measure}", note])

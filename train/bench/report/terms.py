@@ -33,7 +33,7 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "among the turns of failed and of successful rollouts; of credit centered within states (in brackets: of the credit "
     "itself)",
     "coverage, dead groups": "fraction of turns with credit other than 0; fraction of groups without any credit",
-    "area": "area under the learning curve: mean success rate while a policy is trained, over a budget of environment turns (a "
+    "area": "mean success during training: the area under the learning curve, over a budget of environment turns (a "
     "shared policy or a language model: over its updates); the final criterion",
     "shared policy": "one policy over features of the state whose parameters many tasks share, so that a step for one task changes the "
     "others; held-out tasks are evaluated but not trained on; a batch is the rollouts of one update",

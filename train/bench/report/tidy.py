@@ -228,7 +228,7 @@ class Results:
         return all(endpoint_name in {*setting.values, *setting.means} for setting in self.settings)
 
     def centre(self, endpoint_name: str, method: str) -> float:
-        """Mean over the settings of the known values (the median of the variance); NaN without any."""
+        """Mean over the settings of the known values (the median of the variance); NaN if there are none."""
         if self.samples == "tasks":
             means = [
                 setting.mean(endpoint_name, method) for setting in self.settings if setting.has(endpoint_name, method)

@@ -346,7 +346,7 @@ class SharedCurve(NamedTuple):
 
     Attributes:
         train: float64 (points,), mean over the training tasks.
-        held_out: float64 (points,), mean over the held-out tasks; nan without any.
+        held_out: float64 (points,), mean over the held-out tasks; nan if there are none.
     """
 
     train: Floats

@@ -28,7 +28,7 @@ class SharedMeasures:
     Attributes:
         cos_mean, cos_batch: M1, cos(E g, g*), and the mean over batches of cos(g, g*).
         gain_small, gain: M2 on the training tasks at KL .001 and .01, relative to the gain of g* at the same KL.
-        held_out_gain_small, held_out_gain: the gain on the held-out tasks, relative to the same gains; nan without any.
+        held_out_gain_small, held_out_gain: the gain on the held-out tasks, relative to the same gains; nan if there are none.
         bias2, variance: M3, squared bias and variance relative to ‖g*‖².
         coverage: fraction of turns with credit.
         dead_groups: fraction of groups without any credit.

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit code."""
+    """Run the command line and return its exit code."""
     return run_program("creditflow.train.commands.programs.verl_data", arguments)
 
 

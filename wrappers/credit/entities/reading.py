@@ -60,7 +60,7 @@ class EntityScheme(OutcomeScheme):
     def lacks(self, task: Mapping[str, Any]) -> str:
         """Describe what a task's payload lacks for this scheme, or return ""."""
         missing = [name for name in self.task_fields if name not in task]
-        return f"its task has no {', '.join(map(repr, missing))}, as WikiSearch's tasks have" if missing else ""
+        return f"its task lacks {', '.join(map(repr, missing))}, which WikiSearch tasks have" if missing else ""
 
     @property
     def reads_observations(self) -> bool:
@@ -73,18 +73,18 @@ class EntityScheme(OutcomeScheme):
         Args:
             task: the task's payload.
             where: name of the group or task, for the error message.
-            reason: why the scheme is not defined on it, or "" if it is.
+            reason: why the scheme is not applicable to it, or "" if it is.
             virtual: add a node for an answer that is not an entity.
 
         Raises:
-            CreditError: the scheme is not defined on this task, or the graph is malformed.
+            CreditError: the scheme is not applicable to this task, or the graph is malformed.
         """
         try:
             if not reason:
                 return EntityGraph.from_task(task, virtual=virtual)
         except DataError as error:
             reason = str(error)
-        raise CreditError(f"{self.name} is not defined on {where}: {reason}")
+        raise CreditError(f"{self.name} is not applicable to {where}: {reason}")
 
     def reader(self, graph: EntityGraph, *, aliases: bool = True) -> EntityReader:
         """Return the reader of the group's turns."""

@@ -147,7 +147,7 @@ class StepSearch(OutcomeScheme):
             CreditError: the payload lacks golden passages, texts or sub-questions.
         """
         if reason := self.undefined_on(group):
-            raise CreditError(f"stepsearch is not defined on group {group.group_id!r}: {reason}")
+            raise CreditError(f"stepsearch is not applicable to group {group.group_id!r}: {reason}")
         arrays = group.arrays
         episodes = self._episodes(group)
         stored = group.episode_index.own

@@ -143,7 +143,7 @@ class TantivyIndex:
         scores = np.array([score for score, _ in hits], np.float32)
         rows = np.array(self._searcher.fast_field_values("row", [address for _, address in hits]), np.int64)
         if len(rows) and int(rows.max()) >= len(self):
-            raise DataError(f"the index names row {int(rows.max())} of {len(self)}; build the index again")
+            raise DataError(f"the index refers to row {int(rows.max())} of {len(self)}; rebuild the index")
         order = np.lexsort((rows, -scores))[:k]
         return rows[order], scores[order]
 

@@ -164,7 +164,7 @@ def test_verdicts_say_what_the_games_can_stand_for(rows: tuple[PanelRow, ...], t
     reworded = {name_of(3): CHANGES["sentence"][1](3) or b""}
     assert "can stand for panel='released-v2:valid_seen'" in verdict("all", released())
     assert "Not for the released valid_seen" in verdict("more", released() | {name_of(99): b"{}"})
-    assert "the released worlds, 1 in other words" in verdict("words", released() | reworded)
+    assert "the released worlds, 1 reworded" in verdict("words", released() | reworded)
     assert "3 of 4 listed games are as released" in verdict("part", dict(list(released().items())[:3]))
     assert "cannot stand for valid_seen; get the release by `alfworld-download`" in verdict("none", {})
 

@@ -205,7 +205,7 @@ def _print(found: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit code."""
+    """Run the command line and return its exit code."""
     return run_program("evidence.pica.fair.study", arguments, script="tests/evidence/pica/fair/study.py")
 
 

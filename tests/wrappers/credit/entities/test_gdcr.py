@@ -155,7 +155,7 @@ COMPARISON = {
 def test_an_answer_that_is_not_an_entity_is_rejected_added_as_a_node_or_gets_no_step_credit() -> None:
     group = searches(search(("-", "A, 1901, no"), ("-", "")), task=COMPARISON)
     with pytest.raises(
-        CreditError, match=r"gdcr is not defined on group 'g': its answer is not an entity.*answer='virtual'"
+        CreditError, match=r"gdcr is not applicable to group 'g': its answer is not an entity.*answer='virtual'"
     ):
         score("gdcr", group)
     # the values lie one edge from the answer, the entities that have them two; "no" itself is in every text and is not matched
@@ -171,7 +171,7 @@ def test_a_group_without_entities_is_rejected_with_what_it_needs(name: str) -> N
     scheme = credit.make(name)
     assert scheme.undefined_on(group)
     with pytest.raises(
-        CreditError, match=f"{name} is not defined on group 'g': its task has no 'entities'.*WikiSearch"
+        CreditError, match=f"{name} is not applicable to group 'g': its task lacks 'entities'.*WikiSearch"
     ):
         scheme.assign(group)
 

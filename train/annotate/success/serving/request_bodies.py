@@ -54,7 +54,7 @@ def texts_of(body: Any, limits: RewardLimits) -> tuple[str, ...]:
         raise BadRequestError("list_type", ("body", "prompts"), "'prompts' must be a list; it is not read")
     for i, text in enumerate(texts):
         if not isinstance(text, str):
-            raise BadRequestError("string_type", ("body", "query", i), "a string is expected here")
+            raise BadRequestError("string_type", ("body", "query", i), "expected a string")
         if len(text) > limits.text_chars:
             raise BadRequestError(
                 "string_too_long", ("body", "query", i), f"a text has at most {limits.text_chars} characters"
