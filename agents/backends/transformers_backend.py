@@ -198,7 +198,7 @@ class TransformersBackend:
         model: the model, on its device.
         dtype: type of the sampling copy, such as ``torch.bfloat16``; None samples from ``model`` itself. A copy must be
             refreshed with ``sync()`` after every update.
-        sampler: the copy to sample from, whole, of a model whose weights are divided over processes (DTensors).
+        sampler: a copy to sample from while the model is trained; None makes one only if ``dtype`` differs.
         cache: "dynamic", or "static" for fixed shapes.
         compile: compile the one-token step (static cache only).
         version: names the weights in logs.
@@ -249,7 +249,7 @@ class TransformersBackend:
         if self._copied:
             with torch.no_grad():
                 for copied, source in zip(self.model.parameters(), self._source.parameters(), strict=True):
-                    copied.copy_(source.full_tensor() if hasattr(source, "full_tensor") else source)
+                    copied.copy_(source)
         self.version = version or self.version
         self._cohort = None
 

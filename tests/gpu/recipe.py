@@ -44,7 +44,7 @@ def recipe_iterations(folder: Path, toy: bool) -> dict[str, Any]:
         toy: whether to use toy sizes and the sampler of transformers, on a CPU.
 
     Returns:
-        ``seconds_…`` and ``speed_…`` of the run's log (``speed_mfu`` on a known GPU), ``table_gb``, and on a GPU ``allocated_gb``,
+        ``seconds_…``, ``speed_…`` and ``push_…`` of the run's log (``speed_mfu`` on a known GPU), ``table_gb``, and on a GPU ``allocated_gb``,
         the peak of torch's allocator, and ``used_gb``, what the device says after the last update.
     """
     from creditflow.train.trainer import Trainer
@@ -69,7 +69,7 @@ def recipe_iterations(folder: Path, toy: bool) -> dict[str, Any]:
         found |= {"allocated_gb": torch.cuda.max_memory_allocated() / GB, "used_gb": (total - free) / GB}
     records = [r for r in read_metrics(folder / "run" / "metrics.jsonl") if r["kind"] == "iteration"][1:]
     for name in records[0]:
-        if name.startswith(("seconds_", "speed_")):
+        if name.startswith(("seconds_", "speed_", "push_")):
             found[name] = float(np.median([record[name] or 0.0 for record in records]))
     return found
 

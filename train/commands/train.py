@@ -35,7 +35,7 @@ RUN = Output(
     cleared=True,
     owned=named(
         "config.yaml", RUN_FILE, "tokenizer", "checkpoints", "metrics.jsonl", "model", "adapter", "critic", "reference", "diverged", "best",
-        "tensorboard", "wandb", "verl",
+        "profile", "tensorboard", "wandb", "verl",
     ),
 )  # fmt: skip
 

@@ -211,6 +211,23 @@ def test_a_base_in_bfloat16_is_sampled_from_without_a_copy(trainer_of: Make, dat
     assert {p.dtype for p in run.model.parameters() if not p.requires_grad} == {torch.bfloat16}
 
 
+@pytest.mark.parametrize("name", ["none", "bfloat16"])
+def test_an_update_under_autocast_multiplies_by_the_adapter_in_16_bits(
+    trainer_of: Make, data: dict[str, Any], name: str
+) -> None:
+    run = trainer_of(data, *LORA, "update.iterations=1", "model.lora.base_dtype=bfloat16", f"model.autocast={name}")
+    types: set[Any] = set()
+
+    def note(module: Any, _inputs: Any, output: Any) -> None:
+        if module.training:
+            types.add(output.dtype)
+
+    for _, layer in lora_layers(run.model):
+        layer.lora_B["default"].register_forward_hook(note)
+    run.run()
+    assert types == {torch.float32 if name == "none" else torch.bfloat16}
+
+
 def test_a_push_to_an_engine_carries_the_merged_weights(trainer_of: Make, data: dict[str, Any]) -> None:
     from helpers.models.transformers_engine import TransformersEngine
 

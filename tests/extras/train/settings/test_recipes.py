@@ -100,6 +100,14 @@ def test_every_line_of_a_published_recipe_names_its_source(path: Path) -> None:
         assert "  # " in line or below.startswith("# ^ "), f"{path.name}:{number + 1} names no source: {line}"
 
 
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_whose_base_has_16_bits_computes_under_autocast(path: Path) -> None:
+    """Otherwise peft computes the adapter, and the layers that it adds to, in float32."""
+    model = load_mapping(path).get("model", {})
+    if model.get("lora", {}).get("base_dtype") == "bfloat16":
+        assert model["autocast"] == "bfloat16"
+
+
 def test_the_two_recipes_of_pica_are_one_chain() -> None:
     """The second reads the model that the first writes, in the released form that it is trained for."""
     model, policy = load_mapping(FOLDER / "pica_success_model.yaml"), load_mapping(FOLDER / "pica_wikisearch.yaml")
