@@ -1,4 +1,4 @@
-"""Checks of ``Host`` and ``Origin``, so that web pages of other sites cannot use a local server.
+"""Checks of ``Host`` and ``Origin``, so that web pages of other sites cannot use a local server, and of a key for other machines.
 
 Any web page that is open in a browser on this machine can send requests to a loopback address, and through a host name of
 its own that resolves to that address ("DNS rebinding") it can also read the responses. ``Host`` and ``Origin`` reveal both.
@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from creditflow.envs.http.credentials import ApiKey
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["CallerCheck", "is_own_host", "rejection"]
+__all__ = ["CallerCheck", "KeyCheck", "is_own_host", "rejection"]
 
 
 class CallerCheck:
@@ -40,6 +42,33 @@ class CallerCheck:
 
         status, text = rejected
         await JSONResponse({"detail": text}, status, {"Connection": "close"})(scope, receive, send)
+
+
+class KeyCheck:
+    """Middleware that passes requests and WebSockets with a key to the application, and responds 401 to all others.
+
+    Args:
+        app: the protected application.
+        key: the key that clients send as ``Authorization: Bearer KEY``.
+    """
+
+    def __init__(self, app: ASGIApp, key: ApiKey) -> None:
+        self._app, self._key = app, key
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request, or one WebSocket, whose handshake is refused with status 403."""
+        sent = [value for name, value in scope.get("headers", ()) if name == b"authorization"]
+        if scope["type"] == "lifespan" or (len(sent) == 1 and self._key.authorizes(sent[0])):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            from starlette.responses import JSONResponse
+
+            text = "this server needs its key, sent as Authorization: Bearer KEY"
+            headers = {"Connection": "close", "WWW-Authenticate": "Bearer"}
+            await JSONResponse({"detail": text}, 401, headers)(scope, receive, send)
 
 
 def rejection(scope: Scope, hosts: frozenset[str] = frozenset(), pages: bool = False) -> tuple[int, str] | None:

@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
+from creditflow.envs.http.callers import KeyCheck
+from creditflow.envs.http.credentials import ApiKey
 from creditflow.envs.http.limits import ConnectionLimits, WebSockets
 
 if TYPE_CHECKING:
@@ -26,7 +28,14 @@ SHUTDOWN_SECONDS: Final = 5  # for running requests when the server stops
 
 
 def listen(
-    make: Callable[[], Any], host: str, port: int, what: str, *, seconds: float, websockets: WebSockets | None = None
+    make: Callable[[], Any],
+    host: str,
+    port: int,
+    what: str,
+    *,
+    seconds: float,
+    websockets: WebSockets | None = None,
+    key_variable: str = "",
 ) -> None:
     """Serve until interrupted; an invalid address is reported before the application is made.
 
@@ -36,19 +45,25 @@ def listen(
         what: name of the service in messages.
         seconds: most seconds that the application needs for one request.
         websockets: how it speaks WebSocket; None if it does not.
+        key_variable: environment variable with the key that clients must send; "" if anyone may use the server.
 
     Raises:
-        ConfigError: an invalid port, an address of another machine, or one that is in use.
+        ConfigError: an invalid port, an address of another machine, one that is in use, or a variable that is not set.
         MissingExtraError: uvicorn is not installed.
     """
     if not 0 < port < 65536:
         raise ConfigError(f"--port must be from 1 to 65535, got {port}")
     _require_uvicorn(what)
+    key = ApiKey.from_environment(key_variable, required=True) if key_variable else None
     with bound(host, port) as sock:
         app = make()
-        if host not in LOOPBACK:
+        if key is not None:
+            app = KeyCheck(app, key)
+        elif host not in LOOPBACK:
             print(
-                f"warning: listening on {host}: anyone who can reach this machine can use the server", file=sys.stderr
+                f"warning: listening on {host}: anyone who can reach this machine can use the server; "
+                "--key-variable NAME makes clients send a key",
+                file=sys.stderr,
             )
         serve(app, sock, what, seconds=seconds, websockets=websockets)
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from creditflow.train.arguments.options import positive
 
-__all__ = ["add_address_arguments", "add_server_arguments"]
+__all__ = ["add_address_arguments", "add_key_argument", "add_server_arguments"]
 
 
 class ServerLimits(Protocol):
@@ -39,6 +39,7 @@ def add_server_arguments(parser: argparse.ArgumentParser, limits: ServerLimits, 
         queued: what waits in the queue, in the plural ("queries").
     """
     add_address_arguments(parser, port=port)
+    add_key_argument(parser)
     parser.add_argument(
         "--max-pending",
         type=positive,
@@ -74,3 +75,13 @@ def add_address_arguments(parser: argparse.ArgumentParser, *, port: int) -> None
         help="Host header to accept too; * accepts any (repeatable)",
     )
     parser.add_argument("--port", type=int, default=port, help=f"port to listen on (default {port})")
+
+
+def add_key_argument(parser: argparse.ArgumentParser) -> None:
+    """Define the key of a server."""
+    parser.add_argument(
+        "--key-variable",
+        default="",
+        metavar="NAME",
+        help="environment variable with a key that clients must send as Authorization: Bearer KEY",
+    )

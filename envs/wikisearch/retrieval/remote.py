@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, DataError, ServiceError, short_repr, unknown_name_error
 from creditflow.envs.http.client import JsonClient
+from creditflow.envs.http.credentials import ApiKey
 from creditflow.envs.wikisearch.retrieval.base import Hit, Passage
 from creditflow.envs.wikisearch.retrieval.documents import read_document
 
@@ -34,10 +35,11 @@ class HttpRetriever:
         path: path of the search endpoint.
         timeout, max_attempts, backoff: see ``JsonClient``.
         remember: number of passages kept in memory; older ones are dropped.
+        key_variable: environment variable with the server's key, sent as ``Authorization: Bearer KEY``.
         client: replaces the client, in tests.
 
     Raises:
-        ConfigError: an argument of the wrong type, or a wrong URL or dialect.
+        ConfigError: an argument of the wrong type, a wrong URL or dialect, or a variable that is not set.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class HttpRetriever:
         max_attempts: int = 4,
         backoff: float = 0.2,
         remember: int = 100_000,
+        key_variable: str = "",
         client: JsonClient | None = None,
     ) -> None:
         if dialect not in SERVER_DIALECTS:
@@ -59,11 +62,13 @@ class HttpRetriever:
             if type(value) not in (int, float):
                 raise ConfigError(f"{name} must be a number, got {short_repr(value)}")
         urls = (url,) if isinstance(url, str) else url
-        if not isinstance(urls, Sequence) or not isinstance(path, str):
+        if not isinstance(urls, Sequence) or not isinstance(path, str) or not isinstance(key_variable, str):
             raise ConfigError(
-                f"url must be a text or a list of texts and path a text, got {short_repr(url)} and {short_repr(path)}"
+                f"url must be a text or a list of texts, path and key_variable texts, got {short_repr(url)}, {short_repr(path)} "
+                f"and a {type(key_variable).__name__}"
             )
-        self._client = client or JsonClient(urls, timeout=timeout, max_attempts=max_attempts, backoff=backoff)
+        key = ApiKey.from_environment(key_variable, required=True) if key_variable else None
+        self._client = client or JsonClient(urls, timeout=timeout, max_attempts=max_attempts, backoff=backoff, key=key)
         self._dialect, self._path, self._remember = dialect, path, remember
         self._known: OrderedDict[str, Passage] = OrderedDict()
         self._lock = threading.Lock()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.envs.http.callers import is_own_host
+from creditflow.envs.http.callers import KeyCheck, is_own_host
+from creditflow.envs.http.credentials import ApiKey
 
 
 @pytest.mark.parametrize(
@@ -40,3 +44,39 @@ def test_own_hosts(host: str, address: str, allowed: tuple[str, ...], ours: bool
 @given(st.text(max_size=20), st.sampled_from(["127.0.0.1", "10.0.0.5", "::1", "", "t"]))
 def test_any_host_string_is_classified(host: str, address: str) -> None:
     assert is_own_host(host, address, 80) in (True, False)
+
+
+def responses(scope: dict[str, Any]) -> list[str]:
+    """What an application behind a key sends; "answered" if it was reached."""
+    sent: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "answered"})
+
+    async def receive() -> dict[str, str]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        sent.append(str(message.get("status", message["type"])))
+
+    asyncio.run(KeyCheck(app, ApiKey("open-sesame"))(scope, receive, send))
+    return sent
+
+
+@pytest.mark.parametrize(("kind", "refused"), [("http", "401"), ("websocket", "websocket.close")])
+def test_a_request_or_websocket_needs_the_key(kind: str, refused: str) -> None:
+    pytest.importorskip("starlette", reason="a server needs the extra [serve]")
+    right = (b"authorization", b"Bearer open-sesame")
+    assert responses({"type": kind, "headers": [right]}) == ["answered"]
+    for headers in (
+        [],
+        [right, right],
+        [(b"authorization", b"Bearer open-sesam")],
+        [(b"authorization", b"open-sesame")],
+        [(b"x-key", right[1])],
+    ):
+        assert responses({"type": kind, "headers": headers})[0] == refused
+
+
+def test_the_start_of_an_application_needs_no_key() -> None:
+    assert responses({"type": "lifespan"}) == ["answered"]

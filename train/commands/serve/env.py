@@ -20,7 +20,7 @@ from creditflow.envs.http import WebSockets, listen
 from creditflow.train.arguments.options import add_env_settings, env_arguments, positive
 from creditflow.train.arguments.outputs import add_input
 from creditflow.train.arguments.plugins import add_code
-from creditflow.train.arguments.servers import add_address_arguments
+from creditflow.train.arguments.servers import add_address_arguments, add_key_argument
 from creditflow.wrappers.history_potential import HISTORY
 from creditflow.wrappers.potentials import POTENTIALS
 
@@ -66,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-message", type=positive, default=2**20, help="maximum size of a message in bytes (default 1048576)"
     )
     add_address_arguments(parser, port=8000)
+    add_key_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
     listen(
         lambda: make_app(_served(args), limits, args.allow_host), args.host, args.port, "environment",
         seconds=limits.seconds, websockets=WebSockets(GuardedSocket, limits.message, limits.sessions + SPARE),
+        key_variable=args.key_variable,
     )  # fmt: skip
     return 0
 

@@ -109,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
         args.port,
         "search",
         seconds=limits.seconds,
+        key_variable=args.key_variable,
     )
     return 0
 

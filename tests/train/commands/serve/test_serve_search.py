@@ -12,8 +12,9 @@ import pytest
 from helpers.servers.adversary import Target, ask, connect, holding
 from helpers.servers.http_server import served
 
-from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.errors import ConfigError, DataError, ServiceError
 from creditflow.envs.http import bound, url_of
+from creditflow.envs.http.credentials import ApiKey
 from creditflow.train.commands.serve import search as serve_search
 
 
@@ -56,6 +57,30 @@ def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
         page = client.visit([found[0][0].passage.title, "nowhere"])
         assert page[0] is not None
         assert page[1] is None
+
+
+def test_a_server_with_a_key_answers_only_those_who_send_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("starlette", reason="the server needs the extra [serve]")
+    from creditflow.envs.http.callers import KeyCheck
+    from creditflow.envs.wikisearch import HttpRetriever, load_encyclopedia
+    from creditflow.envs.wikisearch.retrieval.server import create_app
+
+    monkeypatch.setenv("SEARCH_KEY", "correct-horse")
+    monkeypatch.setenv("OTHER_KEY", "correct-horsf")
+    key = ApiKey.from_environment("SEARCH_KEY")
+    assert key is not None
+    with served(KeyCheck(create_app(load_encyclopedia(3, 400).retriever), key)) as url:
+        assert HttpRetriever(url, max_attempts=1, key_variable="SEARCH_KEY").search(["market"], 2)[0]
+        for variable in ("", "OTHER_KEY"):
+            with pytest.raises(ServiceError, match=r"401.*needs its key"):
+                HttpRetriever(url, max_attempts=1, key_variable=variable).search(["market"], 2)
+
+
+def test_a_key_variable_that_is_not_set_is_a_configuration_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("uvicorn", reason="the server needs the extra [serve]")
+    monkeypatch.delenv("SEARCH_KEY", raising=False)
+    with pytest.raises(ConfigError, match="unset or empty"):
+        serve_search.run(parsed("--articles", "400", "--port", "18231", "--key-variable", "SEARCH_KEY"))
 
 
 @pytest.mark.parametrize(

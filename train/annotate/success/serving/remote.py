@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.http.client import JsonClient
+from creditflow.envs.http.credentials import ApiKey
 from creditflow.train.annotate.base import (
     AnnotationError,
     Annotations,
@@ -33,7 +34,7 @@ from creditflow.wrappers.records.trajectory import Turn
 __all__ = ["PicaServerAnnotator", "RemoteSuccessAnnotator", "make", "make_success", "text_with_placeholders"]
 
 NAME: Final = "value.pica"
-CLIENT_DEFAULTS: Final[dict[str, Any]] = {"timeout": 30.0, "max_attempts": 4, "batch": 16}
+CLIENT_DEFAULTS: Final[dict[str, Any]] = {"timeout": 30.0, "max_attempts": 4, "batch": 16, "key_variable": ""}
 ROUNDING_TOLERANCE: Final = 1e-6  # of a served probability outside [0, 1]
 
 
@@ -208,7 +209,9 @@ def _at_least_one(batch: int) -> int:
 
 def _client(url: str, settings: dict[str, Any]) -> JsonClient:
     base = url.rstrip("/").removesuffix("/get_reward")  # the released settings name the whole path
-    return JsonClient([base], timeout=settings["timeout"], max_attempts=settings["max_attempts"])
+    variable = settings["key_variable"]
+    key = ApiKey.from_environment(variable, required=True) if variable else None
+    return JsonClient([base], timeout=settings["timeout"], max_attempts=settings["max_attempts"], key=key)
 
 
 def make_success(argument: str, context: Context) -> RemoteSuccessAnnotator:
