@@ -15,6 +15,8 @@ from gpu.rows import HIGHEST, LOWEST, uneven_rows
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.token_sampling import kept_tokens
 from creditflow.agents.backends.transformers_backend import TransformersBackend
+from creditflow.agents.backends.vllm.config import VllmConfig
+from creditflow.agents.backends.vllm.trained import VllmTrainedBackend
 from creditflow.train.policy.batching import batches_of
 from creditflow.train.policy.logprobs import hidden_before, token_logprobs
 from creditflow.train.policy.losses import segment_log_ratio
@@ -25,7 +27,7 @@ from creditflow.train.policy.samples import Row
 from creditflow.train.policy.update import update_policy
 from creditflow.train.settings.schema import UpdateConfig
 
-__all__ = ["checks", "compiled_update"]
+__all__ = ["checks", "compiled_update", "vllm_calls"]
 
 FP32, BF16 = 1e-4, 0.2  # largest |difference| of a log-probability
 
@@ -49,6 +51,7 @@ def checks(device: Any) -> dict[str, Callable[[], dict[str, Any]]]:
     if device.type == "cuda":
         named["sampler-compiled"] = partial(_sampler, model, {"cache": "static", "compile": True}, FP32)
         named["update-compiled"] = partial(compiled_update, model)
+    named["vllm"] = partial(vllm_calls, model)
     return named
 
 
@@ -74,6 +77,33 @@ def _sampler(model: Any, options: dict[str, Any], limit: float) -> dict[str, Any
             gaps.append(float(np.abs(table[at - 1, whole[at]] - answer.logprobs).max()))
             ids[int(str(request.key))] = np.concatenate([whole, rng.integers(LOWEST, HIGHEST, 2).astype(np.int32)])
     return within(largest(gaps), limit, f"sampler {options}")
+
+
+def vllm_calls(model: Any, **options: Any) -> dict[str, Any]:
+    """With vLLM in this process, equal calls give equal completions, also after sleep and a push, and others do not.
+
+    Args:
+        model: the model whose weights are pushed, as tensors; every push is compared with its forward pass.
+        options: for ``VllmTrainedBackend``.
+    """
+    config = VllmConfig(kv_gib=0.25, eager=True, sleep=True)
+    backend = VllmTrainedBackend(model, dtype="bfloat16", config=config, **options)
+    differences, found = list[float](), list[list[list[int]]]()
+    for seed in (1, 1, 2):
+        backend.sync(f"call {len(found)}")
+        differences.append(backend.sync_numbers["push_difference"])
+        rng = np.random.default_rng(seed)
+        prompts = [np.arange(LOWEST, LOWEST + 20 + i, dtype=np.int32) for i in range(6)]
+        requests = [GenerationRequest(i, prompt, rng.random(8)) for i, prompt in enumerate(prompts)]
+        answers = backend.generate(requests, Sampling(max_new_tokens=8), frozenset({1}))
+        found.append([answer.ids.tolist() for answer in answers])
+        backend.sleep()
+    first, again, other = found
+    if first != again:
+        raise ArithmeticError("vLLM: two equal calls gave different completions")
+    if first == other:
+        raise ArithmeticError("vLLM: calls with different random numbers gave equal completions")
+    return within(largest(differences), BF16, "weights pushed to vLLM")
 
 
 def _flat(model: Any, rows: list[Row], **options: Any) -> Any:

@@ -4,13 +4,15 @@
   PYTHONPATH=src:build/wheels python tests/gpu/run.py
   python tests/gpu/run.py --dry-run                  # every piece at toy size on a CPU, and the plan
 
-Parts, in this order: ``equality`` (the sampler, layouts and precisions against plain fp32), ``speed`` (sampler, SFT, update in every
-layout and with LoRA, the trainer; with memory and the fraction of the device's measured limits), ``recipe`` (iterations of a recipe with
-a random model of the size of Qwen2.5-1.5B and vLLM: peak memory beside the table of ``--dry-run``, use of the device), ``lm`` (the benchmark of language
-models, seed by seed, as many as fit, pooled), and only if they are named ``curves`` (learning curves of every scheme on sampled
-episodes) and ``pretrained`` (the schemes on an instruct model, ``--model FOLDER``; its protocol and primary contrast stand in ``pretrained.py``). Every piece is written to gpu.json when it is done, with the commit, and within a seed every training run is stored; --resume
-continues after an interruption or the time limit, on a machine with the same device and versions, so one that can be held for some
-minutes at a time suffices. gpu.json, lm.json (for ``creditflow bench --show``) and lm.txt are the results, together below a megabyte.
+Parts, in this order: ``equality`` (the sampler, layouts and precisions against plain fp32; repeated calls of vLLM), ``speed`` (sampler,
+SFT, update in every layout and with LoRA, the trainer; with memory and the fraction of the device's measured limits), ``recipe``
+(iterations of a recipe with a random model of the size of Qwen2.5-1.5B and vLLM: peak memory beside the table of ``--dry-run``, use of the
+device), ``lm`` (the benchmark of language models, seed by seed, as many as fit, pooled), and only if they are named ``curves`` (learning
+curves of every scheme on sampled episodes) and ``pretrained`` (the schemes on an instruct model, ``--model FOLDER``; its protocol and
+primary contrast stand in ``pretrained.py``). Every piece is written to gpu.json when it is done, with the commit, and within a seed every
+training run is stored; --resume continues after an interruption or the time limit, on a machine with the same device and versions, so one
+that can be held for some minutes at a time suffices.
+gpu.json, lm.json (for ``creditflow bench --show``) and lm.txt are the results, together below a megabyte.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 from gpu import speed
-from gpu.checks import checks, compiled_update
+from gpu.checks import checks, compiled_update, vllm_calls
 from gpu.gradients import gradient_gap, within
+from helpers.models.transformers_engine import TransformersEngine, toy_model
 
 from creditflow.train.policy import logprobs
 from creditflow.train.policy.network.scratch import ScratchConfig, build_model, build_tokenizer
@@ -32,6 +33,32 @@ def test_a_compiled_update_with_another_gradient_is_found(model: Any, monkeypatc
     monkeypatch.setattr(logprobs, "_compiled", lambda: doubled)
     with pytest.raises(ArithmeticError, match="compiled update: off by 1"):
         compiled_update(model)
+
+
+class Engine(TransformersEngine):
+    """An engine in the trainer's process, made of transformers."""
+
+    exact, reads_tensors = False, True
+
+
+class Seedless(Engine):
+    def complete(self, prompts: Any, sampling: Any, end_ids: Any, seed: int) -> Any:
+        return super().complete(prompts, sampling, end_ids, seed * 0)
+
+
+class Unrepeatable(Engine):
+    def complete(self, prompts: Any, sampling: Any, end_ids: Any, seed: int) -> Any:
+        return super().complete(prompts, sampling, end_ids, len(self.calls))
+
+
+def test_calls_of_an_engine_that_do_not_follow_their_seed_are_found() -> None:
+    assert vllm_calls(toy_model(tied=True), make_engine=Engine)["max_difference"] < 1e-4
+    for engine, message in (
+        (Unrepeatable, "equal calls gave different"),
+        (Seedless, "different random numbers gave equal"),
+    ):
+        with pytest.raises(ArithmeticError, match=message):
+            vllm_calls(toy_model(tied=True), make_engine=engine)
 
 
 def test_packed_rows_with_another_gradient_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
