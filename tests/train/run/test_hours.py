@@ -34,7 +34,9 @@ from creditflow.train.settings.schema import TrainConfig, load_settings
 FOLDER = Path(__file__).parents[3] / "train" / "configs"
 SMALL = KNOWN["Qwen/Qwen2.5-1.5B"]
 PROMPTS = Prompts(turns=10, limit=50, first=300, later=400, action=20)
-ALL = Pace(longest=True, completion=1.0, slowest=1.0, arithmetic=1.0, bandwidth=1.0, launch=0.0, attempts=True)
+ALL = Pace(
+    longest=True, completion=1.0, slowest=1.0, arithmetic=1.0, bandwidth=1.0, launch=0.0, captured=0.0, attempts=True
+)
 ALONE = ("evaluation.panel=", "evaluation.final_panel=", "evaluation.every=0")
 
 
@@ -104,11 +106,27 @@ def test_sampling_takes_as_long_as_reading_the_weights_and_the_cache_or_as_start
     assert hours(in_turn, Gpu(1e30, 1e30), slow).rollout == pytest.approx(4 * steps * 28 * 1e-3 / 3600)
 
 
+def test_kernels_start_one_by_one_unless_the_sampler_captures_them() -> None:
+    gpu = Gpu(1e30, 1e30)  # neither arithmetic nor reading takes time
+    eager = hours(recipe("gigpo_alfworld", *ALONE), gpu, LOW).rollout
+    # 10 turns of 128 tokens, a quarter of the limit, in 150 iterations; 28 layers of 39 kernels, 5 µs each
+    assert eager == pytest.approx(150 * 10 * 128 * 28 * 39 * 5e-6 / 3600)
+    for captured in (
+        ("rollout.cache=static", "rollout.compile=true"),
+        ("generation.backend=vllm",),
+    ):
+        assert hours(recipe("gigpo_alfworld", *ALONE, *captured), gpu, LOW).rollout < eager / 9
+    refused = ("generation.backend=vllm", "generation.vllm.eager=true")
+    assert hours(recipe("gigpo_alfworld", *ALONE, *refused), gpu, LOW).rollout == eager
+
+
 def test_evaluations_are_counted_and_nothing_else_changes_with_them() -> None:
     settings = recipe("gigpo_alfworld")  # every 5 of 150 iterations, before and after: 31 times
     none, some, final = (hours(settings, panels=panels) for panels in ((0, 0), (100, 0), (0, 100)))
     assert none.evaluation == 0.0 and none[:2] == some[:2]
     assert some.evaluation == pytest.approx(31 * final.evaluation)
+    waves = [hours(settings, pace=LOW, panels=(0, tasks)).evaluation for tasks in (128, 256)]  # as many as in a rollout
+    assert waves[1] == pytest.approx(2 * waves[0])
 
 
 def test_hours_grow_with_iterations_groups_and_rounds_of_dynamic_sampling() -> None:

@@ -55,7 +55,7 @@ def _assumed(prompts: Prompts, settings: TrainConfig) -> str:
     return (
         f"unverified: counted with episodes of {turns} turns and completions of {completion} tokens (the expert's prompts have about "
         f"{prompts.first:.0f}, later turns add {prompts.later:.0f}); assumed: {HIGH.arithmetic:.0%} to {LOW.arithmetic:.0%} of the peak FLOP/s, "
-        f"{HIGH.bandwidth:.0%} to {LOW.bandwidth:.0%} of the memory's speed and {1000 * LOW.launch:g} to {1000 * HIGH.launch:g} ms a layer while sampling; without the environments' own time"
+        f"{HIGH.bandwidth:.0%} to {LOW.bandwidth:.0%} of the memory's speed and {1000 * LOW.launch_of(settings):.2g} to {1000 * HIGH.launch_of(settings):.2g} ms a layer while sampling; without the environments' own time"
     )
 
 

@@ -56,6 +56,7 @@ class Pace:
         arithmetic: fraction of the peak FLOP/s in passes over many tokens.
         bandwidth: fraction of the peak bytes/s while sampling.
         launch: seconds that a layer takes in a step of sampling, however little it computes.
+        captured: the same where kernels are captured as graphs, by vLLM or ``rollout.compile``.
         attempts: whether dynamic sampling takes all its rounds, instead of one.
     """
 
@@ -65,15 +66,26 @@ class Pace:
     arithmetic: float
     bandwidth: float
     launch: float
+    captured: float
     attempts: bool
 
+    def launch_of(self, settings: TrainConfig) -> float:
+        """Seconds that a layer of the run's sampler takes in a step."""
+        vllm = settings.generation.backend == "vllm"
+        return (
+            self.captured if settings.rollout.compile or (vllm and not settings.generation.vllm.eager) else self.launch
+        )
 
+
+# a layer of transformers starts 39 kernels in a step, each of which takes a CPU 5 µs or more
 LOW: Final = Pace(
-    longest=False, completion=1 / 8, slowest=1 / 4, arithmetic=0.4, bandwidth=0.7, launch=2e-5, attempts=False
-)
+    longest=False, completion=1 / 8, slowest=1 / 4, arithmetic=0.4, bandwidth=0.7, launch=39 * 5e-6, captured=2e-5,
+    attempts=False,
+)  # fmt: skip
 HIGH: Final = Pace(
-    longest=True, completion=1 / 2, slowest=1.0, arithmetic=0.15, bandwidth=0.3, launch=1e-3, attempts=True
-)
+    longest=True, completion=1 / 2, slowest=1.0, arithmetic=0.15, bandwidth=0.3, launch=1e-3, captured=39 * 5e-6,
+    attempts=True,
+)  # fmt: skip
 
 
 class Panels(NamedTuple):
@@ -200,7 +212,7 @@ def _sampling(sizes: ModelSizes, settings: TrainConfig, one: Episode, rows: int,
     cache = 2.0 * sizes.layers * sizes.kv_heads * sizes.head_dim * one.length / 2.0  # numbers; half full on average
     step_bytes = number * (sizes.parameters + rows * cache)
     step = max(
-        sizes.layers * pace.launch,
+        sizes.layers * pace.launch_of(settings),
         step_bytes / (gpu.bandwidth * pace.bandwidth),
         rows * forward_flops(sizes, 1.0, one.length) / (gpu.flops * pace.arithmetic),
     )
