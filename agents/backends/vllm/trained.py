@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import torch
@@ -95,7 +95,7 @@ class VllmTrainedBackend:
         self.model, self.device = model, next(model.parameters()).device
         self._dtype = getattr(torch, dtype)
         self.sync_numbers: dict[str, float] = {}
-        with push_folder(model) as folder:
+        with push_folder(model, self._dtype) as folder:
             _write_config(model, folder)
             if has_vision(model):
                 save_tokenizer(tokenizer, folder)
@@ -151,17 +151,16 @@ class VllmTrainedBackend:
         began = time.perf_counter()
         asleep, self._state = self._state == "asleep", "between two versions"
         if asleep:
-            torch.cuda.empty_cache()  # an engine in another process cannot take blocks that torch only caches in this one
-            self.engine.wake("weights")
+            self._wake("weights")
         if self.engine.reads_tensors:
             tensors = checkpoint_tensors(self.model)
             read, written = self.engine.receive(tensors), len(tensors)
         else:
-            with push_folder(self.model) as folder:
+            with push_folder(self.model, self._dtype) as folder:
                 _write_weights(self.model, folder, self._dtype)
                 read, written = self.engine.load(str(folder)), tensors_in(folder)
         if asleep:
-            self.engine.wake("kv_cache")
+            self._wake("kv_cache")
         named = version or "the trained model"
         if read != written:
             raise WeightPushError(f"of the {written} tensors of {named}'s weights the sampler read {read}")
@@ -191,6 +190,11 @@ class VllmTrainedBackend:
         self.version = version or self.version
         self._state = "ready"
 
+    def _wake(self, part: Literal["weights", "kv_cache"]) -> None:
+        """Wake a part of the engine, which in another process cannot take blocks that torch only caches in this one."""
+        torch.cuda.empty_cache()
+        self.engine.wake(part)
+
     def _allowed(self, probed: ProbeResult) -> float:
         """The largest difference that rounding explains: for a coarser format a multiple of what it does to the model itself."""
         if self.engine.exact:
@@ -215,9 +219,9 @@ def _engine_maker(dtype: str, config: VllmConfig, seed: int, asynchronous: bool)
     return make
 
 
-def push_folder(model: Any) -> tempfile.TemporaryDirectory[str]:
-    """A temporary folder for weights, in shared memory if there is room for them twice."""
-    size = sum(p.numel() * p.element_size() for p in model.parameters())
+def push_folder(model: Any, dtype: Any) -> tempfile.TemporaryDirectory[str]:
+    """A temporary folder for the weights in a format, in shared memory if there is room for them twice."""
+    size = sum(p.numel() for p in model.parameters()) * dtype.itemsize
     memory = Path("/dev/shm")  # noqa: S108 - a new folder in it, with a unique name
     enough = memory.is_dir() and shutil.disk_usage(memory).free > 2 * size
     return tempfile.TemporaryDirectory(prefix="creditflow-weights-", dir=memory if enough else None)

@@ -5,7 +5,9 @@ The engine opens the pushed folders with transformers; vLLM itself is tested in 
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from creditflow.agents.backends.vllm.trained import (
     VllmTrainedBackend,
     checkpoint_tensors,
     probe_differences,
+    push_folder,
 )
 
 
@@ -179,7 +182,17 @@ def test_blocks_that_torch_caches_are_free_before_the_engine_wakes(model: Any, m
     engine.calls.clear()
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: engine.calls.append("empty_cache"))
     backend.sync()
-    assert engine.calls[:2] == ["empty_cache", "wake weights"]
+    assert engine.calls[:5] == ["empty_cache", "wake weights", "load", "empty_cache", "wake kv_cache"]
+
+
+@pytest.mark.parametrize(("room", "shared"), [(4.1, True), (3.9, False)])
+def test_weights_are_written_to_shared_memory_that_has_twice_the_room_they_need(
+    model: Any, monkeypatch: pytest.MonkeyPatch, room: float, shared: bool
+) -> None:
+    free = int(room * sum(parameter.numel() for parameter in model.parameters()))  # two bytes each, twice
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with push_folder(model, torch.bfloat16) as folder:
+        assert folder.startswith("/dev/shm/") is shared  # noqa: S108 - where it is
 
 
 def test_the_tolerance_of_a_coarse_format_grows_with_what_it_does_to_the_model_itself(
