@@ -62,7 +62,8 @@ def measurements(
         "update-packed": partial(_update, model, device, ceilings, toy, "packed", _random_rows(toy)),
         "update-groups-padded": partial(_update, model, device, ceilings, toy, "padded", _groups(toy)),
         "update-groups-packed": partial(_update, model, device, ceilings, toy, "packed", _groups(toy)),
-        "update-lora": partial(_lora, device, ceilings, toy),
+        "update-lora": partial(_lora, device, ceilings, toy, "bfloat16"),
+        "update-lora-float32": partial(_lora, device, ceilings, toy, "none"),
     }
     if device.type == "cuda":  # compiling takes a minute on a CPU
         compiled = {"cache": "static", "compile": True}
@@ -164,24 +165,29 @@ def _update(
     packing: Any,
     rows: list[Row],
     compiled: bool = False,
+    precision: str = "bfloat16",
 ) -> dict[str, Any]:
     """Tokens are those of rows, so that shared prompts show in the throughput, also against the ceiling."""
     config = UpdateConfig(batch_tokens=2048 if toy else 131_072, packing=packing, logits_chunk=8192, compile=compiled)
     optimizer = make_optimizer(model, OptimizerConfig(lr=1e-6))
     step = partial(
         update_policy, model, optimizer, rows, OldLogprobs(None), config, aggregation="token_mean", temperature=1.0, lr=1e-6,
-        rng=np.random.default_rng(0), precision="bfloat16",
+        rng=np.random.default_rng(0), precision=precision,
     )  # fmt: skip
     return _training(step, rows, model, device, ceilings, toy)
 
 
-def _lora(device: Any, ceilings: dict[str, float], toy: bool) -> dict[str, Any]:
-    """The padded update of an adapter of rank 16; without peft the piece is skipped with its reason."""
+def _lora(device: Any, ceilings: dict[str, float], toy: bool, precision: str) -> dict[str, Any]:
+    """The padded update of an adapter of rank 16 on a base in bfloat16; without peft the piece is skipped with its reason.
+
+    Without autocast peft computes the adapter, and the sums with it, in float32: the two pieces tell what that costs.
+    """
     sizes = sizes_of(toy)
     model = build_model(sizes, build_tokenizer(["up down left right"] * 4, sizes), seed=1, device=device)
-    add_adapter(model, LoraSettings(rank=16), seed=1)
+    add_adapter(model.to(torch.bfloat16), LoraSettings(rank=16), seed=1)
     trained = sum(one.numel() for one in model.parameters() if one.requires_grad)
-    return _update(model, device, ceilings, toy, "padded", _random_rows(toy)) | {"trained_parameters": trained}
+    found = _update(model, device, ceilings, toy, "padded", _random_rows(toy), precision=precision)
+    return found | {"trained_parameters": trained}
 
 
 def _rollout(model: Any, device: Any, ceilings: dict[str, float], toy: bool, options: dict[str, Any]) -> dict[str, Any]:
