@@ -49,8 +49,7 @@ def describe(settings: TrainConfig) -> None:
         CreditflowError: the run would fail at its start or in its first rollout.
     """
     scheme = make_scheme(settings)
-    if settings.generation.backend == "vllm":
-        vllm_release()
+    engine = _engine(settings)
     tasks = training_tasks(settings.env, settings.tasks, settings.seed)
     evaluation = settings.evaluation
     panels = {
@@ -66,7 +65,7 @@ def describe(settings: TrainConfig) -> None:
     needs = (
         f"{memory_table(sizes, settings)}\n\n{hours_table(sizes, settings, tasks, judged, count)}"
         if sizes is not None
-        else f"neither GPU memory nor hours are estimated: that needs torch and a local model of {', '.join(FAMILIES)}, or one of {', '.join(KNOWN)}"
+        else f"neither GPU memory nor hours are estimated: that needs one of {', '.join(KNOWN)}, or torch and a local model of {', '.join(FAMILIES)}"
     )
     print(yaml.safe_dump(to_plain_data(settings), sort_keys=False), end="")
     for spec, number in panels.items():
@@ -77,7 +76,22 @@ def describe(settings: TrainConfig) -> None:
         f"{settings.update.iterations} iterations of {rollout.tasks} x {rollout.group_size} episodes",
         file=sys.stderr,
     )
-    print("\n".join(f"# {line}" for line in needs.splitlines()), file=sys.stderr)
+    print("\n".join(f"# {line}" for line in (*engine, *needs.splitlines())), file=sys.stderr)
+
+
+def _engine(settings: TrainConfig) -> list[str]:
+    """A line if vLLM samples and is not on this machine, which may not be the one that trains.
+
+    Raises:
+        ConfigError: its release was not tested.
+    """
+    if settings.generation.backend != "vllm":
+        return []
+    try:
+        vllm_release()
+    except MissingExtraError as error:
+        return [f"the sampler was not checked: {error}"]
+    return []
 
 
 class _SmokeTestAgent(RandomAgent):
@@ -128,7 +142,8 @@ def _model(settings: TrainConfig, tasks: list[Task]) -> tuple[str, ModelSizes | 
         DataError: a folder without a model.
     """
     if find_spec("torch") is None:
-        return f"the model was not checked: {MissingExtraError('torch', 'train')}", None, rough_tokens
+        missing = f"the model was not checked: {MissingExtraError('torch', 'train')}"
+        return missing, known_sizes(settings.model.path), rough_tokens
     if not settings.model.path:
         from creditflow.train.run.assemble import make_policy
 

@@ -93,11 +93,12 @@ def test_settings_of_the_other_backend_are_rejected(config: dict[str, Any], sett
             settings_of(config | {"generation": {"backend": "vllm"}}, wrong)
 
 
-def test_a_run_without_vllm_installed_is_an_error_and_writes_nothing(
+def test_a_run_without_vllm_installed_is_an_error_and_writes_nothing_and_its_dry_run_says_so(
     config: dict[str, Any],
     trainer_of: Callable[..., Any],
     settings_of: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     from creditflow.agents.backends.vllm import release as vllm_release
     from creditflow.train.dry_run import describe
@@ -105,8 +106,9 @@ def test_a_run_without_vllm_installed_is_an_error_and_writes_nothing(
     monkeypatch.setattr(vllm_release, "_version", lambda name: None)
     with pytest.raises(MissingExtraError, match="vllm"):
         trainer_of(config, "generation.backend=vllm", "rollout.asynchronous=false")
-    with pytest.raises(MissingExtraError, match="vllm"):
-        describe(settings_of(config, "generation.backend=vllm", "rollout.asynchronous=false"))
+    describe(settings_of(config, "generation.backend=vllm", "rollout.asynchronous=false"))
+    printed = capsys.readouterr().err
+    assert "the sampler was not checked: vllm" in printed and "vLLM's cache" in printed  # a table to plan by
     assert not Path(config["out"]).exists()
 
 
