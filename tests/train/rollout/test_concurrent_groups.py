@@ -61,44 +61,41 @@ def test_groups_do_not_depend_on_how_many_are_played_at_once(
     assert max(together) <= concurrent * SIZE
 
 
+class Ending(WanderingAgent):
+    """Its episodes end at once, so that every group is without signal."""
+
+    def decide(self, view: View) -> Decision:
+        return Decision("", stop="token_limit")
+
+
+class Noting(RolloutEngine):
+    """Notes the iteration and the tasks of every call."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: GroupEnv(lambda: SokobanEnv(level=LEVELS[0]), size=SIZE))
+        self.rounds: list[tuple[int, set[str]]] = []
+
+    def play(self, agent: Any, tasks: Any, **options: Any) -> Any:
+        self.rounds.append((options["iteration"], {task.task_id for task in tasks}))
+        return super().play(agent, tasks, **options)
+
+
 def test_every_attempt_of_every_iteration_has_random_numbers_of_its_own_and_drops_are_counted() -> None:
-    numbers: list[int] = []
-
-    class Noting(RolloutEngine):
-        def play(self, agent: Any, tasks: Any, **options: Any) -> Any:
-            numbers.append(options["iteration"])
-            return super().play(agent, tasks, **options)
-
-    class Ending(WanderingAgent):
-        def decide(self, view: View) -> Decision:
-            return Decision("", stop="token_limit")
-
-    engine = Noting(lambda: GroupEnv(lambda: SokobanEnv(level=LEVELS[0]), size=SIZE))
+    engine = Noting()
     rollout = RolloutConfig(tasks=2, group_size=SIZE, dynamic_sampling=True, attempts=3)
     for iteration in range(3):
         found = sample_groups(engine, Ending(), tasks(2), rollout, seed=0, iteration=iteration)
         assert (len(found.groups), found.discarded) == (2, 4)  # two attempts without signal; the last is kept
-    assert len(numbers) == len(set(numbers)) == 9
+    assert len(engine.rounds) == len({number for number, _ in engine.rounds}) == 9
 
 
 @pytest.mark.parametrize("resample", ["other", "same"])
 def test_a_dropped_group_is_sampled_again_of_another_task_or_of_the_same(resample: Any) -> None:
-    rounds: list[set[str]] = []
-
-    class Noting(RolloutEngine):
-        def play(self, agent: Any, tasks: Any, **options: Any) -> Any:
-            rounds.append({task.task_id for task in tasks})
-            return super().play(agent, tasks, **options)
-
-    class Ending(WanderingAgent):
-        def decide(self, view: View) -> Decision:
-            return Decision("", stop="token_limit")
-
-    engine = Noting(lambda: GroupEnv(lambda: SokobanEnv(level=LEVELS[0]), size=SIZE))
+    engine = Noting()
     rollout = RolloutConfig(tasks=1, group_size=SIZE, dynamic_sampling=True, resample=resample, attempts=10)
     sample_groups(engine, Ending(), tasks(4), rollout, seed=0, iteration=0)
-    assert len(rounds) == 10  # every group is dead: all attempts are made
-    assert (len(set().union(*rounds)) == 1) == (resample == "same")
+    assert len(engine.rounds) == 10  # every group is dead: all attempts are made
+    assert (len(set().union(*(ids for _, ids in engine.rounds))) == 1) == (resample == "same")
 
 
 class Prepared(RolloutEngine):

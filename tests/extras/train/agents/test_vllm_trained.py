@@ -175,16 +175,6 @@ def test_weights_are_written_once_and_in_the_samplers_format(model: Any, tmp_pat
     assert 2 * parameters <= size < 2 * parameters + 8_192  # two bytes each, and the file's header
 
 
-def test_blocks_that_torch_caches_are_free_before_the_engine_wakes(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    backend, engine = follower(model)
-    backend.sync()
-    backend.sleep()
-    engine.calls.clear()
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: engine.calls.append("empty_cache"))
-    backend.sync()
-    assert engine.calls[:5] == ["empty_cache", "wake weights", "load", "empty_cache", "wake kv_cache"]
-
-
 @pytest.mark.parametrize(("room", "shared"), [(4.1, True), (3.9, False)])
 def test_weights_are_written_to_shared_memory_that_has_twice_the_room_they_need(
     model: Any, monkeypatch: pytest.MonkeyPatch, room: float, shared: bool
@@ -220,8 +210,11 @@ def test_the_tolerance_of_a_coarse_format_grows_with_what_it_does_to_the_model_i
         backend.sync("v2")
 
 
-def test_sleep_and_wake_surround_the_push_in_order(model: Any) -> None:
+def test_sleep_and_wake_surround_the_push_and_blocks_that_torch_caches_are_free_before(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend, engine = follower(model)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: engine.calls.append("empty_cache"))
     with pytest.raises(GenerationError, match="the sampler is empty"):
         backend.generate(JOBS, FOUR, frozenset({1}))
     backend.sync()
@@ -236,8 +229,10 @@ def test_sleep_and_wake_surround_the_push_in_order(model: Any) -> None:
     assert engine.calls == [
         "complete",
         "sleep",
+        "empty_cache",
         "wake weights",
         "load",
+        "empty_cache",
         "wake kv_cache",
         "reset_prefix_cache",
         "probe",

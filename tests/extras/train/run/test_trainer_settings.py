@@ -147,33 +147,28 @@ def test_sft_with_nothing_to_imitate_is_rejected(trainer_of: Make, config: dict[
         trainer_of(config, "sft.noise=1.0", "sft.imitate_noise=false").run()
 
 
-def test_out_of_memory_in_sft_names_the_remedy(trainer_of: Make, config: dict[str, Any]) -> None:
-    run = trainer_of(config)
-
-    def failing(module: Any, arguments: Any, output: Any) -> None:
-        if module.training:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 11 GiB")
-
-    run.model.get_decoder().layers[0].register_forward_hook(failing)
-    with pytest.raises(MemoryLimitError, match=r"lower update\.batch_tokens"):
-        run.run()
-
-
 @pytest.mark.parametrize(
-    "settings",
-    [("evaluation.panel=",), ("evaluation.panel=small-v1:valid", "evaluation.limit=4")],
-    ids=["rollout", "evaluation"],
+    ("settings", "remedy"),
+    [
+        ((), "lower update.batch_tokens"),
+        (("sft.episodes=0", "evaluation.panel="), "lower rollout.concurrent_groups, or prompting.max_context"),
+        (
+            ("sft.episodes=0", "evaluation.panel=small-v1:valid", "evaluation.limit=4"),
+            "lower rollout.concurrent_groups",
+        ),
+    ],
+    ids=["sft", "rollout", "evaluation"],
 )
-def test_out_of_memory_while_sampling_names_what_bounds_it(
-    trainer_of: Make, config: dict[str, Any], settings: tuple[str, ...]
+def test_out_of_memory_names_the_remedy(
+    trainer_of: Make, config: dict[str, Any], settings: tuple[str, ...], remedy: str
 ) -> None:
-    run = trainer_of(config, "sft.episodes=0", *settings)
+    run = trainer_of(config, *settings)
 
     def failing(module: Any, arguments: Any, output: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 11 GiB")
 
     run.model.get_decoder().layers[0].register_forward_hook(failing)
-    with pytest.raises(MemoryLimitError, match=r"lower rollout\.concurrent_groups, or prompting\.max_context"):
+    with pytest.raises(MemoryLimitError, match=remedy):
         run.run()
 
 
