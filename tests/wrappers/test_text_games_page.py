@@ -29,8 +29,8 @@ def test_a_row_of_the_table_is_what_was_measured(label: str) -> None:
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     conflicted, once = stored["turns in conflicted keys"], stored["turns in keys seen once"]
     percent = {name: round(100 * value) for name, value in conflicted.items()}
-    wanted = f"{percent['mean']} %" + (f" [{percent['low']}, {percent['high']}]" if percent["high"] else "")
-    assert cells[1:3] == [wanted, f"{round(100 * once['mean'])} %"]
+    wanted = f"{percent['mean']}%" + (f" [{percent['low']}, {percent['high']}]" if percent["high"] else "")
+    assert cells[1:3] == [wanted, f"{round(100 * once['mean'])}%"]
     if game == "guess":
         for cell, scheme in zip(cells[3:], ("gigpo", "graphgpo", "grouptd"), strict=True):
             value = stored["correlation with exact advantages"][scheme]

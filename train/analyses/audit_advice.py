@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.train.analyses.audit import Audit, Keys
-from creditflow.train.text_table import text_table
+from creditflow.train.text_table import counted, text_table
 from creditflow.wrappers.credit.registry import lookup
 
 __all__ = [
@@ -79,7 +79,7 @@ def cautions(keys: Keys) -> tuple[str, ...]:
 
 
 def supported_variant(found: Audit) -> tuple[dict[str, Any], str]:
-    """The options of ``grouptd`` that suit the log's keys, beside its defaults, and the reason (``tests/evidence/choice``)."""
+    """The options of ``grouptd`` that suit the log's keys, besides its defaults, and the reason (``tests/evidence/choice``)."""
     state, text = found.state, found.text
     if state.singletons > MANY_SINGLETONS:
         return {}, (
@@ -176,7 +176,7 @@ def audit_text(a: Audit) -> str:
         return "–" if np.isnan(x) else format(x, form)
 
     lines = [
-        f"{a.groups} groups, {a.trajectories} rollouts, {a.turns} turns",
+        f"{counted(a.groups, 'group')}, {counted(a.trajectories, 'rollout')}, {counted(a.turns, 'turn')}",
         "",
         "Outcomes",
         f"  success {percent(a.success)}, mean score {a.score:.3f}{' (graded)' if a.graded_scores else ''}",

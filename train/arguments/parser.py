@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from creditflow.envs.errors import unknown_name_error
 
@@ -19,11 +19,15 @@ class CommandParser(argparse.ArgumentParser):
     """argparse with better errors for wrong options.
 
     argparse reports a missing argument first, even if it is missing only because its name was misspelt, and suggests nothing
-    for an unknown option. Wrong usage ends the program with exit code 2, as in argparse.
+    for an unknown option. Wrong usage ends the program with one line and exit code 2. Help shows the first two paragraphs of
+    the description (what the command does, and examples) above the options, and the others below them.
     """
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"allow_abbrev": False, "formatter_class": argparse.RawDescriptionHelpFormatter, **settings})
+    def __init__(self, *, description: str | None = None, **settings: Any) -> None:
+        paragraphs = (description or "").split("\n\n")
+        parts = {"description": "\n\n".join(paragraphs[:2]), "epilog": "\n\n".join(paragraphs[2:]) or None}
+        formatter = argparse.RawDescriptionHelpFormatter
+        super().__init__(**{"allow_abbrev": False, "formatter_class": formatter, **parts, **settings})
         self._actions_by_name: Iterable[str] = ()  # of a command with several actions, each with its own parser
 
     def add_subparsers(self, **settings: Any) -> Any:
@@ -47,6 +51,10 @@ class CommandParser(argparse.ArgumentParser):
         """Answer an unknown action or choice with the nearest known one."""
         if action.choices is not None and value not in action.choices:
             self.error(str(unknown_name_error(action.dest, value, action.choices)))
+
+    def error(self, message: str) -> NoReturn:
+        """End the program with one line instead of argparse's usage."""
+        self.exit(2, f"{self.prog}: {message}\n")
 
     @staticmethod
     def _is_option(word: str) -> bool:

@@ -59,7 +59,7 @@ def _cell(method: str, measured: Mapping[str, Mapping[str, Any]], regime: str, e
         return "–"
     if endpoint == "step":
         return estimate.text(2)
-    return Estimate(100 * estimate.mean, 100 * estimate.low, 100 * estimate.high).text(1, "+")
+    return Estimate(100 * estimate.mean, 100 * estimate.low, 100 * estimate.high).text(1, "+").replace("-", "−")
 
 
 def _times(ratio: float) -> str:
@@ -200,8 +200,8 @@ def cards_page(cards: Sequence[Card], figures: Figures) -> str:
         *sources,
         "",
         "**M2** is the exact success gained by one policy step, relative to the gain of a step along the exact gradient. **Learning** is "
-        "the mean exact success during training compared with grpo, in percentage points. Intervals are 95% confidence intervals over "
-        "tasks, layout seeds, or seeds and tasks. In `NAME[fitted]`, means over earlier rollouts replace the annotations of a model. "
+        "the mean exact success during training compared with grpo, in percentage points. Intervals are 95% confidence "
+        "intervals. In `NAME[fitted]`, means over earlier rollouts replace the annotations of a model. "
         '**Cost** is the time of the paper\'s preset relative to gigpo, and annotations are not counted. "–" means not measured.',
         "",
         *_markdown(overview(figures, [card.name for card in cards])),

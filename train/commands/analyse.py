@@ -26,6 +26,7 @@ from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
 from creditflow.train.analyses.finding import Finding, NotDefined, json_values
 from creditflow.train.arguments.logs import add_log_argument, print_text, read_log
 from creditflow.train.arguments.outputs import Output, add_output
+from creditflow.train.text_table import counted
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.log_size import LogSize
 
@@ -93,7 +94,9 @@ def _findings(
 
 def _text(found: Found, reasons: Mapping[str, str], groups: Sequence[Group]) -> str:
     size = LogSize.of(groups)
-    paragraphs = [f"{size.groups} groups, {size.trajectories} rollouts, {size.turns} turns, success {size.success:.3f}"]
+    paragraphs = [
+        f"{counted(size.groups, 'group')}, {counted(size.trajectories, 'rollout')}, {counted(size.turns, 'turn')}, success {size.success:.3f}"
+    ]
     paragraphs += [str(finding) for _, finding in found.values()]
     paragraphs += [f"{name}: not applicable to this log: {reason}" for name, reason in reasons.items()]
     return "\n\n".join(paragraphs)

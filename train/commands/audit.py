@@ -1,8 +1,8 @@
 """Report which schemes a trajectory log supports: dead groups, aliasing, coverage, and schemes without a signal on it.
 
-creditflow audit rollouts.jsonl
-creditflow audit --json rollouts.jsonl.gz --out audit.json
-creditflow audit train.jsonl --validation valid.jsonl
+  creditflow audit rollouts.jsonl
+  creditflow audit --json rollouts.jsonl.gz --out audit.json
+  creditflow audit train.jsonl --validation valid.jsonl
 
 The report begins with the recommended scheme and its options, and ends with the evidence for it. Rules that choose a scheme by a log's
 features were fitted to runs of the benchmark, and none was better on suites left out than always using this scheme.

@@ -14,6 +14,8 @@ creditflow data synthesize --corpus FILE --limit 1000 --out QUESTIONS.jsonl
                                                         multi-hop questions with entity graphs over any passages
 creditflow data verify webshop STORE                    check every file against its checksum (dataset, wikisearch likewise)
 creditflow data label LOG.jsonl --out LABELS.jsonl      pivots of search rollouts, to train a success model on
+
+Every action has its own help: creditflow data ACTION --help.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Create a template for your own credit scheme, environment, agent or metric: a module, its tests and a pyproject.toml.
 
-creditflow new scheme mine
-creditflow new env maze --out work/maze
-creditflow new agent greedy --out work/greedy
-creditflow new metric patience
-creditflow new hub-package sokoban --for verifiers      one of our environments as a package for openenv, verifiers or nemo-gym
+  creditflow new scheme mine
+  creditflow new env maze --out work/maze
+  creditflow new agent greedy --out work/greedy
+  creditflow new metric patience
+  creditflow new hub-package sokoban --for verifiers      one of our environments as a package for openenv, verifiers or nemo-gym
 
 The template runs as generated. Its tests pass (pytest DIR), and DIR/NAME.py:CLASS can be used wherever a command takes a scheme, an
 environment, an agent or a metric. After `pip install -e DIR` its name is enough.

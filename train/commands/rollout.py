@@ -51,6 +51,7 @@ from creditflow.train.run.identity import (
     versions,
 )
 from creditflow.train.run.interrupted import complete_groups, write_log
+from creditflow.train.text_table import counted
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import write_jsonl
@@ -125,8 +126,8 @@ def run(args: argparse.Namespace) -> int:
         groups = _to_file(Path(args.out), play, tasks, spec, args.resume)
     episodes, size = [trajectory for group in groups for trajectory in group.trajectories], LogSize.of(groups)
     print(
-        f"{size.groups} groups, {size.trajectories} episodes, {size.turns} turns, success {size.success:.3f}, "
-        f"mean score {np.mean([t.score for t in episodes]):.3f}",
+        f"{counted(size.groups, 'group')}, {counted(size.trajectories, 'episode')}, {counted(size.turns, 'turn')}, "
+        f"success {size.success:.3f}, mean score {np.mean([t.score for t in episodes]):.3f}",
         file=sys.stderr,
     )
     for name in rewards:

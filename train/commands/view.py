@@ -1,10 +1,10 @@
 """Write a trajectory log as one offline HTML page: rollouts next to their state graph, and the credit of several schemes.
 
+  creditflow view rollouts.jsonl.gz --out view.html
+  creditflow view rollouts.jsonl --schemes grpo,graphgpo --limit 20 --out view.html
+
 Sokoban's states are drawn, pages of WebShop are shown as structure, and entities of search results are marked. Pictures that a
 vision-language policy was shown are read from the folder next to the log. FILE.html#3.2.5 opens group 3, rollout 2, turn 5.
-
-creditflow view rollouts.jsonl.gz --out view.html
-creditflow view rollouts.jsonl --schemes grpo,graphgpo --limit 20 --out view.html
 """
 
 from __future__ import annotations

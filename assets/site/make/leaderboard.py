@@ -52,7 +52,7 @@ def pages() -> dict[str, tuple[str, str]]:
     head = (
         "# Leaderboard\n\nThis page ranks every method of the stored results in each setting. It is made from the result files when the site is built, and no "
         "number is written by hand. **Learning** is the mean success during training compared with `grpo`, in percentage points. **M2** is the success gained "
-        "by one step relative to the exact gradient's step. Intervals are 95% confidence intervals over tasks, layout seeds, or seeds and tasks. Do not rank "
+        "by one step relative to the exact gradient's step. [All intervals](/benchmark/protocol.md) are 95% confidence intervals. Do not rank "
         "two rows by this table if their intervals overlap. `creditflow bench --show FILE` prints paired differences.\n"
     )
     blocks = [head]
@@ -83,7 +83,7 @@ def regime_table(figures: Figures, regime: Any) -> str:
     ranked.sort(key=lambda row: tuple(estimate.mean if estimate else -math.inf for estimate in row[:2]), reverse=True)
     rows = [["method", "learning compared with grpo, points", "M2"]]
     for learning, step, method in ranked:
-        area = "–" if learning is None else scaled(learning).text(1, "+")
+        area = "–" if learning is None else scaled(learning).text(1, "+").replace("-", "−")
         rows.append([label(method), area if method != "grpo" else "0 (baseline)", step.text(2) if step else "–"])
     return table(rows)
 

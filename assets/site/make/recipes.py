@@ -41,7 +41,7 @@ creditflow train train/configs/gigpo_alfworld.yaml --set model.path=PATH --set o
 
 ## Results and curves
 
-Each row of the table is a file in `train/configs/`. The size is tasks × group size × iterations, and a group includes its branches. Results and curves are the
+Each row of the table is a file in `train/configs/`. Only `quickstart`, which belongs to no paper, was [trained here](/evidence/quickstart.md). The size is tasks × group size × iterations, and a group includes its branches. Results and curves are the
 papers' own, for the model of the row. "–" means that none of the five papers that we have states it. We do not read numbers off plotted curves.
 """
 
@@ -84,16 +84,15 @@ def recipes() -> dict[str, str]:
 
 def pages() -> dict[str, tuple[str, str]]:
     """One page with two rows per recipe: one of results, one of hours."""
-    results = [["recipe", "what", "size", "result", "curve", "here"]]
+    results = [["recipe", "what", "size", "result", "curve"]]
     measured: dict[str, Prompts] = {}
     hours = [["recipe", "model", "the paper's hardware", "the paper's time", "GPU hours, estimated"]]
     for name, text in recipes().items():
         group = setting(text, "max_trajectories") or setting(text, "group_size")  # a group is filled up with branches
         size = [setting(text, "tasks"), group, setting(text, "iterations")]
         stated = PUBLISHED.get(name, Published())
-        ran = "trained: [evidence](/evidence/quickstart.md)" if name == "quickstart" else "unverified"
         shape = " × ".join(size) if all(size) else "–"
-        results.append([f"`{name}`", title(text), shape, stated.result or "–", stated.curve or "–", ran])
+        results.append([f"`{name}`", title(text), shape, stated.result or "–", stated.curve or "–"])
         if all(size):
             model = setting(text, "path").removeprefix("Qwen/") or "from scratch"
             estimate = "one core: 65 s ([measured](/evidence/quickstart.md))"
@@ -204,20 +203,20 @@ BOARDS: Final = "2 A100 or H20 (table 8)"
 
 PUBLISHED: Final[dict[str, Published]] = {
     "gigpo_alfworld": Published(
-        "2 H100 (GraphGPO app. C.1)", f"{STEP}, with GraphGPO", "90.9 % (GraphGPO table 1, its GiGPO baseline)", f"{NOT_IN_NUMBERS} (GraphGPO figs. 4, 9)",
+        "2 H100 (GraphGPO app. C.1)", f"{STEP}, with GraphGPO", "90.9% (GraphGPO table 1, its GiGPO baseline)", f"{NOT_IN_NUMBERS} (GraphGPO figs. 4, 9)",
         quotes=(*GRAPHGPO, ("graphgpo", "90.88(0.97) | 87.94(0.43) | 73.83(2.30)")),
     ),
     "gigpo_alfworld_7b_lora": Published(
-        "4 H100, all weights (GraphGPO app. C.1)", "", "94.3 % with all weights trained (GraphGPO table 1)",
+        "4 H100, all weights (GraphGPO app. C.1)", "", "94.3% with all weights trained (GraphGPO table 1)",
         quotes=(("graphgpo", "we employ 4 NVIDIA H100 GPUs"), ("graphgpo", "94.27(1.33)")),
     ),
     "gigpo_webshop": Published(
-        "2 H100 (GraphGPO app. C.1)", f"{STEP}, with GraphGPO", "73.8 %, score 87.9 (GraphGPO table 1)", f"{NOT_IN_NUMBERS} (GraphGPO figs. 4, 9)",
+        "2 H100 (GraphGPO app. C.1)", f"{STEP}, with GraphGPO", "73.8%, score 87.9 (GraphGPO table 1)", f"{NOT_IN_NUMBERS} (GraphGPO figs. 4, 9)",
         quotes=(*GRAPHGPO, ("graphgpo", "90.88(0.97) | 87.94(0.43) | 73.83(2.30)")),
     ),
     "gigpo_sokoban_vl": Published(
-        "2 H100 (GraphGPO app. C.1)", f"{STEP}, with GraphGPO", "76.9 % (GraphGPO table 2); 21.9 % (RewardFlow table 1)",
-        "21.9 % at step 100, 33.6 % at 200 (RewardFlow table 10)",
+        "2 H100 (GraphGPO app. C.1)", f"{STEP}, with GraphGPO", "76.9% (GraphGPO table 2); 21.9% (RewardFlow table 1)",
+        "21.9% at step 100, 33.6% at 200 (RewardFlow table 10)",
         quotes=(*GRAPHGPO, ("graphgpo", "| RL Training | GiGPO | 76.92 |"), ("rewardflow", "GiGPO 21.9 33.6 +11.7")),
     ),
     "gigpo_wikisearch": Published(
@@ -225,7 +224,7 @@ PUBLISHED: Final[dict[str, Published]] = {
         quotes=(*REWARDFLOW, ("rewardflow", "GiGPO 42.0 59.5 42.4 36.9 37.0 12.6 64.1 42.1")),
     ),
     "graphgpo_alfworld": Published(
-        "2 H100 (app. C.1)", STEP, "92.7 %; grpo 77.9 (table 1)",
+        "2 H100 (app. C.1)", STEP, "92.7%; grpo 77.9 (table 1)",
         f"{NOT_IN_NUMBERS} (fig. 9); as good as GiGPO about 30 steps earlier, as grpo about 110 (app. D.2)",
         quotes=(
             *GRAPHGPO, ("graphgpo", "92.71(1.32) | 89.29(1.48) | 78.65(3.86)"), ("graphgpo", "77.86(1.33) | 84.73(0.49) | 71.35(2.05)"),
@@ -233,7 +232,7 @@ PUBLISHED: Final[dict[str, Published]] = {
         ),
     ),
     "graphgpo_webshop": Published(
-        "2 H100 (app. C.1)", STEP, "78.7 %, score 89.3; grpo 71.4 (table 1)",
+        "2 H100 (app. C.1)", STEP, "78.7%, score 89.3; grpo 71.4 (table 1)",
         f"{NOT_IN_NUMBERS} (fig. 9); as good as GiGPO about 80 steps earlier, as grpo about 90 (app. D.2)",
         quotes=(
             *GRAPHGPO, ("graphgpo", "92.71(1.32) | 89.29(1.48) | 78.65(3.86)"), ("graphgpo", "77.86(1.33) | 84.73(0.49) | 71.35(2.05)"),
@@ -241,22 +240,22 @@ PUBLISHED: Final[dict[str, Published]] = {
         ),
     ),
     "graphgpo_sokoban_vl": Published(
-        "2 H100 (app. C.1)", STEP, "87.0 %; grpo 67.1 (table 2)", f"{NOT_IN_NUMBERS} (fig. 4)",
+        "2 H100 (app. C.1)", STEP, "87.0%; grpo 67.1 (table 2)", f"{NOT_IN_NUMBERS} (fig. 4)",
         quotes=(*GRAPHGPO, ("graphgpo", "| RL Training | GraphGPO | 86.98(0.73) |"), ("graphgpo", "| RL Training | GRPO | 67.1 |")),
     ),
     "rewardflow_alfworld": Published(
-        BOARDS, "320 s a step (table 7): 18 GPU hours", "68.8 % (table 1)", "4.1 % at step 0, 44.5 % at 50, 68.8 % at 100 (table 6)", "A100",
+        BOARDS, "320 s a step (table 7): 18 GPU hours", "68.8% (table 1)", "4.1% at step 0, 44.5% at 50, 68.8% at 100 (table 6)", "A100",
         quotes=(
             *REWARDFLOW, ("rewardflow", "RewardFlow 68.8 320.3"), ("rewardflow", "0 1.099 33.1 41.0 24.1 46.9 4.1"),
             ("rewardflow", "50 0.555 0.3 0 33.1 55.9 44.5"), ("rewardflow", "100 0.295 0.1 0 19.9 30.6 68.8"),
         ),
     ),
     "rewardflow_webshop": Published(
-        BOARDS, "", "60.9 %, score 78.3 (table 1)", f"{NOT_IN_NUMBERS}, of the 7B model (fig. 3)", "A100",
+        BOARDS, "", "60.9%, score 78.3 (table 1)", f"{NOT_IN_NUMBERS}, of the 7B model (fig. 3)", "A100",
         quotes=(*REWARDFLOW, ("rewardflow", "RewardFlow 77.4 64.3 84.0 62.5 86.4 25.0 68.8 78.3 60.9")),
     ),
     "rewardflow_sokoban_vl": Published(
-        BOARDS, "", "49.2 %, score 2.2 (table 1)", "49.2 % at step 100, 70.3 % at 200 (table 10)", "A100",
+        BOARDS, "", "49.2%, score 2.2 (table 1)", "49.2% at step 100, 70.3% at 200 (table 10)", "A100",
         quotes=(*REWARDFLOW, ("rewardflow", "RewardFlow (ours) 49.2 70.3 +22.1"), ("rewardflow", "70.0 78.9 81.8 60.9 2.2 49.2")),
     ),
     "rewardflow_wikisearch": Published(

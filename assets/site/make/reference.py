@@ -204,7 +204,8 @@ def section(parser: argparse.ArgumentParser, level: int) -> str:
     """Description, usage and arguments of a parser."""
     usage = parser.format_usage().removeprefix("usage: ").rstrip()
     rows = [["argument", "meaning"], *arguments(parser)]
-    blocks = [f"{'#' * level} {parser.prog}", description(parser.description or ""), f"```text\n{usage}\n```"]
+    text = description(f"{parser.description or ''}\n\n{parser.epilog or ''}")
+    blocks = [f"{'#' * level} {parser.prog}", text, f"```text\n{usage}\n```"]
     return "\n\n".join([*blocks, table(rows) if len(rows) > 1 else ""])
 
 

@@ -135,10 +135,10 @@ def scheme_page(card: Card) -> str:
         f"# {display_name(card)}\n\n{prose(card.summary)}",
         f"$$\n{tex}\n$$",
         f'Use it in Python as `credit.make("{card.name}")`, or for a log as `creditflow credit --scheme {card.name} LOG`.',
-        f"**Paper and code** {source}. This implementation: `{code}.py`.\\\n**Checked against** {prose(card.verification)}.",
+        f"**Paper and code:** {source}. This implementation: `{code}.py`.\\\n**Checked against:** {prose(card.verification)}.",
         f"## Details\n\n    {card.formula}\n\n{prose(card.text)}",
         f"## How well it works\n\n{measured(card)}",
-        f"## When it fails\n\n{failures(card)}",
+        f"## Limitations\n\n{failures(card)}",
         "## What it needs\n\n" + "\n".join(f"- {prose(line)}" for line in needs_lines(card)),
         f"## Parameters\n\n{parameters(card)}",
         f"## Cost\n\n{cost(card)}",
@@ -202,7 +202,7 @@ def measured(card: Card) -> str:
 
 
 def failures(card: Card) -> str:
-    """When it fails."""
+    """Its limitations."""
     return "\n".join(f"- {prose(line)}" for line in card.limitations)
 
 

@@ -118,16 +118,12 @@ def _open_own(corpus: str, index: str, engine: str, memory: str, threads: int, d
 def _check_options(engine: str, memory: str, threads: int, dense: Mapping[str, Any]) -> None:
     """Reject options that the engine would ignore."""
     if memory and engine != "lucene":
-        raise ConfigError(
-            f"a memory limit works only with the engine lucene, not with {engine}; got {short_repr(memory, 40)}"
-        )
+        raise ConfigError(f"memory works only with the engine lucene, not with {engine}; got {short_repr(memory, 40)}")
     if threads > 1 and engine == "bm25":
         raise ConfigError(f"the engine bm25 searches in one thread, got threads={threads}")
     has_dense = dense != {"encoder": "", "probes": 0, "device": "auto"}
     if has_dense and engine not in ENCODED:
-        raise ConfigError(
-            f"encoder, probes and device work only with the engines {' and '.join(ENCODED)}, not with {engine}"
-        )
+        raise ConfigError(f"encoder, probes and device work only with {' and '.join(ENCODED)}, not with {engine}")
 
 
 def _passages(corpus: str) -> Corpus:

@@ -591,7 +591,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     ):
         found = [row for row in rows if row["job"].items() >= {"shop": shop, "policy": kind, "rate": rate}.items()]
         if len(found) > 1:
-            means = [f"{100.0 * float(np.mean([row[name] for row in found])):.1f} %" for name in ("all", "unseen")]
+            means = [f"{100.0 * float(np.mean([row[name] for row in found])):.1f}%" for name in ("all", "unseen")]
             cells = [
                 shop,
                 kind,

@@ -33,9 +33,9 @@ def test_the_pages_state_the_replayed_fractions():
     expected = 100.0 * np.array([run.expected_fraction(run.GOALS, run.HELD_OUT, step) for step in steps])
     last, off = fractions[:, -1], float((fractions - expected)[:, 1:].mean())
     for text in (
-        f"{last.mean():.1f} % of the validation tasks had been trained on at step 150 ({last.min():.1f} % to {last.max():.1f} %)",
+        f"{last.mean():.1f}% of the validation tasks had been trained on at step 150 ({last.min():.1f}% to {last.max():.1f}%)",
         f"Over all evaluations the mean is {abs(off):.1f} points {'above' if off > 0 else 'below'} the formula",
-        f"{expected[-1]:.1f} %",
+        f"{expected[-1]:.1f}%",
     ):
         for page in (PAGE, GUIDE):
             assert text in page.replace("\n", " ")
@@ -49,13 +49,13 @@ def test_the_page_states_how_many_jobs_have_run_in_which_time():
     models = [row for row in STUDIED if row["job"]["policy"] == "language model"]
     assert f"{len(models)} of {len(run.SEEDS)} jobs of language models have run" in PAGE
     equal = next(row["equal"] for row in ROWS if "limits" in row["job"])
-    assert f"equal for {100.0 * equal:.0f} % of the goals" in PAGE.replace("\n", " ")
+    assert f"equal for {100.0 * equal:.0f}% of the goals" in PAGE.replace("\n", " ")
 
 
 def test_the_bound_of_the_guide_follows_from_its_fraction():
     """v = p s + (1 − p) u with s ≤ 1, so that v − u ≤ p (1 − v) / (1 − p)."""
     fraction = run.expected_fraction(run.GOALS, run.HELD_OUT, run.STEPS)
-    (stated,) = re.findall(r"With 73\.8 % this is at most ([\d.]+) points", GUIDE)
+    (stated,) = re.findall(r"With 73\.8% this is at most ([\d.]+) points", GUIDE)
     assert stated == f"{100.0 * fraction * (1.0 - 0.738) / (1.0 - fraction):.1f}"
 
 

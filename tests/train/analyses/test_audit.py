@@ -205,7 +205,7 @@ def test_the_command_prints_text_and_json(tmp_path, capsys):
     write_jsonl(log, [Group((walk("w0", "abg", "success"), walk("w1", "ac")))])
     assert main(["audit", str(log)]) == 0
     shown = capsys.readouterr().out
-    assert "1 groups, 2 rollouts, 3 turns" in shown
+    assert "1 group, 2 rollouts, 3 turns" in shown
     assert shown.startswith("Recommended scheme: grouptd, with its defaults\n")
     assert "\n    gdcr, sapo: its task lacks" in shown
     assert main(["audit", "--json", str(log)]) == 0

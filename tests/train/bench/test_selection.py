@@ -134,7 +134,7 @@ def test_a_run_continues_without_the_schemes_that_cannot_score(registered, tmp_p
     assert suite["undefined"]["late"] == "needs the observations"
     assert {"needy", "picky"} <= set(suite["undefined"])
     shown = capsys.readouterr().out
-    assert "Not defined on grids" in shown
+    assert "Not applicable to grids" in shown
     assert "no annotation 'value.needy'" in shown
     assert "value.needy" in (tmp_path / "report.html").read_text()
 

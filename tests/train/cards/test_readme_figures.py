@@ -125,7 +125,7 @@ QUOTED = {
         "tests/evidence/entity_learning/README.md": rf"\| `grouptd` \(primary\) \| {QUANTITY}",
     },
     "transitions of Search-R1 that are unique, per cent": {
-        SITE + "benchmark/verdict.md": r"rollouts ([\d.]+) % of the transitions",
+        SITE + "benchmark/verdict.md": r"rollouts ([\d.]+)% of the transitions",
         "tests/evidence/analyses/README.md": r"unique among transitions, 2 rollouts \| ([\d.]+)%",
     },
     "settings and suites of the rules for a choice": {

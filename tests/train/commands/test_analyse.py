@@ -95,7 +95,7 @@ def test_imported_trajectories_are_analysed_like_any_log(tmp_path, capsys):
     assert main(["data", "import", "searchr1", str(source), "--out", str(log)]) == 0
     assert "2 rollouts in 2 groups, 4 turns" in capsys.readouterr().out
     assert main(["analyse", "--group-by", "task", str(log)]) == 0
-    assert "1 groups, 2 rollouts, 4 turns" in capsys.readouterr().out
+    assert "1 group, 2 rollouts, 4 turns" in capsys.readouterr().out
 
 
 def test_rollouts_are_graded_and_scored_by_named_rewards(tmp_path, capsys):

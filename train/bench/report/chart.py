@@ -138,9 +138,9 @@ FAINT: Final = " Faint lines stand out while you point at their name."
 MARKS: Final = {  # by style: the outline of a mark around 0, 0, so that points are told apart without their colours
     "s0": "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0z", "s1": "M-3.2 -3.2H3.2V3.2H-3.2z", "s2": "M0 -4.2L4 3H-4z",
     "s3": "M0 -4.6L4.6 0L0 4.6L-4.6 0z", "s4": "M0 4.2L4 -3H-4z", "s5": "M-4 0L0 -1.4V-4H1.4V-1.4H4V1.4H1.4V4H-1.4V1.4H-4z",
-    "s6": "M-4.2 -2.2H4.2V2.2H-4.2z", "s7": "M-2.2 -4.2H2.2V4.2H-2.2z",
-    "c0": "M0 -5L1.3 -1.5L5 -1.5L2 .8L3.1 4.4L0 2.2L-3.1 4.4L-2 .8L-5 -1.5L-1.3 -1.5z", "c1": "M-4.6 -1.2H4.6V1.2H-4.6z",
-    "c2": "M-1.2 -4.6H1.2V4.6H-1.2z", "c3": "M-4 -3L-3 -4L0 -1L3 -4L4 -3L1 0L4 3L3 4L0 1L-3 4L-4 3L-1 0z",
+    "s6": "M0 -4.4L4.2 -1.4L2.6 3.6H-2.6L-4.2 -1.4z", "s7": "M-2.2 -3.8H2.2L4.4 0L2.2 3.8H-2.2L-4.4 0z",
+    "c0": "M0 -5L1.3 -1.5L5 -1.5L2 .8L3.1 4.4L0 2.2L-3.1 4.4L-2 .8L-5 -1.5L-1.3 -1.5z", "c1": "M-.8 -4.6H.8V-.8H4.6V.8H.8V4.6H-.8V.8H-4.6V-.8H-.8z",
+    "c2": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0zM-2.4 0a2.4 2.4 0 1 1 4.8 0a2.4 2.4 0 1 1 -4.8 0z", "c3": "M-4 -3L-3 -4L0 -1L3 -4L4 -3L1 0L4 3L3 4L0 1L-3 4L-4 3L-1 0z",
 }  # fmt: skip
 
 WIDTH, HEIGHT = 320.0, 180.0  # units of a panel's own coordinates, about pixels

@@ -204,7 +204,8 @@ def _chart(table: Table) -> Chart | None:
         kind = "best" if bar.mean == best else "scheme"
         if control:
             kind = "control"
-        rows.append(Interval(name, "", bar.text(digits, "+" if "minus" in table.unit else ""), kind, bar))
+        text = bar.text(digits, "+" if "minus" in table.unit else "").replace("-", "−")
+        rows.append(Interval(name, "", text, kind, bar))
     return chart_of(rows, table.unit or table.rows[0][1])
 
 
@@ -351,7 +352,7 @@ def _rows(verdict: Verdict) -> Iterator[Interval]:
     mark = None
     if verdict.headroom is not None:
         relative = verdict.headroom.times(100).text(1, "+").replace("-", "−")
-        notes.append(f"The exact advantage, an upper bound, is at {relative} relative to it")
+        notes.append(f"The exact advantage is at {relative} relative to it")
         mark = 100 * (verdict.lead.difference.mean + verdict.headroom.mean)
     yield _interval(
         verdict.leader.name, verdict.lead, "best" if kind == "clear" else "scheme", title, ". ".join(notes) + ".", mark

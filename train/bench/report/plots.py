@@ -219,8 +219,8 @@ def _exact_plots(suite: Mapping[str, Any], results: Results, number: int) -> lis
         for kind, of_kind in learned.by("kind").items()
     ]
     caption = (
-        "Exact success rate while a tabular policy is trained, mean over the cells of each kind of task. The intervals of the areas under "
-        f"these curves are above.{_left_out(suite, styles)}"
+        "Exact success rate while a tabular policy is trained, mean over the cells of each kind of task. The intervals of mean success "
+        f"during training are above.{_left_out(suite, styles)}"
     )
     return [*plots, Plot(suite["name"], f"curves-{number}", caption, AREA_TITLE, panels, same_y=True)]
 
@@ -282,8 +282,8 @@ def _shared_plots(suite: Mapping[str, Any], results: Results, number: int) -> li
             title = setting.kind if setting.keys == "distinct" else f"{setting.kind}, {setting.keys} keys"
             panels.append(_curve_panel([setting], tasks, styles, title, labels, update))
         caption = (
-            f"Exact success rate on {tasks} tasks while one policy is trained on many tasks, mean over layout seeds. The intervals of the areas "
-            f"under these curves are above and in the table.{_left_out(suite, styles)}"
+            f"Exact success rate on {tasks} tasks while one policy is trained on many tasks, mean over layout seeds. The intervals of mean "
+            f"success during training are above and in the table.{_left_out(suite, styles)}"
         )
         plots.append(Plot(suite["name"], f"{stem}-{number}", caption, SHARED_TITLE, panels, same_y=True))
     return plots
@@ -301,8 +301,8 @@ def _played_plot(suite: Mapping[str, Any], results: Results, number: int) -> Plo
     return Plot(
         suite["name"],
         f"learning-{number}",
-        "Success rate while a tabular policy is trained through the environment, mean over tasks and seeds (dotted: the expert); the "
-        f"intervals of the areas under these curves are above.{_left_out(suite, styles)}",
+        "Success rate while a tabular policy is trained through the environment, mean over tasks and seeds (dotted: the expert). The "
+        f"intervals of mean success during training are above.{_left_out(suite, styles)}",
         AREA_TITLE,
         [panel],
     )

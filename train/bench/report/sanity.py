@@ -180,7 +180,7 @@ def _played_checks(suite: Mapping[str, Any]) -> Iterator[SanityCheck]:
         if base == method or base not in rows:
             continue
         area, base_area = row["area"][0], rows[base]["area"][0]
-        observed = f"area {area:.3f} against {base_area:.3f}"
+        observed = f"mean success {area:.3f} against {base_area:.3f}"
         if method.startswith("flipped("):
             constant = len({*row["curve"], *rows[base]["curve"]}) == 1  # neither curve changes
             yield SanityCheck(name, f"{method} learns less than {base}", area < base_area or constant, observed)

@@ -208,7 +208,7 @@ def _exact_tables(suite: Suite) -> list[Table]:
     tables = [_gain_table(results, schemes, controls), _metric_table(results, schemes, controls)]
     endpoints = {"gain, KL 0.01": results.measure("gain")}
     if len(learned):
-        endpoints["area"] = learned.measure("area")
+        endpoints["mean success"] = learned.measure("area")
     compared = [name for name in schemes if not len(learned) or name in learned.methods("area")]
     if len(compared) > 1:
         tables.append(_contrast_table(compared, endpoints))
@@ -500,7 +500,7 @@ def _correlation_table(suite: Suite, results: Results) -> Table:
 
 
 # -- some schemes against all other methods, study by study -------------------------------------------------------------
-RIVAL_ENDPOINTS: Final = {"area": "area", "final": "final success"}
+RIVAL_ENDPOINTS: Final = {"area": "mean success", "final": "final success"}
 ALL_STUDIES: Final = "mean of all studies"
 STUDY_AXIS: Final = "studies by kind of task and tasks × rollouts of an update"
 
@@ -560,7 +560,7 @@ def _champion_table(results: Results, champion: str, rivals: Sequence[str], draw
         rows.append([label, *(_points_text(of_study.estimate("area", champion, rival)) for rival in rivals)])
         bars.append(of_study.estimate("area", champion, drawn).times(100))
     return Table(
-        f"{champion} minus other methods, area",
+        f"{champion} minus other methods, mean success",
         "Percentage points, paired by layout seed, with 95 % intervals that are not adjusted for their number.",
         rows,
         len(rows) - 2,
@@ -602,7 +602,7 @@ def _order_table(design: Observations, pairs: Sequence[Pair]) -> Table:
     factors = [f"{name}: {', '.join(levels)}" for name, levels in design.factors.items()]
     return Table(
         "Does the order hold?",
-        f"Area under the curve of exact success, percentage points, in {len(design.settings)} settings: {'; '.join(factors)}. In each, all methods "
+        f"Mean exact success during training, in percentage points, in {len(design.settings)} settings: {'; '.join(factors)}. In each, all methods "
         f"have the same level of every factor. Means over settings; intervals: 95 %, over {len(design.seeds)} layout seeds. An order "
         "holds (turns) in a setting if its interval lies above (below) 0. A sign is +, − or level (the interval contains 0); it depends "
         "on a factor if two of its levels have different signs and two of them differ by more than chance.",
@@ -610,7 +610,7 @@ def _order_table(design: Observations, pairs: Sequence[Pair]) -> Table:
         len(rows) - 1,
         tuple(pair.difference.times(100) for pair in pairs),
         "Does the order of two methods depend on choices that should not matter?",
-        "difference of the areas, in percentage points, mean over all settings",
+        "difference in mean success during training, in percentage points, mean over all settings",
     )
 
 
@@ -637,13 +637,13 @@ def _rate_table(design: Observations, methods: Sequence[str]) -> Table:
     rates = [level for level in design.factors.get(OPTIMISER, ()) if level.startswith(ADAM)]
     base = baseline(list(methods))
     chosen_rates = {name: _chosen_rate(design, name, rates) for name in methods} if rates else {}
-    rows = [["method", f"minus {base} [95 % CI]", "area", *rates]]
+    rows = [["method", f"minus {base} [95 % CI]", "mean success", *rates]]
     for name, (values, chosen) in sorted(chosen_rates.items(), key=lambda item: -float(item[1][0].mean())):
         lead = "–" if name == base else _points_text(over_seeds(values - chosen_rates[base][0]))
         rows.append([name, lead, over_seeds(values).times(100).short(1), *(str(chosen.count(rate)) for rate in rates)])
     return Table(
         "Every method at its own rate of Adam",
-        "The rate with the largest area over the other layout seeds, whose tasks are different ones; on the right, how often each was "
+        "The rate with the largest mean success during training over the other layout seeds, whose tasks are different ones; on the right, how often each was "
         "chosen. Mean over the levels of all other factors, percentage points.",
         rows,
         len(rows) - 1,
@@ -669,7 +669,7 @@ def _study_tables(suite: Suite) -> list[Table]:
 def _study_table(suite: Suite, setting: Setting, endpoint: str) -> Table:
     results, values = Results([setting], "both"), setting.values[endpoint]
     schemes, controls = _among(suite, list(values))
-    base = baseline([*schemes, *controls])
+    base, shown = baseline([*schemes, *controls]), endpoint.replace("area", "mean success")
     family = against(base, schemes, results.measure(endpoint))
     schemes = _best_first(results, endpoint, schemes)
 
@@ -679,14 +679,14 @@ def _study_table(suite: Suite, setting: Setting, endpoint: str) -> Table:
     rows = _method_rows(
         (*schemes, *controls),
         [
-            (f"{endpoint} [95 % CI]", lambda name: results.estimate(endpoint, name).text()),
+            (f"{shown} [95 % CI]", lambda name: results.estimate(endpoint, name).text()),
             *_contrast_columns(f"minus {base} [95 % CI]", results, endpoint, base, family),
             ("probability of improvement [95 % CI]", improvement),
         ],
     )
     seeds, tasks = next(iter(values.values())).shape
     return Table(
-        f"{setting.long_title}: {endpoint}",
+        f"{setting.long_title}: {shown}",
         f"{seeds} seeds, {f'the same {tasks} tasks under each' if tasks > 1 else 'each with its own tasks'}. "
         f"Intervals: 95 %, over seeds and tasks. p is adjusted by Holm over {len(family)} schemes; detectable is the true "
         f"difference that such a test finds with probability .8. Probability of improvement: that a run beats one of {base} "
@@ -694,8 +694,8 @@ def _study_table(suite: Suite, setting: Setting, endpoint: str) -> Table:
         rows,
         len(schemes),
         tuple(None if name == base else results.estimate(endpoint, name, base) for name in (*schemes, *controls)),
-        f"Which scheme is best: {setting.long_title}, {endpoint}?",
-        f"{endpoint}, minus {base}",
+        f"Which scheme is best: {setting.long_title}, {shown}?",
+        f"{shown}, minus {base}",
     )
 
 
@@ -712,7 +712,7 @@ def _played_tables(suite: Suite) -> list[Table]:
     """Learning of every method, and the contrasts of the schemes."""
     results = results_of(suite)
     schemes, _ = _among(suite, results.methods("area"))
-    contrasts = [_contrast_table(schemes, {"area": results.measure("area")})] if len(schemes) > 1 else []
+    contrasts = [_contrast_table(schemes, {"mean success": results.measure("area")})] if len(schemes) > 1 else []
     return [_played_table(suite), *contrasts, *_by_type_tables(suite)]
 
 
@@ -819,7 +819,7 @@ def _percent(estimate: Mapping[str, float | None]) -> str:
 
 
 # -- swept parameters, in the order of the grid, as in the papers' ablations --------------------------------------------
-SWEEP_ENDPOINTS: Final = {"area": "area", "held-out area": "held_out_area", "gain, KL 0.01": "gain"}
+SWEEP_ENDPOINTS: Final = {"mean success": "area", "held-out mean success": "held_out_area", "gain, KL 0.01": "gain"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,14 +33,14 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "among the turns of failed and of successful rollouts; of credit centered within states (in brackets: of the credit "
     "itself)",
     "coverage, dead groups": "fraction of turns with credit other than 0; fraction of groups without any credit",
-    "area": "mean success during training: the area under the learning curve, over a budget of environment turns (a "
+    "mean success during training": "area under the learning curve, divided by its length, over a budget of environment turns (a "
     "shared policy or a language model: over its updates); the final criterion",
     "shared policy": "one policy over features of the state whose parameters many tasks share, so that a step for one task changes the "
     "others; held-out tasks are evaluated but not trained on; a batch is the rollouts of one update",
     "KL": "Kullback–Leibler divergence from the old policy to the new one, in nats per turn",
     "95 % CI": "95 % confidence interval by Student's t; tasks, and seeds where there are several, are the samples",
     "p, detectable": "p-value adjusted by Holm's method over the schemes compared; the true difference that such a test finds with "
-    "probability .8: where p is not significant, a smaller difference may well exist",
+    "probability 0.8: where p is not significant, a smaller difference may well exist",
     "oracle_adv": "control: the exact advantage A^π, the ground truth",
     "oracle_progress": "control: by how many turns the distance to the goal decreased; efficiency, which is not advantage",
     "stateless": "control: the outcome times .9 to the number of turns that follow, minus its mean over the group (not centred in results of version 0.2.0); it reads no states",
@@ -51,7 +51,7 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "learned by then",
     "X[exact]": "control: X with exact values as annotations, which no method has in practice",
     "natural gradient": "the best direction at equal KL divergence: the upper limit of M2",
-    "keys": "what tells a method which state it is in: distinct keys name every state, aliased keys stand for several states, fresh keys "
+    "keys": "what tells a method which state it is in: distinct keys identify every state, aliased keys stand for several states, fresh keys "
     "never repeat",
     "table per task": "the policy is one softmax table for each task, so nothing is learned for other tasks",
     "rank correlation": "Spearman's, over methods: 1 if the metric orders the methods as learning does, 0 if it tells nothing",
@@ -66,7 +66,7 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "one at which the warm-up is as random as the policy trained with X",
     "entropy": "how random the actions are: entropy of the distribution of actions, in nats per turn",
     "exact gradient": "the gradient of the exact success rate, computed instead of sampled",
-    "percentage point": "one hundredth: a success rate of .50 instead of .40 is 10 points more",
+    "percentage point": "one hundredth: a success rate of 0.50 instead of 0.40 is 10 points more",
     "ms per 1000 turns": "time to assign credit to 1000 recorded turns, in milliseconds on one core; one measurement, without an interval",
     "probability of improvement": "probability that a run with the method beats a run of the baseline on the same task; ties count half",
 }
@@ -76,14 +76,14 @@ _ALIASES: Final[Mapping[str, str]] = {
     "M1": "M1, cosine", "cosine": "M1, cosine", "M2": "M2, gain", "gain": "M2, gain", "M3": "M3, bias and variance",
     "bias²": "M3, bias and variance", "squared bias": "M3, bias and variance", "variance": "M3, bias and variance",
     "M4": "M4, concordance", "concordance": "M4, concordance", "M5": "M5, AUROC", "AUROC": "M5, AUROC",
-    "coverage": "coverage, dead groups", "dead groups": "coverage, dead groups", "area": "area", "shared policy": "shared policy",
+    "coverage": "coverage, dead groups", "dead groups": "coverage, dead groups", "area": "mean success during training", "shared policy": "shared policy",
     "held-out": "held-out", "KL": "KL", "95 % CI": "95 % CI", "95 % confidence interval": "95 % CI", "intervals": "95 % CI", "p": "p, detectable",
     "detectable": "p, detectable", "natural gradient": "natural gradient", "success rate": "success rate", "exact success": "success rate",
     "cells": "cell", "cell": "cell", "controls": "scheme, control, method", "control": "scheme, control, method",
     "scheme": "scheme, control, method", "schemes": "scheme, control, method", "method": "scheme, control, method", "credit": "credit",
     "sanity checks": "sanity check", "keys": "keys", "aliased": "keys", "distinct": "keys", "rank correlation": "rank correlation",
-    "exact advantage": "oracle_adv", "table per task": "table per task", "preregistered": "preregistered prediction", "turn budget": "area",
-    "mean success": "area", "ms per 1000 turns": "ms per 1000 turns", "probability of improvement": "probability of improvement",
+    "exact advantage": "oracle_adv", "table per task": "table per task", "preregistered": "preregistered prediction", "turn budget": "mean success during training",
+    "mean success": "mean success during training", "ms per 1000 turns": "ms per 1000 turns", "probability of improvement": "probability of improvement",
     "percentage points": "percentage point", "warm-up": "warm-up", "floor": "floor", "imitation": "imitation", "greedy": "greedy",
     "temperature": "temperature", "entropy": "entropy", "exact gradient": "exact gradient",
 }  # fmt: skip

@@ -26,7 +26,7 @@ def document_text(document: Mapping[str, Any]) -> str:
         undefined = undefined_table(suite)
         if undefined:
             reasons = "\n".join(f"  {name}: {reason}" for name, reason in undefined)
-            blocks.append(f"Not defined on {suite['name']}\n{reasons}")
+            blocks.append(f"Not applicable to {suite['name']}\n{reasons}")
     when = regime_table(document)
     if when and document["suites"]:
         blocks.append(f"=== {when.title}\n{when.note}\n\n{text_table(when.rows, when.controls)}")

@@ -1,7 +1,7 @@
 """Print what is installed, what is missing, and how to get it: versions, extras, engines, data.
 
-creditflow doctor
-creditflow doctor --json
+  creditflow doctor
+  creditflow doctor --json
 
 The exit code is 1 if a package that creditflow always needs is missing, or a package of it or of a complete extra has a version outside its range.
 """

@@ -1,10 +1,10 @@
 """List the credit schemes, or show a scheme's reference card: needs, properties, cost, results, and when it fails.
 
-creditflow schemes
-creditflow schemes gigpo
-creditflow schemes rtmc --json
-creditflow schemes --all --out cards
-creditflow schemes path/to/file.py:NAME
+  creditflow schemes
+  creditflow schemes gigpo
+  creditflow schemes rtmc --json
+  creditflow schemes --all --out cards
+  creditflow schemes path/to/file.py:NAME
 
 The card is generated when the command runs. The scheme is checked on random groups, and the results come from stored runs of the
 benchmark, which the package ships with their commands and commits. --all takes about half a minute.

@@ -1,9 +1,9 @@
 """Serve an environment as an OpenEnv server: WebSocket /ws, with one session and one environment per connection.
 
-creditflow serve-env sokoban
-creditflow serve-env alfworld --panel standard-v1 --observation text          for clients that show the policy the whole observation
-creditflow serve-env wikisearch --potential gdcr --gamma 1                    potential-based rewards per step
-creditflow serve-env sokoban --potential rewardflow --gamma 0.99 --log old.jsonl
+  creditflow serve-env sokoban
+  creditflow serve-env alfworld --panel standard-v1 --observation text          for clients that show the policy the whole observation
+  creditflow serve-env wikisearch --potential gdcr --gamma 1                    potential-based rewards per step
+  creditflow serve-env sokoban --potential rewardflow --gamma 0.99 --log old.jsonl
 
 There is no authentication: listen on addresses other than loopback only if anyone on the network may play. Needs the extra
 [openenv]; train/adapters/OPENENV.md has clients, limits, and what a trainer receives. `creditflow new hub-package` writes a

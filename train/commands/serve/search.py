@@ -1,11 +1,11 @@
 """Build and serve an index of a corpus, or of the fictional encyclopedia, to search agents.
 
-creditflow serve-search                                                            the fictional encyclopedia
-creditflow serve-search --corpus wiki.jsonl                                        BM25 in memory
-creditflow serve-search --corpus wiki.jsonl --index wiki.idx --engine tantivy      built if it does not exist, then served
-creditflow serve-search --index wiki.idx                                           opened with the engine it was built for
-creditflow serve-search --index bm25/ [--corpus wiki.jsonl]                        a Lucene index of Anserini or pyserini
-creditflow serve-search --index wikipedia-dpr-100w --engine lucene                 one of pyserini's prebuilt indexes
+  creditflow serve-search                                                            the fictional encyclopedia
+  creditflow serve-search --corpus wiki.jsonl                                        BM25 in memory
+  creditflow serve-search --corpus wiki.jsonl --index wiki.idx --engine tantivy      built if it does not exist, then served
+  creditflow serve-search --index wiki.idx                                           opened with the engine it was built for
+  creditflow serve-search --index bm25/ [--corpus wiki.jsonl]                        a Lucene index of Anserini or pyserini
+  creditflow serve-search --index wikipedia-dpr-100w --engine lucene                 one of pyserini's prebuilt indexes
 
 Index folders of the engines tantivy and lucene are opened by their libraries, which trust them: serve only folders from
 sources whose programs you would run. Checksums detect damage, not manipulation. Passage files may come from any source.

@@ -168,8 +168,8 @@ def test_a_memory_limit_is_a_number_and_a_unit(memory: str) -> None:
         ({"corpus": "p.jsonl", "memory": "1g"}, "works only with the engine lucene"),
         ({"corpus": "p.jsonl", "threads": 2}, "searches in one thread"),
         ({"corpus": "p.jsonl", "threads": 0}, "threads is from 1"),
-        ({"corpus": "p.jsonl", "device": "cuda"}, "device work only with the engines dense and hybrid"),
-        ({"corpus": "p.jsonl", "probes": 2}, "probes and device work only with the engines dense and hybrid"),
+        ({"corpus": "p.jsonl", "device": "cuda"}, "device work only with dense and hybrid"),
+        ({"corpus": "p.jsonl", "probes": 2}, "probes and device work only with dense and hybrid"),
         ({"index": 3}, "index is a text"),
     ],
 )

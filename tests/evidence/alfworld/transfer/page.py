@@ -84,7 +84,7 @@ def types(evidence: Mapping[str, Any]) -> str:
         [
             kind,
             str(found["games"]),
-            *(f"{100 * found[name]['success']:.1f} %, {found[name]['commands']:.2f}" for name in shown),
+            *(f"{100 * found[name]['success']:.1f}%, {found[name]['commands']:.2f}" for name in shown),
         ]
         for kind, found in evidence["by_type"].items()
     ]

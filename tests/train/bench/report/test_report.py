@@ -147,7 +147,7 @@ def test_a_suite_of_studies_is_on_the_page_and_in_the_text(document, tmp_path):
     write_report(again, tmp_path / "report.html")
     page, text = Page((tmp_path / "report.html").read_text()).text, document_text(again)
     for shown in (page, text):
-        assert "shared policy, pits, fresh keys, 16 tasks × 8 rollouts: area" in shown
+        assert "shared policy, pits, fresh keys, 16 tasks × 8 rollouts: mean success" in shown
         assert "number of studies: 1" in shown
         assert "flipped(gigpo) learns less than gigpo" in shown
 
