@@ -26,8 +26,6 @@ __all__ = ["PROGRAMS", "reported", "run_module", "run_program"]
 
 PROGRAMS: Final = (
     "creditflow.train.commands.programs.verl_data",
-    "creditflow.train.commands.programs.differences",
-    "creditflow.train.commands.programs.regimes",
     "creditflow.train.cards.cost",
     "creditflow.train.cards.figures",
 )

@@ -20,15 +20,11 @@ from creditflow.train.arguments.programs import PROGRAMS
 # options that take a text and name neither an input nor an output; those that hold a path inside are looked through
 PLAIN = {
     "--agent", "--allow-host", "--approximate", "--by", "--cache", "--device", "--done", "--engine", "--env", "--env-set", "--envs", "--estimator", "--group", "--host", "--id", "--invalid-actions",
-    "--judge", "--license", "--memory", "--messages", "--metric", "--only", "--panel", "--passage-prefix", "--placeholder", "--query-prefix", "--ray", "--recipe", "--reward", "--scheme", "--schemes",
+    "--judge", "--key-variable", "--license", "--memory", "--messages", "--metric", "--only", "--panel", "--passage-prefix", "--placeholder", "--query-prefix", "--ray", "--recipe", "--reward", "--scheme", "--schemes",
     "--writer", "--agent-loop", "--semantics", "--set", "--state-key", "--success", "--sweep", "--task", "--why", "--with", "name",
 }  # fmt: skip
-# of a server that only reads; names of a suite, of its kinds and of two methods
-READ = {
-    ("serve-reward", "--model"),
-    ("data check", "--against"),
-    *(("creditflow.train.commands.programs.differences", name) for name in ("suite", "kinds", "a", "b")),
-}
+# of a server that only reads, and of a check
+READ = {("serve-reward", "--model"), ("data check", "--against")}
 # where `train` writes is a setting: it claims its folder itself (tests/extras/train/run/test_resume.py); `new` claims single files,
 # which may stand among others (tests/train/commands/plugins/test_new.py)
 ELSEWHERE = {("train", "--resume"), ("new", "--out")}

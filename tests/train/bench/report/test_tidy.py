@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from creditflow.train.arguments.programs import run_program
 from creditflow.train.bench.report.tidy import correlation_estimate, mean_correlation, results_of, study_results
-from creditflow.train.bench.results import read_results, write_results
+from creditflow.train.bench.results import read_results
 from creditflow.train.bench.studies import Study
-from creditflow.train.commands.programs.differences import main
 from creditflow.train.statistics import spearman, t_quantile
 
 EVIDENCE = Path(__file__).parents[3] / "evidence" / "bench"
@@ -49,47 +47,6 @@ def test_kinds_are_strata_of_equal_weight():
     assert (found.mean, found.high) == pytest.approx((3.5, 3.5 + half))
 
 
-def test_a_suite_without_exact_values_in_the_results_is_passed_over(tmp_path, capsys):
-    document = read_results(EVIDENCE / "full.json.gz")
-    played = {name: value for name, value in document["suites"][0].items() if name != "cells"} | {
-        "rows": {},
-        "name": "shop",
-    }
-    write_results(document | {"suites": [played, *document["suites"]]}, tmp_path / "results.json")
-    assert main([str(tmp_path / "results.json"), "grids", "alias", "grouptd", "gigpo"]) == 0
-    assert "grouptd - gigpo" in capsys.readouterr().out
-    assert main([str(tmp_path / "results.json"), "shop", "alias", "grouptd", "gigpo"]) == 2
-    assert "suite with exact values 'shop'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["grid", "alias", "grouptd", "gigpo"], "did you mean 'grids'"),
-        (["grids", "alias,pit", "grouptd", "gigpo"], "did you mean 'pits'"),
-        (["grids", "alias", "groupdt", "gigpo"], "did you mean 'grouptd'"),
-        (["grids", "alias", "grouptd", "gigpo", "--size", "5"], "measured sizes: 4, 8, 16, 64"),
-    ],
-)
-def test_what_the_run_lacks_is_an_error_that_names_what_it_has(arguments, message, capsys):
-    assert main([str(EVIDENCE / "full.json.gz"), *arguments]) == 2
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "program", ["creditflow.train.commands.programs.differences", "creditflow.train.commands.programs.regimes"]
-)
-@pytest.mark.parametrize("content", [None, "# a page, not results"], ids=["missing", "other"])
-def test_a_file_that_holds_no_results_is_an_error_in_one_line(program, content, tmp_path, capsys):
-    path = tmp_path / "results.json"
-    if content is not None:
-        path.write_text(content, encoding="utf-8")
-    names = ["grids", "alias", "a", "b"] if program.endswith("differences") else []
-    assert run_program(program, [str(path), *names]) == 3
-    [line] = capsys.readouterr().err.splitlines()
-    assert "does not contain the results of a benchmark" in line
-
-
 @pytest.mark.parametrize(
     ("a", "b", "value", "shown"),
     [
@@ -99,9 +56,10 @@ def test_a_file_that_holds_no_results_is_an_error_in_one_line(program, content, 
         ("grouptd", "gigpo", "gain", "+0.152 [+0.084, +0.219]"),
     ],
 )
-def test_the_evidence_page_reports_the_computed_differences(a, b, value, shown, capsys):
-    main([str(EVIDENCE / "full.json.gz"), "grids", "alias", a, b, "--value", value])
-    assert capsys.readouterr().out.strip().endswith(shown)
+def test_the_evidence_page_reports_the_computed_differences(a, b, value, shown):
+    [suite] = [suite for suite in read_results(EVIDENCE / "full.json.gz")["suites"] if suite["name"] == "grids"]
+    alias = results_of(suite).where(lambda setting: setting.kind == "alias" and value in setting.values)
+    assert alias.estimate(value, a, b).text(3, "+") == shown
     mean, low, high = (float(x.strip("[],")) for x in shown.split())
     page = (EVIDENCE / "README.md").read_text("utf-8").replace("−", "-")
     texts = [f"{abs(x):.3f}".replace("0.", ".", 1) for x in (mean, low, high)]

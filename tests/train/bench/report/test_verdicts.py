@@ -13,9 +13,8 @@ from creditflow.envs.errors import DataError
 from creditflow.train.bench.report.tables import regime_table, suite_tables
 from creditflow.train.bench.report.tidy import study_results
 from creditflow.train.bench.report.verdicts import against, contrast_texts, leader_of, p_text, verdicts
-from creditflow.train.bench.results import write_results
 from creditflow.train.bench.studies import Study
-from creditflow.train.commands.programs.regimes import main
+from creditflow.train.text_table import text_table
 
 
 def results(seed=0, seeds=5, tasks=30, **means):
@@ -106,7 +105,7 @@ def test_the_verdicts_are_by_regime_keys_batch_and_condition():
     assert "(detectable: " in tied[8]
 
 
-def test_language_models_are_compared_by_their_area_on_held_out_tasks(tmp_path, capsys):
+def test_language_models_are_compared_by_their_area_on_held_out_tasks():
     def curve(lead, seed):
         """Success rises from .2 to .2 + lead in the first half and stays."""
         rng = np.random.default_rng(seed)
@@ -137,9 +136,9 @@ def test_language_models_are_compared_by_their_area_on_held_out_tasks(tmp_path, 
     assert found.leader.name == "gigpo"
     assert found.lead is not None
     assert found.lead.difference.mean == pytest.approx(0.1 * 0.75, abs=0.01)
-    write_results(document, tmp_path / "results.json")
-    main([str(tmp_path / "results.json")] * 2)
-    assert capsys.readouterr().out.count("language model  pits") == 2
+    table = regime_table(document, document)
+    assert table is not None
+    assert text_table(table.rows, table.controls).count("language model  pits") == 2
 
 
 def test_there_is_no_verdict_without_two_schemes_on_a_learning_curve():
