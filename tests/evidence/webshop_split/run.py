@@ -213,8 +213,9 @@ def open_shop(name: str, data: str = "") -> Shop:
     rows = load_panel("webshop", "small-synthetic-v1").rows
     listed = {(row.locator["asin"], row.locator["wish"]) for row in rows if row.split == "train"}
     wishes = {(goal.asin, wish_hash(goal)): goal for goal in env.stock.goals}
-    used = list(wishes)[::every]
-    return Shop(env, [wishes[wish] for wish in used], np.array([wish in listed for wish in used]))
+    used, others = list(wishes)[::every], list(wishes)[every // 2 :: every]
+    clean = np.array([wish in listed for wish in used])
+    return Shop(env, [wishes[wish] for wish in used], clean, [wishes[wish] for wish in others])
 
 
 # ---- what a policy reads ----
