@@ -27,6 +27,7 @@ from creditflow.assets.site.make import (
     reference,
     schemes,
 )
+from creditflow.assets.site.make.leaderboard import with_charts
 from creditflow.assets.site.markdown import staged_text
 from creditflow.assets.site.repository import PAGES, ROOT, read
 from creditflow.envs.errors import ConfigError, CreditflowError
@@ -107,7 +108,7 @@ def stage(folder: Path) -> None:
         )
     written = {_write(folder / MARK, b"")}
     for name, (path, text) in pages().items():
-        staged, pictures = staged_text(text, path)
+        staged, pictures = staged_text(with_charts(text), path)
         written.add(_write(folder / f"{name}.md", staged.encode()))
         written |= {_write(folder / picture, (ROOT / picture).read_bytes()) for picture in pictures}
     for old in [path for path in folder.rglob("*") if path.is_file() and path not in written]:

@@ -22,14 +22,14 @@ from creditflow.assets.site.check.links import check_links, external_links
 from creditflow.assets.site.make import evidence, integrations
 from creditflow.assets.site.make import recipes as make_recipes
 from creditflow.assets.site.make.evidence import LINES, result_files
-from creditflow.assets.site.make.leaderboard import regime_table
+from creditflow.assets.site.make.leaderboard import regime_table, stored_figures, with_charts
 from creditflow.assets.site.make.paper_index import papers, places
 from creditflow.assets.site.make.recipes import PUBLISHED, estimated_hours, recipes
 from creditflow.assets.site.markdown import RUNNABLE, blocks_of, prose, staged_text
 from creditflow.assets.site.repository import NOT_RUN, PAGES, RUN, TARGETS
 from creditflow.envs.errors import ConfigError
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.cards.figures import Figures
+from creditflow.train.cards.figures import REGIMES, Figures
 from creditflow.wrappers import credit
 
 SITE = ROOT / "assets" / "site" / "pages"
@@ -293,3 +293,13 @@ def test_published_figures_belong_to_recipes() -> None:
 def test_the_estimated_hours_contain_those_that_a_paper_states(recipe: str, stated: float) -> None:
     low, high = estimated_hours(recipe, PUBLISHED[recipe].gpu)
     assert (low * high) ** 0.5 < stated < high, "the page says so"
+
+
+def test_a_chart_has_the_intervals_of_its_table_best_first():
+    figures = stored_figures()
+    for regime in REGIMES:
+        drawn = with_charts(f"<!-- chart: {regime} -->")
+        texts = re.findall(r'class="value">([^<]*\d[^<]*)<', drawn)
+        table = regime_table(figures, regime)
+        assert texts == re.findall(r"\| ([+−][\d.]+ \[[^]]+\]) \|", table.replace("\xa0", " "))
+        assert len(texts) == drawn.count("<circle") > 5

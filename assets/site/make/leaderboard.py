@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Any, Final
+
+from jinja2 import Environment
 
 from creditflow.assets.site.make.submissions import section, submissions
 from creditflow.assets.site.markdown import prose, table
-from creditflow.assets.site.repository import ROOT
+from creditflow.assets.site.repository import ROOT, read
 from creditflow.envs.errors import DataError
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.bench.methods import is_control
+from creditflow.train.bench.report.chart import Interval, chart_of
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.results import read_results
 from creditflow.train.cards.figures import REGIMES, Figures, collected
 from creditflow.wrappers import credit
 
-__all__ = ["pages", "stored_figures"]
+__all__ = ["pages", "stored_figures", "with_charts"]
+
+CHART: Final = re.compile(r"<!-- chart: ([a-z ]+) -->")
 
 # the stored results, in the order in which figures of the reference cards are made from them
 FILES = (
@@ -34,6 +41,7 @@ CONTROLS: Mapping[str, str] = {
 }
 
 
+@cache
 def stored_figures() -> Figures:
     """Figures made now from the stored result files.
 
@@ -57,7 +65,9 @@ def pages() -> dict[str, tuple[str, str]]:
     )
     blocks = [head]
     for regime, meaning in REGIMES.items():
-        blocks.append(f"## {regime.capitalize()}: {meaning}\n\n{regime_table(figures, regime)}")
+        blocks.append(
+            f"## {regime.capitalize()}: {meaning}\n\n<!-- chart: {regime} -->\n\n{regime_table(figures, regime)}"
+        )
     blocks.append(
         f"## Submitted\n\n{section(list(submissions()))}\n\n[Submit a result](/benchmark/submit.md) explains how to add your own row."
     )
@@ -70,8 +80,29 @@ def pages() -> dict[str, tuple[str, str]]:
     return {"benchmark/leaderboard": ("", "\n\n".join(blocks))}
 
 
-def regime_table(figures: Figures, regime: Any) -> str:
-    """Methods of a regime, by learning, then by M2; where one was not measured, at the end."""
+def with_charts(text: str) -> str:
+    """A page whose comments ``<!-- chart: REGIME -->`` are intervals on an axis: every method's learning, best first."""
+    return CHART.sub(lambda match: _chart(match[1]), text)
+
+
+def _chart(regime: str) -> str:
+    rows = [
+        Interval(
+            CONTROLS.get(method, method),
+            "",
+            shown(learning),
+            "control" if is_control(method) else "scheme",
+            scaled(learning),
+        )
+        for learning, _, method in ranked_methods(stored_figures(), regime)
+        if learning is not None and method != "grpo"
+    ]
+    template = Environment(autoescape=True, trim_blocks=True).from_string(read("assets/site/chart.html"))
+    return template.render(chart=chart_of(rows, "percentage points compared with grpo"))
+
+
+def ranked_methods(figures: Figures, regime: Any) -> list[tuple[Estimate | None, Estimate | None, str]]:
+    """Learning, M2 and name of a regime's methods, by learning, then by M2; where one was not measured, at the end."""
     ranked = []
     for method, measured in figures.measured.items():
         endpoints = measured.get(regime, {})
@@ -81,9 +112,14 @@ def regime_table(figures: Figures, regime: Any) -> str:
         if endpoints:
             ranked.append((learning, step, method))
     ranked.sort(key=lambda row: tuple(estimate.mean if estimate else -math.inf for estimate in row[:2]), reverse=True)
+    return ranked
+
+
+def regime_table(figures: Figures, regime: Any) -> str:
+    """The table of a regime."""
     rows = [["method", "learning compared with grpo, points", "M2"]]
-    for learning, step, method in ranked:
-        area = "–" if learning is None else scaled(learning).text(1, "+").replace("-", "−")
+    for learning, step, method in ranked_methods(figures, regime):
+        area = "–" if learning is None else shown(learning)
         rows.append([label(method), area if method != "grpo" else "0 (baseline)", step.text(2) if step else "–"])
     return table(rows)
 
@@ -91,6 +127,11 @@ def regime_table(figures: Figures, regime: Any) -> str:
 def scaled(estimate: Estimate) -> Estimate:
     """An estimate in points."""
     return Estimate(100 * estimate.mean, 100 * estimate.low, 100 * estimate.high)
+
+
+def shown(estimate: Estimate) -> str:
+    """An estimate in points as text."""
+    return scaled(estimate).text(1, "+").replace("-", "−")
 
 
 def label(method: str) -> str:

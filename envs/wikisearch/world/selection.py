@@ -10,7 +10,6 @@ answer from the passages of a shortcut has no such shortcut.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -31,7 +30,6 @@ __all__ = [
     "Selected",
     "answer_from",
     "calls_needed",
-    "closed_book",
     "copied_queries",
     "facts_in",
     "select_questions",
@@ -97,14 +95,6 @@ def answer_from(question: Question, facts: Sequence[Fact]) -> str:
     candidates = [fact for fact in facts if fact.relation == relation and fact.object not in question.text]
     named = [fact for fact in candidates if fact.subject in question.text]
     return (named or candidates)[0].object if candidates else ""
-
-
-def closed_book(questions: Iterable[Question]) -> dict[str, str]:
-    """The most frequent answer for each last relation: the best guess without reading."""
-    counts: dict[str, Counter[str]] = {}
-    for question in questions:
-        counts.setdefault(question.edges[-1][1], Counter())[question.answers[0]] += 1
-    return {relation: counter.most_common(1)[0][0] for relation, counter in counts.items()}
 
 
 def copied_queries(encyclopedia: Encyclopedia, question: Question) -> list[str]:
