@@ -58,10 +58,8 @@ LINES: Final = {
     "quickstart/quickstart.json": "RL after imitation compared with more imitation, four seeds",
     "retrieval.json": "Lucene, tantivy and our BM25: recall and speed up to a million passages",
     "sb3/sb3.json": "PPO with a dense reward from credit",
-    "schemes/annotated.json.gz": "results of the schemes that read annotations, with tabular policies",
     "schemes/cost.json": "processor time of every scheme",
-    "schemes/shared.json.gz": "results of the schemes with one policy for many tasks",
-    "schemes/tables.json.gz": "results of the schemes with tabular policies",
+    "schemes/results.json.gz": "results of the schemes with tabular policies, and with one policy for many tasks",
     "search_baselines/results.json": "search agents and simulated search, played by a scripted reader",
     "search_training/analyses.json": "the papers' analyses of search, on rollouts of small trained models",
     "search_training/results.json.gz": "ARPO, ZeroSearch and no search, trained against grpo with the real engine",
@@ -77,7 +75,7 @@ _DIGITS: Final = re.compile(r"^[0-9a-f]{7,9}")  # "-dirty" or a remark may follo
 # files made on a branch that was rebased before it landed: the commit that they name is not in the history
 REBASED: Final = (
     "alfworld/transfer/repeated.json", "choice/options.json", "dense/published.json", "entity_learning/replication/pilot/results.json.gz",
-    "entity_learning/replication/pilot_distractors/results.json.gz", "entity_learning/replication/results.json.gz", "schemes/cost.json",
+    "entity_learning/replication/pilot_distractors/results.json.gz", "entity_learning/replication/results.json.gz",
     "sokoban/levels.json", "sokoban/speed.json",
 )  # fmt: skip
 # files whose command stands on the page of an environment

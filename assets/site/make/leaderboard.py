@@ -28,9 +28,7 @@ CHART: Final = re.compile(r"<!-- chart: ([a-z ]+) -->")
 
 # the stored results, in the order in which figures of the reference cards are made from them
 FILES = (
-    "tests/evidence/schemes/annotated.json.gz",
-    "tests/evidence/schemes/tables.json.gz",
-    "tests/evidence/schemes/shared.json.gz",
+    "tests/evidence/schemes/results.json.gz",
     "tests/evidence/language_models/lm.json.gz",
     "tests/evidence/language_models/replication.json.gz",
 )
