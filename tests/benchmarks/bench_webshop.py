@@ -99,7 +99,7 @@ def main(shared: Path) -> None:
             episodes += [episode for episode in map(json.loads, file) if not episode["human"]]
     for mode in ("text", "text_rich"):
         env = WebShopEnv(data=str(folder), preset="upstream", max_steps=10_000, obs_mode=mode)
-        env.stock.catalogue.clear_cache()
+        env.stock.catalogue._cached_search.cache_clear()
         seconds, steps = cpu(replay, env, episodes)
         rate = steps / seconds
         print(

@@ -10,7 +10,6 @@ with open nodes of the same key. With ``truncated="separate"`` truncated ends ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -195,21 +194,6 @@ class StateGraph:
     def visits(self) -> NDArray[np.int64]:
         """int64 (V,): number of turns that start in each node."""
         return np.bincount(self.source, minlength=self.size)
-
-    def centrality(self, kind: Literal["betweenness", "closeness", "degree"]) -> NDArray[np.float64]:
-        """float64 (V,): networkx's centrality of the graph without parallel edges."""
-        measures: dict[str, Callable[[nx.DiGraph[int]], dict[int, float]]] = {
-            "betweenness": nx.betweenness_centrality,
-            "closeness": nx.closeness_centrality,
-            "degree": nx.degree_centrality,
-        }
-        if kind not in measures:
-            raise unknown_name_error("centrality", str(kind), measures)
-        graph: nx.DiGraph[int] = nx.DiGraph()
-        graph.add_nodes_from(range(self.size))
-        graph.add_edges_from(zip(self.edges.source.tolist(), self.edges.target.tolist(), strict=True))
-        scores = measures[kind](graph)
-        return np.array([scores[i] for i in range(self.size)], np.float64)
 
     def statistics(self) -> GraphStatistics:
         """Compute the papers' graph statistics."""

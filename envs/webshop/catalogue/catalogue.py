@@ -176,10 +176,6 @@ class Catalogue:
         """
         return self._cached_search(query) if len(query) <= CACHED_LENGTH else self._search(query)
 
-    def clear_cache(self) -> None:
-        """Clear the cached results."""
-        self._cached_search.cache_clear()
-
     def _search(self, query: str) -> Results:
         first, _, rest = query.partition(" ")
         rows: Sequence[int]

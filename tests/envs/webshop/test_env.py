@@ -170,7 +170,7 @@ def test_a_thousand_environments_share_one_catalogue():
 
 def test_threads_over_one_catalogue_get_the_results_of_one_thread():
     stock = small_stock()
-    stock.catalogue.clear_cache()
+    stock.catalogue._cached_search.cache_clear()
 
     def play(out):
         env = WebShopEnv(data=stock, max_steps=40)

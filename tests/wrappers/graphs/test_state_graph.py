@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
-from helpers.episodes.strategies import COSTS, UNIT, groups
+from helpers.episodes.strategies import COSTS, groups
 from hypothesis import given, settings
 
 from creditflow.envs.errors import ConfigError
@@ -66,19 +66,6 @@ def test_hops_equal_those_of_networkx_whatever_the_costs(g):
     graph = StateGraph.from_group(g)
     assert by_key(graph, graph.distances("hops")) == {n: expected.get(n, np.inf) for n in theirs.nodes}
     assert by_key(graph, graph.reachable()) == {n: n in expected for n in theirs.nodes}
-
-
-@settings(max_examples=40)
-@given(g=groups(costs=UNIT, min_turns=1))
-def test_centralities_equal_those_of_networkx(g):
-    theirs: nx.DiGraph = nx.DiGraph(peer(g)[0])
-    graph = StateGraph.from_group(g)
-    for kind, measure in (
-        ("betweenness", nx.betweenness_centrality),
-        ("closeness", nx.closeness_centrality),
-        ("degree", nx.degree_centrality),
-    ):
-        assert by_key(graph, graph.centrality(kind)) == pytest.approx(measure(theirs))  # type: ignore[arg-type]  # a literal
 
 
 @settings(max_examples=40)
@@ -226,7 +213,6 @@ BUILD = StateGraph.from_group
         (lambda g, wrong: BUILD(g, failed=wrong("apart")), "unknown value of failed 'apart'"),
         (lambda g, wrong: BUILD(g, key=wrong("texts")), "unknown value of key 'texts'; did you mean 'text'"),
         (lambda g, wrong: BUILD(g).distances(wrong("hop")), "did you mean 'hops'"),
-        (lambda g, wrong: BUILD(g).centrality(wrong("between")), "did you mean 'betweenness'"),
         (lambda g, wrong: greedy_similarity(["a"], [0], 1.0), "threshold must lie in"),
     ],
 )

@@ -357,11 +357,6 @@ class SharedCurve(NamedTuple):
         """Mean over the measured points after the start, training tasks."""
         return float(self.train[1:].mean())
 
-    @property
-    def held_out_area(self) -> float:
-        """Mean success on held-out tasks over all measured points after the start; nan if there are none."""
-        return float(self.held_out[1:].mean())
-
 
 class SharedCurves(NamedTuple):
     """The learning curves of all methods from one start.
