@@ -149,7 +149,7 @@ def test_a_study_has_a_table_for_every_endpoint():
     one = study(**MEANS, oracle_adv=0.7)
     two = Study(**{**one.to_json(), "endpoints": {**one.endpoints, "held-out success": one.endpoints["area"]}})
     area, held_out = suite_tables(suite(two, controls=("oracle_adv",)))
-    assert area.title == "shared policy, pits, 16 tasks × 8 rollouts: area"
+    assert area.title == "shared policy, pits, 16 tasks × 8 rollouts: mean success"
     assert held_out.title.endswith("held-out success")
     assert [row[0] for row in area.rows[1:]] == [area.rows[1][0], area.rows[2][0], *[r[0] for r in area.rows[3:5]], "oracle_adv"]  # fmt: skip
     assert {row[0] for row in area.rows[1:5]} == set(MEANS)

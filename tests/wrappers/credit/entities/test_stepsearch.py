@@ -174,7 +174,7 @@ def test_golden_passages_may_be_named_by_title():
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        ({}, "no 'supporting', 'documents'"),
+        ({}, "its task lacks 'supporting', 'documents'"),
         ({**TASK, "supporting": []}, "no golden passages"),
         ({**TASK, "supporting": ["elbe"]}, "contains no golden passage"),
         ({**TASK, "documents": {"nile": {"title": "Nile", "text": "x"}}}, "lacks the retrieved passage 'other'"),
