@@ -86,7 +86,7 @@ def with_charts(text: str) -> str:
 def _chart(regime: str) -> str:
     rows = [
         Interval(
-            CONTROLS.get(method, method),
+            CONTROLS.get(method, method).partition(",")[0],
             "",
             shown(learning),
             "control" if is_control(method) else "scheme",
