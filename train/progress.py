@@ -31,15 +31,15 @@ def progress(items: Iterable[T], what: str, total: int) -> Iterator[T]:
         yield from tqdm(items, desc=what, total=total, file=sys.stderr, leave=False)
         return
     began = last_line = before = time.monotonic()
-    worked = 0  # items that took time; those that come at once are results stored by an earlier run
+    stored = 0  # the first items, if they come at once: results of an earlier run
     for done, item in enumerate(items, 1):
         yield item
         now = time.monotonic()
-        worked, before = worked + (now - before > AT_ONCE), now
+        stored, before = stored + (stored == done - 1 and now - before <= AT_ONCE), now
         if now - last_line >= QUIET_SECONDS and done < total:
             last_line = now
             elapsed = now - began
-            remaining = duration_text(elapsed / (worked or done) * (total - done))
+            remaining = duration_text(elapsed / (done - stored or done) * (total - done))
             note(f"{what}: {done}/{total} after {duration_text(elapsed)}, about {remaining} left")
 
 

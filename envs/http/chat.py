@@ -77,7 +77,7 @@ class CachedChat(Generic[ValueT]):
         max_attempts: int = 5,
         client: JsonClient | None = None,
     ) -> None:
-        api_key = ApiKey.from_environment(key_variable, required=True) if key_variable else None
+        api_key = ApiKey.named(key_variable)
         self.client = client or JsonClient([url], timeout=timeout, max_attempts=max_attempts, key=api_key)
         self._model, self._key = model, key
         self._question: ChatQuestion[ValueT] = question

@@ -60,6 +60,11 @@ class ApiKey:
             raise ConfigError("the environment variable of the API key is unset or empty")
         return cls(text, f"the environment variable {variable}") if text else None
 
+    @classmethod
+    def named(cls, variable: str) -> ApiKey | None:
+        """Return the key in the environment variable that a user named, which must be set, or None if none was named ("")."""
+        return cls.from_environment(variable, required=True) if variable else None
+
     def headers(self, name: str = "Authorization") -> dict[str, str]:
         """Return the HTTP headers that authorise a request; a header of another name carries the key alone."""
         return {name: f"Bearer {self._text}" if name == "Authorization" else self._text}

@@ -54,12 +54,10 @@ def listen(
     if not 0 < port < 65536:
         raise ConfigError(f"--port must be from 1 to 65535, got {port}")
     _require_uvicorn(what)
-    key = ApiKey.from_environment(key_variable, required=True) if key_variable else None
+    key = ApiKey.named(key_variable)
     with bound(host, port) as sock:
-        app = make()
-        if key is not None:
-            app = KeyCheck(app, key)
-        elif host not in LOOPBACK:
+        app = make() if key is None else KeyCheck(make(), key)
+        if key is None and host not in LOOPBACK:
             print(
                 f"warning: listening on {host}: anyone who can reach this machine can use the server; "
                 "--key-variable NAME makes clients send a key",

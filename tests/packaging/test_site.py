@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 from helpers.page_blocks import console_steps, run_page, same
 from helpers.shared_data import ROOT
+from jinja2 import UndefinedError
 
 from creditflow.assets.site.build import pages, stage
 from creditflow.assets.site.check.links import check_links, external_links
@@ -303,3 +304,5 @@ def test_a_chart_has_the_intervals_of_its_table_best_first():
         table = regime_table(figures, regime)
         assert texts == re.findall(r"\| ([+−][\d.]+ \[[^]]+\]) \|", table.replace("\xa0", " "))
         assert len(texts) == drawn.count("<circle") > 5
+    with pytest.raises(UndefinedError):
+        with_charts("<!-- chart: another -->")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from jinja2 import Environment
+from jinja2 import Environment, StrictUndefined
 
 from creditflow.assets.site.make.submissions import section, submissions
 from creditflow.assets.site.markdown import prose, table
@@ -95,7 +95,9 @@ def _chart(regime: str) -> str:
         for learning, _, method in ranked_methods(stored_figures(), regime)
         if learning is not None and method != "grpo"
     ]
-    template = Environment(autoescape=True, trim_blocks=True).from_string(read("assets/site/chart.html"))
+    template = Environment(autoescape=True, trim_blocks=True, undefined=StrictUndefined).from_string(
+        read("assets/site/chart.html")
+    )
     return template.render(chart=chart_of(rows, "percentage points compared with grpo"))
 
 

@@ -67,7 +67,7 @@ class HttpRetriever:
                 f"url must be a text or a list of texts, path and key_variable texts, got {short_repr(url)}, {short_repr(path)} "
                 f"and a {type(key_variable).__name__}"
             )
-        key = ApiKey.from_environment(key_variable, required=True) if key_variable else None
+        key = ApiKey.named(key_variable)
         self._client = client or JsonClient(urls, timeout=timeout, max_attempts=max_attempts, backoff=backoff, key=key)
         self._dialect, self._path, self._remember = dialect, path, remember
         self._known: OrderedDict[str, Passage] = OrderedDict()

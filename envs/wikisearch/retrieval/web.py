@@ -122,10 +122,9 @@ class WebRetriever(HttpRetriever):
         self._reader, self._summary = make_reader(reader), make_summary(summary)
         self._clients: dict[WebService, JsonClient] = {}
         for service in filter(None, (self._search, self._page) if not replay else ()):
-            key = ApiKey.from_environment(service.key_variable, required=True) if service.key_variable else None
             self._clients[service] = JsonClient(
                 [service.url], timeout=timeout, max_attempts=max_attempts, max_bytes=max_bytes,
-                key=key, key_header=service.key_header,
+                key=ApiKey.named(service.key_variable), key_header=service.key_header,
             )  # fmt: skip
         self._recording = checked_path("recording", recording) if recording else None
         self._recorded: dict[str, Any] = {}

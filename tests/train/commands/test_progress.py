@@ -51,6 +51,16 @@ def test_stored_results_that_come_at_once_do_not_shorten_the_estimate(
     assert capsys.readouterr().err.splitlines() == ["exact: 4/5 after 12 s, about 12 s left"]
 
 
+def test_results_that_come_in_batches_count_each(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = iter([0.0, 10.0, 10.001, 10.002, 20.0, 20.001, 20.002, 20.003])
+    monkeypatch.setattr("time.monotonic", lambda: next(seconds))
+    list(progress(range(7), "turns", 7))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["turns: 1/7 after 10 s, about 60 s left", "turns: 4/7 after 20 s, about 15 s left"]
+
+
 def test_durations_are_no_finer_than_an_estimate() -> None:
     shown = [duration_text(x) for x in (0, 119.4, 120, 7199, 7200, 35_990, 36_000)]
     assert shown == ["0 s", "119 s", "2 min", "2 h 0 min", "2 h 0 min", "10 h", "10 h"]

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError, ServiceError
 from creditflow.envs.http import BadRequestError
+from creditflow.envs.http.callers import KeyCheck
+from creditflow.envs.http.credentials import ApiKey
 from creditflow.train.annotate import AnnotationError, Context, annotate, make_annotator
 from creditflow.train.annotate.success.serving.released_format import PLACEHOLDER, released_query
 from creditflow.train.annotate.success.serving.remote import PicaServerAnnotator, text_with_placeholders
@@ -201,6 +203,17 @@ def test_our_own_server_gives_the_values_and_the_provenance_of_the_model(tmp_pat
         '{"annotator":"success","model":"blake2b:0","parameters":{"kind":"paper"},"version":1}'
     )
     assert np.isfinite(credit.make("pica").assign(first).flat_advantages).all()
+
+
+@pytest.mark.parametrize(("name", "kind"), [("success", "paper"), ("pica-server", "hazard")])
+def test_a_client_sends_the_key_that_its_setting_names(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("starlette", reason="the server needs the extra [serve]")
+    monkeypatch.setenv("REWARD_KEY", "correct-horse")
+    with served(KeyCheck(create_reward_app(Stub(kind)), ApiKey("correct-horse"))) as url:
+        with pytest.raises(ServiceError, match="401"):
+            annotate([searched()], make_annotator(f"{name}:{url}", Context({"max_attempts": 1})))
+        [done] = annotate([searched()], make_annotator(f"{name}:{url}", Context({"key_variable": "REWARD_KEY"})))
+    assert done.turns[0].values["value.pica.next"] == pytest.approx(0.99)
 
 
 def test_the_released_format_gives_survival_from_one() -> None:

@@ -209,8 +209,7 @@ def _at_least_one(batch: int) -> int:
 
 def _client(url: str, settings: dict[str, Any]) -> JsonClient:
     base = url.rstrip("/").removesuffix("/get_reward")  # the released settings name the whole path
-    variable = settings["key_variable"]
-    key = ApiKey.from_environment(variable, required=True) if variable else None
+    key = ApiKey.named(settings["key_variable"])
     return JsonClient([base], timeout=settings["timeout"], max_attempts=settings["max_attempts"], key=key)
 
 
