@@ -28,11 +28,10 @@ from creditflow.envs.tasks import Task
 from creditflow.train.annotate.scheme import make_scheme
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.rollout.tasks import group_env_factory, needs_texts, panel_tasks, training_tasks
-from creditflow.train.run.hours.prompts import rough_tokens
-from creditflow.train.run.hours.table import hours_table
-from creditflow.train.run.hours.work import Panels
-from creditflow.train.run.memory.sizes import FAMILIES, KNOWN, ModelSizes, known_sizes
-from creditflow.train.run.memory.table import memory_table
+from creditflow.train.run.estimate.hours import Panels, hours_table
+from creditflow.train.run.estimate.memory import memory_table
+from creditflow.train.run.estimate.prompts import rough_tokens
+from creditflow.train.run.estimate.sizes import FAMILIES, KNOWN, ModelSizes, known_sizes
 from creditflow.train.settings.reading import to_plain_data
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit, Scheme

@@ -15,8 +15,8 @@ import torch
 from gpu.pretrained import RECIPE
 
 from creditflow.train.policy.network.scratch import ScratchConfig, build_tokenizer
-from creditflow.train.run.memory.sizes import ModelSizes
-from creditflow.train.run.memory.table import GB, memory_of
+from creditflow.train.run.estimate.memory import GB, memory_of
+from creditflow.train.run.estimate.sizes import ModelSizes
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.schema import TrainConfig, load_settings
 

@@ -14,8 +14,8 @@ import torch
 from creditflow.train.policy.samples import Row
 from creditflow.train.progress import duration_text
 from creditflow.train.rollout.engine import RolloutReport
-from creditflow.train.run.hours.work import GPUS, forward_flops, passes
-from creditflow.train.run.memory.sizes import ModelSizes
+from creditflow.train.run.estimate.hours import GPUS, forward_flops, passes
+from creditflow.train.run.estimate.sizes import ModelSizes
 from creditflow.train.run.metrics_log import MetricsLogger
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit

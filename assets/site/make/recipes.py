@@ -16,10 +16,9 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.reading.json_text import read_json
 from creditflow.envs.tasks import Task
-from creditflow.train.run.hours.prompts import EPISODES, Prompts, measured_prompts
-from creditflow.train.run.hours.table import range_text
-from creditflow.train.run.hours.work import GPUS, HIGH, LOW, Panels, hours_of
-from creditflow.train.run.memory.sizes import known_sizes
+from creditflow.train.run.estimate.hours import GPUS, HIGH, LOW, Panels, hours_of, range_text
+from creditflow.train.run.estimate.prompts import EPISODES, Prompts, measured_prompts
+from creditflow.train.run.estimate.sizes import known_sizes
 from creditflow.train.settings.schema import EnvConfig, load_settings
 
 __all__ = ["PUBLISHED", "Published", "estimated_hours", "pages", "recipes"]

@@ -4,7 +4,7 @@
 
 The core's peak speeds are measured (a matrix product, a copy); then ``creditflow train`` runs a few iterations of the quickstart's setting
 with models of two sizes, without evaluation. Processor seconds of the rollout and of the rest, nearly all of it the update, stand
-beside the range that ``train/run/hours`` computes for a device of these speeds; ``fraction`` is the part of the peak FLOP/s that
+beside the range that ``train/run/estimate/hours`` computes for a device of these speeds; ``fraction`` is the part of the peak FLOP/s that
 passes over the tokens that were really trained on reached.
 """
 
@@ -26,9 +26,9 @@ from creditflow.agents.language_model.pretrained import open_tokenizer
 from creditflow.envs.files.atomic import write_json
 from creditflow.train.rollout.task_sampling import SampledGroups
 from creditflow.train.rollout.tasks import training_tasks
-from creditflow.train.run.hours.prompts import measured_prompts
-from creditflow.train.run.hours.work import HIGH, LOW, Gpu, Hours, Panels, forward_flops, hours_of, passes
-from creditflow.train.run.memory.sizes import ModelSizes
+from creditflow.train.run.estimate.hours import HIGH, LOW, Gpu, Hours, Panels, forward_flops, hours_of, passes
+from creditflow.train.run.estimate.prompts import measured_prompts
+from creditflow.train.run.estimate.sizes import ModelSizes
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.schema import TrainConfig, load_settings
 from creditflow.train.trainer import Trainer

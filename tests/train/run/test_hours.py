@@ -13,9 +13,7 @@ from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.sokoban.env import SokobanEnv
 from creditflow.envs.tasks import Task
-from creditflow.train.run.hours.prompts import Prompts, measured_prompts
-from creditflow.train.run.hours.table import hours_table
-from creditflow.train.run.hours.work import (
+from creditflow.train.run.estimate.hours import (
     GPUS,
     HIGH,
     LOW,
@@ -26,9 +24,11 @@ from creditflow.train.run.hours.work import (
     episode_of,
     forward_flops,
     hours_of,
+    hours_table,
     passes,
 )
-from creditflow.train.run.memory.sizes import KNOWN
+from creditflow.train.run.estimate.prompts import Prompts, measured_prompts
+from creditflow.train.run.estimate.sizes import KNOWN
 from creditflow.train.settings.schema import TrainConfig, load_settings
 
 FOLDER = Path(__file__).parents[3] / "train" / "configs"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from creditflow.envs.errors import ConfigError
-from creditflow.train.run.memory.sizes import KNOWN, known_sizes
-from creditflow.train.run.memory.table import Memory, memory_of, memory_table
+from creditflow.train.run.estimate.memory import Memory, memory_of, memory_table
+from creditflow.train.run.estimate.sizes import KNOWN, known_sizes
 from creditflow.train.settings.reading import load_mapping
 from creditflow.train.settings.schema import TrainConfig, load_settings
 

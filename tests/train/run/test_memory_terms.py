@@ -10,8 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from creditflow.train.policy.packing.forest import KEYS_PER_TOKEN
-from creditflow.train.run.memory.sizes import KNOWN, ModelSizes
-from creditflow.train.run.memory.table import (
+from creditflow.train.run.estimate.memory import (
     Memory,
     NumberBytes,
     _smallest_gpu,
@@ -24,6 +23,7 @@ from creditflow.train.run.memory.table import (
     sampling_bytes,
     update_bytes,
 )
+from creditflow.train.run.estimate.sizes import KNOWN, ModelSizes
 from creditflow.train.settings.schema import TrainConfig, load_settings
 
 RECIPE = Path(__file__).parents[3] / "train" / "configs" / "gigpo_alfworld.yaml"

@@ -16,8 +16,8 @@ from creditflow.agents.backends.transformers_backend import CACHE_ARGUMENT, grow
 from creditflow.train.policy.network.options import autocast, recompute_activations
 from creditflow.train.policy.packing.attention import PackedForest, packed_hidden
 from creditflow.train.policy.packing.forest import Forest
-from creditflow.train.run.memory.sizes import ModelSizes
-from creditflow.train.run.memory.table import NumberBytes, memory_of, update_bytes
+from creditflow.train.run.estimate.memory import NumberBytes, memory_of, update_bytes
+from creditflow.train.run.estimate.sizes import ModelSizes
 
 TOKENS = 192
 

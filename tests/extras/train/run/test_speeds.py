@@ -15,7 +15,8 @@ from helpers.models.training_runs import Make
 from creditflow import credit
 from creditflow.train.policy.samples import Row
 from creditflow.train.rollout.engine import RolloutReport
-from creditflow.train.run.hours.work import forward_flops
+from creditflow.train.run.estimate.hours import forward_flops
+from creditflow.train.run.estimate.sizes import ModelSizes
 from creditflow.train.run.iteration_log import (
     entity_sums,
     format_iteration,
@@ -25,7 +26,6 @@ from creditflow.train.run.iteration_log import (
     row_sums,
     speeds,
 )
-from creditflow.train.run.memory.sizes import ModelSizes
 from creditflow.train.run.metrics_log import read_metrics
 
 SECONDS = {"rollout": 4.0, "logprobs": 1.0, "graph": 0.5, "credit": 0.5, "update": 4.0}

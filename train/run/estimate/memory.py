@@ -18,7 +18,7 @@ from typing import Final, Literal
 from creditflow.agents.backends.vllm.config import VllmConfig
 from creditflow.envs.errors import unknown_name_error
 from creditflow.train.policy.packing.forest import KEYS_PER_TOKEN
-from creditflow.train.run.memory.sizes import ModelSizes
+from creditflow.train.run.estimate.sizes import BYTES, ModelSizes
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.train.text_table import text_table
 
@@ -36,7 +36,6 @@ __all__ = [
 ]
 
 GB: Final = 1e9
-BYTES: Final = {"float32": 4, "bfloat16": 2}
 GPUS: Final = (16, 24, 40, 48, 80, 141)  # nominal GB
 CACHE_ROOM: Final = (
     1.25  # slots of the sampler's cache relative to its tokens (agents/backends/transformers_backend.py)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-__all__ = ["FAMILIES", "KNOWN", "ModelSizes", "VisionSizes", "known_sizes"]
+__all__ = ["BYTES", "FAMILIES", "KNOWN", "ModelSizes", "VisionSizes", "known_sizes"]
 
+BYTES: Final = {"float32": 4, "bfloat16": 2}  # of a number
 FAMILIES: Final = {
     "llama": (False, False),
     "qwen2": (True, False),
