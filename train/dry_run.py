@@ -127,7 +127,9 @@ def smoke_credit(settings: TrainConfig, scheme: Scheme, task: Task) -> Credit | 
     [group] = engine.play(_SmokeTestAgent(settings), [task], seed=settings.seed)
     missing = ", ".join(name for name in scheme.task_fields if name not in group.task)
     annotated = bool(scheme.needs or scheme.requires_tokens)  # a random agent's episodes have neither
-    reason = f"their payload has no {missing}" if missing else "" if annotated else scheme.undefined_on(group)
+    reason = f"their payload has no {missing}" if missing else ""
+    if not missing and not annotated:
+        reason = scheme.undefined_on(group)
     if reason:
         raise ConfigError(f"scheme {scheme.name!r} cannot score {settings.env.name!r} tasks: {reason}")
     return None if annotated else scheme.assign(group)

@@ -33,7 +33,7 @@ from creditflow.wrappers.canonical.embedding import HashingEmbedder
 from creditflow.wrappers.potentials import Potentials, PotentialStore, digest_of, read_document, write_document
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["FeaturePotentials", "FeatureStore", "ObservationFeatures", "Store", "Version", "feature_rows"]
+__all__ = ["FeaturePotentials", "FeatureStore", "ObservationFeatures", "Store", "Version", "feature_rows", "read_by"]
 
 FORMAT: Final = "creditflow-feature-potential/1"
 MAX_OBJECTS: Final = 16  # of a grid, in reading order: pairs of them are features
@@ -305,3 +305,11 @@ def feature_rows(member: Trajectory, size: int) -> list[Floats]:
     return [
         features.row(turn.observation) if t else features.begin(turn.observation) for t, turn in enumerate(member.turns)
     ]
+
+
+def read_by(store: Store | Version, envs: int) -> tuple[list[ObservationFeatures], bool]:
+    """What a store reads: the features of each environment's observations (or none), and whether it reads text keys."""
+    if isinstance(store, FeatureStore | FeaturePotentials):
+        return [ObservationFeatures(store.size) for _ in range(envs)], False
+    key = store.parameters.get("key") if isinstance(store, Potentials) else store.key
+    return [], key == "text"

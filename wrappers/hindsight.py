@@ -19,10 +19,10 @@ from creditflow.wrappers.dense_reward import Truncation, check_gamma, make_store
 from creditflow.wrappers.feature_potential import (
     FeaturePotentials,
     FeatureStore,
-    ObservationFeatures,
     Store,
     Version,
     feature_rows,
+    read_by,
 )
 from creditflow.wrappers.potentials import Potentials
 from creditflow.wrappers.recorder import stop_reason
@@ -173,14 +173,7 @@ class RolloutShaping:
             raise ConfigError(f"the store has its own parameters: {sorted(parameters)} would have no effect")
         self.store = make_store(scheme, gamma=gamma, **parameters) if store is None else store
         self.gamma, self.beta, self._ends = gamma, beta, truncation == "end"
-        self._by_text = False
-        self._features: list[ObservationFeatures] = []
-        if isinstance(self.store, FeatureStore | FeaturePotentials):
-            self._features = [ObservationFeatures(self.store.size) for _ in range(envs)]
-        elif isinstance(self.store, Potentials):
-            self._by_text = self.store.parameters.get("key") == "text"
-        else:
-            self._by_text = self.store.key == "text"
+        self._features, self._by_text = read_by(self.store, envs)
         self._open: list[_Open | None] = [None] * envs
         self._steps: list[list[tuple[_Open, int]]] = [[] for _ in range(envs)]  # of the batch: episode and turn
 

@@ -107,6 +107,7 @@ def _split(turn: Turn, info: Mapping[str, Any]) -> list[Turn]:
     moves: list[Turn] = []
     for action, reward, key in zip(info["moves"], info["move_rewards"], info["move_state_keys"], strict=True):
         first = not moves
+        text_key = turn.text_key if first else ""
         moves.append(
             replace(
                 turn,
@@ -115,7 +116,7 @@ def _split(turn: Turn, info: Mapping[str, Any]) -> list[Turn]:
                 next_state_key=key,
                 reward=reward,
                 effective=key != at,
-                text_key=at if same else turn.text_key if first else "",
+                text_key=at if same else text_key,
                 observation=turn.observation if first else "",
                 thought=turn.thought if first else "",
                 response=turn.response if first else "",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, check_name, short_repr
 from creditflow.wrappers.dense_reward import Truncation, check_gamma, make_store
-from creditflow.wrappers.feature_potential import FeaturePotentials, FeatureStore, ObservationFeatures, Store, Version
+from creditflow.wrappers.feature_potential import FeaturePotentials, FeatureStore, Store, Version, read_by
 from creditflow.wrappers.potentials import Potentials
 from creditflow.wrappers.recorder import stop_reason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
@@ -76,15 +76,7 @@ class VectorDenseReward(AnyVectorWrapper):
             raise ConfigError(f"the store has its own scheme: {sorted(parameters)} would have no effect")
         self.store = make_store(scheme, gamma=gamma, **parameters) if store is None else store
         self._learner = None if isinstance(self.store, Potentials | FeaturePotentials) else self.store
-        self._by_text = False
-        self._features: list[ObservationFeatures] = []  # of each environment
-        if isinstance(self.store, FeatureStore | FeaturePotentials):
-            size = self.store.size
-            self._features = [ObservationFeatures(size) for _ in range(env.num_envs)]
-        elif isinstance(self.store, Potentials):
-            self._by_text = self.store.parameters.get("key") == "text"
-        else:
-            self._by_text = self.store.key == "text"
+        self._features, self._by_text = read_by(self.store, env.num_envs)
         self.gamma, self.beta = float(gamma), float(beta)
         self._ends, self._carries, self._publish_every = truncation == "end", unknown == "carry", publish_every
         self._versions: list[Version] = [Potentials()] * env.num_envs

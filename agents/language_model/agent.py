@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from creditflow.agents.backends.base import AnsweringBackend, Backend, Completion, GenerationRequest, Sampling
 from creditflow.agents.base import Decision, Question, TurnTokens, View
 from creditflow.agents.language_model.chat import Chat
-from creditflow.agents.language_model.parsing import Dialect, make_dialect
+from creditflow.agents.language_model.parsing import Dialect, decision_of, make_dialect
 from creditflow.agents.models.pictures import PictureEncoder
 from creditflow.agents.prompts import Prompt, make_prompt, slots_of
 from creditflow.envs.core import AgentEnv
@@ -284,13 +284,7 @@ def decide(
 ) -> Decision:
     """Record a completion, and parse the action from it."""
     tokens = conversations.record_completion(pending, completion)
-    response = conversations.chat.decode_completion(completion.ids.tolist())
-    parsed = dialect.parse(response)
-    cut = "" if int(completion.ids[-1]) in conversations.chat.end_ids else "; it was cut at max_new_tokens"
-    return Decision(
-        action=parsed.action,
-        thought=parsed.thought,
-        response=response,
-        invalid_reason="" if parsed.valid else parsed.reason + cut,
-        tokens=tokens if completion.exact else None,
-    )
+    decision = decision_of(dialect, conversations.chat.decode_completion(completion.ids.tolist()))
+    if decision.invalid_reason and int(completion.ids[-1]) not in conversations.chat.end_ids:
+        decision = replace(decision, invalid_reason=f"{decision.invalid_reason}; it was cut at max_new_tokens")
+    return replace(decision, tokens=tokens if completion.exact else None)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from creditflow.agents.base import Decision
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "ReactDialect",
     "TaggedDialect",
     "VerlAgentDialect",
+    "decision_of",
     "make_dialect",
 ]
 
@@ -330,3 +332,12 @@ def _no_argument(argument: str, name: str, dialect: Dialect) -> Dialect:
     if argument:
         raise ConfigError(f"dialect {name!r} takes no argument, got {short_repr(argument)}")
     return dialect
+
+
+def decision_of(dialect: Dialect, completion: str, limit: int | None = None) -> Decision:
+    """What a completion decides. One with more than ``limit`` characters is invalid, and its text is not kept."""
+    if limit is not None and len(completion) > limit:
+        action = dialect.parse("").action
+        return Decision(action, invalid_reason=f"the completion has {len(completion)} characters, more than {limit}")
+    parsed = dialect.parse(completion)
+    return Decision(parsed.action, parsed.thought, completion, "" if parsed.valid else parsed.reason)

@@ -158,7 +158,9 @@ def _check(part: str, given: Mapping[str, Any], defaults: Sampling | PromptingCo
         if name not in names:
             raise unknown_name_error(f"field of {part}", name, names)
         default = getattr(defaults, name)
-        kinds = (dict, type(None)) if default is None else (int, float) if type(default) is float else (type(default),)
+        kinds: tuple[type, ...] = (type(default),)
+        if default is None or type(default) is float:
+            kinds = (dict, type(None)) if default is None else (int, float)
         if type(value) not in kinds:
             expected = " or ".join(kind.__name__ for kind in kinds)
             raise ConfigError(f"{part}.{name} must be of type {expected}, got {short_repr(value)}")
@@ -180,7 +182,9 @@ def generation_ends(model: Any) -> tuple[int, ...]:
         DataError: they are not token ids.
     """
     eos = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    ends = tuple(eos) if isinstance(eos, list | tuple) else () if eos is None else (eos,)
+    ends = () if eos is None else (eos,)
+    if isinstance(eos, list | tuple):
+        ends = tuple(eos)
     if not all(type(end) is int for end in ends):
         raise DataError(f"eos_token_id of the generation config must be token ids, got {short_repr(eos)}")
     return ends
@@ -196,7 +200,9 @@ def folder_end_ids(folder: str) -> tuple[int, ...]:
     if not path.is_file():
         return ()
     ends = model_settings(path).get("eos_token_id")
-    ids = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    ids = [] if ends is None else [ends]
+    if isinstance(ends, list):
+        ids = ends
     if not all(type(number) is int for number in ids):
         raise DataError(f"{path}: expected token ids under eos_token_id, got {str(ends)[:60]}")
     return tuple(ids)
@@ -218,7 +224,9 @@ def open_pretrained(path: str, *, device: str = "auto", dtype: str = "float32") 
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
-    where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    where = torch.device(device)
     if base := adapter_base(path):
         with naming(path):
             model, tokenizer = open_pretrained(base, device=device, dtype=dtype)

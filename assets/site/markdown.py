@@ -64,7 +64,9 @@ def staged_text(text: str, path: str = "") -> tuple[str, set[str]]:
         blocks.append(_prose(text[at : fence.start()], path, pictures))
         at = fence.end()
         mark = fence["mark"].strip()
-        note = (mark_text(mark) if mark else NOT_RUN.get(path, "")) if fence["language"] in RUNNABLE else ""
+        note = mark_text(mark) if mark else NOT_RUN.get(path, "")
+        if fence["language"] not in RUNNABLE:
+            note = ""
         head = f"{fence['indent']}{fence['ticks']}{fence['language']}"
         plain = fence["language"] in RUNNABLE
         blocks.append(f"{head}\n{fence['code']}{fence['indent']}{fence['ticks']}" if plain else fence.group())

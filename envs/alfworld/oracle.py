@@ -256,10 +256,13 @@ def reduce_world(world: World) -> Reduced:
                 alike.add(stand)
     nowhere = where.location(tuple(r for r, home in enumerate(game.home) if home < 0), keep_plain=False)
     treated = {"clean": world.clean, "hot": world.hot, "cool": world.cool}.get(goal.quality, -1)
+    hand = EMPTY
+    if held >= 0:
+        hand = OTHER if other_held >= 0 else items.index(held)
     return Reduced(
         (current, *sorted(elsewhere), *((nowhere,) if nowhere else ())),
         int(bool(nowhere)),
-        EMPTY if held < 0 else OTHER if other_held >= 0 else items.index(held),
+        hand,
         _renumber(treated, items),
         _renumber(game.pickupable, items),
         _renumber(world.toggled, lamps),

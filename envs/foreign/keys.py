@@ -47,7 +47,9 @@ def content_key(value: Any, where: str = "the state") -> str:
     if isinstance(plain, bool) or plain is None:
         return str(plain).lower()
     kind = next(name for name, types in _KINDS.items() if isinstance(plain, types))
-    readable = plain if kind == "text" else str(int(plain)) if kind == "int" and abs(plain) < 10**SHOWN else ""
+    readable = plain if kind == "text" else ""
+    if kind == "int" and abs(plain) < 10**SHOWN:
+        readable = str(int(plain))
     if 0 < len(readable) <= SHOWN and readable.isprintable():
         return f"{kind}:{readable}"
     return f"{kind}#{blake2b(encoded, digest_size=16).hexdigest()}"

@@ -118,7 +118,9 @@ def imported(work: Callable[[], Any], what: str, file: str = "") -> Any:
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == file]
-        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+        if isinstance(error, SyntaxError):
+            lines = [error.lineno]
+        line = lines[-1] if lines else None
         where = f" (line {line})" if line else ""
         raise ConfigError(f"{what} cannot be loaded{where}: {type(error).__name__}: {error}") from error
 

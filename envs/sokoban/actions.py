@@ -31,10 +31,11 @@ class Vocabulary(NamedTuple):
 
     def named(self) -> Mapping[tuple[int, str], str]:
         """Return the texts by (direction, "push" or "move"), and no operation by (-1, "none")."""
-        return {
-            (direction, "push" if push else "move" if direction >= 0 else "none"): text
-            for text, (direction, push) in zip(self.texts, self.moves, strict=True)
-        }
+        named = {}
+        for text, (direction, push) in zip(self.texts, self.moves, strict=True):
+            without_push = "move" if direction >= 0 else "none"
+            named[direction, "push" if push else without_push] = text
+        return named
 
 
 def make_vocabulary(n_actions: int) -> Vocabulary:

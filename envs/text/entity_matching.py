@@ -35,7 +35,8 @@ _TOKEN: Final = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 _UNSPACED_RUN: Final = re.compile(f"[{_UNSPACED}]")
 _SPACE: Final = 0x20
 # byte translation: ASCII letters to lower case, other ASCII characters but digits to a space, bytes beyond ASCII unchanged
-_TABLE: Final = bytes(i if i > 127 else ord(chr(i).lower()) if chr(i).isalnum() else _SPACE for i in range(256))
+_ASCII: Final = bytes(ord(chr(i).lower()) if chr(i).isalnum() else _SPACE for i in range(128))
+_TABLE: Final = _ASCII + bytes(range(128, 256))
 _MAX_SPLIT: Final = 256  # bytes up to which splitting is faster than arrays
 _MAX_SEPARATORS: Final = 64  # distinct non-ASCII separators; texts with more take the slow path
 

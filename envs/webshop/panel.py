@@ -23,6 +23,12 @@ from creditflow.envs.webshop.tasks import RELEASED
 
 __all__ = ["panel_rows", "released_rows"]
 
+RANKS: Final = (
+    (11, "11-50"),
+    (2, "2-10"),
+    (1, "1"),
+    (0, "none"),
+)  # from which rank of the wanted product on; 0: not listed
 SPLITS: Final = ("train", "train", "train", "valid", "train", "train", "test")  # by product, modulo 7
 
 
@@ -39,7 +45,7 @@ def panel_rows() -> Iterator[PanelRow]:
             "department": goal.category,
             "attributes": len(goal.attributes),
             "options": len(goal.options),
-            "rank": "1" if rank == 1 else "2-10" if 1 < rank <= 10 else "11-50" if rank else "none",
+            "rank": next(name for least, name in RANKS if rank >= least),
         }
         split = SPLITS[products[goal.asin] % len(SPLITS)]
         rows.append(PanelRow(tasks.task(number).task_id, split, {"goal": number}, strata))

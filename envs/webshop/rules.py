@@ -240,7 +240,9 @@ def suggested_searches(instruction: str) -> tuple[str, ...]:
     text = searchable(instruction).partition(", and price lower than")[0]
     sentences = [sentence for sentence in text.rstrip(".").split(". ") if "dollars" not in sentence]
     wish = ". ".join(sentences)
-    short = wish.rpartition(" with ")[0] if len(sentences) == 1 and ": " in wish else sentences[0] if sentences else ""
+    short = sentences[0] if sentences else ""
+    if len(sentences) == 1 and ": " in wish:
+        short = wish.rpartition(" with ")[0]
     return tuple(text for text in dict.fromkeys((wish, short)) if text) or ("anything",)
 
 

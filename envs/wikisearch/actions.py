@@ -116,4 +116,6 @@ def _json_call(data: Any) -> tuple[Call | None, str]:
 
 
 def _tool(name: str) -> Tool:
-    return "search" if name == "search" else "visit" if name == "visit" else "answer"
+    if name == "search":
+        return "search"
+    return "visit" if name == "visit" else "answer"

@@ -127,25 +127,15 @@ def _digest(row: Mapping[str, Any]) -> bytes:
     return hashlib.sha256(_canary(row)).digest()
 
 
-def _browsecomp(row: Mapping[str, Any], fallback: str) -> Question:
-    key = _digest(row)
-    return _browse_question(
-        fallback, unlocked(row["problem"], key), unlocked(row["answer"], key), row.get("problem_topic", "")
-    )
+def _locked(question: str, answer: str, kind: str = "", named: str = "", key: Any = _digest) -> Any:
+    """What reads a row whose texts are under these names, encrypted; ``named`` holds the question's id."""
 
+    def read(row: Mapping[str, Any], fallback: str) -> Question:
+        secret = key(row)
+        name, texts = str(row.get(named) or fallback), [unlocked(row[column], secret) for column in (question, answer)]
+        return _browse_question(name, texts[0], texts[1], row.get(kind, ""))
 
-def _browsecomp_zh(row: Mapping[str, Any], fallback: str) -> Question:
-    key = _digest(row)
-    return _browse_question(
-        fallback, unlocked(row["Question"], key), unlocked(row["Answer"], key), row.get("Topic", "")
-    )
-
-
-def _xbench(row: Mapping[str, Any], fallback: str) -> Question:
-    key = _canary(row)
-    return _browse_question(
-        str(row.get("id") or fallback), unlocked(row["prompt"], key), unlocked(row["answer"], key), ""
-    )
+    return read
 
 
 def _gaia(row: Mapping[str, Any], fallback: str) -> Question:
@@ -167,9 +157,9 @@ def _browse_question(name: str, text: Any, answer: str, kind: Any) -> Question:
 
 
 BROWSE_SETS: Final[Mapping[str, tuple[frozenset[str], Any]]] = {
-    "browsecomp": (frozenset({"problem", "answer", "canary"}), _browsecomp),
-    "browsecomp_zh": (frozenset({"Question", "Answer", "canary"}), _browsecomp_zh),
-    "xbench": (frozenset({"prompt", "answer", "canary"}), _xbench),
+    "browsecomp": (frozenset({"problem", "answer", "canary"}), _locked("problem", "answer", "problem_topic")),
+    "browsecomp_zh": (frozenset({"Question", "Answer", "canary"}), _locked("Question", "Answer", "Topic")),
+    "xbench": (frozenset({"prompt", "answer", "canary"}), _locked("prompt", "answer", named="id", key=_canary)),
     "gaia": (frozenset({"Question", "Final answer", "file_name"}), _gaia),
 }
 """Formats: the columns by which a row is recognised, and the function that reads it."""

@@ -17,8 +17,8 @@ import creditflow
 from creditflow.agents import RandomAgent
 from creditflow.envs import CreditflowError
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, UnknownTaskError
-from creditflow.train.bench.played.forks import fork_values
 from creditflow.train.rollout import play_group
+from creditflow.train.rollout.forks import fork_values
 from creditflow.wrappers import GroupEnv, InvalidActions, Recorder
 from creditflow.wrappers.group_env import member_seed
 from creditflow.wrappers.records.jsonl import read_groups, write_jsonl

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from creditflow.agents.base import Decision
-from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.parsing import decision_of, make_dialect
 from creditflow.agents.language_model.pretrained import PromptingConfig
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.envs.errors import ConfigError, DataError, short_repr
@@ -219,10 +218,7 @@ class TextEpisode:
         """
         if not isinstance(completion, str):
             raise DataError(f"a completion must be a text, got {short_repr(completion)}")
-        text = completion if len(completion) <= MAX_CHARACTERS else ""
-        parsed = self._dialect.parse(text)
-        reason = "" if parsed.valid else parsed.reason
-        error = self._episode.step(Decision(parsed.action, parsed.thought, text, reason), self._budget)
+        error = self._episode.step(decision_of(self._dialect, completion, MAX_CHARACTERS), self._budget)
         if error is not None:
             _log.warning("%s: %s: %s", self._recorder.identity["trajectory_id"], type(error).__name__, error)
             return Reply("", 0.0, True)

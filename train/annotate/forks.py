@@ -15,7 +15,7 @@ from creditflow.agents.registry import make_agent
 from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.train.annotate.base import AnnotationError, Annotations, EpisodeAnnotator, Provenance, boundaries
 from creditflow.train.annotate.registry import Context, settings_of
-from creditflow.train.bench.played.forks import fork_values
+from creditflow.train.rollout.forks import fork_values
 from creditflow.train.rollout.replay import env_seed, full_episode
 from creditflow.train.run.identity import agent_identity
 from creditflow.wrappers.records.group import Group

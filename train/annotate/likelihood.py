@@ -105,7 +105,8 @@ class LikelihoodAnnotator(TurnAnnotator):
 
     def _answers(self, group: Group) -> list[NDArray[np.int32]]:
         answers = group.task.get(self._field)
-        texts = [answers] if isinstance(answers, str) else list(answers) if isinstance(answers, list | tuple) else []
+        answers = [answers] if isinstance(answers, str) else answers
+        texts = list(answers) if isinstance(answers, list | tuple) else []
         if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
             raise AnnotationError(
                 f"group {group.group_id!r}: its task has no answers under {self._field!r} (fields: "

@@ -152,7 +152,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("creditflow bench needs --out DIR (or --show FILE)")
     schemes = swept_names([name for name in args.schemes.split(",") if name], parse_sweeps(args.sweep))
     preset = PRESETS.get(args.preset)
-    named = args.envs if args.envs is not None else preset.envs if preset else SUITES[0]
+    usual = preset.envs if preset else SUITES[0]
+    named = usual if args.envs is None else args.envs
     _check_preset_options(args)
     suites = list(dict.fromkeys(spec for spec in named.split(",") if spec))
     if not suites:

@@ -71,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
             if reward:
                 print(f"reward {reward:g}")
     print(f"\n{observation}\n")
-    end = "success" if info["success"] else "the step limit" if truncated else "failure"
+    unsolved = "the step limit" if truncated else "failure"
+    end = "success" if info["success"] else unsolved
     print(f"episode ended after {info['elapsed_steps']} steps: {end}, score {info['score']:g}")
     return 0
 

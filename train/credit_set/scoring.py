@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.sums import sum_in_order
-from creditflow.train.bench.played.forks import reliability
 from creditflow.train.credit_set.predictions import Prediction
 from creditflow.train.credit_set.reading import CreditTurn, ValuedAction
+from creditflow.train.rollout.forks import reliability
 from creditflow.train.statistics import auroc, percentile_interval, spearman
 from creditflow.train.text_table import text_table
 

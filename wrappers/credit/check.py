@@ -44,7 +44,9 @@ class CheckReport:
         lines = [f"check_credit({self.scheme})"]
         for name, check in PROPERTIES.items():
             rule = (check.__doc__ or "").splitlines()[0]
-            result = "declared" if name in self.declared else "holds" if self.holds(name) else "fails"
+            result = "holds" if self.holds(name) else "fails"
+            if name in self.declared:
+                result = "declared"
             lines.append(f"  {name:20} {result:9} {rule}")
             if name in self.counterexamples:
                 lines.append(f"{'':32} {self.counterexamples[name]}")

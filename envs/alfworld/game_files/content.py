@@ -141,7 +141,9 @@ def _agent(facts: Mapping[str, list[tuple[str, ...]]], source: str) -> list[str]
 
 
 def _openness(openable: bool, opened: bool) -> str:
-    return ("opened" if opened else "openable") if openable else ""
+    if not openable:
+        return ""
+    return "opened" if opened else "openable"
 
 
 def _contain(rows: list[tuple[str, ...]], rtypes: set[str], otypes: set[str]) -> dict[str, list[str]]:

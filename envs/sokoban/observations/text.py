@@ -88,8 +88,8 @@ class TextView:
     def __init__(
         self, symbols: str | Mapping[str, str] = "unicode", separator: str = " ", text_format: str = "grid"
     ) -> None:
-        chars = _mapped(symbols) if isinstance(symbols, Mapping) else symbols if isinstance(symbols, str) else ""
-        chars = SYMBOL_SETS.get(chars, chars)
+        chars = _mapped(symbols) if isinstance(symbols, Mapping) else symbols
+        chars = SYMBOL_SETS.get(chars, chars) if isinstance(chars, str) else ""
         if len(chars) != 7 or len(set(chars)) != 7 or not chars.isprintable() or "\ufffe" in chars:
             raise ConfigError(
                 f"symbols must be one of {', '.join(SYMBOL_SETS)} or seven different printable characters for "

@@ -154,7 +154,9 @@ def _open_network(folder: str | Path, device: str) -> Any:
     import torch
     from transformers import AutoModel
 
-    where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    where = device
+    if device == "auto":
+        where = "cuda" if torch.cuda.is_available() else "cpu"
     with loading(f"cannot open {str(folder)!r} as a text encoder"):
         network, report = AutoModel.from_pretrained(
             folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, local_files_only=True,

@@ -262,9 +262,16 @@ def _synthetic(entries: Mapping[str, Any], manifest: Manifest) -> _Part:
             synthetic.add("unusable", asin, str(error))
             continue
         if digest or expected:
-            kind = "missing" if not digest else "extra" if not expected else "same" if digest == expected else "changed"
-            synthetic.add(kind, asin)
+            synthetic.add(_compared(digest, expected), asin)
     return synthetic
+
+
+def _compared(digest: str, expected: str) -> str:
+    if not digest:
+        return "missing"
+    if not expected:
+        return "extra"
+    return "same" if digest == expected else "changed"
 
 
 def _human(files: ShopFiles, manifest: Manifest) -> _Part:
@@ -278,7 +285,8 @@ def _human(files: ShopFiles, manifest: Manifest) -> _Part:
         unmatched = len(actual) - len(same)
         for number, digest in enumerate(sorted(expected, key=lambda item: item not in same)):
             changed = number - len(same) < unmatched
-            human.add("same" if digest in same else "changed" if changed else "missing", asin)
+            different = "changed" if changed else "missing"
+            human.add("same" if digest in same else different, asin)
         for _ in range(unmatched - (len(expected) - len(same))):
             human.add("extra", asin)
     _add_skipped(human, report)

@@ -64,9 +64,10 @@ class LocalRetriever:
     def named(self, name: str) -> tuple[Passage, ...]:
         """The passage with this id, else all passages of the page with this id or title; () if there is none."""
         row = self.corpus.row(name)
-        page = self.corpus.find_page(name) if row is None else None
-        rows = (row,) if row is not None else self.corpus.page_rows(page) if page is not None else ()
-        return tuple(self.corpus.passage(row) for row in rows)
+        if row is not None:
+            return (self.corpus.passage(row),)
+        page = self.corpus.find_page(name)
+        return () if page is None else tuple(self.corpus.passage(row) for row in self.corpus.page_rows(page))
 
     def listed_visit(self, passage: Passage) -> str:
         """The title that a listed visit opens the passage's page by; "" if visits of it are not listed.

@@ -147,8 +147,8 @@ def _comparison(world: World, recipe: Mapping[str, Any]) -> tuple[str, list[_Edg
     (first, edge_a, a, born_a), (second, edge_b, b, born_b) = compared
     if recipe["pick"] not in ("earlier", "later") or born_a.object == born_b.object:
         raise InvalidRecipeError("a comparison needs different years, and 'earlier' or 'later'")
-    early = a if int(str(born_a.object)) < int(str(born_b.object)) else b
-    chosen = early if recipe["pick"] == "earlier" else (b if early == a else a)
+    first_is_earlier = int(str(born_a.object)) < int(str(born_b.object))
+    chosen = a if first_is_earlier == (recipe["pick"] == "earlier") else b
     inner = f"whoever was born {recipe['pick']}, {first} or {second}"
     text, last = _final_question(world, chosen, recipe["ask"], inner)
     edges = [edge_a, edge_b, born_a, born_b]

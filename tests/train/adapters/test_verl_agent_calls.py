@@ -23,13 +23,14 @@ from hypothesis import strategies as st
 
 from creditflow import credit
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, TrajectoryError
+from creditflow.train.adapters.text_episode import MAX_CHARACTERS
 from creditflow.train.adapters.verl_agent.advantage import (
     Anchor,
     PlayedGroup,
     compute_gigpo_outcome_advantage,
     recorded_steps,
 )
-from creditflow.train.adapters.verl_agent.environments import MAX_ACTION_CHARACTERS, TaskOrder, loop_settings, make_envs
+from creditflow.train.adapters.verl_agent.environments import TaskOrder, loop_settings, make_envs
 
 
 def test_groups_start_alike_and_prompts_show_the_last_turns() -> None:
@@ -139,7 +140,7 @@ def test_admissible_commands_are_the_environments_unless_they_reveal_the_answer(
 def test_an_overlong_completion_is_an_invalid_action() -> None:
     manager = make_envs(config_of(scheme="gigpo"))[0]
     manager.reset()
-    long = "<think>" + "x" * MAX_ACTION_CHARACTERS + "</think><action>up</action>"
+    long = "<think>" + "x" * MAX_CHARACTERS + "</think><action>up</action>"
     obs, _, _, infos = manager.step([long] * (GROUPS * SIZE))
     assert not any(info["is_action_valid"] for info in infos)
     manager._end_rollout()

@@ -107,7 +107,7 @@ def _filled(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
     row = {}
     for f in fields(kind):
         default = f.default if f.default_factory is MISSING else f.default_factory()
-        row[f.name] = data[f.name] if f.name in data else list(default) if isinstance(default, tuple) else default
+        row[f.name] = data.get(f.name, list(default) if isinstance(default, tuple) else default)
     return row
 
 

@@ -248,11 +248,13 @@ def _verl_agent_ordered(rows: list[Row], tally: Tally) -> list[Row]:
 def _verl_agent_turn(row: Row) -> Exchange:
     output = row["output"]
     anchor = row.get("anchor_obs")
-    observation = row["input"] if anchor is None else anchor if isinstance(anchor, str) else key_of(anchor)
+    observation = row["input"]
+    if anchor is not None:
+        observation = anchor if isinstance(anchor, str) else key_of(anchor)
     thought, rest = split_thought(output)
     recorded = row.get("text_actions")
-    tagged = _ACTION.findall(rest)
-    action = recorded if isinstance(recorded, str) else tagged[-1].strip() if tagged else rest
+    tagged = [recorded] if isinstance(recorded, str) else [text.strip() for text in _ACTION.findall(rest)]
+    action = tagged[-1] if tagged else rest
     valid: Any = row.get("is_action_valid", True)
     reward = row.get("rewards", 0.0)
     return Exchange(

@@ -26,14 +26,13 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from creditflow.agents.base import Decision
-from creditflow.agents.language_model.parsing import make_dialect
+from creditflow.agents.language_model.parsing import decision_of, make_dialect
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, short_repr, unknown_name_error
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.envs.registration import maker
 from creditflow.envs.tasks import Task, TaskSource
-from creditflow.train.adapters.text_episode import check_completions
+from creditflow.train.adapters.text_episode import MAX_CHARACTERS, check_completions
 from creditflow.train.adapters.verl_agent.advantage import Anchor, PlayedGroup, compute_recorded_advantages
 from creditflow.train.rollout.engine import NoGroupError
 from creditflow.train.rollout.running import RolloutReport, RunningEpisode, RunningGroup
@@ -328,7 +327,6 @@ def _entry(i: int, item: Any) -> dict[str, Any]:
     return named
 
 
-MAX_ACTION_CHARACTERS: Final = 100_000  # of a completion; longer ones are not parsed
 NOT_STARTED: Final = "This episode could not be started and ends here."
 _log = logging.getLogger(__name__)
 
@@ -492,18 +490,14 @@ class EnvironmentManager:
             slot.info = {**slot.info, "is_action_valid": np.array(True), "tool_calling": 0}
             return 0.0
         recorder = episode.recorder
-        long = len(text) > MAX_ACTION_CHARACTERS
-        parsed = self._dialect.parse("" if long else text)
-        reason = "" if parsed.valid else parsed.reason
-        if long:
-            reason = f"the answer has {len(text)} characters, more than {MAX_ACTION_CHARACTERS}"
-        error = episode.step(Decision(parsed.action, parsed.thought, "" if long else text, reason))
+        decision = decision_of(self._dialect, text, MAX_CHARACTERS)
+        error = episode.step(decision)
         if error is not None:
             _log.warning("%s: %s: %s", recorder.identity["trajectory_id"], type(error).__name__, error)
             self._show(slot, valid=True)
             return 0.0
         flag = "action_parsed" if getattr(self.scheme, "invalid", "") == "unparsed" else "action_valid"
-        self._show(slot, valid=parsed.valid and bool(episode.info[flag]))
+        self._show(slot, valid=not decision.invalid_reason and bool(episode.info[flag]))
         return recorder.turns[-1].reward
 
     def _show(self, slot: _Slot, *, valid: bool) -> None:

@@ -129,7 +129,9 @@ class Encoder:
         for t, turn in enumerate(turns):
             action = turn.response if self.config.action == "response" else turn.action
             no_action = not action and turn.valid  # an empty completion is an invalid turn
-            missing = "observation" if not turn.observation else self.config.action if no_action else ""
+            missing: str = self.config.action if no_action else ""
+            if not turn.observation:
+                missing = "observation"
             if missing:
                 raise DataError(
                     f"{name}, turn {t} has no {missing}: a success model needs texts; record the log with them"

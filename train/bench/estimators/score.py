@@ -8,7 +8,7 @@ the batch shows. Samples are tasks (tables) and layout seeds (shared policy).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from typing import Any, Final
 
@@ -193,62 +193,53 @@ def gradient_tables(names: Sequence[str], work: GradientWork, seed: int) -> dict
 
 
 def _tables(names: Sequence[str], work: GradientWork, seed: int) -> tuple[dict[str, Any], dict[str, str]]:
-    cells, measured, undefined = list[dict[str, Any]](), list[list[Mapping[str, Any]]](), dict[str, str]()
-    for kind in work.kinds:
+    def measured(kind: str) -> Iterator[tuple[str, Any]]:
         starts = starts_of("grids", kind, work.success, seed, work.tasks)
         if not starts:
             raise ConfigError(f"no grid of kind {kind!r} has an initial policy of success {work.success}")
-        cells.append({"kind": kind, "task_names": [mdp.name for mdp, _ in starts]})
-        measured.append([])
         for number, (mdp, logits) in enumerate(starts):
             rng = np.random.default_rng([seed, number, 5])
-            measurements = measure(mdp, logits, names, rng, size=work.size, groups=work.groups)
-            undefined |= measurements.undefined
-            measured[-1].append(measurements.methods)
-    return _estimates(names, cells, measured, undefined), undefined
+            yield mdp.name, measure(mdp, logits, names, rng, size=work.size, groups=work.groups)
+
+    return _estimates(names, work.kinds, measured)
 
 
 def _shared(names: Sequence[str], work: GradientWork, seed: int) -> tuple[dict[str, Any], dict[str, str]]:
-    cells, measured, undefined = list[dict[str, Any]](), list[list[Mapping[str, Any]]](), dict[str, str]()
     sizes = SharedWork(
         units=work.units, train=2 * BATCH, held_out=0, groups=work.batches * BATCH, updates=0, every=1, kinds=work.kinds
     )
-    for kind in work.kinds:
+
+    def measured(kind: str) -> Iterator[tuple[str, Any]]:
         # one aggregation for all, in which the sum over turns is that of the policy gradient
         cell = SharedCell(kind, batch=BATCH, size=work.size, success=work.success, aggregation="token_mean")
-        cells.append({"kind": kind, "task_names": [f"{kind} {unit}" for unit in range(work.units)]})
-        measured.append([])
         for unit in range(work.units):
             tasks, policy = start_of(cell, sizes, seed, unit)
-            measurements = measure_shared(
+            yield f"{kind} {unit}", measure_shared(
                 policy, [task.mdp for task in tasks], range(len(tasks)), range(0), names,
                 np.random.default_rng([seed, unit, 6]), sampling=cell.sampling, batches=work.batches,
             )  # fmt: skip
-            undefined |= measurements.undefined
-            measured[-1].append(measurements.methods)
-    return _estimates(names, cells, measured, undefined), undefined
+
+    return _estimates(names, work.kinds, measured)
 
 
 def _estimates(
-    names: Sequence[str],
-    cells: Sequence[Mapping[str, Any]],
-    measured: Sequence[Sequence[Mapping[str, Any]]],
-    undefined: Mapping[str, str],
-) -> dict[str, dict[str, list[float | None]]]:
-    means = CellMeans(cells)
+    names: Sequence[str], kinds: Sequence[str], measured: Callable[[str], Iterator[tuple[str, Any]]]
+) -> tuple[dict[str, dict[str, list[float | None]]], dict[str, str]]:
+    """Estimates by method and metric over the named tasks of every kind, and the reason by method if one is undefined."""
+    of_kinds = {kind: list(measured(kind)) for kind in kinds}
+    undefined = {name: why for of_kind in of_kinds.values() for _, m in of_kind for name, why in m.undefined.items()}
+    means = CellMeans(
+        [{"kind": kind, "task_names": [task for task, _ in of_kind]} for kind, of_kind in of_kinds.items()]
+    )
     estimates = dict[str, dict[str, list[float | None]]]()
     for name in names:
         if name in undefined:
             continue
         estimates[name] = {}
         for metric in METRICS:
-            values = [_metric_by_task(row, name, metric) for row in measured]
+            values = [[getattr(m.methods[name], metric) for _, m in of_kind] for of_kind in of_kinds.values()]
             estimates[name][metric] = [_rounded(x) for x in astuple(Estimate.of(means(values)))]
-    return estimates
-
-
-def _metric_by_task(measured: Sequence[Mapping[str, Any]], name: str, metric: str) -> list[float]:
-    return [getattr(measures[name], metric) for measures in measured]
+    return estimates, undefined
 
 
 def _rounded(x: float) -> float | None:

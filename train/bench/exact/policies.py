@@ -1,9 +1,6 @@
-"""Table policies to measure credit on: noisy experts, softmax tables of a given success rate, a tabular agent's table."""
+"""Table policies to measure credit on: noisy experts and softmax tables of a given success rate."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,21 +9,13 @@ from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.values import success
 
-__all__ = ["logits_with_success", "noisy_expert", "softmax", "table_of"]
+__all__ = ["logits_with_success", "noisy_expert", "softmax"]
 
 Floats = NDArray[np.float64]
 NOISE = 0.7  # standard deviation of the logits, to which a bias towards optimal actions is added
 BISECTIONS = 40
 MAX_BIAS = 30.0
 TOLERANCE = 0.01  # of J
-
-
-class TableAgent(Protocol):
-    """The part of ``TabularAgent`` that is read here."""
-
-    def probabilities(self, state_key: str) -> Mapping[str, float]:
-        """π(· | s) by action text."""
-        ...
 
 
 def softmax(logits: Floats) -> Floats:
@@ -51,18 +40,6 @@ def noisy_expert(mdp: FiniteMDP, noise: float) -> Floats:
     count = mdp.optimal.sum(axis=1, keepdims=True)
     best = np.where(count > 0, mdp.optimal / np.maximum(count, 1), uniform)
     return noise * uniform + (1.0 - noise) * best
-
-
-def table_of(mdp: FiniteMDP, agent: TableAgent) -> Floats:
-    """The agent's policy as a table: float64 (S, A); uniform in states that it has not visited."""
-    table = np.full((mdp.size, len(mdp.actions)), 1.0 / len(mdp.actions))
-    for i, key in enumerate(mdp.keys[: mdp.size]):
-        try:
-            row = agent.probabilities(key)
-        except ConfigError:  # not visited
-            continue
-        table[i] = [row[action] for action in mdp.actions]
-    return table
 
 
 def logits_with_success(mdp: FiniteMDP, target: float, rng: np.random.Generator) -> Floats | None:

@@ -77,7 +77,9 @@ def kind_of_tasks(kind: str) -> str:
 
 def keys_of(kind: str) -> Keys:
     """Whether each state of a kind has its own key, several states share one, or every visit has a new one."""
-    return "aliased" if kind in ALIASED else "fresh" if kind in FRESH else "distinct"
+    if kind in ALIASED:
+        return "aliased"
+    return "fresh" if kind in FRESH else "distinct"
 
 
 def viewed_tasks(kind: str, seed: int, unit: int, count: int, changes: Changes = UNCHANGED) -> list[ViewedTask]:

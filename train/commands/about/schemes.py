@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out and not args.all:
         raise ConfigError(f"--out writes the page of all schemes: add --all, or leave out --out {args.out}")
     figures = shipped()
-    names = [args.name] if args.name else list(credit.names()) if args.all else []
+    names = list(credit.names()) if args.all else list(filter(None, [args.name]))
     cards = [make_card(name, figures, measure_cost=args.measure_cost) for name in names]
     if not names:
         plugins = SCHEMES.rows()

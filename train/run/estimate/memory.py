@@ -113,7 +113,9 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, gpu_gb: int = 0) -> Memo
     trained = adapter if lora.rank else sizes.parameters
     cast = model.autocast == "bfloat16"
     product = BYTES["bfloat16"] if cast else base
-    converted = 0 if not lora.rank or product == BYTES["float32"] else product if cast else BYTES["float32"]
+    converted = 0
+    if lora.rank and product != BYTES["float32"]:
+        converted = product if cast else BYTES["float32"]
     types = NumberBytes(base, base, product, converted)
     weights = sizes.parameters * base + (adapter * BYTES["float32"] if lora.rank else 0)
     sampled = base if rollout.dtype == "same" else BYTES[rollout.dtype]

@@ -112,7 +112,9 @@ class _Reader(ExpertAgent):
         for view in views:
             self.limit = view.env.max_steps
             slots = slots_of(prompt, view, prompting.window)
-            part = "first" if not view.turns else "windowed" if windowed else "later"
+            part = "windowed" if windowed else "later"
+            if not view.turns:
+                part = "first"
             whole = windowed or not view.turns
             text = (prompt.fill("system", slots) if whole else "") + prompt.fill(part, slots)
             shown = prompt.pictures(part) * _picture_tokens(view.observation)

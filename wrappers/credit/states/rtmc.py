@@ -89,7 +89,8 @@ class RTMC(StateScheme):
         q = np.bincount(pair[first], counted) / np.maximum(visits, 1)
         at_state = np.bincount(state[first], minlength=len(states.keys))
         total = np.bincount(state[first], counted, minlength=len(states.keys))
-        prior = float(scores.mean() if self.prior == "outcome" else counted.mean() if counted.size else 0.0)
+        averaged = scores if self.prior == "outcome" else counted
+        prior = float(averaged.mean()) if averaged.size else 0.0
         weight = at_state + self.prior_weight
         value = np.divide(total + self.prior_weight * prior, weight, out=np.zeros(len(weight)), where=weight > 0.0)
         step = q[pair] - value[state] - self.score_penalties(group)[episodes.stored]

@@ -32,9 +32,11 @@ def test_outcomes_of_the_predictions_are_those_of_the_stored_rows() -> None:
 
 
 def test_a_job_measured_again_equals_its_stored_row() -> None:
+    """The start to four digits. Updates amplify the last bits, in which processors differ: after 40, to half a point of success."""
     row = next(row for row in ROWS if row["job"] == ["0.1", "pits", 400, "stateless"])
     work = run.work_of("0.1", 400)
     curve = learn("pits", 400, "stateless", work, "cpu", warm_up("pits", 400, work, "cpu")["parameters"])
     for name in ("train", "held_out"):
         again = [float(np.mean(point[name]["sampled"])) for point in curve]
-        assert again == pytest.approx(row[name], abs=1e-4), name
+        assert again[0] == pytest.approx(row[name][0], abs=1e-4), name
+        assert again == pytest.approx(row[name], abs=5e-3), name

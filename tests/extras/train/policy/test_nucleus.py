@@ -108,7 +108,8 @@ def test_the_gradient_is_that_of_the_truncated_policy_and_a_constant_advantage_h
             rng=np.random.default_rng(0), truncation=truncation,
         )["grad_norm"]  # fmt: skip
 
-    assert norm(NUCLEUS) < 1e-5 < 1e-2 * norm(None)
+    # the advantages come from a forward pass of another shape: on some processors its logits differ by 1e-5
+    assert norm(NUCLEUS) < 1e-4 * norm(None)
 
 
 def test_the_first_ratio_is_exactly_one_and_the_sampler_does_not_differ(model: Any) -> None:

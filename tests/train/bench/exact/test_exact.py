@@ -8,12 +8,11 @@ from helpers.episodes.exact_fixtures import bare, chain, policy
 
 from creditflow.agents.base import View
 from creditflow.agents.scripted import NoisyExpert
-from creditflow.agents.tabular import TabularAgent
 from creditflow.envs.errors import OracleLimitError
 from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.train.bench.exact.grid_layouts import generate_layout, grid_mdp
 from creditflow.train.bench.exact.mdp import tabulate
-from creditflow.train.bench.exact.policies import logits_with_success, noisy_expert, softmax, table_of
+from creditflow.train.bench.exact.policies import logits_with_success, noisy_expert, softmax
 from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
 from creditflow.train.bench.exact.values import (
     evaluate,
@@ -157,17 +156,6 @@ def test_the_noisy_expert_as_a_table_acts_like_the_agent():
     drawn = [agent.act([view])[0].action for _ in range(4000)]
     counts = np.array([drawn.count(action) for action in mdp.actions]) / len(drawn)
     np.testing.assert_allclose(counts, table, atol=0.03)
-
-
-def test_an_agents_table_is_read_by_state_key():
-    env = bare("sokoban", level=LEVEL)
-    observation, info = env.reset(seed=0)
-    agent = TabularAgent(optimal_prob=0.5)
-    agent.act([View(observation, info, (), env, np.random.default_rng(0))])
-    mdp = sokoban_mdp(parse_level(LEVEL), 30)
-    table = table_of(mdp, agent)
-    assert dict(zip(mdp.actions, table[0], strict=True)) == pytest.approx(agent.probabilities(mdp.keys[0]))
-    np.testing.assert_allclose(table[1:], 0.25)
 
 
 @pytest.mark.parametrize("target", [0.1, 0.5, 0.9])

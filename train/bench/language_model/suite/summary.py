@@ -124,7 +124,9 @@ def _outcome(prediction: Mapping[str, Any], families: Mapping[str, Family]) -> d
 def outcome_of(difference: ClusteredMean, margin: float = 0.0, digits: int = 4) -> dict[str, Any]:
     """Outcome of one prediction: "hit", "miss" or "open"; and the observed difference with its interval."""
     low, high = difference.interval
-    outcome = "hit" if low > margin else "miss" if high < margin else "open"
+    outcome = "hit" if low > margin else "open"
+    if high < margin:
+        outcome = "miss"
     return {"outcome": outcome, "observed": Estimate.of(difference).text(digits, "+")}
 
 

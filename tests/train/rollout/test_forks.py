@@ -13,8 +13,8 @@ from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.bench.controls import ExactEvaluator
 from creditflow.train.bench.exact.grid_layouts import grid_mdp
 from creditflow.train.bench.exact.policies import noisy_expert
-from creditflow.train.bench.played.forks import Forks, fork_values, reliability, true_correlation
 from creditflow.train.rollout import play_group
+from creditflow.train.rollout.forks import Forks, fork_values, reliability
 from creditflow.wrappers.group_env import GroupEnv, member_seed
 from creditflow.wrappers.trajectory import Group
 
@@ -73,16 +73,9 @@ def test_a_single_continuation_is_rejected():
 
 def noisy_forks(rng, n=3000, k=8):
     truth = rng.normal(size=n)
-    before = np.zeros((n, k))
-    return truth, Forks(before, truth[:, None] + 2.0 * rng.normal(size=(n, k)))
+    return Forks(np.zeros((n, k)), truth[:, None] + 2.0 * rng.normal(size=(n, k)))
 
 
 def test_reliability_is_the_fraction_of_true_variance():
-    _, forks = noisy_forks(np.random.default_rng(0))
+    forks = noisy_forks(np.random.default_rng(0))
     assert reliability(forks.after) == pytest.approx(1.0 / (1.0 + 4.0 / 8.0), abs=0.03)
-
-
-def test_the_correlation_is_corrected_for_the_noise_of_continuations():
-    truth, forks = noisy_forks(np.random.default_rng(1))
-    credit = truth + np.random.default_rng(2).normal(size=len(truth))  # correlates with the truth at 1/√2
-    assert true_correlation(credit, forks) == pytest.approx(np.sqrt(0.5), abs=0.03)

@@ -23,7 +23,7 @@ from creditflow.train.statistics import pearson
 from creditflow.wrappers.recorder import Recorder
 from creditflow.wrappers.records.trajectory import Trajectory
 
-__all__ = ["Forks", "fork_values", "reliability", "true_correlation"]
+__all__ = ["Forks", "fork_values", "reliability"]
 
 
 class Forks(NamedTuple):
@@ -109,16 +109,3 @@ def reliability(samples: NDArray[np.float64]) -> float:
     odd, even = samples[:, 1::2].mean(axis=1), samples[:, 0::2].mean(axis=1)
     r = pearson(odd, even)
     return 2.0 * r / (1.0 + r) if r > -1.0 else float("nan")
-
-
-def true_correlation(credit: NDArray[np.float64], forks: Forks) -> float:
-    """Correlation of credit with the advantage, corrected for the noise of K continuations; nan if undefined.
-
-    The reliability of Q̂ − V̂ is that of paired differences; credit is taken as free of noise.
-    """
-    sampled = ~np.isnan(forks.before).any(axis=1)
-    samples = forks.after[sampled] - forks.before[sampled]
-    of_samples = reliability(samples)
-    if not of_samples > 0.0:
-        return float("nan")
-    return pearson(credit[sampled], samples.mean(axis=1)) / float(np.sqrt(of_samples))
