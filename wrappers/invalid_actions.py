@@ -1,7 +1,7 @@
 """How invalid actions are handled: one explicit policy instead of a rule in each environment.
 
-Environments never penalise an invalid action: it changes nothing but the step count, and ``info`` states the reason. This
-wrapper adds the policy, and always reports the environment's own reward in ``info["raw_reward"]``, which ``Recorder``
+An invalid action changes nothing but the step count, and ``info`` states the reason. Its reward is 0, except in Sokoban's preset
+``gym_sokoban``, where it costs as much as a step. This wrapper adds the policy, and always reports the environment's own reward in ``info["raw_reward"]``, which ``Recorder``
 records: schemes apply penalties themselves.
 """
 

@@ -1,4 +1,4 @@
-"""Reward presets. Penalties for rejected actions are added by wrappers."""
+"""Reward presets. Any further penalty for rejected actions is added by wrappers."""
 
 from __future__ import annotations
 

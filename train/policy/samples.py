@@ -199,7 +199,8 @@ def token_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[NDArray
     """Weights w ≥ 0 with sum 1 over all target tokens of ``rows``, so that the loss is Σ w · token loss.
 
     "token_mean": equal weights of all tokens. "trajectory_mean": equal weights of trajectories, and of the tokens of one.
-    "turn_mean": equal weights of trajectories, of the turns of one, and of the tokens of a turn.
+    "turn_mean": equal weights of trajectories, of the turns of one, and of the tokens of a turn. One float64 (target tokens,) per
+    row. "constant" has the weights of "token_mean", and ``Minibatch.scale`` does the rest.
     """
     if not rows:
         return []

@@ -2,6 +2,9 @@
 
 The terms are those that the scheme passes to ``Credit.of``, and the comparisons are what ``normalize`` computed while
 the scheme ran. Nothing is computed a second time by another formula, so an explanation cannot differ from the credit.
+
+A training run may also change rewards before credit (KL, overlong completions) or advantages after it (shared prefixes). These changes
+are not explained here.
 """
 
 from __future__ import annotations
@@ -165,7 +168,11 @@ def explained(
     batch: Sequence[Group] = (),
     only: tuple[int, int] | None = None,
 ) -> list[list[Explanation]]:
-    """Explain every turn of groups, in order. ``only`` is the trajectory and turn of each group to explain."""
+    """Explain every turn of groups, in order. ``only`` is the trajectory and turn of each group to explain.
+
+    Raises:
+        CreditError: the scheme cannot score a group.
+    """
     scheme = make(scheme) if isinstance(scheme, str) else scheme
     scored = list(batch) or list(groups)
     recorder = Recorder()

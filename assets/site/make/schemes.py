@@ -92,9 +92,10 @@ def pages() -> dict[str, tuple[str, str]]:
         + "\n".join(runs)
         + "\n\n"
     )
-    for group, (title, _) in GROUPS.items():
-        members = "\n".join(f"{display_name(cards[name])} <{name}>" for name in ordered(formulas()[group]))
-        index += f"```{{toctree}}\n:hidden:\n:caption: {title}\n{members}\n```\n\n"
+    for group, (caption, _) in GROUPS.items():
+        titles = {name: display_name(cards[name]).replace("`", "") for name in ordered(formulas()[group])}
+        members = "\n".join(f"{title} <{name}>" for name, title in titles.items())
+        index += f"```{{toctree}}\n:hidden:\n:caption: {caption}\n{members}\n```\n\n"
     return {
         "schemes/index": (WHERE, index),
         **{f"schemes/{name}": (WHERE, scheme_page(card)) for name, card in cards.items()},

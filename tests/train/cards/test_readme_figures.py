@@ -133,8 +133,8 @@ QUOTED = {
         "tests/evidence/choice/README.md": r"There are (\d+) settings of (\d+) suites",
     },
     "gain of dense rewards in Q-learning": {
-        "README.md": "while learning by " + FOUR.format("(?: points)? on "),
-        SITE + "how_to/dense_rewards.md": "while learning by " + FOUR.format("(?: points)? on "),
+        "README.md": "during learning by " + FOUR.format("(?: points)? on "),
+        SITE + "how_to/dense_rewards.md": "during learning by " + FOUR.format("(?: points)? on "),
         "tests/evidence/dense_rewards/README.md": "gain " + FOUR.format("(?: points of success while learning)? on "),
     },
     "gain of experience replay": {
