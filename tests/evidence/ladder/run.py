@@ -49,7 +49,7 @@ RATES: Final = {
     "1.6": 2.5e-4,
     "6": 1.75e-4,
 }  # as 1 over the root of the width's growth, squared
-METHODS: Final = ("grpo", "grouptd", "graphgpo", "gigpo", "stateless", "oracle_adv")
+METHODS: Final = ("grpo", "grouptd", "graphgpo", "g2po", "gigpo", "stateless", "oracle_adv")
 BASELINE: Final = METHODS[0]
 FAMILIES: Final = ("pits", "sokoban")
 UNTIL: Final = 0.25
