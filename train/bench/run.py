@@ -116,7 +116,7 @@ def _run_suite(
     }
     if suite.kinds:
         return facts | _exact(suite, selection, preset.exact(suite.name), seed, runner)
-    return facts | _played(suite, selection, preset.played, (groups, earlier), seed, runner)
+    return facts | _played(suite, selection, preset.played, groups, earlier, seed, runner)
 
 
 def _record(suite: Suite, seed: int, iteration: int = 0) -> list[Group]:
@@ -171,11 +171,12 @@ def _played(
     suite: Suite,
     selection: MethodSelection,
     work: PlayedWork,
-    log: tuple[Sequence[Group], Sequence[Group]],
+    groups: Sequence[Group],
+    earlier: Sequence[Group],
     seed: int,
     runner: JobRunner,
 ) -> dict[str, Any]:
-    """Results of a suite that is played through its environment; ``log`` is the recorded log and an earlier one."""
+    """Results of a suite that is played through its environment; ``groups`` are the recorded log, and ``earlier`` another one."""
     (suite_env,) = suite.envs
     jobs = [
         Job(f"{suite.spec}/{name}/{s}", learn, (name, suite_env, work, suite_env.horizon, seed + s))
@@ -200,5 +201,5 @@ def _played(
         "tasks": len(suite_env.tasks),
         "rows": {name: played_row(seeds, base)._asdict() for name, seeds in runs.items()},
         "by_type": {name: scores_by_type(seeds, suite_env.tasks) for name, seeds in runs.items()},
-        "coverage": {name: credit_coverage(name, suite_env.horizon, *log) for name in runs},
+        "coverage": {name: credit_coverage(name, suite_env.horizon, groups, earlier) for name in runs},
     }

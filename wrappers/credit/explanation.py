@@ -157,37 +157,30 @@ def explain(
             f"trajectory {group.trajectories[index].trajectory_id!r} has turns 0 to "
             f"{len(group.trajectories[index].turns) - 1}, got {turn}"
         )
-    [explanations] = explained([group], scheme, batch=batch, only=(index, turn))
-    return explanations[0]
+    [view] = _scored([group], scheme, batch)
+    return view.explanation(index, turn)
 
 
-def explained(
-    groups: Sequence[Group],
-    scheme: Scheme | str,
-    *,
-    batch: Sequence[Group] = (),
-    only: tuple[int, int] | None = None,
-) -> list[list[Explanation]]:
-    """Explain every turn of groups, in order. ``only`` is the trajectory and turn of each group to explain.
+def explained(groups: Sequence[Group], scheme: Scheme | str) -> list[list[Explanation]]:
+    """Explain every turn of groups, in order.
 
     Raises:
         CreditError: the scheme cannot score a group.
     """
+    return [[view.explanation(*place) for place in view.turns] for view in _scored(groups, scheme, ())]
+
+
+def _scored(groups: Sequence[Group], scheme: Scheme | str, batch: Sequence[Group]) -> list[_Scored]:
     scheme = make(scheme) if isinstance(scheme, str) else scheme
-    scored = list(batch) or list(groups)
+    together = list(batch) or list(groups)
     recorder = Recorder()
     token = RECORDER.set(recorder)
     try:
-        credits_ = scheme.assign_batch(scored)
+        credits_ = scheme.assign_batch(together)
     finally:
         RECORDER.reset(token)
-    credit_of = {id(group): credit for group, credit in zip(scored, credits_, strict=True)}
-    explanations = []
-    for group in groups:
-        view = _Scored(group, scheme, credit_of[id(group)], recorder.of(group))
-        turns = [only] if only is not None else view.turns
-        explanations.append([view.explanation(trajectory, turn) for trajectory, turn in turns])
-    return explanations
+    credit_of = {id(group): credit for group, credit in zip(together, credits_, strict=True)}
+    return [_Scored(group, scheme, credit_of[id(group)], recorder.of(group)) for group in groups]
 
 
 class _Scored:
