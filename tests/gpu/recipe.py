@@ -20,7 +20,7 @@ from creditflow.train.run.estimate.sizes import ModelSizes
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.schema import TrainConfig, load_settings
 
-__all__ = ["recipe_iterations"]
+__all__ = ["SIZES", "TOY_SIZES", "recipe_iterations", "write_model"]
 
 COMMON: Final = ("evaluation.panel=", "evaluation.final_panel=", "update.packing=packed", "checkpoint.every=1000")
 ON_A_GPU: Final = ("update.iterations=3", "rollout.max_new_tokens=128", "generation.backend=vllm",
@@ -50,7 +50,7 @@ def recipe_iterations(folder: Path, toy: bool) -> dict[str, Any]:
     from creditflow.train.trainer import Trainer
 
     shutil.rmtree(folder, ignore_errors=True)
-    config = _write_model(folder / "model", TOY_SIZES if toy else SIZES)
+    config = write_model(folder / "model", TOY_SIZES if toy else SIZES)
     more = (f"out={folder / 'run'}", f"model.path={folder / 'model'}", *COMMON, *(TOY if toy else ON_A_GPU))
     settings: TrainConfig = load_settings(RECIPE, more)
     sizes = ModelSizes.of(config)
@@ -74,7 +74,7 @@ def recipe_iterations(folder: Path, toy: bool) -> dict[str, Any]:
     return found
 
 
-def _write_model(folder: Path, sizes: dict[str, int]) -> Any:
+def write_model(folder: Path, sizes: dict[str, int]) -> Any:
     """Write the model with random weights and a small tokenizer, and return its configuration."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
 

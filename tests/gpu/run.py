@@ -7,7 +7,7 @@
 Parts, in this order: ``equality`` (the sampler, layouts and precisions against plain fp32; repeated calls of vLLM), ``speed`` (sampler,
 SFT, update in every layout and with LoRA, the trainer; with memory and the fraction of the device's measured limits), ``recipe``
 (iterations of a recipe with a random model of the size of Qwen2.5-1.5B and vLLM: peak memory beside the table of ``--dry-run``, use of the
-device), ``lm`` (the benchmark of language models, seed by seed, as many as fit, pooled), and only if they are named ``curves`` (learning
+device), ``ranks`` (the same model on two GPUs with verl's trainer; left out with one GPU, or without verl), ``lm`` (the benchmark of language models, seed by seed, as many as fit, pooled), and only if they are named ``curves`` (learning
 curves of every scheme on sampled episodes) and ``pretrained`` (the schemes on an instruct model, ``--model FOLDER``; its protocol and
 primary contrast stand in ``pretrained.py``). Every piece is written to gpu.json when it is done, with the commit, and within a seed every
 training run is stored; --resume continues after an interruption or the time limit, on a machine with the same device and versions, so one
@@ -46,7 +46,7 @@ RESULTS: Final = "gpu.json"
 RUNS: Final = "runs"
 PRETRAINED_SECONDS: Final = 7200.0  # of one run, an assumption: 150 iterations of 128 episodes at 0.5 B parameters
 POOLED: Final = ("lm.json", "lm.txt")
-PARTS: Final = ("equality", "speed", "recipe", "lm", "curves", "pretrained")
+PARTS: Final = ("equality", "speed", "recipe", "ranks", "lm", "curves", "pretrained")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parts",
         nargs="+",
         choices=PARTS,
-        default=list(PARTS[:4]),
+        default=list(PARTS[:5]),
         help="parts (default: all but curves and pretrained)",
     )
     parser.add_argument(
@@ -149,6 +149,13 @@ def _pieces(
         from gpu.recipe import recipe_iterations
 
         add("recipe", 480.0, {"qwen2.5-1.5b": partial(recipe_iterations, folder / RUNS / "recipe", toy)})
+    if "ranks" in args.parts:
+        from gpu.ranks import missing, two_ranks
+
+        if lacking := missing(toy):
+            print(f"ranks: left out, because {lacking}")
+        else:
+            add("ranks", 480.0, {"verl": partial(two_ranks, folder / RUNS / "ranks", toy)})
     if "lm" in args.parts:
         workers = 1 if toy else args.workers
         pieces += seed_pieces(folder / FOLDER, seeds, device=device.type, workers=workers, toy=toy)

@@ -144,6 +144,7 @@ def run_verl(settings: TrainConfig, *, resume: bool = False) -> None:
     translation = translate(settings, facts_of(settings))
     if translation.refused:
         raise ConfigError("verl cannot do this run:\n" + "\n".join(f"  {remark}" for remark in translation.refused))
+    _require_gpus(settings)
     folder = Path(settings.out).absolute()
     if resume:
         last = _last_step(folder)
@@ -161,6 +162,18 @@ def run_verl(settings: TrainConfig, *, resume: bool = False) -> None:
     print(f"wrote {model}; play it as it was trained with")
     panel = settings.evaluation.final_panel or settings.evaluation.panel
     print(f"  creditflow eval --agent hf:{model} --env {settings.env.name}" + (f" --panel {panel}" if panel else ""))
+
+
+def _require_gpus(settings: TrainConfig) -> None:
+    """Raise ConfigError where verl would wait for the GPUs of this node for ever."""
+    import torch
+
+    devices = torch.cuda.device_count()
+    if settings.device != "cpu" and not settings.verl.ray and devices < settings.verl.gpus:
+        raise ConfigError(
+            f"verl.gpus is {settings.verl.gpus}, and this machine has {devices}; set verl.gpus, or verl.ray to the "
+            "address of a cluster, or device=cpu for a trial of a few steps"
+        )
 
 
 def _write_inputs(settings: TrainConfig, folder: Path) -> None:

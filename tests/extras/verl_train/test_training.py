@@ -207,3 +207,21 @@ def test_an_append_only_run_with_a_reference_trains_on_two_workers(start: Path, 
     assert math.isfinite(row["actor/grad_norm"])
     assert row["actor/kl_loss"] >= 0.0
     assert (out / "model" / "model.safetensors").is_file()
+
+
+def test_missing_gpus_are_an_error_and_not_a_wait_without_end(start: Path, tmp_path: Path) -> None:
+    settings = (*ON_VERL, f"model.path={start}", f"out={tmp_path / 'run'}", "device=auto", "verl.gpus=64")
+    done = train(str(QUICKSTART), "--engine", "verl", settings=settings)
+    assert done.returncode == 2
+    assert "verl.gpus is 64, and this machine has" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_gpu_scripts_part_with_two_ranks_takes_its_steps(tmp_path: Path) -> None:
+    script = ROOT / "tests" / "gpu" / "run.py"
+    command = [sys.executable, str(script), "--dry-run", "--parts", "ranks", "--out", str(tmp_path / "gpu")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    measured = json.loads((tmp_path / "gpu" / "gpu.json").read_text(encoding="ascii"))["checks"]["ranks/verl"]
+    assert math.isfinite(measured["actor/grad_norm"])
+    assert measured["timing_s/update_actor"] > 0.0
