@@ -34,7 +34,7 @@ from creditflow.train.bench.language_model.suite.work import (
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.statistics import crossed_mean
 
-__all__ = ["METHODS", "SIZES", "areas", "jobs", "table", "work_of"]
+__all__ = ["METHODS", "SIZES", "areas", "jobs", "table", "trends", "work_of"]
 
 # by size in millions of parameters; all but the first have more layers and wider ones
 SIZES: Final[Mapping[str, NetworkSize]] = {
@@ -49,6 +49,7 @@ RATES: Final = {
     "1.6": 2.5e-4,
     "6": 1.75e-4,
 }  # as 1 over the root of the width's growth, squared
+PARAMETERS: Final = {"0.1": 0.10, "0.4": 0.42, "1.6": 1.7, "6": 7.4}  # millions, as counted
 METHODS: Final = ("grpo", "grouptd", "graphgpo", "g2po", "gigpo", "stateless", "oracle_adv")
 BASELINE: Final = METHODS[0]
 FAMILIES: Final = ("pits", "sokoban")
@@ -102,6 +103,26 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def trends(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How much a method's lead over grpo changes per tenfold size: slopes of straight lines over the sizes, one per seed.
+
+    All sizes have the same tasks under a seed, so a seed's slope is paired. Mean and 95 % interval are over the seeds that have
+    run at every size.
+    """
+    ran = [size for size in SIZES if areas(rows, FAMILIES[0], size, BASELINE)]
+    tenfold = np.log10([PARAMETERS[size] for size in ran])
+    lines = [f"| family | {' | '.join(METHODS[1:])} |", f"| --- | {'--- | ' * len(METHODS[1:])}"]
+    for family in FAMILIES:
+        cells = []
+        for method in METHODS[1:]:
+            pairs = [(areas(rows, family, size, method), areas(rows, family, size, BASELINE)) for size in ran]
+            seeds = sorted(set.intersection(*(of_method.keys() & of_base.keys() for of_method, of_base in pairs)))
+            leads = np.array([[of_method[seed] - of_base[seed] for seed in seeds] for of_method, of_base in pairs])
+            cells.append(_interval(np.polyfit(tenfold, leads, 1)[0]))
+        lines.append(f"| {family} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def _interval(values: NDArray[np.float64]) -> str:
     return Estimate.of(crossed_mean(values[:, None])).text(1, "+")
 
@@ -123,7 +144,7 @@ def main() -> int:
     stored = arguments.out.read_text("utf-8").splitlines() if arguments.out.exists() else []
     rows = [json.loads(line) for line in stored]
     if arguments.table:
-        print(table(rows), end="")
+        print(f"{table(rows)}\n{trends(rows)}", end="")
         return 0
     done = {tuple(row["job"]) for row in rows}
     sizes, families, methods = (text.split(",") for text in (arguments.sizes, arguments.families, arguments.methods))
