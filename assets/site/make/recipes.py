@@ -90,7 +90,7 @@ def pages() -> dict[str, tuple[str, str]]:
         group = setting(text, "max_trajectories") or setting(text, "group_size")  # a group is filled up with branches
         size = [setting(text, "tasks"), group, setting(text, "iterations")]
         stated = PUBLISHED.get(name, Published())
-        shape = " × ".join(size) if all(size) else "–"
+        shape = "\u00a0×\u00a0".join(size) if all(size) else "–"
         results.append([f"`{name}`", title(text), shape, stated.result or "–", stated.curve or "–"])
         if all(size):
             model = setting(text, "path").removeprefix("Qwen/") or "from scratch"
