@@ -209,11 +209,15 @@ def test_an_append_only_run_with_a_reference_trains_on_two_workers(start: Path, 
     assert (out / "model" / "model.safetensors").is_file()
 
 
-def test_missing_gpus_are_an_error_and_not_a_wait_without_end(start: Path, tmp_path: Path) -> None:
-    settings = (*ON_VERL, f"model.path={start}", f"out={tmp_path / 'run'}", "device=auto", "verl.gpus=64")
+def test_missing_gpus_are_an_error_and_not_a_wait_without_end(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    others = (setting for setting in ON_VERL if not setting.startswith("verl.gpus"))
+    settings = (*others, f"model.path={start}", f"out={tmp_path / 'run'}", "device=auto", "verl.gpus=2")
     done = train(str(QUICKSTART), "--engine", "verl", settings=settings)
     assert done.returncode == 2
-    assert "verl.gpus is 64, and this machine has" in done.stderr
+    assert "verl.gpus is 2, and this machine has 0" in done.stderr
     assert not (tmp_path / "run").exists()
 
 
