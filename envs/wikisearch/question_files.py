@@ -132,8 +132,9 @@ def _locked(question: str, answer: str, kind: str = "", named: str = "", key: An
 
     def read(row: Mapping[str, Any], fallback: str) -> Question:
         secret = key(row)
-        name, texts = str(row.get(named) or fallback), [unlocked(row[column], secret) for column in (question, answer)]
-        return _browse_question(name, texts[0], texts[1], row.get(kind, ""))
+        name = str(row.get(named) or fallback) if named else fallback
+        topic = row.get(kind, "") if kind else ""  # a CSV file may have a column without a name
+        return _browse_question(name, unlocked(row[question], secret), unlocked(row[answer], secret), topic)
 
     return read
 

@@ -7,7 +7,9 @@ take the steps with a toy model.
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -39,7 +41,7 @@ def missing(toy: bool) -> str:
     if find_spec("verl") is None:
         return "verl is not installed: pip install 'creditflow[verl]'"
     devices = 2 if toy else torch.cuda.device_count()
-    return "" if devices >= 2 else f"it needs two GPUs, and there is {devices}"
+    return "" if devices >= 2 else f"it needs two GPUs, and torch sees {devices}"
 
 
 def two_ranks(folder: Path, toy: bool) -> dict[str, Any]:
@@ -58,9 +60,16 @@ def two_ranks(folder: Path, toy: bool) -> dict[str, Any]:
     sets = (f"out={out}", f"model.path={folder / 'model'}", *COMMON, *(TOY if toy else ON_GPUS))
     command = [sys.executable, "-m", "creditflow.train", "train", str(RECIPE), "--engine", "verl"]
     command += [part for setting in sets for part in ("--set", setting)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    if done.returncode:
-        raise ArithmeticError(f"verl's trainer ended with {done.returncode}: {done.stderr[-2000:]}")
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=SECONDS)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # with the trainer, which would go on on the GPUs
+            raise
+    if process.returncode:
+        raise ArithmeticError(f"verl's trainer ended with {process.returncode}: {output[-2000:]}")
     rows = (out / "verl" / "metrics-1.jsonl").read_text(encoding="utf-8").splitlines()
     data = json.loads(rows[-1])["data"]
     if not np.isfinite(data["actor/grad_norm"]):

@@ -257,7 +257,9 @@ def test_a_recipe_is_described_in_whole_sentences_and_its_groups_with_their_bran
     )
     shown = {row[0].strip("| `"): row for row in rows}
     assert set(shown) == set(recipes())
-    assert "128 × 16 × 156" in shown["arpo_wikisearch"]  # group_size 8, filled up to max_trajectories
+    assert (
+        "128\u00a0×\u00a016\u00a0×\u00a0156" in shown["arpo_wikisearch"]
+    )  # group_size 8, filled up to max_trajectories
     for name, text in recipes().items():
         head = " ".join(re.findall(r"^# (?! )(.*)", text, re.M))
         assert head.startswith(shown[name][1] + "."), name

@@ -165,13 +165,13 @@ def run_verl(settings: TrainConfig, *, resume: bool = False) -> None:
 
 
 def _require_gpus(settings: TrainConfig) -> None:
-    """Raise ConfigError where verl would wait for the GPUs of this node for ever."""
+    """Raise ConfigError if this node lacks the GPUs: verl would wait for them."""
     import torch
 
     devices = torch.cuda.device_count()
     if settings.device != "cpu" and not settings.verl.ray and devices < settings.verl.gpus:
         raise ConfigError(
-            f"verl.gpus is {settings.verl.gpus}, and this machine has {devices}; set verl.gpus, or verl.ray to the "
+            f"verl.gpus is {settings.verl.gpus}, and torch sees {devices} on this machine; set verl.gpus, or verl.ray to the "
             "address of a cluster, or device=cpu for a trial of a few steps"
         )
 

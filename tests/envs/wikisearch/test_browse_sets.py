@@ -70,6 +70,12 @@ def test_a_published_row_is_read(tmp_path: Path, name: str, suffix: str, named: 
     assert (question.id, question.text, *question.answers, question.kind) == EXPECTED[name]
 
 
+@pytest.mark.parametrize("name", ["browsecomp", "xbench"])
+def test_a_column_without_a_name_is_not_read(tmp_path: Path, name: str) -> None:
+    [question] = read_questions(written(tmp_path, [{"": "17", **ROWS[name]}], ".csv"))
+    assert (question.id, question.text, *question.answers, question.kind) == EXPECTED[name]
+
+
 @given(st.text(), st.binary(min_size=1, max_size=40))
 def test_unlocking_undoes_locking(text: str, key: bytes) -> None:
     text = text.encode("utf-8", "replace").decode()

@@ -79,11 +79,12 @@ def jobs(
 
 def areas(rows: Sequence[Mapping[str, Any]], family: str, size: str, method: str) -> dict[int, float]:
     """Mean held-out success over the measured points after the start, in percent, by seed."""
-    return {
+    of_method = {
         row["job"][2]: 100.0 * float(np.mean(row["held_out"][1:]))
         for row in rows
         if row["job"] == [size, family, row["job"][2], method]
     }
+    return dict(sorted(of_method.items()))
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -111,7 +112,7 @@ def trends(rows: Sequence[Mapping[str, Any]]) -> str:
     """
     ran = [size for size in SIZES if areas(rows, FAMILIES[0], size, BASELINE)]
     tenfold = np.log10([PARAMETERS[size] for size in ran])
-    lines = [f"| family | {' | '.join(METHODS[1:])} |", f"| --- | {'--- | ' * len(METHODS[1:])}"]
+    lines = [f"| family | {' | '.join(METHODS[1:])} |", f"|{' --- |' * len(METHODS)}"]
     for family in FAMILIES:
         cells = []
         for method in METHODS[1:]:

@@ -70,6 +70,7 @@ def test_an_unparsed_completion_is_an_invalid_turn_with_its_reason_and_a_huge_on
     assert not first.parsed and not second.parsed
     assert "<action>" in first.invalid_reason
     assert second.response == ""
+    assert f"more than {MAX_CHARACTERS}" in second.invalid_reason
 
 
 def test_limits_errors_and_calls_out_of_order() -> None:
