@@ -1,11 +1,11 @@
 """Does the order of credit schemes depend on the size of the language model? A ladder of sizes on the same tasks.
 
-  python tests/evidence/ladder/run.py --out tests/evidence/ladder/results.jsonl [--sizes 0.1,0.4,1.6,6]
-      [--families pits,sokoban] [--methods …] [--minutes M] [--seeds N]
+  python tests/evidence/ladder/run.py --out tests/evidence/ladder/results.jsonl [--sizes 0.1,0.4,1.6,6,20,60]
+      [--families pits,sokoban] [--methods …] [--seeds N] [--rate FACTOR] [--minutes M] [--workers N] [--device cuda]
   python tests/evidence/ladder/run.py --out tests/evidence/ladder/results.jsonl --table
 
-Every job is a size, a family, a seed and a method: it warms the model up until 25 % of the evaluated training tasks succeed, and
-trains it. Its line is appended to the file, and a later call does the jobs that are missing.
+Every job is a size, a family, a seed and a method: it trains the model that was warmed up until 25 % of the evaluated training
+tasks succeed. Its line is appended to the file, and a later call does the jobs that are missing.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from creditflow.train.bench.jobs import open_job_pool
 from creditflow.train.bench.language_model.suite.run import learn, warm_up
+from creditflow.train.bench.language_model.suite.setting import FILE
 from creditflow.train.bench.language_model.suite.work import (
     LM_PRESETS,
     LanguageModelWork,
@@ -42,29 +45,28 @@ SIZES: Final[Mapping[str, NetworkSize]] = {
     "0.4": NetworkSize(hidden=112, layers=3, heads=4, kv_heads=2, intermediate=256, init=0.06),
     "1.6": NetworkSize(hidden=192, layers=4, heads=6, kv_heads=3, intermediate=512, init=0.05),
     "6": NetworkSize(hidden=320, layers=6, heads=5, kv_heads=5, intermediate=832, init=0.04),
+    "20": NetworkSize(hidden=448, layers=8, heads=7, kv_heads=7, intermediate=1216, init=0.03),
+    "60": NetworkSize(hidden=704, layers=10, heads=11, kv_heads=11, intermediate=1856, init=0.025),
 }
-RATES: Final = {
-    "0.1": 5e-4,
-    "0.4": 3.5e-4,
-    "1.6": 2.5e-4,
-    "6": 1.75e-4,
-}  # as 1 over the root of the width's growth, squared
-PARAMETERS: Final = {"0.1": 0.10, "0.4": 0.42, "1.6": 1.7, "6": 7.4}  # millions, as counted
-METHODS: Final = ("grpo", "grouptd", "graphgpo", "g2po", "gigpo", "stateless", "oracle_adv")
+# about the width to the power -0.65
+RATES: Final = {"0.1": 5e-4, "0.4": 3.5e-4, "1.6": 2.5e-4, "6": 1.75e-4, "20": 1.4e-4, "60": 1.05e-4}
+WARM_UP_RATES: Final = {"0.1": 3e-3, "0.4": 1.5e-3, "1.6": 1.5e-3, "6": 1.5e-3, "20": 7e-4, "60": 4e-4}
+PARAMETERS: Final = {"0.1": 0.10, "0.4": 0.42, "1.6": 1.7, "6": 7.4, "20": 20.0, "60": 60.0}  # millions, as counted
+METHODS: Final = ("grpo", "grouptd", "graphgpo", "g2po", "gigpo", "blend", "stateless", "oracle_adv")
 BASELINE: Final = METHODS[0]
 FAMILIES: Final = ("pits", "sokoban")
 UNTIL: Final = 0.25
 
 
-def work_of(size: str, seed: int) -> LanguageModelWork:
-    """The sizes of a run; every seed has tasks of its own."""
-    warm_up_work = WarmUpWork(500, 0.5, 300, lr=3e-3 if size == "0.1" else 1.5e-3, until=UNTIL)
+def work_of(size: str, seed: int, rate: float = 1.0) -> LanguageModelWork:
+    """The sizes of a run, which learns at ``rate`` times the size's learning rate; every seed has tasks of its own."""
+    warm_up_work = WarmUpWork(500, 0.5, 300, lr=WARM_UP_RATES[size], until=UNTIL)
     return replace(
         LM_PRESETS["lm"],
         pool=64,
         evaluated=32,
         warm_up=dict.fromkeys(FAMILIES, warm_up_work),
-        learning=LearningWork(iterations=40, tasks=8, size=4, lr=RATES[size], points=4),
+        learning=LearningWork(iterations=40, tasks=8, size=4, lr=rate * RATES[size], points=4),
         size=SIZES[size],
         task_seed=seed,
     )
@@ -97,10 +99,9 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         base = areas(rows, family, size, BASELINE)
         if not base:
             continue
-        curves = {method: np.array(list(areas(rows, family, size, method).values())) for method in METHODS}
-        cells = [_interval(curves[method] - curves[BASELINE]) for method in METHODS[1:]]
-        cells.append(_interval(curves["grouptd"] - curves["graphgpo"]))
-        lines.append(f"| {family} | {size} | {len(base)} | {curves[BASELINE].mean():.1f} | {' | '.join(cells)} |")
+        cells = [_interval(_leads(rows, family, size, method)) for method in METHODS[1:]]
+        cells.append(_interval(_leads(rows, family, size, "grouptd", "graphgpo")))
+        lines.append(f"| {family} | {size} | {len(base)} | {np.mean(list(base.values())):.1f} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -116,16 +117,76 @@ def trends(rows: Sequence[Mapping[str, Any]]) -> str:
     for family in FAMILIES:
         cells = []
         for method in METHODS[1:]:
-            pairs = [(areas(rows, family, size, method), areas(rows, family, size, BASELINE)) for size in ran]
-            seeds = sorted(set.intersection(*(of_method.keys() & of_base.keys() for of_method, of_base in pairs)))
-            leads = np.array([[of_method[seed] - of_base[seed] for seed in seeds] for of_method, of_base in pairs])
-            cells.append(_interval(np.polyfit(tenfold, leads, 1)[0]))
+            by_size = [_leads(rows, family, size, method) for size in ran]
+            seeds = sorted(set.intersection(*(set(leads) for leads in by_size)))
+            slopes = np.polyfit(tenfold, [[leads[seed] for seed in seeds] for leads in by_size], 1)[0] if seeds else []
+            cells.append(_interval(dict(zip(seeds, slopes, strict=True))))
         lines.append(f"| {family} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _interval(values: NDArray[np.float64]) -> str:
-    return Estimate.of(crossed_mean(values[:, None])).text(1, "+")
+def _leads(
+    rows: Sequence[Mapping[str, Any]], family: str, size: str, method: str, other: str = BASELINE
+) -> dict[int, float]:
+    """A method's area minus another's, by seed."""
+    first, second = (areas(rows, family, size, name) for name in (method, other))
+    return {seed: area - second[seed] for seed, area in first.items() if seed in second}
+
+
+def _interval(by_seed: Mapping[int, float]) -> str:
+    """Mean and 95 % interval over seeds."""
+    values = np.array(list(by_seed.values()))
+    return Estimate.of(crossed_mean(values[:, None])).text(1, "+") if len(values) > 1 else "not run"
+
+
+def measure(
+    missing: Sequence[tuple[str, str, int, str]], rate: float, device: str, workers: int, deadline: float
+) -> Iterator[dict[str, Any]]:
+    """Yield the row of every job when it is done. A model is warmed up once for all methods of its size, family and seed.
+
+    Args:
+        missing: the jobs, in the order in which they are started.
+        rate: factor of the learning rates.
+        device: device of the models.
+        workers: number of processes, which share the device.
+        deadline: ``time.monotonic()`` after which nothing is started or waited for.
+    """
+    cells = list(dict.fromkeys(job[:3] for job in missing))
+    ready, running = list[tuple[str, str, int, str]](), dict[Future[Any], tuple[Any, ...]]()
+    with tempfile.TemporaryDirectory() as folder, open_job_pool(workers) as pool:
+        while cells or ready or running:
+            while (cells or ready) and len(running) < workers:
+                job: tuple[Any, ...] = ready.pop(0) if ready else cells.pop(0)
+                start = str(Path(folder) / f"{'-'.join(map(str, job[:3]))}{FILE}")
+                running[pool.submit(_do, job, rate, device, start)] = job
+            done, _ = wait(running, max(deadline - time.monotonic(), 0.0), FIRST_COMPLETED)
+            for future in done:
+                job = running.pop(future)
+                row = future.result()
+                if row is None:
+                    ready += [one for one in missing if one[:3] == job]
+                else:
+                    yield row
+            if time.monotonic() > deadline:
+                pool.end()
+                return
+
+
+def _do(job: tuple[Any, ...], rate: float, device: str, start: str) -> dict[str, Any] | None:
+    """Warm a model up and write it to ``start`` (size, family, seed), or train it from there (with a method): the row."""
+    started = time.process_time()
+    size, family, seed, *method = job
+    work = work_of(size, seed, rate)
+    if not method:
+        warm_up(family, seed, work, device, start)
+        return None
+    curve = learn(family, seed, *method, work, device, start)
+    row: dict[str, Any] = {"job": job, "seconds": round(time.process_time() - started, 1)}
+    if rate != 1.0:
+        row["rate"] = rate
+    for name in ("train", "held_out"):
+        row[name] = [round(float(np.mean(point[name]["sampled"])), 5) for point in curve]
+    return row
 
 
 def main() -> int:
@@ -135,35 +196,25 @@ def main() -> int:
     parser.add_argument("--sizes", default=",".join(SIZES), help="millions of parameters, separated by commas")
     parser.add_argument("--families", default=",".join(FAMILIES), help="separated by commas")
     parser.add_argument("--methods", default=",".join(METHODS), help="separated by commas")
-    parser.add_argument("--minutes", type=float, default=1e9, help="end after the job in which this time has passed")
+    parser.add_argument("--minutes", type=float, default=1e5, help="end after this time; what was not finished is lost")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=400, help="first seed, of tasks and models")
+    parser.add_argument("--rate", type=float, default=1.0, help="factor of the learning rates (default 1)")
+    parser.add_argument("--workers", type=int, default=1, help="processes, which share the device (default 1)")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--table", action="store_true", help="print the table of what has run")
     arguments = parser.parse_args()
-    begin, starts = time.monotonic(), dict[tuple[str, str, int], dict[str, Any]]()
+    deadline = time.monotonic() + 60.0 * arguments.minutes
     stored = arguments.out.read_text("utf-8").splitlines() if arguments.out.exists() else []
     rows = [json.loads(line) for line in stored]
     if arguments.table:
         print(f"{table(rows)}\n{trends(rows)}", end="")
         return 0
-    done = {tuple(row["job"]) for row in rows}
+    done = {tuple(row["job"]) for row in rows if row.get("rate", 1.0) == arguments.rate}
     sizes, families, methods = (text.split(",") for text in (arguments.sizes, arguments.families, arguments.methods))
-    for job in jobs(sizes, families, methods, range(arguments.seed, arguments.seed + arguments.seeds)):
-        if job in done:
-            continue
-        if time.monotonic() - begin > 60.0 * arguments.minutes:
-            break
-        size, family, seed, method = job
-        started, work = time.process_time(), work_of(size, seed)
-        if job[:3] not in starts:
-            starts = {job[:3]: warm_up(family, seed, work, arguments.device)}
-        start = starts[job[:3]]
-        curve = learn(family, seed, method, work, arguments.device, start["parameters"])
-        row: dict[str, Any] = {"job": job, "seconds": round(time.process_time() - started, 1)}
-        for name in ("train", "held_out"):
-            means = [float(np.mean(point[name]["sampled"])) for point in curve]
-            row[name] = [round(mean, 5) for mean in means]
+    seeds = range(arguments.seed, arguments.seed + arguments.seeds)
+    missing = [job for job in jobs(sizes, families, methods, seeds) if job not in done]
+    for row in measure(missing, arguments.rate, arguments.device, arguments.workers, deadline):
         with arguments.out.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(row, separators=(",", ":")) + "\n")
     return 0
