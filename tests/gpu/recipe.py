@@ -7,6 +7,7 @@ packed rows. What such a model writes is noise, so the piece measures memory and
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,12 +37,13 @@ TOY_SIZES: Final = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_laye
                     "num_key_value_heads": 1, "vocab_size": 8192}  # fmt: skip
 
 
-def recipe_iterations(folder: Path, toy: bool) -> dict[str, Any]:
+def recipe_iterations(folder: Path, toy: bool, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Medians over the iterations after the first, and the peak of the GPU's memory beside that of the table of ``--dry-run``.
 
     Args:
         folder: folder of the model and the run, which are replaced.
         toy: whether to use toy sizes and the sampler of transformers, on a CPU.
+        overrides: ``a.b=c`` overrides of the settings.
 
     Returns:
         ``seconds_…``, ``speed_…`` and ``push_…`` of the run's log (``speed_mfu`` on a known GPU), ``table_gb``, and on a GPU ``allocated_gb``,
@@ -51,7 +53,7 @@ def recipe_iterations(folder: Path, toy: bool) -> dict[str, Any]:
 
     shutil.rmtree(folder, ignore_errors=True)
     config = write_model(folder / "model", TOY_SIZES if toy else SIZES)
-    more = (f"out={folder / 'run'}", f"model.path={folder / 'model'}", *COMMON, *(TOY if toy else ON_A_GPU))
+    more = (f"out={folder / 'run'}", f"model.path={folder / 'model'}", *COMMON, *(TOY if toy else ON_A_GPU), *overrides)
     settings: TrainConfig = load_settings(RECIPE, more)
     sizes = ModelSizes.of(config)
     if sizes is None:

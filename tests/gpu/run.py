@@ -148,7 +148,7 @@ def _pieces(
     if "recipe" in args.parts:
         from gpu.recipe import recipe_iterations
 
-        add("recipe", 480.0, {"qwen2.5-1.5b": partial(recipe_iterations, folder / RUNS / "recipe", toy)})
+        add("recipe", 480.0, {"qwen2.5-1.5b": partial(recipe_iterations, folder / RUNS / "recipe", toy, args.set)})
     if "ranks" in args.parts:
         from gpu.ranks import missing, two_ranks
 

@@ -175,12 +175,12 @@ def measure(
 def _do(job: tuple[Any, ...], rate: float, device: str, start: str) -> dict[str, Any] | None:
     """Warm a model up and write it to ``start`` (size, family, seed), or train it from there (with a method): the row."""
     started = time.process_time()
-    size, family, seed, *method = job
+    size, family, seed = job[:3]
     work = work_of(size, seed, rate)
-    if not method:
+    if len(job) == 3:
         warm_up(family, seed, work, device, start)
         return None
-    curve = learn(family, seed, *method, work, device, start)
+    curve = learn(family, seed, job[3], work, device, start)
     row: dict[str, Any] = {"job": job, "seconds": round(time.process_time() - started, 1)}
     if rate != 1.0:
         row["rate"] = rate

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,8 +68,8 @@ class AdamUpdate:
 class Moments(NamedTuple):
     """The state of Adam: decayed means of gradients and of their squares, float64 (P,), and the number of steps."""
 
-    first: Floats
-    second: Floats
+    first: Any
+    second: Any
     steps: int
 
 
@@ -105,7 +105,8 @@ class Learner(Generic[PolicyT]):
             self._source.update(group)
         turns = batch.turns_in_loss(credits_, sampling)
         if isinstance(self._update, KLUpdate):
-            direction = self._ascent(batch, turns, sampling, batch.policy)
+            weights = self._weights(batch, turns, sampling, batch.policy)
+            direction = self.policy.gradient(batch.tasks, weights)
             visits = batch.visits if self._update.visits == "expected" else batch.sampled_visits
             self.policy, _ = matched_step(
                 self.policy, batch.tasks, direction, visits, self._update.kl, self._update.search
@@ -129,22 +130,23 @@ class Learner(Generic[PolicyT]):
                 if now is None:
                     now = np.concatenate(self.policy.probabilities(batch.tasks))
                 chosen = turns.of(minibatch) if update.minibatches > 1 else turns
-                self._adam(self._ascent(batch, chosen, sampling, now), update, rate)
+                weights = self._weights(batch, chosen, sampling, now)
+                self._adam(self.policy.ascent(batch.tasks, weights), update, rate)
                 now = None
 
-    def _ascent(self, batch: Batch, turns: LossTurns, sampling: Sampling, now: Floats) -> Floats:
-        """The negative gradient of the loss (P,); ``now`` is the policy on the batch's states."""
+    def _weights(self, batch: Batch, turns: LossTurns, sampling: Sampling, now: Floats) -> list[Floats]:
+        """Weights of ∇ log π in the negative gradient of the loss, by task; ``now`` is the policy on the batch's states."""
         reference = np.concatenate(self._reference.probabilities(batch.tasks)) if sampling.loss.kl_weight else None
         old = None if now is batch.policy else batch.policy
-        weights = ascent_weights(turns, now, sampling.loss, old=old, reference=reference)
-        return self.policy.gradient(batch.tasks, batch.split(weights))
+        return batch.split(ascent_weights(turns, now, sampling.loss, old=old, reference=reference))
 
-    def _adam(self, ascent: Floats, update: AdamUpdate, rate: float) -> None:
-        first, second, steps = self._moments or Moments(np.zeros_like(ascent), np.zeros_like(ascent), 0)
+    def _adam(self, ascent: Any, update: AdamUpdate, rate: float) -> None:
+        """One step of Adam up ``ascent`` (P,), in arrays or tensors alike."""
+        first, second, steps = self._moments or Moments(0.0 * ascent, 0.0 * ascent, 0)
         (b1, b2), steps = update.betas, steps + 1
         self._moments = Moments(b1 * first + (1 - b1) * ascent, b2 * second + (1 - b2) * ascent**2, steps)
         unbiased = self._moments.first / (1 - b1**steps), self._moments.second / (1 - b2**steps)
-        self.policy = self.policy.moved(unbiased[0] / (np.sqrt(unbiased[1]) + update.eps), rate)
+        self.policy = self.policy.moved(unbiased[0] / (unbiased[1] ** 0.5 + update.eps), rate)
 
 
 class Learning(Generic[PolicyT]):

@@ -10,7 +10,7 @@ every state of every task is its own feature.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,11 @@ class Policy(Protocol):
         """Σ_i Σ_sa weights_i[s, a] ∇ log π_i(a|s): float64 (P,)."""
         ...
 
-    def moved(self, direction: Floats, size: float) -> Self:
+    def ascent(self, tasks: Sequence[int], weights: Sequence[Floats]) -> Any:
+        """As ``gradient``, in the type in which the policy computes: a float64 array, or a tensor on its device."""
+        ...
+
+    def moved(self, direction: Any, size: float) -> Self:
         """A policy with ``size`` · ``direction`` (P,) added to the parameters."""
         ...
 
@@ -153,6 +157,8 @@ class LinearPolicy:
             total += np.bincount(flat, by_state, minlength=self.theta.size)
         total[-policy.shape[1] :] = 0.0
         return total
+
+    ascent = gradient
 
     def moved(self, direction: Floats, size: float) -> LinearPolicy:
         """A policy with ``size`` · ``direction`` (P,) added to the parameters."""

@@ -103,17 +103,26 @@ class ModelPolicy:
 
     def gradient(self, tasks: Sequence[int], weights: Sequence[Floats]) -> Floats:
         """Σ_i Σ_sa w_i[s, a] ∇ log π_i(a | s): float64 (P,); arguments as in ``accumulate``."""
+        total: Floats = self.ascent(tasks, weights).cpu().numpy()
+        return total
+
+    def ascent(self, tasks: Sequence[int], weights: Sequence[Floats]) -> Any:
+        """As ``gradient``: float64 tensor (P,) on the model's device."""
         self.model.zero_grad(set_to_none=True)
         self.accumulate(tasks, weights)
         gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in flat_parameters(self.model)]
         self.model.zero_grad(set_to_none=True)
-        total: Floats = -torch.cat([gradient.flatten() for gradient in gradients]).double().cpu().numpy()
-        return total
+        return -torch.cat([gradient.flatten() for gradient in gradients]).double()
 
-    def moved(self, direction: Floats, size: float) -> ModelPolicy:
-        """A copy with ``size`` · ``direction`` (P,) added to its parameters; it goes on counting tokens."""
+    def moved(self, direction: Any, size: float) -> ModelPolicy:
+        """A copy with ``size`` · ``direction`` (P,), an array or a tensor, added to its parameters; it goes on counting tokens."""
         copy = ModelPolicy(deepcopy(self.model), self.tasks, self.action_tokens, self.temperature)
-        load_parameters(copy.model, parameter_vector(self.model) + size * direction)
+        step, start = size * torch.as_tensor(direction, device=self.device), 0
+        with torch.no_grad():
+            for parameter in flat_parameters(copy.model):
+                values = step[start : start + parameter.numel()].reshape(parameter.shape)
+                parameter.copy_(parameter + values)
+                start += parameter.numel()
         copy.tokens = self.tokens
         return copy
 
