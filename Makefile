@@ -2,11 +2,11 @@
 #   make demo    set up, measure seven credit schemes against exact values and controls, write runs/demo/report.html
 #                (SCHEMES= for all of them and SUITES=shared,sokoban,grids for more tasks)
 #   make test    set up and run a two-minute selection of the tests (TESTS=tests/envs: others; all that need no torch: .ci/run fast)
-#   make check   lint, types, layering
+#   make check   lint, format, types, layering, counts
 #   make bench   speed of hot paths, relative to other implementations
 #   make pica-proof  trains PiCA's success model from random weights; fails unless it finds pivots on held-out questions
-#   make gpu     on a GPU, half an hour: equality tests, speed, the benchmark lm at 20 M parameters (ARGS=--dry-run: toy size,
-#                CPU, two minutes; ARGS=--resume: continue; ARGS='--resume --minutes 9': as far as nine minutes go)
+#   make gpu     on a GPU, half an hour: equality tests, speed, a recipe's iterations, the ladder of sizes (ARGS=--dry-run: toy
+#                size, CPU, two minutes; ARGS=--resume: continue; ARGS='--resume --minutes 9': as far as nine minutes go)
 #   make docs    the documentation site, build/site/html/index.html: built without network, warnings and broken links are errors
 #   make fuzz    damaged and hostile input for everything that is read; for hours: make fuzz SECONDS=7200 SEED=7
 #   make slow    the tests that take minutes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,7 @@ from creditflow.envs.errors import CreditflowError, MissingExtraError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.text_table import text_table
 
-__all__ = ["OutOfTimeError", "Piece", "ResultsFile", "plan"]
+__all__ = ["OutOfTimeError", "Piece", "ResultsFile", "figures", "plan"]
 
 SHOWN: Final = 500  # characters of an error
 
@@ -112,3 +112,20 @@ def plan(pieces: Sequence[Piece], results: ResultsFile) -> str:
         total += seconds
         rows.append([part, str(len(left)), str(len(of) - len(left)), f"{seconds:.0f}", f"{total:.0f}"])
     return text_table(rows)
+
+
+def figures(checks: Mapping[str, Mapping[str, Any]]) -> str:
+    """Two Markdown tables of a results file's ``checks``: differences beside what is allowed, and speeds with the peak of memory."""
+    differences = ["| equality | largest difference | allowed |", "| --- | --- | --- |"]
+    speeds = ["| speed | tokens/s | of the bf16 limit | peak, GiB |", "| --- | --- | --- | --- |"]
+    for name, found in checks.items():
+        part, _, piece = name.partition("/")
+        tokens = found.get("tokens_per_second", found.get("sampled_tokens_per_second"))
+        if "max_difference" in found:
+            differences.append(f"| {piece} | {found['max_difference']:.1e} | {found['allowed']:g} |")
+        elif part == "speed" and tokens is not None:
+            limit = found.get("matmul_ceiling_fraction")
+            speeds.append(
+                f"| {piece} | {tokens:,.0f} | {'' if limit is None else f'{limit:.1%}'} | {found.get('peak_gib', 0.0):.1f} |"
+            )
+    return "\n".join([*differences, "", *speeds]) + "\n"

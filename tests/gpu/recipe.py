@@ -53,7 +53,9 @@ def recipe_iterations(folder: Path, toy: bool, overrides: Sequence[str] = ()) ->
 
     shutil.rmtree(folder, ignore_errors=True)
     config = write_model(folder / "model", TOY_SIZES if toy else SIZES)
-    more = (f"out={folder / 'run'}", f"model.path={folder / 'model'}", *COMMON, *(TOY if toy else ON_A_GPU), *overrides)
+    own = (f"out={folder / 'run'}", f"model.path={folder / 'model'}", *COMMON, *(TOY if toy else ON_A_GPU))
+    given = {setting.partition("=")[0] for setting in overrides}
+    more = (*(setting for setting in own if setting.partition("=")[0] not in given), *overrides)
     settings: TrainConfig = load_settings(RECIPE, more)
     sizes = ModelSizes.of(config)
     if sizes is None:

@@ -1,4 +1,4 @@
-"""GPU acceptance script: equality tests, throughput, the benchmark lm with 20 million parameters. Needs no network.
+"""GPU acceptance script: equality tests, throughput, a recipe's iterations, the ladder of sizes. Needs no network.
 
   python tests/gpu/bundle.py --out build/wheels  # on a machine with network: collect the wheels
   PYTHONPATH=src:build/wheels python tests/gpu/run.py
@@ -7,12 +7,12 @@
 Parts, in this order: ``equality`` (the sampler, layouts and precisions against plain fp32; repeated calls of vLLM), ``speed`` (sampler,
 SFT, update in every layout and with LoRA, the trainer; with memory and the fraction of the device's measured limits), ``recipe``
 (iterations of a recipe with a random model of the size of Qwen2.5-1.5B and vLLM: peak memory beside the table of ``--dry-run``, use of the
-device), ``ranks`` (the same model on two GPUs with verl's trainer; left out with one GPU, or without verl), ``lm`` (the benchmark of language models, seed by seed, as many as fit, pooled), and only if they are named ``curves`` (learning
-curves of every scheme on sampled episodes) and ``pretrained`` (the schemes on an instruct model, ``--model FOLDER``; its protocol and
-primary contrast stand in ``pretrained.py``). Every piece is written to gpu.json when it is done, with the commit, and within a seed every
-training run is stored; --resume continues after an interruption or the time limit, on a machine with the same device and versions, so one
-that can be held for some minutes at a time suffices.
-gpu.json, lm.json (for ``creditflow bench --show``) and lm.txt are the results, together below a megabyte.
+device), ``ranks`` (the same model on two GPUs with verl's trainer; left out with one GPU, or without verl), ``ladder`` (schemes with
+models of 7, 20 and 60 million parameters, ``tests/evidence/ladder``, as many runs as fit), and only if they are named ``curves``
+(learning curves of every scheme on sampled episodes) and ``pretrained`` (the schemes on an instruct model, ``--model FOLDER``; its
+protocol and primary contrast stand in ``pretrained.py``). Every piece is written to gpu.json when it is done, with the commit, and every
+run of the ladder to ladder.jsonl; --resume continues after an interruption or the time limit, on a machine with the same device and
+versions, so one that can be held for some minutes at a time suffices. What an H200 gave stands in ``tests/evidence/gpu``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from gpu.language_models import FOLDER, pool, seed_pieces
+from gpu.ladder import ROWS, run_ladder
 from gpu.pieces import Piece, ResultsFile, plan
 from gpu.pretrained import pretrained
 
@@ -45,15 +45,15 @@ __all__ = ["add_arguments", "main", "run"]
 RESULTS: Final = "gpu.json"
 RUNS: Final = "runs"
 PRETRAINED_SECONDS: Final = 7200.0  # of one run, an assumption: 150 iterations of 128 episodes at 0.5 B parameters
-POOLED: Final = ("lm.json", "lm.txt")
-PARTS: Final = ("equality", "speed", "recipe", "ranks", "lm", "curves", "pretrained")
+LADDER_SECONDS: Final = 1000.0  # 480 runs; 176 took about 280 s, beside other pieces
+PARTS: Final = ("equality", "speed", "recipe", "ranks", "ladder", "curves", "pretrained")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the program's arguments."""
     parser.add_argument("--dry-run", action="store_true", help="toy sizes on a CPU, to test the script itself")
     add_output(
-        parser, "--out", Output(kind="folder", owned=named(RESULTS, RUNS, *POOLED, FOLDER), cleared=True, first=RESULTS),
+        parser, "--out", Output(kind="folder", owned=named(RESULTS, RUNS, ROWS), cleared=True, first=RESULTS),
         default="runs/gpu", metavar="DIR", help="folder for the results and the training runs (default runs/gpu)",
     )  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run in the same folder")
@@ -67,9 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--minutes", type=float, default=27.0, help="stop after this many minutes, to be continued (default 27)"
     )
-    parser.add_argument("--workers", type=positive, default=6, help="processes of the part lm (default 6)")
+    parser.add_argument("--workers", type=positive, default=6, help="processes of the part ladder (default 6)")
     parser.add_argument(
-        "--seeds", type=non_negative, nargs="+", default=list(range(8)), help="seeds of lm and curves (default 0 to 7)"
+        "--seeds",
+        type=non_negative,
+        nargs="+",
+        default=list(range(8)),
+        help="seeds of curves and pretrained (default 0 to 7)",
     )
     parser.add_argument(
         "--schemes",
@@ -100,13 +104,10 @@ def run(args: argparse.Namespace) -> int:
     )  # without --resume the folder is empty
     results = ResultsFile(path, deadline, data, commit=_commit())
     results.write()
-    seeds = args.seeds[:2] if args.dry_run else args.seeds  # two: the fewest that are pooled with an interval
-    pieces = _pieces(args, folder, device, seeds, data)
-    print(f"plan; seconds are estimates for an H200, where this has not run yet\n{plan(pieces, results)}", flush=True)
+    pieces = _pieces(args, folder, device, data)
+    print(f"plan; seconds are estimates for an H200\n{plan(pieces, results)}", flush=True)
     for piece in pieces:
         results.run(piece)
-        if piece.name.startswith("lm/") and (pooled := pool(folder / FOLDER, seeds)) is not None:
-            data["lm"] = pooled
     data["not_reached"] = results.not_reached
     results.write()
     print(f"{len(data.get('checks', {}))} pieces in {path}; failed: {', '.join(results.failed) or 'none'}")
@@ -129,9 +130,7 @@ def _stored(path: Path, about: Mapping[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _pieces(
-    args: argparse.Namespace, folder: Path, device: Any, seeds: Sequence[int], data: Mapping[str, Any]
-) -> list[Piece]:
+def _pieces(args: argparse.Namespace, folder: Path, device: Any, data: Mapping[str, Any]) -> list[Piece]:
     """The pieces of the chosen parts, in the order of the parts; ``data`` has the stored results."""
     from gpu import checks, curves, speed
 
@@ -156,14 +155,14 @@ def _pieces(
             print(f"ranks: left out, because {lacking}")
         else:
             add("ranks", 480.0, {"verl": partial(two_ranks, folder / RUNS / "ranks", toy)})
-    if "lm" in args.parts:
-        workers = 1 if toy else args.workers
-        pieces += seed_pieces(folder / FOLDER, seeds, device=device.type, workers=workers, toy=toy)
+    if "ladder" in args.parts:
+        work = partial(run_ladder, folder / ROWS, device.type, args.workers, toy)
+        pieces.append(Piece("ladder/sizes", LADDER_SECONDS, work))
     if "curves" in args.parts:
-        runs = curves.curves(folder / RUNS, seeds=seeds, schemes=args.schemes, overrides=args.set, toy=toy)
+        runs = curves.curves(folder / RUNS, seeds=args.seeds, schemes=args.schemes, overrides=args.set, toy=toy)
         add("curves", 120.0, runs)
     if "pretrained" in args.parts:
-        add("pretrained", PRETRAINED_SECONDS, pretrained(folder / RUNS, args.model, seeds, args.set))
+        add("pretrained", PRETRAINED_SECONDS, pretrained(folder / RUNS, args.model, args.seeds, args.set))
     return pieces
 
 

@@ -7,7 +7,8 @@ import time
 from functools import partial
 
 import pytest
-from gpu.pieces import OutOfTimeError, Piece, ResultsFile, plan
+from gpu.pieces import OutOfTimeError, Piece, ResultsFile, figures, plan
+from helpers.shared_data import ROOT
 
 from creditflow.envs.errors import DataError, MissingExtraError
 
@@ -133,3 +134,12 @@ def test_the_plan_counts_what_is_left(tmp_path):
     results.run(pieces[0])
     lines = [line.split() for line in plan(pieces, results).splitlines()]
     assert lines[2:] == [["a", "1", "1", "10", "10"], ["b", "1", "0", "10", "20"]]
+
+
+def test_the_page_has_the_figures_of_the_stored_file() -> None:
+    folder = ROOT / "tests" / "evidence" / "gpu"
+    data = json.loads((folder / "h200.json").read_text(encoding="utf-8"))
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    assert figures(data["checks"]) in page
+    assert not any("error" in found for found in data["checks"].values())
+    assert sum(name.startswith("equality/") for name in data["checks"]) == 18

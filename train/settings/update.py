@@ -214,8 +214,8 @@ class UpdateConfig:
         batch_tokens: tokens per micro-batch that are computed.
         logits_chunk: number of target tokens whose logits are in memory at once.
         compile: compile what follows the output layer (log-probabilities and entropies, unless the sampler truncates): about a third
-            of its time less for vocabularies of tens of thousands (CPU), after half a minute or so of compiling. Needs a C++
-            compiler on a CPU; results differ by rounding.
+            of its time less for vocabularies of tens of thousands (CPU), after half a minute or so of compiling. With a small
+            vocabulary an H200 was 8 % slower. Needs a C++ compiler on a CPU; results differ by rounding.
         old_logprobs: "trainer" computes the importance ratio against the trainer's log-probabilities before the update
             (it is exactly 1 at first), "sampler" against those of the sampler, which leaves ``importance_cap`` nothing to do.
         loss, optimizer: settings of both.

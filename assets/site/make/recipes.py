@@ -28,8 +28,8 @@ FOLDER: Final = ROOT / "train" / "configs"
 
 HEAD = """# Reproduce a paper
 
-This page lists a training recipe for every published method, with the paper's own results next to it. **Every recipe of a paper is unverified.** We had no GPU to
-train them, so we have not reproduced any paper's results. Tests check that every recipe is parsed, that every setting cites its source, and that a dry run builds the
+This page lists a training recipe for every published method, with the paper's own results next to it. **Every recipe of a paper is unverified.** We have had
+[13 minutes of a GPU](/evidence/gpu.md), enough for equality tests and one iteration, so we have not reproduced any paper's results. Tests check that every recipe is parsed, that every setting cites its source, and that a dry run builds the
 environment, the scheme and the batches.
 
 ```sh not-run: GPUs; the dry run of every recipe is a test of the tier train
@@ -47,7 +47,7 @@ papers' own, for the model of the row. "–" means that none of the five papers 
 HOURS = """
 ## Hardware and hours
 
-The papers state few times. **GPU hours are estimated and unverified.** They give an order of magnitude, computed from the tokens of the recipe and the FLOP of the
+The papers state few times. **GPU hours are estimated and unverified** (one iteration on an H200 took [less than estimated](/evidence/gpu.md)). They give an order of magnitude, computed from the tokens of the recipe and the FLOP of the
 model, on one GPU of the kind in brackets. They exclude the environments' own time and assume that every group is trained on. The lower end of the range assumes the
 expert's number of turns, completions of an eighth of the limit and {low:.0%} of the peak FLOP/s. The upper end assumes all turns that are allowed, completions of half of
 the limit and {high:.0%}. `--dry-run` prints the range for your settings. The tasks are the embedded ones, whose prompts may be shorter than the papers'.

@@ -15,6 +15,7 @@ import json
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
@@ -37,7 +38,7 @@ from creditflow.train.bench.language_model.suite.work import (
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.statistics import crossed_mean
 
-__all__ = ["METHODS", "SIZES", "areas", "jobs", "table", "trends", "work_of"]
+__all__ = ["METHODS", "SIZES", "UNFINISHED", "areas", "jobs", "pooled", "table", "trends", "work_of"]
 
 # by size in millions of parameters; all but the first have more layers and wider ones
 SIZES: Final[Mapping[str, NetworkSize]] = {
@@ -54,8 +55,12 @@ WARM_UP_RATES: Final = {"0.1": 3e-3, "0.4": 1.5e-3, "1.6": 1.5e-3, "6": 1.5e-3, 
 PARAMETERS: Final = {"0.1": 0.10, "0.4": 0.42, "1.6": 1.7, "6": 7.4, "20": 20.0, "60": 60.0}  # millions, as counted
 METHODS: Final = ("grpo", "grouptd", "graphgpo", "g2po", "gigpo", "blend", "stateless", "oracle_adv")
 BASELINE: Final = METHODS[0]
+CONTROL: Final = "stateless"
+LARGE: Final = ("6", "20", "60")
 FAMILIES: Final = ("pits", "sokoban")
 UNTIL: Final = 0.25
+LEAST_SIZES: Final = 4  # of a line over sizes
+UNFINISHED: Final = 3  # exit code when the time did not suffice
 
 
 def work_of(size: str, seed: int, rate: float = 1.0) -> LanguageModelWork:
@@ -108,20 +113,43 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 def trends(rows: Sequence[Mapping[str, Any]]) -> str:
     """How much a method's lead over grpo changes per tenfold size: slopes of straight lines over the sizes, one per seed.
 
-    All sizes have the same tasks under a seed, so a seed's slope is paired. Mean and 95 % interval are over the seeds that have
-    run at every size.
+    All sizes have the same tasks under a seed, so a seed's slope is paired. A line has the sizes at which its seed ran, and at least
+    four of them. Mean and 95 % interval are over seeds.
     """
-    ran = [size for size in SIZES if areas(rows, FAMILIES[0], size, BASELINE)]
-    tenfold = np.log10([PARAMETERS[size] for size in ran])
     lines = [f"| family | {' | '.join(METHODS[1:])} |", f"|{' --- |' * len(METHODS)}"]
     for family in FAMILIES:
         cells = []
         for method in METHODS[1:]:
-            by_size = [_leads(rows, family, size, method) for size in ran]
-            seeds = sorted(set.intersection(*(set(leads) for leads in by_size)))
-            slopes = np.polyfit(tenfold, [[leads[seed] for seed in seeds] for leads in by_size], 1)[0] if seeds else []
-            cells.append(_interval(dict(zip(seeds, slopes, strict=True))))
+            by_size = {size: _leads(rows, family, size, method) for size in SIZES}
+            slopes = dict[int, float]()
+            for seed in sorted(set().union(*by_size.values())):
+                ran = [size for size, leads in by_size.items() if seed in leads]
+                if len(ran) >= LEAST_SIZES:
+                    tenfold = np.log10([PARAMETERS[size] for size in ran])
+                    slopes[seed] = float(np.polyfit(tenfold, [by_size[size][seed] for size in ran], 1)[0])
+            cells.append(_interval(slopes))
         lines.append(f"| {family} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def pooled(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Every method's area minus grpo's, and minus that of the control without states, over families and sizes.
+
+    A seed's number is the mean over the families and sizes at which it ran. Mean and 95 % interval are over seeds.
+    """
+    columns = [(other, sizes) for other in (BASELINE, CONTROL) for sizes in (tuple(SIZES), LARGE)]
+    heads = [f"− {other}, {'all sizes' if len(sizes) > len(LARGE) else 'from 7.4 M on'}" for other, sizes in columns]
+    lines = [f"| method | {' | '.join(heads)} |", f"|{' --- |' * (1 + len(heads))}"]
+    for method in METHODS[1:]:
+        cells = []
+        for other, sizes in columns:
+            by_seed: dict[int, list[float]] = defaultdict(list)
+            for family, size in product(FAMILIES, sizes):
+                for seed, lead in _leads(rows, family, size, method, other).items():
+                    by_seed[seed].append(lead)
+            means = {seed: float(np.mean(leads)) for seed, leads in by_seed.items()}
+            cells.append("–" if method == other else _interval(means))
+        lines.append(f"| {method} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -190,7 +218,7 @@ def _do(job: tuple[Any, ...], rate: float, device: str, start: str) -> dict[str,
 
 
 def main() -> int:
-    """Run the missing jobs, or print the table."""
+    """Run the missing jobs, or print the table; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="file of the results, a line a job")
     parser.add_argument("--sizes", default=",".join(SIZES), help="millions of parameters, separated by commas")
@@ -208,16 +236,18 @@ def main() -> int:
     stored = arguments.out.read_text("utf-8").splitlines() if arguments.out.exists() else []
     rows = [json.loads(line) for line in stored]
     if arguments.table:
-        print(f"{table(rows)}\n{trends(rows)}", end="")
+        print(f"{table(rows)}\n{pooled(rows)}\n{trends(rows)}", end="")
         return 0
     done = {tuple(row["job"]) for row in rows if row.get("rate", 1.0) == arguments.rate}
     sizes, families, methods = (text.split(",") for text in (arguments.sizes, arguments.families, arguments.methods))
     seeds = range(arguments.seed, arguments.seed + arguments.seeds)
     missing = [job for job in jobs(sizes, families, methods, seeds) if job not in done]
+    left = len(missing)
     for row in measure(missing, arguments.rate, arguments.device, arguments.workers, deadline):
         with arguments.out.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(row, separators=(",", ":")) + "\n")
-    return 0
+        left -= 1
+    return UNFINISHED if left else 0
 
 
 if __name__ == "__main__":

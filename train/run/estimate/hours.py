@@ -1,4 +1,4 @@
-"""The table of GPU hours that a dry run prints, an order of magnitude that no GPU has verified.
+"""The table of GPU hours that a dry run prints, an order of magnitude (``tests/evidence/gpu`` has one iteration).
 
 Its parts are the arithmetic of a run, in floating-point operations (FLOP), and the time that a GPU takes for it.
 

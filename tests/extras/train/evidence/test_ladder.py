@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,31 +11,53 @@ import pytest
 from evidence.ladder import run
 
 from creditflow.train.bench.language_model.suite.run import learn, warm_up
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.statistics import crossed_mean
 
 STUDY = Path(run.__file__).parent
 ROWS = [json.loads(line) for line in (STUDY / "results.jsonl").read_text("utf-8").splitlines()]
 
 
-def test_the_page_has_the_table_of_the_stored_rows() -> None:
+def leads(family: str, size: str, method: str, other: str = "grpo") -> list[float]:
+    first, second = (run.areas(ROWS, family, size, name) for name in (method, other))
+    return [first[seed] - second[seed] for seed in second if seed in first]
+
+
+def lead(family: str, size: str, method: str, other: str = "grpo") -> float:
+    return float(np.mean(leads(family, size, method, other)))
+
+
+CELLS = list(product(run.FAMILIES, run.SIZES))
+SCHEMES = [name for name in run.METHODS[1:] if name not in ("stateless", "oracle_adv")]
+
+
+def test_the_page_has_the_tables_of_the_stored_rows() -> None:
     page = (STUDY / "README.md").read_text("utf-8")
-    assert run.table(ROWS) in page
-    assert run.trends(ROWS) in page
+    for text in (run.table(ROWS), run.pooled(ROWS), run.trends(ROWS)):
+        assert text in page
 
 
 def test_outcomes_of_the_predictions_are_those_of_the_stored_rows() -> None:
-    def lead(family: str, size: str, method: str, other: str = "grpo") -> float:
-        pair = [run.areas(ROWS, family, size, name) for name in (method, other)]
-        return float(np.mean([pair[0][seed] - pair[1][seed] for seed in pair[1]]))
-
-    assert lead("pits", "0.4", "grouptd") > 0.0 < lead("pits", "0.1", "grouptd")
-    assert lead("pits", "0.4", "grouptd") > lead("pits", "0.1", "grouptd") / 2
+    assert all(lead("pits", size, "grouptd") > 0.0 for size in run.SIZES)  # L1
+    assert lead("pits", "0.4", "grouptd") > lead("pits", "0.1", "grouptd") / 2  # L2
     assert lead("sokoban", "0.4", "grouptd") < lead("sokoban", "0.1", "grouptd") / 2
-    assert lead("pits", "0.1", "grouptd", "graphgpo") > 3.0
-    assert lead("sokoban", "0.4", "stateless") > lead("sokoban", "0.4", "grouptd")
-    assert lead("sokoban", "1.6", "grouptd") < lead("sokoban", "0.1", "grouptd")
+    apart = [cell for cell in CELLS if abs(lead(*cell, "grouptd", "graphgpo")) > 3.0]
+    assert apart == [("pits", "1.6"), ("pits", "20"), ("sokoban", "20")]  # L3
+    assert [cell for cell in CELLS if lead(*cell, "stateless") <= 0.0] == [("pits", "6")]  # L4
+    assert sum(lead(*cell, "stateless", "grouptd") > 0.0 for cell in CELLS) == 4
+    assert lead("sokoban", "1.6", "grouptd") < lead("sokoban", "0.1", "grouptd")  # L5
     assert lead("pits", "1.6", "grouptd") > lead("pits", "0.1", "grouptd")
-    leads = [(lead(f, s, "g2po"), lead(f, s, "graphgpo")) for f in run.FAMILIES for s in ("0.1", "0.4", "1.6")]
-    assert all(first > 0.0 and abs(first - second) < 4.0 for first, second in leads)
+    assert [cell for cell in CELLS if lead(*cell, "g2po") <= 0.0] == [("pits", "6")]  # L6
+    assert all(abs(lead(*cell, "g2po", "graphgpo")) < 4.0 for cell in CELLS)
+    assert all(lead(family, size, "grouptd") > 0.0 for family in run.FAMILIES for size in run.LARGE)  # L8
+    for size, scheme in product(("1.6", *run.LARGE), SCHEMES):  # L7, L9
+        if (size, scheme) != ("1.6", "blend"):
+            pairs = [leads(family, size, scheme, "stateless") for family in run.FAMILIES]
+            assert not all(Estimate.of(crossed_mean(np.array(pair)[:, None])).low > 0.0 for pair in pairs)
+    both = [cell for cell in CELLS if cell[1] != "1.6"]
+    assert sum(lead(*cell, "blend", "grouptd") > 0.0 for cell in both) == 6  # L10
+    assert lead("sokoban", "20", "blend", "grouptd") < -2.0
+    assert all(lead(*cell, "oracle_adv") > lead(*cell, name) for cell in both for name in run.METHODS[1:-1])  # L12
 
 
 def test_a_job_measured_again_equals_its_stored_row() -> None:

@@ -1,4 +1,4 @@
-"""The GPU script on a CPU at toy size: killed at several moments, continued, and its seeds pooled."""
+"""The GPU script on a CPU at toy size: killed at several moments, and continued; its ladder and its recipe."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from gpu.language_models import FOLDER, pool, seed_pieces
+from gpu.ladder import ROWS, run_ladder
 from gpu.pieces import OutOfTimeError
 from gpu.run import main
 from helpers.shared_data import ROOT
-
-from creditflow.train.bench.language_model.suite.summary import endpoint
-from creditflow.train.bench.results import read_results
 
 SCRIPT = ROOT / "tests" / "gpu" / "run.py"
 NAMES = {"sampler-dynamic", "sampler-static", "sampler-bfloat16", "packed-padded", "split", "chunks", "autocast",
@@ -83,43 +78,14 @@ def test_a_file_that_is_no_result_is_rejected_and_keeps_every_byte(
     assert {found.name: found.read_text() for found in tmp_path.iterdir()} == {"gpu.json": content}
 
 
-@pytest.fixture(scope="module")
-def two_seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two seeds of the toy; the first is stopped once, and continued."""
-    folder = tmp_path_factory.mktemp("gpu") / FOLDER
-    first, second = seed_pieces(folder, [0, 1], device="cpu", workers=1, toy=True)
+def test_runs_of_the_ladder_that_the_time_leaves_out_are_made_by_a_second_call(tmp_path: Path) -> None:
+    rows = tmp_path / ROWS
     with pytest.raises(OutOfTimeError, match="--resume"):
-        first.work(0.5)
-    assert pool(folder, [0, 1]) is None
-    first.work(600.0)
-    assert pool(folder, [0, 1]) == {"seeds": [0], "failed_sanity_checks": []}
-    second.work(600.0)
-    return folder
-
-
-def test_finished_seeds_are_pooled_as_seeds_of_one_run(two_seeds: Path) -> None:
-    found = pool(two_seeds, [0, 1, 2])
-    assert found is not None
-    assert found["seeds"] == [0, 1]
-    assert found["conclusions"]
-    pooled = read_results(two_seeds.parent / "lm.json")["language_models"]["families"]["pits"]
-    apart = [
-        read_results(two_seeds / f"seed-{s}" / "results.json")["language_models"]["families"]["pits"] for s in (0, 1)
-    ]
-    for method, curves in pooled["runs"].items():
-        each: list[Any] = [endpoint(one["runs"][method], "held-out final") for one in apart]
-        np.testing.assert_array_equal(endpoint(curves, "held-out final"), np.concatenate(each))
-    text = (two_seeds.parent / "lm.txt").read_text(encoding="utf-8")
-    assert "2 seeds" in text
-    assert "grouptd_relative" in text
-
-
-def test_all_methods_of_a_seed_start_from_the_warm_up_in_the_file_and_the_file_is_deleted(two_seeds: Path) -> None:
-    for seed in (0, 1):
-        family = read_results(two_seeds / f"seed-{seed}" / "results.json")["language_models"]["families"]["pits"]
-        starts = {json.dumps(curves[0][0]["held_out"]) for curves in family["runs"].values()}
-        assert starts == {json.dumps(family["start"][0]["held_out"])}
-    assert not list(two_seeds.rglob("*.npy"))
+        run_ladder(rows, "cpu", 1, True, 1.0)
+    assert run_ladder(rows, "cpu", 2, True, 600.0) == {"runs": 2}
+    stored = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
+    held_out = {row["job"][3]: row["held_out"] for row in stored}
+    assert held_out["grpo"][0] == held_out["grouptd"][0] < held_out["grouptd"][-1]  # one start, which is improved
 
 
 def test_iterations_of_a_recipe_are_measured_beside_the_memory_table(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from creditflow.train.bench.annotation_sources import open_annotation_source
 from creditflow.train.bench.document import RunOptions, measure_once
 from creditflow.train.bench.jobs import Job, JobRunner
 from creditflow.train.bench.language_model.suite.setting import (
-    FILE,
     Setting,
     open_setting,
     parameters_text,
@@ -115,22 +114,10 @@ def _chosen(work: LanguageModelWork, methods: Sequence[str]) -> LanguageModelWor
 def _families(work: LanguageModelWork, seed: int, device: str, runner: JobRunner) -> dict[str, Any]:
     """Run all jobs; the results by family."""
     cells = [(family, seed + s) for family in work.families for s in range(work.seeds)]
-    files = {cell: runner.folder / f"start-{cell[0]}-{cell[1]}{FILE}" for cell in cells}  # large networks alone
     starts = runner.run(
-        [
-            Job(
-                f"lm/{family}/{s}/warm-up",
-                warm_up,
-                (family, s, work, device, *([str(files[family, s])] if work.size else [])),
-            )
-            for family, s in cells
-        ],
-        "lm: warm-up",
+        [Job(f"lm/{family}/{s}/warm-up", warm_up, (family, s, work, device)) for family, s in cells], "lm: warm-up"
     )
-    parameters = {
-        cell: str(files[cell]) if work.size else starts[f"lm/{cell[0]}/{cell[1]}/warm-up"]["parameters"]
-        for cell in cells
-    }
+    parameters = {cell: starts[f"lm/{cell[0]}/{cell[1]}/warm-up"]["parameters"] for cell in cells}
     measured = [cell for cell in cells if cell[1] < seed + work.one_step.seeds]
     methods = (*work.methods, *work.controls)
     second = [

@@ -147,11 +147,6 @@ METHODS: Final = (
     "oracle_adv",
 )
 
-# the baseline, the exact advantage, a control without states, and the schemes that led with the small models
-FEW_METHODS: Final = (
-    "grpo", "gigpo", "graphgpo", "rewardflow", "grouptd_base", "grouptd_relative", "stateless", "oracle_adv",
-)  # fmt: skip
-
 LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
     {
         "lm": LanguageModelWork(
@@ -175,31 +170,6 @@ LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
             learning=LearningWork(iterations=4, tasks=2, size=4, lr=1e-3, points=2),
             one_step=OneStepWork(seeds=1, tasks=2, batches=3, steps=1),
             methods=("grpo", "grouptd", "grouptd_relative_pooled", "oracle_adv"),
-        ),
-        # for a GPU: 20 million parameters, one seed at a time (tests/gpu); learning rates are assumptions, not tuned
-        "lm-20m": LanguageModelWork(
-            families=("sokoban", "pits"),
-            seeds=1,
-            pool=256,
-            evaluated=48,
-            split="test",
-            warm_up={family: WarmUpWork(1000, 0.5, 400, 64, 3e-4, until=0.3) for family in ("sokoban", "pits")},
-            learning=LearningWork(iterations=80, tasks=8, size=4, lr=1e-4, points=5),
-            one_step=OneStepWork(seeds=0, tasks=16, batches=16, steps=4),
-            methods=FEW_METHODS,
-            size=NetworkSize(hidden=448, layers=8, heads=7, kv_heads=7, intermediate=1216, init=0.03),
-        ),
-        "lm-20m-smoke": LanguageModelWork(
-            families=("pits",),
-            seeds=1,
-            pool=8,
-            evaluated=4,
-            split="valid",
-            warm_up={"pits": WarmUpWork(16, 0.5, 20, 64, 3e-3, until=0.05)},
-            learning=LearningWork(iterations=2, tasks=2, size=4, lr=1e-3, points=1),
-            one_step=OneStepWork(seeds=0, tasks=2, batches=3, steps=1),
-            methods=("grpo", "grouptd_relative", "oracle_adv"),
-            size=NetworkSize(hidden=64, layers=2, heads=4, kv_heads=4, intermediate=128, init=0.1),
         ),
     }
 )
