@@ -26,12 +26,12 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Apply a policy to invalid actions.
 
     Args:
-        env: any Gymnasium environment, possibly wrapped. In one that is not creditflow's, an action is invalid if it is no
+        env: any Gymnasium environment, possibly wrapped. In one that is not creditflow's, an action is invalid if it is not an
             element of the action space (see ``ForeignEnv``).
         policy: "keep" keeps the environment's reward and counts the step; "penalise" also subtracts ``penalty``;
             "retry" takes back up to ``retries`` invalid actions in a row without counting a step (their reward is 0);
             "terminate" ends the episode, with ``info["stop_reason"] = "format"``.
-        penalty: penalty of an invalid action, ≥ 0.
+        penalty: penalty of an invalid action, ≥ 0; credit does not see it, since a record keeps the raw reward.
         retries: number of retries in a row, ≥ 1.
         state_key, success: for a foreign environment: what identifies a state, and what success is; see ``ForeignEnv``.
 

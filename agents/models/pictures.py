@@ -1,6 +1,6 @@
 """Pictures in prompts: from pixels to patches and image tokens, by the image processor of the model's own folder.
 
-A prompt holds one marker per picture, ``<|vision_start|><|image_pad|><|vision_end|>``; its middle token is repeated once for
+A prompt contains one marker per picture, ``<|vision_start|><|image_pad|><|vision_end|>``; its middle token is repeated once for
 every merged patch. Patches are computed once per distinct picture, here; backends and training rows pass them on.
 """
 

@@ -1,6 +1,6 @@
 """One registry for everything that a user names: what the package ships, a user's own code, and installed packages.
 
-A ``Registry`` holds the schemes, environments, agents, annotators or metrics under their names. Entry points of installed packages
+A ``Registry`` holds the schemes, environments, agents or metrics under their names. Entry points of installed packages
 (``creditflow.schemes``, ``creditflow.environments``, ``creditflow.agents``, ``creditflow.metrics``) are read without importing
 anything; one is imported when its name is asked for, so a broken one breaks nothing else. What was loaded in this process is
 recorded, for the identity of a run and for the processes that work for it.

@@ -4,7 +4,7 @@
   creditflow credit --scheme gigpo --set discount=0.9 --set step_weight=0.5 rollouts.jsonl.gz
   creditflow credit --scheme gigpo log.jsonl --tokenizer runs/model --out credit.jsonl      also one advantage per token
   creditflow credit --scheme rewardflow --explain
-  creditflow credit --scheme graphgpo rollouts.jsonl --why t3:2      why the turn 2 of trajectory t3 has its advantage
+  creditflow credit --scheme graphgpo rollouts.jsonl --why t3:2      why turn 2 of trajectory t3 has its advantage
 
 Lines are in the order of the log and have its ids. With --tokenizer a line has, for every turn, the ids of its response (``token_ids``,
 without the special tokens that a chat template adds) and an advantage for each (``token_advantages``).

@@ -200,7 +200,7 @@ def token_weights(rows: Sequence[Row], aggregation: Aggregation) -> list[NDArray
 
     "token_mean": equal weights of all tokens. "trajectory_mean": equal weights of trajectories, and of the tokens of one.
     "turn_mean": equal weights of trajectories, of the turns of one, and of the tokens of a turn. One float64 (target tokens,) per
-    row. "constant" has the weights of "token_mean", and ``Minibatch.scale`` does the rest.
+    row. For "constant" the caller passes "token_mean" and sets ``Minibatch.scale``.
     """
     if not rows:
         return []

@@ -322,10 +322,10 @@ class Minibatch:
     Attributes:
         rows: the rows.
         weights: float64, weights of the token losses; they sum to 1 over the whole minibatch.
-        scale: factor of the weighted sum: 1 for means.
-        nuclei: the old policy's nuclei, one per row; None stands for those of the update itself.
         old: float32, log-probabilities under the old policy; None stands for those of the update itself.
         reference: float32, log-probabilities under the reference policy; None without one.
+        scale: factor of the weighted sum: 1 for means.
+        nuclei: the old policy's nuclei, one per row; None stands for those of the update itself.
     """
 
     rows: list[Row]

@@ -1,4 +1,4 @@
-"""M6: the value of a turn from Monte Carlo continuations: K from the state before the action and K from the one after.
+"""The value of a turn from Monte Carlo continuations: K from the state before the action and K from the one after.
 
 For policies that are not tables (language models, agents with memory) exact values do not exist. A continuation restores
 the snapshot, gives the agent the same history, and proceeds with fresh randomness. Recorded turns are replayed with the

@@ -71,7 +71,7 @@ class RunningEpisode:
         prefix, prefix_tokens: of a branch: the turns that it shares with its parent, and their tokens.
         first_forkable_turn: no branch begins before this turn.
         first_turn_entropy: mean entropy of the first completion of the episode (or of its root), once there is one.
-        reward: reward of the last turn, as the wrappers pay it; the record holds the raw one.
+        reward: reward of the last turn, as the wrappers return it; the record has the raw one.
     """
 
     recorder: Recorder

@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class EnvConfig:
-    """The environment: a name for ``creditflow.make`` and its arguments; what happens to invalid actions."""
+    """The environment: a name for ``creditflow.make`` and its arguments; what happens to invalid actions (credit has its own penalty)."""
 
     name: str = "sokoban"
     options: dict[str, Any] = field(default_factory=dict)

@@ -104,6 +104,13 @@ def compared_keys(states: StateIndex, ended: NDArray[np.bool_]) -> NDArray[np.bo
     return compared
 
 
+def ended_turns(group: Group) -> NDArray[np.bool_]:
+    """bool (N,): the last turns of successes and failures, not of truncated episodes."""
+    arrays = group.arrays
+    ended: NDArray[np.bool_] = arrays.last & (arrays.end != TRUNCATED)[arrays.trajectory]
+    return ended
+
+
 def similar_states(
     group: Group,
     embedder: Embedder,
@@ -128,9 +135,9 @@ def similar_states(
         TrajectoryError: the group has no texts to compare (see ``state_texts``).
         ConfigError: the threshold or ``source`` is invalid.
     """
-    arrays, states = group.arrays, group.states("text")
+    states = group.states("text")
     if end_states is None:
-        end_states = arrays.last & (arrays.end != TRUNCATED)[arrays.trajectory]
+        end_states = ended_turns(group)
     texts = state_texts(group, source)
     compared = compared_keys(states, end_states)
     chosen = sorted(

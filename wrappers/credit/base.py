@@ -40,7 +40,7 @@ __all__ = [
     "Aggregation",
     "Credit",
     "CreditError",
-    "Recorder",
+    "Recording",
     "Scheme",
     "SchemeContractError",
     "Semantics",
@@ -93,7 +93,7 @@ class Statistics:
     rows: NDArray[np.integer[Any]]
 
 
-class Recorder:
+class Recording:
     """Collects what ``normalize`` computes, by the group whose credit is built next."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class Recorder:
         return self._of_group.get(id(group), [])
 
 
-RECORDER: Final[ContextVar[Recorder | None]] = ContextVar("recorder", default=None)  # set while ``explain`` runs
+RECORDER: Final[ContextVar[Recording | None]] = ContextVar("recorder", default=None)  # set while ``explain`` runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,8 @@ class Credit:
         flat_loss_mask: bool (N,), False for turns that count in the group's statistics but not in the loss.
         offsets: int64 (G+1,). Trajectory i is ``offsets[i]:offsets[i+1]`` of the flat arrays.
         aggregation: loss aggregation of the paper (or of its code).
-        diagnostics: named numbers and arrays for tables and plots. No result depends on them.
+        diagnostics: named numbers and arrays for tables and plots. No result depends on them. "node_numbers" names the arrays that
+            have an entry for each key in "node_keys"; other arrays of length N have one for each turn.
         token_advantages: G arrays float64 (n_i,) over each trajectory's model tokens, for schemes that assign credit to
             tokens. The loss uses them instead of the advantages of turns, which are then the means over their tokens.
         value_targets: targets for the critic, if the scheme has one.

@@ -1,7 +1,7 @@
 """Why a turn has its advantage: the terms that add up to it, and what each was compared with.
 
 The terms are those that the scheme passes to ``Credit.of``, and the comparisons are what ``normalize`` computed while
-the scheme ran. Nothing is computed a second time by another formula, so an explanation cannot differ from the credit.
+the scheme ran. No formula is computed a second time, so an explanation cannot differ from the credit.
 
 A training run may also change rewards before credit (KL, overlong completions) or advantages after it (shared prefixes). These changes
 are not explained here.
@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, unknown_name_error
-from creditflow.wrappers.credit.base import RECORDER, STEP, Credit, Recorder, Scheme, SchemeContractError, Statistics
+from creditflow.wrappers.credit.base import RECORDER, STEP, Credit, Recording, Scheme, SchemeContractError, Statistics
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.group import Group
@@ -173,7 +173,7 @@ def explained(groups: Sequence[Group], scheme: Scheme | str) -> list[list[Explan
 def _scored(groups: Sequence[Group], scheme: Scheme | str, batch: Sequence[Group]) -> list[_Scored]:
     scheme = make(scheme) if isinstance(scheme, str) else scheme
     together = list(batch) or list(groups)
-    recorder = Recorder()
+    recorder = Recording()
     token = RECORDER.set(recorder)
     try:
         credits_ = scheme.assign_batch(together)
@@ -273,10 +273,11 @@ class _Scored:
                 continue
             if array.ndim == 0:
                 numbers[name] = float(array)
+            elif name in diagnostics.get("node_numbers", ()):
+                if node >= 0:
+                    numbers[f"{name} of the state"] = float(array[node])
             elif array.shape == (len(self.turns),):
                 numbers[name] = float(array[at])
-            elif array.shape == (len(keys),) and node >= 0:
-                numbers[name] = float(array[node])
         return numbers
 
 

@@ -1,6 +1,6 @@
 """Pictures that an agent was shown: pixels with a name by their content, and what a vision-language model reads of them.
 
-A log names pictures (``Turn.images``); their pixels stand beside it, one file per distinct picture (``picture_folder.py``).
+A log names pictures (``Turn.images``); their pixels are stored next to it, one file per distinct picture (``picture_folder.py``).
 """
 
 from __future__ import annotations

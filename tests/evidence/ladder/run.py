@@ -85,11 +85,11 @@ def jobs(
 
 
 def areas(rows: Sequence[Mapping[str, Any]], family: str, size: str, method: str) -> dict[int, float]:
-    """Mean held-out success over the measured points after the start, in percent, by seed."""
+    """Mean held-out success over the measured points after the start, in percent, by seed, at the size's own rate."""
     of_method = {
         row["job"][2]: 100.0 * float(np.mean(row["held_out"][1:]))
         for row in rows
-        if row["job"] == [size, family, row["job"][2], method]
+        if row["job"] == [size, family, row["job"][2], method] and "rate" not in row
     }
     return dict(sorted(of_method.items()))
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import secrets
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from helpers.servers.adversary import connect
 
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import bound, url_of
 from creditflow.train.commands.serve import env as serve_env
 
@@ -32,9 +34,13 @@ def parsed(*arguments: str) -> argparse.Namespace:
 
 
 def free_url() -> str:
-    """The URL of a free port of loopback."""
-    with bound("127.0.0.1", 0) as sock:
-        return url_of(sock).rstrip("/")
+    """The URL of a free port of loopback, below those that the system gives to programs which ask for any.
+
+    The port is free again when this returns. One that the system chose could be given to another server meanwhile.
+    """
+    while True:
+        with suppress(ConfigError), bound("127.0.0.1", 20_000 + secrets.randbelow(12_000)) as sock:
+            return url_of(sock).rstrip("/")
 
 
 def start(url: str, *arguments: str, errors: IO[bytes] | None = None) -> subprocess.Popen[bytes]:

@@ -19,7 +19,8 @@ from creditflow.train.cli import main
 from creditflow.wrappers.credit.base import Credit, Scheme, SchemeContractError
 from creditflow.wrappers.credit.explanation import explained
 from creditflow.wrappers.credit.properties import sample_group
-from creditflow.wrappers.credit.random_group import random_fork
+from creditflow.wrappers.credit.random_group import random_fork, random_group
+from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.jsonl import write_jsonl
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -94,6 +95,36 @@ def test_gigpo_by_hand():
     first, second = (member.trajectory_id for member in scored.trajectories)
     assert of_return.samples == (f"{first}:0", f"{second}:0")
     assert [turn.turn for turn in why.same_state] == [f"{first}:0", f"{second}:0"]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in credit.names() if issubclass(credit.registry.lookup(name), StateScheme)]
+)
+def test_numbers_of_a_state_are_those_of_the_turns_own_state_also_with_as_many_states_as_turns(name):
+    """Found by a reader: arrays were told apart by their length."""
+    equal = 0
+    for seed in range(300):
+        scored = random_group(np.random.default_rng(seed))
+        [why] = explained([scored], name)
+        diagnostics = credit.make(name).assign_batch([scored])[0].diagnostics
+        keys = list(diagnostics.get("node_keys", ()))
+        equal += len(keys) == len(why)
+        for number in diagnostics.get("node_numbers", ()):
+            for turn in why:
+                shown = turn.numbers.get(f"{number} of the state")
+                assert shown == (float(diagnostics[number][keys.index(turn.state)]) if turn.state in keys else None)
+    assert equal or not keys
+
+
+def test_turns_in_the_state_are_those_compared_by_graphgpo_also_where_states_are_merged():
+    for seed in range(40):
+        scored = random_group(np.random.default_rng(seed))
+        merging = credit.make("graphgpo", key="text", merge="hash", merge_threshold=0.5)
+        for options in ({}, {"terminals": "merged"}, {"graph_success": "positive_return"}):
+            scheme = replace(merging, **options)
+            for why in explained([scored], scheme)[0]:
+                [compared] = [one.samples for one in why.comparisons if one.quantity == "reward of the transition"]
+                assert set(compared) == {turn.turn for turn in why.same_state}
 
 
 def test_what_does_not_exist_is_named():

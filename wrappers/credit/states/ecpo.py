@@ -12,7 +12,7 @@ from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import normalize
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["ECPO"]
@@ -127,8 +127,7 @@ class ECPO(StateScheme):
             diagnostics={
                 "step_advantage": step,
                 "action_advantage": compared[episodes.own],
-                "gate": gate,
-                "node_keys": states.keys,
+                **of_nodes(states.keys, gate=gate),
             },
         )
 

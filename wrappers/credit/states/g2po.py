@@ -10,7 +10,7 @@ from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME, outcome_scores, outcome_sizes
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["G2PO"]
@@ -112,8 +112,7 @@ class G2PO(StateScheme):
             },
             rewards=(after - before)[episodes.own],
             diagnostics={
-                "values": value,
-                "node_keys": states.keys,
                 "step_advantage": (in_state + on_graph)[episodes.own],
+                **of_nodes(states.keys, values=value),
             },
         )

@@ -10,7 +10,7 @@ from creditflow.wrappers.credit.backward import backward_sums
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, StdKind, normalize
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["GAGPO"]
@@ -98,5 +98,5 @@ class GAGPO(StateScheme):
             },
             rewards=advantages[episodes.own],
             aggregation="turn_mean",
-            diagnostics={"values": value, "node_keys": states.keys, "step_advantage": compared},
+            diagnostics={"step_advantage": compared, **of_nodes(states.keys, values=value)},
         )

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
+from creditflow.wrappers.canonical.merge import ended_turns
 from creditflow.wrappers.canonical.similarity import greedy_similarity
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
 from creditflow.wrappers.graphs.state_graph import StateGraph
 from creditflow.wrappers.records.group import Group
-from creditflow.wrappers.records.stop_reasons import TRUNCATED
 
 __all__ = ["GraphGPO"]
 
@@ -112,13 +112,9 @@ class GraphGPO(StateScheme):
 
     def assign(self, group: Group) -> Credit:
         """Score one group."""
-        arrays = group.arrays
         outcome, turn_part = self.outcome_part(group)
-        goal = arrays.returns > 0.0 if self.graph_success == "positive_return" else None
-        reached = arrays.success if goal is None else goal
-        arrived = arrays.last & reached[arrays.trajectory]  # goal nodes are not compared
-        failed = arrays.last & (arrays.end != TRUNCATED)[arrays.trajectory] & ~arrived
-        labels = self.leaders(group, arrived | failed if self.terminals == "typed" else arrived)
+        goal, arrived, _ = self._ends(group)
+        labels = self.leaders(group)
         states = self.states(group, labels)
         if self.similarity:
             visited = np.stack([states.state, np.where(arrived, states.state, states.next_state)], axis=1)
@@ -147,8 +143,21 @@ class GraphGPO(StateScheme):
                 "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=rewards,
-            diagnostics={"step_advantage": compared, "distance": distance, "node_keys": graph.keys, "graph": graph},
+            diagnostics={"step_advantage": compared, "graph": graph, **of_nodes(graph.keys, distance=distance)},
         )
+
+    def ended(self, group: Group) -> NDArray[np.bool_]:
+        """bool (N,), turns that lead to a goal, or, if terminal nodes are typed, to a failure."""
+        _, arrived, failed = self._ends(group)
+        return arrived | failed if self.terminals == "typed" else arrived
+
+    def _ends(self, group: Group) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which trajectories reach the goal, bool (G,), None for the successful ones; and turns to a goal and to a failure, bool (N,)."""
+        arrays = group.arrays
+        goal = arrays.returns > 0.0 if self.graph_success == "positive_return" else None
+        reached = arrays.success if goal is None else goal
+        arrived = arrays.last & reached[arrays.trajectory]  # goal nodes are not compared
+        return goal, arrived, ended_turns(group) & ~arrived
 
     def _rewards(self, graph: StateGraph, distance: NDArray[np.float64]) -> NDArray[np.float64]:
         """r of each turn (N,)."""

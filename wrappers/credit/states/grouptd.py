@@ -31,7 +31,7 @@ from creditflow.wrappers.credit.base import Credit, CreditError, require_range
 from creditflow.wrappers.credit.normalize import TIE_TOLERANCE
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
 from creditflow.wrappers.credit.states.mean_backup import Backup, values_of
 from creditflow.wrappers.credit.states.reward_process import RewardProcess, mean_by_state, together
 from creditflow.wrappers.records.arrays import distinct, run_lengths, run_starts
@@ -224,11 +224,13 @@ class GroupTD(StateScheme):
                 rewards=rewards[first:last],
                 aggregation="trajectory_mean",
                 diagnostics={
-                    "values": values[first_state:last_state],
                     "value_before": before[first:last],
                     "value_after": after[first:last],
-                    "node_keys": group.states(self.key).keys,
-                    **{name: x[first_state:last_state] for name, x in statistics.items()},
+                    **of_nodes(
+                        group.states(self.key).keys,
+                        values=values[first_state:last_state],
+                        **{name: x[first_state:last_state] for name, x in statistics.items()},
+                    ),
                 },
             )
 

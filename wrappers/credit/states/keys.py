@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError
 from creditflow.wrappers.canonical.embedding import HashingEmbedder
-from creditflow.wrappers.canonical.merge import merged_states, similar_states
+from creditflow.wrappers.canonical.merge import ended_turns, merged_states, similar_states
 from creditflow.wrappers.credit.base import require_range
 from creditflow.wrappers.credit.outcome import OutcomeScheme
 from creditflow.wrappers.records.arrays import StateIndex
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["StateScheme"]
+__all__ = ["StateScheme", "of_nodes"]
+
+
+def of_nodes(keys: Sequence[str], **numbers: NDArray[Any]) -> dict[str, Any]:
+    """Diagnostics with an entry for each state: their arrays, the keys of the states, and which arrays these are."""
+    return {"node_keys": keys, "node_numbers": tuple(numbers), **numbers}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,18 +51,16 @@ class StateScheme(OutcomeScheme):
         if self.merge != "none" and self.key != "text":
             raise ConfigError(f"{self.name}: merge={self.merge!r} compares texts; use key='text' with it")
 
-    def leaders(self, group: Group, ended: NDArray[np.bool_] | None = None) -> NDArray[np.int32] | None:
-        """int32 (K,): the key that represents each of the group's keys, or None if nothing is merged.
+    def ended(self, group: Group) -> NDArray[np.bool_]:
+        """bool (N,): turns that lead to a typed terminal node."""
+        return ended_turns(group)
 
-        Args:
-            group: the group.
-            ended: bool (N,), turns that lead to a typed terminal node, by default the last turns of successes and
-                failures.
-        """
+    def leaders(self, group: Group) -> NDArray[np.int32] | None:
+        """int32 (K,): the key that represents each of the group's keys, or None if nothing is merged."""
         if self.merge == "none":
             return None
         clusters = similar_states(
-            group, HashingEmbedder(), self.merge_threshold, source=self.merge_text, end_states=ended
+            group, HashingEmbedder(), self.merge_threshold, source=self.merge_text, end_states=self.ended(group)
         )
         return clusters.leader
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
 from creditflow.wrappers.credit.states.reward_process import RewardProcess
 from creditflow.wrappers.records.arrays import distinct
 from creditflow.wrappers.records.branches import EpisodeIndex
@@ -96,7 +96,7 @@ class MileGPO(StateScheme):
                 "penalty of the advantage": -self.advantage_penalties(group),
             },
             rewards=step,
-            diagnostics={"milestone": milestone, "trap": trap, "node_keys": states.keys, "step_advantage": step},
+            diagnostics={"step_advantage": step, **of_nodes(states.keys, milestone=milestone, trap=trap)},
         )
 
     def _targets(self, group: Group, process: RewardProcess, episodes: EpisodeIndex) -> NDArray[np.int64]:

@@ -24,7 +24,7 @@ from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale, normalize
 from creditflow.wrappers.credit.outcome import RELEASE_OUTCOME
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
 from creditflow.wrappers.credit.states.mean_backup import Backup, stationary_values
 from creditflow.wrappers.graphs.distances import shortest_distances
 from creditflow.wrappers.graphs.state_graph import StateGraph
@@ -176,7 +176,7 @@ class RewardFlow(StateScheme):
             },
             rewards=rewards,
             aggregation="token_mean" if self.propagation == "first_seen_rewards" else "turn_mean",
-            diagnostics={"step_advantage": compared, "node_value": value, "node_keys": names, "pruned": pruned},
+            diagnostics={"step_advantage": compared, "pruned": pruned, **of_nodes(names, node_value=value)},
         )
 
     def _pruned(self, group: Group, graph: StateGraph) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from creditflow.wrappers.credit.base import Credit, require_range
 from creditflow.wrappers.credit.normalize import Scale
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["RTMC"]
@@ -109,8 +109,7 @@ class RTMC(StateScheme):
             aggregation="trajectory_mean",
             diagnostics={
                 "action_value": q[pair][episodes.own],
-                "values": value,
-                "node_keys": states.keys,
                 "prior": prior,
+                **of_nodes(states.keys, values=value),
             },
         )

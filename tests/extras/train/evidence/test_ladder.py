@@ -37,6 +37,11 @@ def test_the_page_has_the_tables_of_the_stored_rows() -> None:
         assert text in page
 
 
+def test_rows_at_another_rate_are_not_in_the_tables() -> None:
+    other = [row | {"rate": 3.0, "held_out": [0.0] * 5} for row in ROWS]
+    assert run.table([*ROWS, *other]) == run.table(ROWS)
+
+
 def test_outcomes_of_the_predictions_are_those_of_the_stored_rows() -> None:
     assert all(lead("pits", size, "grouptd") > 0.0 for size in run.SIZES)  # L1
     assert lead("pits", "0.4", "grouptd") > lead("pits", "0.1", "grouptd") / 2  # L2

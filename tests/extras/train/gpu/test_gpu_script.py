@@ -89,7 +89,9 @@ def test_runs_of_the_ladder_that_the_time_leaves_out_are_made_by_a_second_call(t
 
 
 def test_iterations_of_a_recipe_are_measured_beside_the_memory_table(tmp_path: Path) -> None:
-    assert main(["--dry-run", "--parts", "recipe", "--out", str(tmp_path)]) == 0
+    assert main(["--dry-run", "--parts", "recipe", "--out", str(tmp_path), "--set", "update.iterations=3"]) == 0
+    log = (tmp_path / "runs" / "recipe" / "run" / "metrics.jsonl").read_text(encoding="utf-8")
+    assert log.count('"kind":"iteration"') == 3 or log.count('"kind": "iteration"') == 3  # not the two of the toy
     measured = json.loads((tmp_path / "gpu.json").read_text(encoding="ascii"))["checks"]["recipe/qwen2.5-1.5b"]
     assert measured["table_gb"] > 16 * measured["parameters"] / 1e9  # weights, gradients and two moments in float32
     shares = [value for name, value in measured.items() if name.startswith("speed_share_")]
