@@ -114,6 +114,7 @@ PROMPTS: Final[Mapping[str, Prompt]] = {
         Prompt("terse-v1", "", "{observation}", "{observation}", "{observation}"),
         Prompt("places-v1", "", "{cells}", "{cells}", "{cells}"),
         Prompt("around-v1", "", "{around}", "{around}", "{around}"),
+        Prompt("around-moves-v1", "", "{around}", "{around}", "{history}\n{around}", "{action}"),
         Prompt("look-v1", "", _LOOK + _THINK, _LOOK_LATER, _LOOK + _THINK, _TURN, _REFUSED),
         Prompt("moves-v1", "", _FIRST + _MOVES, _LATER, _WINDOWED + _MOVES, _TURN, _REFUSED),
         Prompt("look-moves-v1", "", _LOOK + _MOVES, _LOOK_LATER, _LOOK + _MOVES, _TURN, _REFUSED),

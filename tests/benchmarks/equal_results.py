@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-STORED: Final = ("bench", "schemes", "confirmation", "language_models")
+STORED: Final = ("bench", "schemes", "language_models")
 # not compared: what differs between two runs of one commit, and what the studies of predictions keep
 TIMED: Final = frozenset({"provenance", "cost", "run", "predictions"})
 MAX_DIFFERENCES: Final = 20  # printed for each run
@@ -72,10 +72,9 @@ def shared(out: Path) -> Any:
 
     covering = presets.SharedWork(
         units=2, train=10, held_out=4, groups=24, updates=3, every=2,
-        kinds=("pits", "slip", "alias", "fresh", "sokoban", "trapdoors"),
+        kinds=("pits", "slip", "alias", "fresh", "sokoban", "key"),
         aggregations=("token_mean", "trajectory_mean"), features=("additive", "table"), batches=(1, 12), sizes=(4,),
-        successes=(0.5,), views=(("graded", "additive"),), rates=(0.03,), learn_variations=True,
-        rivals=("grouptd_relative", "grouptd_base"),
+        successes=(0.5,), crossed=("pits",), crossed_rates=(0.03,), learn_variations=True,
     )  # fmt: skip
     presets.PRESETS["smoke"] = replace(presets.PRESETS["smoke"], shared=covering)  # type: ignore[index]  # typed as a Mapping
     return _bench(out, ("shared",), (*SCHEMES, *CRITICS), seed=2)
@@ -84,17 +83,6 @@ def shared(out: Path) -> Any:
 def played(out: Path) -> Any:
     """Training through an environment without tables."""
     return _bench(out, ("webshop",), ("grpo", "gigpo", "grouptd", "graphgpo", "mt_ppo[fitted]"))
-
-
-def confirmation(out: Path) -> Any:
-    """The preset of the confirmation, at a small size."""
-    from creditflow.train.bench import presets
-
-    work = presets.PRESETS["confirmation"]
-    small = replace(work.shared, units=2, train=16, held_out=4, groups=4, updates=4, every=2, kinds=work.shared.kinds[:3],
-                    views=work.shared.views[:1], batches=(4,), sizes=(4,), rates=(0.03,))  # fmt: skip
-    presets.PRESETS["confirmation"] = replace(work, shared=small)  # type: ignore[index]  # typed as a Mapping
-    return _bench(out, ("shared",), (), "confirmation")
 
 
 def sweep(out: Path) -> Any:
@@ -148,7 +136,7 @@ def _content(file: Path) -> Any:
 
 
 RUNS: Final[dict[str, Callable[[Path], Any]]] = {
-    run.__name__: run for run in (tables, shared, played, confirmation, sweep, estimator, lm, stored)
+    run.__name__: run for run in (tables, shared, played, sweep, estimator, lm, stored)
 }
 
 

@@ -61,14 +61,10 @@ class SharedWork:
         every: updates between two measured points.
         kinds: kinds of task in the standard setting.
         aggregations, features, batches, sizes, successes: values that are varied, one at a time.
-        views: pairs of a kind and a feature map that are measured too.
-        rates: learning rates of Adam, which replaces steps of a given KL divergence; varied like the others.
         crossed: task kinds on which the choices that should not matter are fully crossed: loss average, centring, scale, and
             steps of a given KL divergence or Adam at each of ``crossed_rates``.
         crossed_rates: learning rates of Adam in the crossed design.
-        varied: task kind of the cells in which one property is varied.
-        learn_variations: whether learning curves are also measured for the varied features, batches, sizes and rates.
-        rivals: schemes that get a table of their differences from all other methods, study by study.
+        learn_variations: whether learning curves are also measured for the varied features, batches and sizes.
         kl: KL divergence of each update, in nats per turn.
     """
 
@@ -84,13 +80,9 @@ class SharedWork:
     batches: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
     successes: tuple[float, ...] = ()
-    views: tuple[tuple[str, str], ...] = ()
-    rates: tuple[float, ...] = ()
     crossed: tuple[str, ...] = ()
     crossed_rates: tuple[float, ...] = ()
-    varied: str = "pits"
     learn_variations: bool = False
-    rivals: tuple[str, ...] = ()
     kl: float = 0.003
 
 
@@ -192,33 +184,5 @@ PRESETS: Mapping[str, Preset] = {
         log=16,
         schemes=("grpo", "gigpo", "graphgpo", "hgpo", "rewardflow", "grouptd"),
         envs="shared",
-    ),
-    # tasks, feature maps and optimisers for which no scheme was designed, to confirm the results of shared/pits
-    "confirmation": Preset(
-        shared=SharedWork(
-            units=10,
-            train=48,
-            held_out=32,
-            groups=48,
-            updates=30,
-            every=10,
-            kinds=("sokoban", "sokoban-fresh", "sokoban-boxes", "trapdoors", "graded", "long"),
-            features=("table",),
-            views=(("graded", "additive"), ("trapdoors", "additive")),
-            batches=(1, 4, 64),
-            sizes=(4, 16, 64),
-            rates=(0.03, 0.1),
-            varied="sokoban",
-            learn_variations=True,
-            rivals=("grouptd_relative", "grouptd_relative_pooled", "grouptd_base"),
-        ),
-        grids=ExactWork((0.25,), (4, 16), 10, {4: 30, 16: 20}, {4: 40, 16: 30}),
-        sokoban=ExactWork((0.25,), (8,), 10, {8: 20}, {8: 30}),
-        played=PlayedWork(6, 8, 12, 2),
-        log=16,
-        schemes=(
-            *("grpo", "rloo", "gigpo", "gigpo_mean", "graphgpo", "rewardflow", "rewardflow_raw"),
-            *("grouptd_base", "grouptd_8", "grouptd_relative", "grouptd_relative_pooled"),
-        ),
     ),
 }

@@ -6,7 +6,7 @@
   creditflow bench --envs sokoban@levels.txt,webshop --schemes grpo,graphgpo --out runs/mine
   creditflow bench --envs 'alfworld@DATA#released-v2:valid_unseen' --out runs/released
   creditflow bench --preset lm --out runs/lm
-  creditflow bench --preset confirmation --out runs/confirmation
+  creditflow bench --preset protocol --out runs/protocol
   creditflow bench --envs grids --schemes grpo,graphgpo --sweep distance_discount=.1,.3,.5,.8 --out runs/sweep
   creditflow bench --show runs/full/results.json
   creditflow bench --show runs/alfworld/results.json --latex
@@ -23,8 +23,8 @@ earlier rollouts, and also pica[exact], with exact values, where there are any. 
 it, graphgpo{distance_discount=0.3}, in tables, plots and results. --schemes accepts this name too. Repeat --sweep for a grid.
 A scheme without the parameter stays as it is. SCHEME.PARAMETER varies one scheme only. Schemes by name: creditflow schemes NAME.
 
-The preset confirmation compares the variants of grouptd with published schemes on tasks, feature maps and optimisers for which
-they were not tuned.
+The preset protocol crosses loss average, centring, scale and optimiser, and prints for every pair of methods in how many settings
+its order holds and on which factor it depends.
 
 --estimator scores the advantage code of any trainer (this runs the code): a function from the turns of a batch, as arrays, to one number per turn or token
 (`train/adapters/DATA.md`). The answer has two parts: which scheme it matches, and how good its gradient is.

@@ -30,8 +30,6 @@ LINES: Final = {
     "bench/sweep.json.gz": "GraphGPO's discount of distances, RewardFlow's three propagations",
     "choice/cells.json": "settings with features of their logs: can a rule choose the scheme?",
     "choice/options.json": "options of grouptd by what state keys do",
-    "confirmation/confirmation.json.gz": "schemes in 17 settings that grouptd was not tuned on",
-    "confirmation/predictions.json": "predictions about these settings, written before the run",
     "credit_bench/results.json": "AgentCreditBench's task families and both kinds of its metrics, with our schemes",
     "dense/encoder.json": "a small trained encoder compared with BM25",
     "dense/exact.json": "exact vector search up to a million vectors",

@@ -1,10 +1,11 @@
-"""Does the order of credit schemes depend on the size of the language model? A ladder of sizes on the same tasks.
+"""Does the order of credit schemes depend on the size of the language model, or on what it reads and writes?
 
   python tests/evidence/ladder/run.py --out tests/evidence/ladder/results.jsonl [--sizes 0.1,0.4,1.6,6,20,60]
       [--families pits,sokoban] [--methods …] [--seeds N] [--rate FACTOR] [--minutes M] [--workers N] [--device cuda]
+  python tests/evidence/ladder/run.py --out tests/evidence/ladder/results.jsonl --sizes 0.1 --settings all [--seeds N] …
   python tests/evidence/ladder/run.py --out tests/evidence/ladder/results.jsonl --table
 
-Every job is a size, a family, a seed and a method: it trains the model that was warmed up until 25 % of the evaluated training
+Every job is a size, a family, a seed and a method, in a setting: it trains the model that was warmed up until 25 % of the evaluated training
 tasks succeed. Its line is appended to the file, and a later call does the jobs that are missing.
 """
 
@@ -21,7 +22,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -33,12 +34,13 @@ from creditflow.train.bench.language_model.suite.work import (
     LanguageModelWork,
     LearningWork,
     NetworkSize,
+    TurnForm,
     WarmUpWork,
 )
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.statistics import crossed_mean
 
-__all__ = ["METHODS", "SIZES", "UNFINISHED", "areas", "jobs", "pooled", "table", "trends", "work_of"]
+__all__ = ["METHODS", "SETTINGS", "SIZES", "UNFINISHED", "areas", "by_setting", "pooled", "table", "trends", "work_of"]
 
 # by size in millions of parameters; all but the first have more layers and wider ones
 SIZES: Final[Mapping[str, NetworkSize]] = {
@@ -58,38 +60,48 @@ BASELINE: Final = METHODS[0]
 CONTROL: Final = "stateless"
 LARGE: Final = ("6", "20", "60")
 FAMILIES: Final = ("pits", "sokoban")
+STANDARD: Final = "standard"
+# by name, what differs from one-token actions in the present state, with exact keys and outcomes: in the suite, and in learning
+SETTINGS: Final[Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]] = {
+    STANDARD: ({}, {}),
+    "letters": ({"form": TurnForm("letters")}, {}),
+    "plan": ({"form": TurnForm("plan")}, {}),
+    "history": ({"form": TurnForm(window=1)}, {}),
+    "merged keys": ({}, {"keys": "merged"}),
+    "fresh keys": ({}, {"keys": "fresh"}),
+    "wrong outcomes": ({}, {"wrong": 0.1}),
+}
 UNTIL: Final = 0.25
 LEAST_SIZES: Final = 4  # of a line over sizes
 UNFINISHED: Final = 3  # exit code when the time did not suffice
 
 
-def work_of(size: str, seed: int, rate: float = 1.0) -> LanguageModelWork:
+def work_of(size: str, seed: int, rate: float = 1.0, setting: str = STANDARD) -> LanguageModelWork:
     """The sizes of a run, which learns at ``rate`` times the size's learning rate; every seed has tasks of its own."""
+    of_suite, of_learning = SETTINGS[setting]
     warm_up_work = WarmUpWork(500, 0.5, 300, lr=WARM_UP_RATES[size], until=UNTIL)
     return replace(
         LM_PRESETS["lm"],
         pool=64,
         evaluated=32,
         warm_up=dict.fromkeys(FAMILIES, warm_up_work),
-        learning=LearningWork(iterations=40, tasks=8, size=4, lr=rate * RATES[size], points=4),
+        learning=LearningWork(iterations=40, tasks=8, size=4, lr=rate * RATES[size], points=4, **of_learning),
         size=SIZES[size],
         task_seed=seed,
+        **of_suite,
     )
 
 
-def jobs(
-    sizes: Sequence[str], families: Sequence[str], methods: Sequence[str], seeds: Sequence[int]
-) -> list[tuple[str, str, int, str]]:
-    """Size, family, seed and method of every job: a seed is finished for all sizes before the next one begins."""
-    return [(size, family, seed, method) for seed, family, size, method in product(seeds, families, sizes, methods)]
-
-
-def areas(rows: Sequence[Mapping[str, Any]], family: str, size: str, method: str) -> dict[int, float]:
+def areas(
+    rows: Sequence[Mapping[str, Any]], family: str, size: str, method: str, setting: str = STANDARD
+) -> dict[int, float]:
     """Mean held-out success over the measured points after the start, in percent, by seed, at the size's own rate."""
     of_method = {
         row["job"][2]: 100.0 * float(np.mean(row["held_out"][1:]))
         for row in rows
-        if row["job"] == [size, family, row["job"][2], method] and "rate" not in row
+        if row["job"] == [size, family, row["job"][2], method]
+        and "rate" not in row
+        and row.get("setting", STANDARD) == setting
     }
     return dict(sorted(of_method.items()))
 
@@ -153,6 +165,26 @@ def pooled(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def by_setting(rows: Sequence[Mapping[str, Any]], other: str = BASELINE) -> str:
+    """Every method's area minus another's at the smallest size, by setting: the mean over families, 95 % over seeds."""
+    methods, size = [method for method in METHODS if method != other], next(iter(SIZES))
+    lines = [f"| setting | seeds | {other}, % | {' | '.join(methods)} |", f"|{' --- |' * (3 + len(methods))}"]
+    for setting in SETTINGS:
+        base, cells = _over_families(rows, size, other, setting), []
+        for method in methods:
+            area = _over_families(rows, size, method, setting)
+            cells.append(_interval({seed: area[seed] - base[seed] for seed in area if seed in base}))
+        lines.append(f"| {setting} | {len(base)} | {np.mean(list(base.values())):.1f} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _over_families(rows: Sequence[Mapping[str, Any]], size: str, method: str, setting: str) -> dict[int, float]:
+    """A method's mean area over families, by seed that ran on all of them."""
+    by_family = [areas(rows, family, size, method, setting) for family in FAMILIES]
+    seeds = set.intersection(*map(set, by_family))
+    return {seed: float(np.mean([of_family[seed] for of_family in by_family])) for seed in sorted(seeds)}
+
+
 def _leads(
     rows: Sequence[Mapping[str, Any]], family: str, size: str, method: str, other: str = BASELINE
 ) -> dict[int, float]:
@@ -167,10 +199,25 @@ def _interval(by_seed: Mapping[int, float]) -> str:
     return Estimate.of(crossed_mean(values[:, None])).text(1, "+") if len(values) > 1 else "not run"
 
 
+class Job(NamedTuple):
+    """A model is warmed up for each setting, size, family and seed (no method), and trained from there with each method."""
+
+    setting: str
+    size: str
+    family: str
+    seed: int
+    method: str = ""
+
+    @property
+    def start(self) -> Job:
+        """The warm-up of this job."""
+        return self._replace(method="")
+
+
 def measure(
-    missing: Sequence[tuple[str, str, int, str]], rate: float, device: str, workers: int, deadline: float
+    missing: Sequence[Job], rate: float, device: str, workers: int, deadline: float
 ) -> Iterator[dict[str, Any]]:
-    """Yield the row of every job when it is done. A model is warmed up once for all methods of its size, family and seed.
+    """Yield the row of every job when it is done.
 
     Args:
         missing: the jobs, in the order in which they are started.
@@ -179,20 +226,20 @@ def measure(
         workers: number of processes, which share the device.
         deadline: ``time.monotonic()`` after which nothing is started or waited for.
     """
-    cells = list(dict.fromkeys(job[:3] for job in missing))
-    ready, running = list[tuple[str, str, int, str]](), dict[Future[Any], tuple[Any, ...]]()
+    starts = list(dict.fromkeys(job.start for job in missing))
+    ready, running = list[Job](), dict[Future[Any], Job]()
     with tempfile.TemporaryDirectory() as folder, open_job_pool(workers) as pool:
-        while cells or ready or running:
-            while (cells or ready) and len(running) < workers:
-                job: tuple[Any, ...] = ready.pop(0) if ready else cells.pop(0)
-                start = str(Path(folder) / f"{'-'.join(map(str, job[:3]))}{FILE}")
-                running[pool.submit(_do, job, rate, device, start)] = job
+        while starts or ready or running:
+            while (starts or ready) and len(running) < workers:
+                job = ready.pop(0) if ready else starts.pop(0)
+                file = str(Path(folder) / f"{'-'.join(map(str, job.start))}{FILE}")
+                running[pool.submit(_do, job, rate, device, file)] = job
             done, _ = wait(running, max(deadline - time.monotonic(), 0.0), FIRST_COMPLETED)
             for future in done:
                 job = running.pop(future)
                 row = future.result()
                 if row is None:
-                    ready += [one for one in missing if one[:3] == job]
+                    ready += [other for other in missing if other.start == job]
                 else:
                     yield row
             if time.monotonic() > deadline:
@@ -200,28 +247,30 @@ def measure(
                 return
 
 
-def _do(job: tuple[Any, ...], rate: float, device: str, start: str) -> dict[str, Any] | None:
-    """Warm a model up and write it to ``start`` (size, family, seed), or train it from there (with a method): the row."""
+def _do(job: Job, rate: float, device: str, file: str) -> dict[str, Any] | None:
+    """Warm a model up and write it to ``file``, or train it from there: the row."""
     started = time.process_time()
-    size, family, seed = job[:3]
-    work = work_of(size, seed, rate)
-    if len(job) == 3:
-        warm_up(family, seed, work, device, start)
+    work = work_of(job.size, job.seed, rate, job.setting)
+    if not job.method:
+        warm_up(job.family, job.seed, work, device, file)
         return None
-    curve = learn(family, seed, job[3], work, device, start)
-    row: dict[str, Any] = {"job": job, "seconds": round(time.process_time() - started, 1)}
+    curve = learn(job.family, job.seed, job.method, work, device, file)
+    row: dict[str, Any] = {"job": job[1:], "seconds": round(time.process_time() - started, 1)}
     if rate != 1.0:
         row["rate"] = rate
+    if job.setting != STANDARD:
+        row["setting"] = job.setting
     for name in ("train", "held_out"):
         row[name] = [round(float(np.mean(point[name]["sampled"])), 5) for point in curve]
     return row
 
 
 def main() -> int:
-    """Run the missing jobs, or print the table; returns the exit code."""
+    """Run the missing jobs, or print the tables; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="file of the results, a line a job")
     parser.add_argument("--sizes", default=",".join(SIZES), help="millions of parameters, separated by commas")
+    parser.add_argument("--settings", default=STANDARD, help=f"of {', '.join(SETTINGS)}; separated by commas; or all")
     parser.add_argument("--families", default=",".join(FAMILIES), help="separated by commas")
     parser.add_argument("--methods", default=",".join(METHODS), help="separated by commas")
     parser.add_argument("--minutes", type=float, default=1e5, help="end after this time; what was not finished is lost")
@@ -230,18 +279,24 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=1.0, help="factor of the learning rates (default 1)")
     parser.add_argument("--workers", type=int, default=1, help="processes, which share the device (default 1)")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--table", action="store_true", help="print the table of what has run")
+    parser.add_argument("--table", action="store_true", help="print the tables of what has run")
     arguments = parser.parse_args()
     deadline = time.monotonic() + 60.0 * arguments.minutes
     stored = arguments.out.read_text("utf-8").splitlines() if arguments.out.exists() else []
     rows = [json.loads(line) for line in stored]
     if arguments.table:
-        print(f"{table(rows)}\n{pooled(rows)}\n{trends(rows)}", end="")
+        tables = (table(rows), pooled(rows), trends(rows), by_setting(rows), by_setting(rows, CONTROL))
+        print("\n".join(tables), end="")
         return 0
-    done = {tuple(row["job"]) for row in rows if row.get("rate", 1.0) == arguments.rate}
+    done = {(row.get("setting", STANDARD), *row["job"]) for row in rows if row.get("rate", 1.0) == arguments.rate}
     sizes, families, methods = (text.split(",") for text in (arguments.sizes, arguments.families, arguments.methods))
-    seeds = range(arguments.seed, arguments.seed + arguments.seeds)
-    missing = [job for job in jobs(sizes, families, methods, seeds) if job not in done]
+    settings = SETTINGS if arguments.settings == "all" else arguments.settings.split(",")
+    seeds = range(arguments.seed, arguments.seed + arguments.seeds)  # one is finished everywhere before the next begins
+    wanted = [
+        Job(setting, size, family, seed, method)
+        for seed, family, size, setting, method in product(seeds, families, sizes, settings, methods)
+    ]
+    missing = [job for job in wanted if job not in done]
     left = len(missing)
     for row in measure(missing, arguments.rate, arguments.device, arguments.workers, deadline):
         with arguments.out.open("a", encoding="utf-8") as stream:

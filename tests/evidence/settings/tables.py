@@ -1,6 +1,7 @@
 """The tables of the study of settings, from its stored results.
 
 python tests/evidence/settings/tables.py tests/evidence/settings/results.jsonl > tests/evidence/settings/tables.txt
+python tests/evidence/settings/tables.py tests/evidence/settings/results.jsonl tests/evidence/settings/second.jsonl
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ __all__ = [
     "Leads",
     "best_table",
     "leads_of",
+    "level_table",
     "map_table",
     "mean_lead",
     "pair_table",
@@ -58,6 +60,32 @@ FILTERS: Final[Mapping[str, Callable[[Setting], bool]]] = {
     "design": lambda setting: half(setting) == "design",
     "confirmation": lambda setting: half(setting) == "confirmation",
     **{name: partial(_has_update, name) for name in FACTORS["update"]},
+}
+LEVEL_METHODS: Final = ("stateless", "gigpo", "g2po", "graphgpo", "blend", "grouptd", "oracle_adv")
+LEVELS: Final[Mapping[str, Callable[[Setting], bool]]] = {
+    "all": lambda _: True,
+    "steps of KL .003": lambda setting: setting.update == "KL .003",
+    "Adam at .05": lambda setting: setting.update == "Adam .05",
+    "grids with pits": lambda setting: setting.tasks == "pits",
+    "Sokoban": lambda setting: setting.tasks == "sokoban",
+    "key and door": lambda setting: setting.tasks == "key",
+    "large grids": lambda setting: setting.tasks == "long",
+    "keys merged at random": lambda setting: setting.keys == "merged",
+    "keys that hide the player, or whether it has the key": lambda setting: setting.keys == "hidden",
+    "keys that never recur": lambda setting: setting.keys == "fresh",
+    "graded outcomes": lambda setting: setting.outcome == "graded",
+    "5 to 20 % of outcomes wrong": lambda setting: "wrong" in setting.outcome,
+    "20 % slips": lambda setting: setting.transitions == "20 % slips",
+    "15 turns": lambda setting: setting.turns == "15",
+    "60 turns": lambda setting: setting.turns == "60",
+    "200 turns": lambda setting: setting.turns == "200",
+    "groups of 2": lambda setting: setting.group == "2",
+    "groups of 4": lambda setting: setting.group == "4",
+    "groups of 16": lambda setting: setting.group == "16",
+    "groups of 64": lambda setting: setting.group == "64",
+    "4 tasks in an update": lambda setting: setting.batch == "4",
+    "32 tasks in an update": lambda setting: setting.batch == "32",
+    "additive features": lambda setting: setting.features == "additive",
 }
 CLOSE: Final = 2.0  # points within which a method counts as level with the best
 SHOWN: Final = ("stateless", "gigpo", "graphgpo", "rewardflow", "g2po", "grouptd", "blend", EXACT)
@@ -159,6 +187,25 @@ def pair_table(leads: Leads) -> list[list[str]]:
     return rows
 
 
+def level_table(runs: Sequence[Leads]) -> str:
+    """Level by level the mean lead over grpo of some methods, as Markdown: the mean over conditions and runs ± half its 95 % interval.
+
+    A condition is one sample: the mean of its updates and runs.
+    """
+    lines = [f"| settings | conditions | {' | '.join(LEVEL_METHODS)} |", f"|{' --- |' * (2 + len(LEVEL_METHODS))}"]
+    for name, chosen in LEVELS.items():
+        by_condition: dict[tuple[str, str], list[Mapping[str, float]]] = {}
+        for setting, of_setting in (item for leads in runs for item in leads.items() if chosen(item[0])):
+            by_condition.setdefault((setting.tasks, setting.condition), []).append(of_setting)
+        cells = []
+        for method in LEVEL_METHODS:
+            means = [np.mean([of_setting[method] for of_setting in of]) for of in by_condition.values()]
+            estimate = Estimate.of(crossed_mean(np.array(means)[:, None]))
+            cells.append(estimate.short(1, "+") if len(means) > 2 else f"{estimate.mean:+.1f}")
+        lines.append(f"| {name} | {len(by_condition)} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def sum_of_changes(leads: Leads, setting: Setting, method: str = RECOMMENDED) -> float:
     """The lead that one factor at a time predicts: that of the base setting plus the change of every factor.
 
@@ -203,4 +250,5 @@ def tables(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    print(tables(Path(sys.argv[1])))
+    files = list(map(Path, sys.argv[1:]))
+    print(tables(files[0]) if len(files) == 1 else level_table(list(map(leads_of, files))))

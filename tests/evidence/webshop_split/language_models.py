@@ -147,7 +147,7 @@ class Learner:
             raise ValueError("the tokenizer splits the number of an action; raise LABEL_TEXTS")
         self._prompts: dict[Seen, NDArray[np.int32]] = {}
         model = build_model(NETWORK, self.tokenizer, seed=0)
-        self.start = ModelPolicy(model, (), [np.array(ids) for ids in tokens])
+        self.start = ModelPolicy(model, (), [[(token,) for token in ids] for ids in tokens])
         self._imitate(list(visited), expert, imitation, rng)
 
     def logs(self, policy: ModelPolicy, states: Sequence[Seen], temperature: float = 1.0) -> Any:
@@ -230,7 +230,7 @@ class Learner:
 
         As in verl-agent, a batch of episodes is split into minibatches of states, each of which is a step of Adam.
         """
-        policy = ModelPolicy(deepcopy(self.start.model), (), self.start.action_tokens)
+        policy = ModelPolicy(deepcopy(self.start.model), (), self.start.completions)
         optimizer = make_optimizer(policy.model, OptimizerConfig(lr=rate, betas=(0.9, 0.98), weight_decay=0.0))
         rng = np.random.default_rng([seed, 1])
         for wishes in drawn:

@@ -96,6 +96,12 @@ class FiniteMDP:
         return np.array([first.setdefault(key, i) for i, key in enumerate(self.keys)], np.int32)
 
     @cached_property
+    def action_number(self) -> NDArray[np.int32]:
+        """int32 (A,): for each action the first one with the same text; these differ only in what was written before them."""
+        first: dict[str, int] = {}
+        return np.array([first.setdefault(action, i) for i, action in enumerate(self.actions)], np.int32)
+
+    @cached_property
     def valid(self) -> NDArray[np.bool_]:
         """bool (S, A): whether the action is valid in the state."""
         valid = np.ones((self.size, len(self.actions)), np.bool_)

@@ -81,7 +81,7 @@ class ArrayGroup(Group):
         reward[last] = score
         valid = mdp.valid[number, action]
         same = mdp.key_number
-        actions, acted = _first_appearance(action)
+        actions, acted = _first_appearance(mdp.action_number[action])
         keys = {
             "mdp": mdp,
             "name": name,
@@ -275,7 +275,13 @@ def group_of(
 
 
 def simulate(
-    mdp: FiniteMDP, policies: NDArray[np.float64], size: int, rng: np.random.Generator, *, name: str = "g"
+    mdp: FiniteMDP,
+    policies: NDArray[np.float64],
+    size: int,
+    rng: np.random.Generator,
+    *,
+    name: str = "g",
+    fresh: bool = False,
 ) -> list[ArrayGroup]:
     """Sample one group of ``size`` rollouts for each policy, with common random numbers.
 
@@ -284,9 +290,9 @@ def simulate(
         policies: float64 (P, S, A).
         size: G.
         rng: source of randomness; how much is drawn from it does not depend on the policies.
-        name: group id.
+        name, fresh: as in ``ArrayGroup``.
     """
     start = np.full(size, mdp.start)
     paths = sample_paths(mdp.next_states, mdp.transition_probs, policies, start, mdp.horizon, rng)
     lanes = [slice(p * size, (p + 1) * size) for p in range(len(policies))]
-    return [group_of(paths, of_policy, mdp, name=name) for of_policy in lanes]
+    return [group_of(paths, of_policy, mdp, name=name, fresh=fresh) for of_policy in lanes]

@@ -188,7 +188,7 @@ def sample_batches(
     else:
         rows = [tables[:, first:last] for first, last in zip(stack.offsets[:-1], stack.offsets[1:], strict=True)]
         by_task = [
-            simulate(mdps[i], table, size, draw.rng, name=f"{draw.name}/{number}")
+            simulate(mdps[i], table, size, draw.rng, name=f"{draw.name}/{number}", fresh=sampling.fresh)
             for number, (i, table) in enumerate(zip(draw.tasks, rows, strict=True))
         ]
         groups = [list(of_policy) for of_policy in zip(*by_task, strict=True)]

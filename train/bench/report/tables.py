@@ -43,7 +43,6 @@ __all__ = [
     "ordered",
     "points",
     "regime_table",
-    "rival_tables",
     "standard_settings",
     "suite_tables",
     "sweep_endpoints",
@@ -105,8 +104,6 @@ def suite_tables(suite: Suite) -> list[Table]:
     """All tables of a suite, those of swept parameters last."""
     if "variations" in suite:
         tables = [*design_tables(suite), *_shared_tables(suite)]
-        if suite.get("rivals"):
-            tables += rival_tables(suite, suite["rivals"])
     elif "studies" in suite:
         tables = _study_tables(suite)
     else:
@@ -496,77 +493,6 @@ def _correlation_table(suite: Suite, results: Results) -> Table:
         tuple(estimates.values()),
         "Which metric predicts learning?",
         "rank correlation over methods",
-    )
-
-
-# -- some schemes against all other methods, study by study -------------------------------------------------------------
-RIVAL_ENDPOINTS: Final = {"area": "mean success", "final": "final success"}
-ALL_STUDIES: Final = "mean of all studies"
-STUDY_AXIS: Final = "studies by kind of task and tasks × rollouts of an update"
-
-
-def rival_tables(suite: Suite, champions: Sequence[str]) -> list[Table]:
-    """All schemes against the baseline, pooled and by study; then each of the champions against all other methods by study."""
-    results = results_of(suite)
-    schemes, controls = _among(suite, results.methods("area"))
-    controls = [name for name in controls if "(" not in name]
-    tables = [_contrast_table(schemes, {text: results.measure(name) for name, text in RIVAL_ENDPOINTS.items()})]
-    base = baseline(schemes)
-    for endpoint, text in RIVAL_ENDPOINTS.items():
-        names = [name for name in (*_best_first(results, endpoint, schemes), *controls) if name != base]
-        tables.append(_by_study(results, endpoint, text, base, names, schemes))
-    strongest = _best_first(results, "area", schemes)
-    for champion in champions:
-        rivals = [name for name in (*schemes, *controls) if name != champion]
-        if champion in results.methods("area") and rivals:
-            rival = next((name for name in strongest if name != champion), rivals[0])
-            tables.append(_champion_table(results, champion, rivals, rival))
-    return tables
-
-
-def _each_and_all(results: Results) -> dict[str, Results]:
-    """The results of each study, and last of all studies."""
-    return {s.title: Results([s], results.samples) for s in results.settings} | {ALL_STUDIES: results}
-
-
-def _by_study(
-    results: Results, endpoint: str, text: str, base: str, names: Sequence[str], schemes: Sequence[str]
-) -> Table:
-    rows, bars, best = [["study", base, *names]], list[Estimate | None](), names[0] if names else base
-    for label, of_study in _each_and_all(results).items():
-        family = against(base, schemes, of_study.measure(endpoint)) if label != ALL_STUDIES else {}
-        cells = [label, of_study.estimate(endpoint, base).times(100).short(1)]
-        for name in names:
-            certain = name in family and family[name].separates
-            cells.append(_points_text(of_study.estimate(endpoint, name, base)) + ("*" if certain else ""))
-        rows.append(cells)
-        bars.append(of_study.estimate(endpoint, best, base).times(100))
-    return Table(
-        f"{text} over {base}, by study",
-        f"Percentage points, paired by layout seed, with 95 % intervals; * for a scheme: p below .05 after Holm's adjustment over the "
-        f"{len(schemes) - 1} schemes of the study.",
-        rows,
-        len(rows) - 2,
-        tuple(bars),
-        f"In which studies is {best} ahead of {base}, by {text}?",
-        f"{text} of {best} minus that of {base}, in percentage points; {STUDY_AXIS}",
-    )
-
-
-def _champion_table(results: Results, champion: str, rivals: Sequence[str], drawn: str) -> Table:
-    """One scheme minus all others; the difference from the best of the others is drawn."""
-    rows, bars = [["study", *rivals]], []
-    for label, of_study in _each_and_all(results).items():
-        rows.append([label, *(_points_text(of_study.estimate("area", champion, rival)) for rival in rivals)])
-        bars.append(of_study.estimate("area", champion, drawn).times(100))
-    return Table(
-        f"{champion} minus other methods, mean success",
-        "Percentage points, paired by layout seed, with 95 % intervals that are not adjusted for their number.",
-        rows,
-        len(rows) - 2,
-        tuple(bars),
-        f"Is {champion} ahead of the other schemes in every study?",
-        f"area of {champion} minus that of {drawn}, the best other scheme over all studies, in percentage points; {STUDY_AXIS}",
     )
 
 

@@ -97,8 +97,6 @@ _KINDS: Final = {
     "sokoban-some": "small Sokoban levels; in half to three quarters of their states success is impossible",
     "sokoban-many": "small Sokoban levels; in more than three quarters of their states success is impossible",
     "sokoban-boxes": "small Sokoban levels; a method sees the boxes alone, so that all positions of the player look the same to it",
-    "trapdoors": "grids whose shortest paths lead through a cell in which most episodes fail",
-    "graded": "grids with two exits of a lower score than the goal",
     "long": "grids that take dozens of turns",
     "key": "grids with pits and a door, which is open to an agent that has fetched the key",
 }

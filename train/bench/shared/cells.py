@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 STANDARD_SUCCESS: Final = 0.25
+VARIED: Final = "pits"  # kind of the cells in which one property is varied
 MIN_BATCHES, MAX_BATCHES = 3, 32
 Aggregation = Literal["token_mean", "trajectory_mean"]
 StateKeys = Literal["", "merged", "hidden", "fresh"]
@@ -159,13 +160,11 @@ class SharedCell:
 def cells_of(work: SharedWork) -> list[SharedCell]:
     """All cells: every kind in the standard setting, then one property varied at a time."""
     cells = [SharedCell(kind) for kind in work.kinds]
-    standard, learn = work.varied, work.learn_variations
+    standard, learn = VARIED, work.learn_variations
     cells += [SharedCell(standard, aggregation=aggregation) for aggregation in work.aggregations]
-    views = [*((standard, name) for name in work.features), *work.views]
-    cells += [SharedCell(kind, name, learn=learn) for kind, name in views]
+    cells += [SharedCell(standard, name, learn=learn) for name in work.features]
     cells += [SharedCell(standard, batch=batch, learn=learn) for batch in work.batches]
     cells += [SharedCell(standard, size=size, learn=learn) for size in work.sizes]
-    cells += [SharedCell(standard, rate=rate, learn=learn) for rate in work.rates]
     cells += [SharedCell(standard, success=success, learn=False) for success in work.successes]
     return list(dict.fromkeys(cells))
 
@@ -233,7 +232,7 @@ def run_unit(
     trained = len(tasks) - work.held_out
     mdps, train, held_out = [task.mdp for task in tasks], range(trained), range(trained, len(tasks))
     seen = one_hot(mdps, [task.parts for task in tasks])
-    stream = [seed, unit, SHARED_KINDS.index(cell.kind), cell.batch, cell.size]
+    stream = [seed, unit, SHARED_KINDS[cell.kind], cell.batch, cell.size]
     undefined, curves, measures = dict[str, str](), dict[str, SharedCurve](), dict[str, SharedMeasures]()
     if methods:
         measured = measure_shared(

@@ -84,7 +84,6 @@ def run_shared(names: Sequence[str], work: SharedWork, seed: int, runner: JobRun
         "variations": [document["study"] for cell, document in assembled if not cell.learn],
         "correlations": _correlations([Study.from_json(document["study"]) for document in studies]),
         **_design({cell: [results[job.name] for job in of_cell] for cell, of_cell in crossed.items()}),
-        "rivals": [name for name in work.rivals if name in selection.schemes],
         "tasks": {"train": trained_tasks(cells[0], work), "held_out": work.held_out, "seeds": work.units},
         "updates": {
             "count": work.updates,

@@ -1,9 +1,8 @@
 """The tasks of the suite: grids and Sokoban levels as tables, with what the policy sees of each state.
 
-Kinds: the four kinds of grid; ``sokoban``, generated levels with few states; ``trapdoors``, ``graded``, ``long`` and ``key``
-(see ``kinds/grids.py``). ``fresh`` and ``sokoban-fresh`` are ``pits`` and ``sokoban`` with state keys that never repeat (like a key that
-includes the history, which no two episodes share after their first turn). In ``sokoban-boxes`` the text key shows the boxes
-only, so that one key merges all positions of the player.
+Kinds: the four kinds of grid; ``sokoban``, generated levels with few states; ``long`` and ``key`` (see ``kinds/grids.py``). ``fresh`` is ``pits``
+with state keys that never repeat (like a key that includes the history, which no two episodes share after their first turn). In
+``sokoban-boxes`` the text key shows the boxes only, so that one key merges all positions of the player.
 """
 
 from __future__ import annotations
@@ -28,28 +27,23 @@ from creditflow.train.bench.exact.mdp import FiniteMDP
 from creditflow.train.bench.exact.sokoban_mdp import sokoban_boards
 from creditflow.train.bench.exact.tasks import GRID_BLOCK, SOKOBAN_HORIZON, grid_layouts
 from creditflow.train.bench.shared.kinds.changes import UNCHANGED, Changes
-from creditflow.train.bench.shared.kinds.grids import LONG_HORIZON, graded, key_and_door, long_layouts, trapdoors
+from creditflow.train.bench.shared.kinds.grids import LONG_HORIZON, key_and_door, long_layouts
 from creditflow.train.bench.shared.kinds.views import grid_parts, sokoban_parts
 from creditflow.train.bench.studies import Keys
 
 __all__ = ["SHARED_KINDS", "ViewedTask", "keys_of", "kind_of_tasks", "viewed_tasks"]
 
-# new kinds come last: random streams depend on a kind's place
-SHARED_KINDS: Final = (
-    *KINDS,
-    "fresh",
-    "sokoban",
-    "trapdoors",
-    "graded",
-    "long",
-    "sokoban-fresh",
-    "sokoban-boxes",
-    "key",
-)
-FRESH: Final[Mapping[str, str]] = {"fresh": "pits", "sokoban-fresh": "sokoban"}
+# the kinds, each with the number of its random streams
+SHARED_KINDS: Final[Mapping[str, int]] = {
+    **{kind: number for number, kind in enumerate(KINDS)},
+    "fresh": 4,
+    "sokoban": 5,
+    "long": 8,
+    "sokoban-boxes": 10,
+    "key": 11,
+}
+FRESH: Final[Mapping[str, str]] = {"fresh": "pits"}
 ALIASED: Final = ("alias", "sokoban-boxes")
-# by kind the kind of the layouts, and what is changed in them
-CHANGED_GRIDS: Final = {"trapdoors": ("open", trapdoors), "graded": ("open", graded), "key": ("pits", key_and_door)}
 MAX_STATES: Final = 300  # of one Sokoban level
 LEVEL_SIZES: Final[tuple[Mapping[str, int], ...]] = tuple(
     {"height": side, "width": side, "boxes": boxes, "min_length": 4, "max_length": 25}
@@ -116,10 +110,9 @@ def _tasks(kind: str, seed: int, unit: int, count: int, horizon: int) -> Iterato
         for layout in long_layouts(seed, unit):
             mdp = grid_mdp(layout, LONG_HORIZON)
             yield ViewedTask(mdp, grid_parts(layout, mdp))
-    elif kind in CHANGED_GRIDS:
-        base, change = CHANGED_GRIDS[kind]
-        for layout in _layouts(base, seed, unit, 2 * count):  # at least two thirds of the layouts can be changed
-            changed = change(layout)
+    elif kind == "key":
+        for layout in _layouts("pits", seed, unit, 2 * count):  # at least two thirds of the layouts have room for a key
+            changed = key_and_door(layout)
             if changed is not None:
                 yield ViewedTask(*changed)
     else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise, product
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,18 +15,19 @@ from creditflow.train.bench.document import RunOptions
 from creditflow.train.bench.exact.simulate import ArrayGroup
 from creditflow.train.bench.exact.values import policy_gradient, success
 from creditflow.train.bench.language_model.suite.model_policy import flat_parameters, load_parameters, parameter_vector
-from creditflow.train.bench.language_model.suite.run import run_language_models
+from creditflow.train.bench.language_model.suite.run import learn, run_language_models, warm_up
 from creditflow.train.bench.language_model.suite.setting import (
     Setting,
     family_settings,
     family_tasks,
+    family_tokenizer,
     open_family,
     open_setting,
     parameters_of,
     parameters_text,
 )
-from creditflow.train.bench.language_model.suite.training import demonstrated_states, imitate
-from creditflow.train.bench.language_model.suite.work import LM_PRESETS, WarmUpWork
+from creditflow.train.bench.language_model.suite.training import demonstrated_states, expert_table, imitate
+from creditflow.train.bench.language_model.suite.work import LM_PRESETS, TurnForm, WarmUpWork
 from creditflow.train.bench.learning.batch import batch_credit
 from creditflow.train.bench.learning.loss import ascent_weights, loss_turns
 from creditflow.train.bench.learning.stack import split_rows
@@ -37,94 +40,189 @@ from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.train.run.assemble import make_backend, make_policy_agent
 from creditflow.train.run.identity import OtherRunError
 from creditflow.train.settings.update import LossConfig
+from creditflow.wrappers.records.trajectory import Turn
 
 WORK = replace(LM_PRESETS["lm-smoke"], pool=4, evaluated=2)
 FAMILIES = ("pits", "sokoban")
+FORMS = {"token": TurnForm(), "letters": TurnForm("letters"), "history": TurnForm(window=1)}
+PLAN = TurnForm("plan")
+AVERAGES: tuple[Literal["token_mean", "trajectory_mean", "turn_mean"], ...] = (
+    "token_mean",
+    "trajectory_mean",
+    "turn_mean",
+)
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=product(FAMILIES, FORMS), ids="-".join)
 def warm(request):
     """A family with a model that rarely gives invalid actions, and groups that it played in the environment."""
-    name = request.param
-    setting = open_setting(name, WORK, 3, "cpu")
+    name, form = request.param[0], FORMS[request.param[1]]
+    setting = open_setting(name, replace(WORK, form=form), 3, "cpu")
     rng = np.random.default_rng(0)
     visited = demonstrated_states(setting.pool, 32, 0.5, rng)
     imitate(setting.policy, visited, WORK.warm_up[name], 150, rng)
-    settings = family_settings(open_family(name))
-    agent = make_policy_agent(settings, make_backend(setting.model, settings), _tokenizer(name), temperature=1.0)
-    engine = RolloutEngine(group_env_factory(settings.env, 4, texts=True))
+    settings, tokenizer = family_settings(open_family(name), form), family_tokenizer(name, 0, form)
+    agent = make_policy_agent(settings, make_backend(setting.model, settings), tokenizer, temperature=1.0)
+    engine = RolloutEngine(group_env_factory(settings.env, 8, texts=True))
     groups = engine.play(agent, family_tasks(name, "train", 4), seed=1)
-    return setting, groups
+    return setting, groups, form
 
 
-def _tokenizer(name):
-    from creditflow.train.bench.language_model.suite.setting import family_tokenizer
+class PlayedTurn(NamedTuple):
+    """A recorded turn as its table has it: indices of state, action and next state; whether its completion is in the table."""
 
-    return family_tokenizer(name)
+    state: int
+    action: int
+    after: int
+    listed: bool
+    turn: Turn
+
+
+def played_turns(setting: Setting, task: int, trajectory) -> list[PlayedTurn]:
+    """The turns of a recorded trajectory, from the initial state of the table on."""
+    mdp, state, turns = setting.pool[task].mdp, setting.pool[task].mdp.start, []
+    for turn, (first, end) in zip(trajectory.turns, pairwise(trajectory.tokens.turn_offsets.tolist()), strict=True):
+        action = mdp.actions.index(turn.action) if turn.valid else len(mdp.actions) - 1
+        completion = tuple(trajectory.tokens.ids[first:end].tolist())
+        listed = not turn.valid or completion in setting.completions[action]
+        after = int(mdp.next_states[state, action, 0])
+        turns.append(PlayedTurn(state, action, after, listed, turn))
+        state = after
+    return turns
 
 
 def as_arrays(setting: Setting, group, task: int) -> ArrayGroup:
     """Convert a recorded group to the form of a simulated one."""
-    mdp = setting.pool[task].mdp
-    turns = [turn for trajectory in group.trajectories for turn in trajectory.turns]
-    return ArrayGroup(
-        mdp,
-        np.array([mdp.index[turn.state_key] for turn in turns], np.int32),
-        np.array([mdp.index[turn.next_state_key] for turn in turns], np.int32),
-        np.array([mdp.actions.index(turn.action) if turn.valid else len(mdp.actions) - 1 for turn in turns], np.int32),
-        np.array([len(trajectory.turns) for trajectory in group.trajectories], np.int64),
-        str(task),
-    )
+    turns = [turn for trajectory in group.trajectories for turn in played_turns(setting, task, trajectory)]
+    before, actions, after = np.array([turn[:3] for turn in turns], np.int32).T
+    lengths = np.array([len(trajectory.turns) for trajectory in group.trajectories], np.int64)
+    return ArrayGroup(setting.pool[task].mdp, before, after, actions, lengths, str(task))
 
 
 def test_recorded_turns_have_the_prompts_probabilities_and_transitions_of_the_tables(warm):
-    setting, groups = warm
+    setting, groups, form = warm
+    turns = unlisted = 0
     for task, group in enumerate(groups):
         prompted = setting.pool[task]
-        (table,) = setting.policy.probabilities([task])
+        mdp, (table,) = prompted.mdp, setting.policy.probabilities([task])
         for trajectory in group.trajectories:
             tokens = trajectory.tokens
-            assert len(trajectory.turns) <= prompted.mdp.horizon
-            for turn, prompt, logprob in zip(trajectory.turns, tokens.prompts, tokens.logprobs, strict=True):
-                state = prompted.mdp.index[turn.state_key]
-                np.testing.assert_array_equal(prompt, prompted.prompts[state])
-                if not turn.valid:  # one of the many tokens that are the invalid action
-                    assert np.exp(logprob) <= table[state, -1] + 1e-6
-                    assert turn.next_state_key == turn.state_key
-                    continue
-                action = prompted.mdp.actions.index(turn.action)
-                assert np.exp(logprob) == pytest.approx(table[state, action], rel=1e-4)
-                assert prompted.mdp.index[turn.next_state_key] == prompted.mdp.next_states[state, action, 0]
+            assert len(trajectory.turns) <= mdp.horizon
+            logprobs = np.add.reduceat(tokens.logprobs, tokens.turn_offsets[:-1])
+            shown = True  # a prompt with a history shows an invalid action as it was written
+            of_trajectory = played_turns(setting, task, trajectory)
+            for played, prompt, logprob in zip(of_trajectory, tokens.prompts, logprobs, strict=True):
+                assert (mdp.keys[played.state], mdp.keys[played.after]) == (
+                    played.turn.state_key,
+                    played.turn.next_state_key,
+                )
+                if shown:
+                    np.testing.assert_array_equal(prompt, prompted.prompts[played.state])
+                    probability, turns = table[played.state, played.action], turns + 1
+                    if played.turn.valid and played.listed:
+                        assert np.exp(logprob) == pytest.approx(probability, rel=1e-4)
+                    else:  # one of the many completions that are the invalid action
+                        assert np.exp(logprob) <= table[played.state, -1] + 1e-6
+                    unlisted += not played.listed
+                shown = not form.window or played.turn.valid
+    assert unlisted <= 0.02 * turns  # an action that is spelled with other tokens
 
 
-@pytest.mark.parametrize("aggregation", ["token_mean", "trajectory_mean", "turn_mean"])
 @pytest.mark.parametrize("name", ["grpo", "grouptd"])
-def test_the_merged_gradient_equals_the_gradient_of_the_trainers_loss(warm, name, aggregation):
-    setting, played = warm
-    chosen = [i for i, group in enumerate(played) if group.arrays.valid.all()]
+def test_the_merged_gradient_equals_the_gradient_of_the_trainers_loss(warm, name):
+    setting, played, _ = warm
+    chosen = [
+        i
+        for i, group in enumerate(played)
+        if group.arrays.valid.all()
+        and all(turn.listed for trajectory in group.trajectories for turn in played_turns(setting, i, trajectory))
+    ]
     assert chosen
     groups = [as_arrays(setting, played[i], i) for i in chosen]
     tables = setting.policy.probabilities(chosen)
     credits_ = batch_credit(name, groups, tables, None, [(0, i) for i in chosen])
-    loss = LossConfig(aggregation=aggregation)
-    merged = ascent_weights(loss_turns(groups, credits_, loss), np.concatenate(tables), loss)
-    ours = setting.policy.gradient(chosen, split_rows(merged, [len(table) for table in tables]))
     rows = make_rows([played[i] for i in chosen], credits_)
-    weights = token_weights(rows, aggregation)
-    setting.model.zero_grad(set_to_none=True)
+    trajectories = [trajectory for i in chosen for trajectory in played[i].trajectories]
+    turns, tokens = (
+        sum(map(len, column)) for column in zip(*((t.turns, t.tokens.ids) for t in trajectories), strict=True)
+    )
+    # with several tokens in a turn the mean over tokens is that over turns up to one factor, and the other averages are not
+    for aggregation in AVERAGES[: 1 if tokens > turns else len(AVERAGES)]:
+        loss = LossConfig(aggregation=aggregation)
+        merged = ascent_weights(loss_turns(groups, credits_, loss), np.concatenate(tables), loss)
+        ours = setting.policy.gradient(chosen, split_rows(merged, [len(table) for table in tables]))
+        theirs = tokens / turns * trainers_ascent(setting.model, rows, token_weights(rows, aggregation))
+        assert np.abs(theirs).max() > 0.0
+        np.testing.assert_allclose(ours, theirs, atol=2e-5 * np.abs(theirs).max())
+
+
+def trainers_ascent(model, rows, weights):
+    """The negative gradient of the trainer's loss with these weights of the tokens: float64 (P,)."""
+    model.zero_grad(set_to_none=True)
     for batch in batches_of(rows, 4096, "cpu"):
-        policy = token_logprobs(setting.model, batch)
+        policy = token_logprobs(model, batch)
         flat = [torch.from_numpy(np.concatenate([x[i] for i in batch.rows]).astype(np.float32)) for x in
                 (weights, [row.advantage for row in rows])]  # fmt: skip
         losses = token_losses(policy.logprob, policy.entropy, policy.logprob.detach(), flat[1], LossConfig())
         (flat[0] * losses["loss"]).sum().backward()
-    theirs = -torch.cat([p.grad.flatten() for p in flat_parameters(setting.model)]).double().numpy()
-    assert np.abs(theirs).max() > 0.0
-    np.testing.assert_allclose(ours, theirs, atol=2e-5 * np.abs(theirs).max())
+    return -torch.cat([p.grad.flatten() for p in flat_parameters(model)]).double().numpy()
+
+
+@pytest.mark.parametrize("form", [*FORMS.values(), PLAN])
+def test_every_completion_has_the_probability_of_its_tokens_one_after_the_other(form):
+    setting = open_setting("pits", replace(WORK, form=form), 3, "cpu")
+    prompts = setting.pool[0].prompts[:6]
+    with torch.no_grad():
+        table = setting.policy.log_probabilities(prompts).exp().double().numpy()
+        for row, prompt in enumerate(prompts):
+            for action, completions in enumerate(setting.completions):
+                ids = [torch.tensor([[*prompt.tolist(), *completion]]) for completion in completions]
+                logs = [torch.log_softmax(setting.model(one).logits[0].double(), -1) for one in ids]
+                total = 0.0
+                for one, log in zip(ids, logs, strict=True):
+                    at = range(len(prompt) - 1, one.shape[1] - 1)
+                    total += float(torch.exp(sum(log[i, one[0, i + 1]] for i in at)))
+                assert table[row, action] == pytest.approx(total, rel=2e-4)
+    np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-5)
+
+
+def test_a_planning_expert_plans_shortest_paths_and_follows_them():
+    setting = open_setting("pits", replace(WORK, form=PLAN), 3, "cpu")
+    mdp = setting.pool[0].mdp
+    table = expert_table(mdp, 0.5)
+    assert table.shape == (mdp.size, 65)
+    np.testing.assert_allclose(table.sum(axis=1), 1.0)
+    joint = table[:, :-1].reshape(mdp.size, 4, 4, 4)
+    optimal = mdp.optimal[:, :4]
+    alive = optimal.any(axis=1)
+    assert joint[alive].sum(axis=(2, 3))[~optimal[alive]].max() == 0.0
+    share = np.einsum("spqp->s", joint)  # the action is the first move of its plan
+    np.testing.assert_allclose(share, (0.5 + 0.1) / 0.9)
+    for state in np.flatnonzero(alive).tolist():
+        for first in np.flatnonzero(optimal[state]).tolist():
+            after = int(mdp.likely[state, first])
+            if after < mdp.size:
+                planned = joint[state, first].sum(axis=1) > 0.0
+                np.testing.assert_array_equal(planned, optimal[after])
+
+
+@pytest.mark.parametrize(
+    "changes", [{"keys": "merged"}, {"keys": "fresh"}, {"wrong": 0.3}], ids=["merged", "fresh", "wrong"]
+)
+def test_keys_and_wrong_outcomes_change_what_a_scheme_learns_and_not_what_it_starts_from(changes):
+    learning = replace(WORK.learning, iterations=4, points=1)
+    work = replace(WORK, warm_up={"pits": WarmUpWork(64, 0.5, 200, until=0.25)}, learning=learning)
+    start = warm_up("pits", 3, work, "cpu")["parameters"]
+    plain, changed = (
+        learn("pits", 3, "graphgpo", replace(work, learning=learning), "cpu", start)
+        for learning in (work.learning, replace(work.learning, **changes))
+    )
+    assert plain[0] == changed[0]
+    assert plain[-1]["train"] != changed[-1]["train"]
 
 
 def test_the_exact_gradient_is_the_derivative_of_exact_success(warm):
-    setting, _ = warm
+    setting, _, _ = warm
     policy = setting.policy
     tables = policy.probabilities([0, 1])
     mdps = [policy.tasks[i].mdp for i in (0, 1)]
@@ -140,7 +238,7 @@ def test_the_exact_gradient_is_the_derivative_of_exact_success(warm):
 
 
 def test_parameters_survive_a_round_trip_through_text(warm):
-    setting, _ = warm
+    setting, _, _ = warm
     before = parameter_vector(setting.model)
     load_parameters(setting.model, parameters_of(parameters_text(setting.model)))
     np.testing.assert_array_equal(parameter_vector(setting.model), before)

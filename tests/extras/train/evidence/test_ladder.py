@@ -37,9 +37,10 @@ def test_the_page_has_the_tables_of_the_stored_rows() -> None:
         assert text in page
 
 
-def test_rows_at_another_rate_are_not_in_the_tables() -> None:
-    other = [row | {"rate": 3.0, "held_out": [0.0] * 5} for row in ROWS]
-    assert run.table([*ROWS, *other]) == run.table(ROWS)
+def test_rows_at_another_rate_or_in_another_setting_are_not_in_the_tables_of_sizes() -> None:
+    for change in ({"rate": 3.0}, {"setting": "plan"}):
+        other = [row | {"held_out": [0.0] * 5} | change for row in ROWS]
+        assert run.table([*ROWS, *other]) == run.table(ROWS)
 
 
 def test_outcomes_of_the_predictions_are_those_of_the_stored_rows() -> None:

@@ -225,7 +225,7 @@ def test_a_kind_of_task_is_explained_in_the_title_of_a_panel() -> None:
     assert [tuple(s) for s in words.kind("pits, fresh keys")] == [("pits", "pits"), (", fresh keys", "")]
     assert [tuple(s) for s in words.kind("webshop")] == [("webshop", "")]
     assert list(words.used) == ["pits"]
-    kinds = {*SHARED_KINDS, *SOKOBAN_KINDS} - {"fresh", "sokoban-fresh"}  # which are shown as keys of another kind
+    kinds = {*SHARED_KINDS, *SOKOBAN_KINDS} - {"fresh"}  # which are shown as keys of another kind
     assert all(Words().kind(kind)[0].term for kind in kinds)
 
 

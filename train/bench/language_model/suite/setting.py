@@ -1,10 +1,11 @@
 """What the jobs of one family and seed share: training tasks, the model, and the two sets of tasks that are evaluated.
 
-Tasks are tables together with the prompt of every state; the prompt shows the state alone.
+Tasks are tables together with the prompt of every state.
 
-A family of tasks is generated and split into three sets, each small enough for exact tables. It fixes everything but the seed
-of a run: environment, prompt, dialect, network and tokenizer. The board is the full state, and a prompt shows nothing else,
-so a language model is a policy on the states of ``FiniteMDP``.
+A family of tasks is generated and split into three sets, each small enough for exact tables. It fixes environment, dialect and
+network; the form of a turn decides on prompt, tokenizer and completions. A prompt shows the board, which is the full state, and
+with a window the last actions. A state of ``FiniteMDP`` is then board and last actions together, so a language model is a policy
+on these states. Their keys are those of the boards.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast
@@ -32,12 +34,20 @@ from creditflow.envs.reading.failures import loading
 from creditflow.envs.tasks import Task
 from creditflow.train.bench.exact.mdp import FiniteMDP, tabulate
 from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy, load_parameters, parameter_vector
-from creditflow.train.bench.language_model.suite.work import LanguageModelWork
-from creditflow.train.bench.language_model.tables import PromptTable, prompt_ids, with_action
+from creditflow.train.bench.language_model.suite.work import LanguageModelWork, TurnForm
+from creditflow.train.bench.language_model.tables import (
+    PromptTable,
+    prompt_ids,
+    with_action,
+    with_history,
+    with_plans,
+)
+from creditflow.train.bench.shared.kinds.changes import Changes
 from creditflow.train.policy.network.scratch import build_model
 from creditflow.train.run.assemble import scratch_tokenizer
 from creditflow.train.settings.model import ModelConfig, ScratchConfig
 from creditflow.train.settings.schema import EnvConfig, RolloutConfig, TrainConfig
+from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = [
     "FAMILIES",
@@ -45,7 +55,7 @@ __all__ = [
     "Family",
     "Setting",
     "Split",
-    "action_tokens",
+    "completions_of",
     "family_settings",
     "family_tasks",
     "family_tokenizer",
@@ -58,6 +68,7 @@ __all__ = [
 ]
 
 Split = Literal["train", "valid", "test"]
+Completions = tuple[tuple[tuple[int, ...], ...], ...]
 SPLITS: Final = (
     "test",
     "valid",
@@ -67,6 +78,10 @@ MAX_TASKS: Final = 512  # of a split
 HORIZON: Final = 20
 # a symbol with its offset is one token, and so is an action; x is a symbol (a pit)
 PATTERN: Final = " ?[^ a-wyz](?:[ud][0-9])?(?:[lr][0-9])?|[a-z]+| ?."
+SPELLED: Final = PATTERN.replace("[a-z]+", "[a-z]")
+PLANNED: Final = 2  # moves of a plan
+LETTERS: Final = 6  # of the longest action, with an end token
+FORM: Final = TurnForm()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +107,7 @@ class Family:
             intermediate=128,
             vocabulary=1024,
             pattern=PATTERN,
-            positions=64,
+            positions=96,
             init=0.1,
         )
     )
@@ -174,15 +189,20 @@ def bare_env(family: Family) -> AgentEnv[Any, Any, Any]:
     return cast("AgentEnv[Any, Any, Any]", creditflow.make(family.env, **family.options).unwrapped)
 
 
-def family_settings(family: Family, *, device: str = "cpu") -> TrainConfig:
-    """The family as settings of ``creditflow train``, for a training run of the same model on sampled episodes."""
+def family_settings(family: Family, form: TurnForm = FORM) -> TrainConfig:
+    """The family as settings of ``creditflow train``, for a training run of the same model on sampled episodes.
+
+    Only a plan has no dialect: there these are the settings of its last token.
+    """
+    spelled = form.completion == "letters"
+    network = replace(family.network, pattern=SPELLED) if spelled else family.network
+    prompt = "around-moves-v1" if form.window else "around-v1"
     return TrainConfig(
         out="",
-        device=device,
         env=EnvConfig(name=family.env, options=dict(family.options)),
-        model=ModelConfig(scratch=family.network),
-        prompting=PromptingConfig(prompt="around-v1", dialect="bare", history="window", window=0),
-        rollout=RolloutConfig(max_new_tokens=1),
+        model=ModelConfig(scratch=network),
+        prompting=PromptingConfig(prompt=prompt, dialect="bare", history="window", window=form.window),
+        rollout=RolloutConfig(max_new_tokens=LETTERS if spelled else 1),
     )
 
 
@@ -198,25 +218,25 @@ class Setting:
         model: the model, changed in place by training.
         pool: training tasks.
         held_out: tasks that are never trained on.
-        action_tokens: for each action the tokens that are read as it.
+        completions: for each action the ids of the completions that are read as it.
         evaluated: number of evaluated tasks in each of the two sets.
     """
 
     model: Any
     pool: tuple[PromptTable, ...]
     held_out: tuple[PromptTable, ...]
-    action_tokens: tuple[NDArray[np.int64], ...]
+    completions: Completions
     evaluated: int
 
     @property
     def policy(self) -> ModelPolicy:
         """The model on the training tasks and, after these, the held-out ones."""
-        return ModelPolicy(self.model, (*self.pool, *self.held_out), self.action_tokens)
+        return ModelPolicy(self.model, (*self.pool, *self.held_out), self.completions)
 
     def evaluated_policies(self, temperature: float = 1.0, model: Any = None) -> dict[str, ModelPolicy]:
         """The model, or another one, on the evaluated training tasks ("train") and on the held-out tasks ("held_out")."""
         sets, model = {"train": self.pool[: self.evaluated], "held_out": self.held_out}, model or self.model
-        return {name: ModelPolicy(model, tasks, self.action_tokens, temperature) for name, tasks in sets.items()}
+        return {name: ModelPolicy(model, tasks, self.completions, temperature) for name, tasks in sets.items()}
 
 
 def open_setting(family: str, work: LanguageModelWork, seed: int, device: str, parameters: str = "") -> Setting:
@@ -235,20 +255,22 @@ def open_setting(family: str, work: LanguageModelWork, seed: int, device: str, p
     torch.set_num_threads(1)
     if torch.device(device).type == "cuda":
         torch.set_float32_matmul_precision("high")
-    network = open_family(family).network
+    form, tasks = work.form, work.task_seed
+    network = family_settings(open_family(family), form).model.scratch
     if work.size is not None:
         network = replace(network, **asdict(work.size))
-    model = build_model(network, family_tokenizer(family, work.task_seed), seed=seed, device=device)
+    model = build_model(network, family_tokenizer(family, tasks, form), seed=seed, device=device)
     if parameters.endswith(FILE):
         with loading(f"cannot read the parameters of the warm-up, {parameters}"):
             load_parameters(model, np.load(parameters, allow_pickle=False))
     elif parameters:
         load_parameters(model, parameters_of(parameters))
-    pool = prompted_tasks(family, "train", work.pool, work.task_seed)
-    held_out = prompted_tasks(family, cast("Split", work.split), work.evaluated, work.task_seed)
-    return Setting(
-        model, pool, held_out, action_tokens(family, pool[0].mdp.actions[:-1], work.task_seed), work.evaluated
-    )
+    pool = prompted_tasks(family, "train", work.pool, tasks, form)
+    held_out = prompted_tasks(family, cast("Split", work.split), work.evaluated, tasks, form)
+    changes = Changes(merged=work.learning.keys == "merged")
+    pool = tuple(replace(table, mdp=changes.of(table.mdp)) for table in pool)
+    moves = tuple(dict.fromkeys(pool[0].actions))
+    return Setting(model, pool, held_out, completions_of(family, moves, tasks, form), work.evaluated)
 
 
 def save_parameters(model: Any, path: Path) -> None:
@@ -268,62 +290,82 @@ def parameters_of(text: str) -> NDArray[np.float32]:
 
 
 @lru_cache(maxsize=4)
-def family_tokenizer(name: str, seed: int = 0) -> Any:
+def family_tokenizer(name: str, seed: int = 0, form: TurnForm = FORM) -> Any:
     """The family's tokenizer, trained on prompts and actions of the seed's first training tasks."""
-    settings = family_settings(open_family(name))
+    settings = family_settings(open_family(name), form)
     return scratch_tokenizer(settings, list(family_tasks(name, "train", TOKENIZER_TASKS, seed)))
 
 
 @lru_cache(maxsize=4)
-def action_tokens(name: str, actions: tuple[str, ...], seed: int = 0) -> tuple[NDArray[np.int64], ...]:
-    """For each action the ids of the tokens that are read as it when they are the entire completion: int64 each.
+def completions_of(name: str, moves: tuple[str, ...], seed: int = 0, form: TurnForm = FORM) -> Completions:
+    """For each action of a table the ids of the completions that are read as it.
+
+    Args:
+        name: name of the family.
+        moves: the actions of the environment, without the invalid one.
+        seed: seed of the tokenizer's tasks.
+        form: the form of a turn.
 
     Raises:
         ConfigError: the family's tokenizer cannot be used in its chat.
     """
-    settings, tokenizer = family_settings(open_family(name)), family_tokenizer(name, seed)
+    settings, tokenizer = family_settings(open_family(name), form), family_tokenizer(name, seed, form)
     dialect, chat = make_dialect(settings.prompting.dialect), settings.prompting.conversations(tokenizer, ()).chat
+    if form.completion == "letters":
+        return tuple(((*chat.encode_completion(move).tolist(),),) for move in moves)
     parsed = [dialect.parse(chat.decode_completion([token])) for token in range(len(tokenizer))]
     read_as = np.array([decision.action if decision.valid else None for decision in parsed], dtype=object)
-    return tuple(np.flatnonzero(read_as == action) for action in actions)
+    tokens: list[list[int]] = [np.flatnonzero(read_as == move).tolist() for move in moves]
+    if form.completion == "token":
+        return tuple(tuple(zip(of_move)) for of_move in tokens)
+    firsts = [of_move[0] for of_move in tokens]
+    return tuple((ids,) for ids in product(firsts, repeat=PLANNED + 1))
 
 
 @lru_cache(maxsize=16)
-def prompted_tasks(name: str, split: Split, count: int, seed: int = 0) -> tuple[PromptTable, ...]:
+def prompted_tasks(
+    name: str, split: Split, count: int, seed: int = 0, form: TurnForm = FORM
+) -> tuple[PromptTable, ...]:
     """The first ``count`` tasks of a split of a family, with prompts; another seed gives other tasks."""
     family = open_family(name)
     env = bare_env(family)
-    conversations = family_settings(family).prompting.conversations(family_tokenizer(name, seed), ())
-    return tuple(prompted_task(task, env, conversations) for task in family_tasks(name, split, count, seed))
+    conversations = family_settings(family, form).prompting.conversations(family_tokenizer(name, seed, form), ())
+    return tuple(prompted_task(task, env, conversations, form) for task in family_tasks(name, split, count, seed))
 
 
-def prompted_task(task: Task, env: AgentEnv[Any, Any, Any], conversations: Conversations) -> PromptTable:
+def prompted_task(
+    task: Task, env: AgentEnv[Any, Any, Any], conversations: Conversations, form: TurnForm = FORM
+) -> PromptTable:
     """Tabulate a task and build the prompt of every acting state.
 
     Raises:
         ConfigError, OracleLimitError: as ``tabulate``.
     """
     env.reset(options={"task_id": task.task_id, "task": dict(task.content)})
-    mdp = tabulate(env)
-    prompts = _prompts(mdp, env, conversations)
+    boards = tabulate(env)
+    views = _views(boards, env)
     # "" is the invalid action: it uses a turn and changes nothing else
-    return PromptTable(with_action(mdp, "", np.arange(mdp.size, dtype=np.int32)), prompts)
+    boards = with_action(boards, "", np.arange(boards.size, dtype=np.int32))
+    mdp, states = with_history(boards, form.window) if form.window else (boards, [(s, ()) for s in range(boards.size)])
+    prompts = []
+    for state, history in states:
+        observation, info = views[state]
+        turns = tuple(Turn("", boards.actions[action], "") for action in history)
+        prompts.append(prompt_ids(conversations, env, observation, info, turns))
+    return PromptTable(with_plans(mdp, PLANNED) if form.completion == "plan" else mdp, tuple(prompts))
 
 
-def _prompts(
-    mdp: FiniteMDP, env: AgentEnv[Any, Any, Any], conversations: Conversations
-) -> tuple[NDArray[np.int32], ...]:
-    """The prompt of each acting state, from its observation; the states are visited once, by snapshots."""
+def _views(mdp: FiniteMDP, env: AgentEnv[Any, Any, Any]) -> dict[int, tuple[Any, dict[str, Any]]]:
+    """Observation and info of each acting state; the states are visited once, by snapshots."""
     snapshots: dict[int, str] = {mdp.start: env.get_state()}
-    prompts: dict[int, NDArray[np.int32]] = {}
+    views: dict[int, tuple[Any, dict[str, Any]]] = {}
     pending = [mdp.start]
     for state in pending:  # grows while it is iterated
-        observation, info = env.set_state(snapshots[state])
-        prompts[state] = prompt_ids(conversations, env, observation, info)
+        views[state] = env.set_state(snapshots[state])
         for action, after in enumerate(mdp.next_states[state, :, 0].tolist()):
             if after < mdp.size and after not in snapshots:
                 env.set_state(snapshots[state])
                 env.step(env.action_from_text(mdp.actions[action]))
                 snapshots[after] = env.get_state()
                 pending.append(after)
-    return tuple(prompts[state] for state in range(mdp.size))
+    return views

@@ -53,11 +53,25 @@ def demonstrated_states(
 
 
 def expert_table(mdp: FiniteMDP, noise: float) -> NDArray[np.float64]:
-    """The noisy expert without the invalid action: float64 (S, A); the last column, the invalid action, is 0."""
-    table = noisy_expert(mdp, noise)
+    """The noisy expert without the invalid action: float64 (S, A); the last column, the invalid action, is 0.
+
+    Where plans come before an action, they are shortest paths, and the expert follows them up to its noise.
+    """
+    moves = len(set(mdp.actions)) - 1
+    table = noisy_expert(mdp, noise) if len(mdp.actions) == moves + 1 else _planning_expert(mdp, moves, noise)
     table[:, -1] = 0.0
     valid: NDArray[np.float64] = table / table.sum(axis=1, keepdims=True)
     return valid
+
+
+def _planning_expert(mdp: FiniteMDP, moves: int, noise: float) -> NDArray[np.float64]:
+    """float64 (S, moves³ + 1): two optimal moves, then the first of them or, by ``noise``, a random one."""
+    best = noisy_expert(mdp, 0.0)[:, :moves]
+    best /= best.sum(axis=1, keepdims=True)
+    after = np.concatenate([best, np.full((len(mdp.keys) - mdp.size, moves), 1.0 / moves)])[mdp.likely[:, :moves]]
+    followed = (1.0 - noise) * np.eye(moves) + noise / (moves + 1)
+    table = np.einsum("sp,spq,pa->spqa", best, after, followed).reshape(mdp.size, -1)
+    return np.concatenate([table, np.zeros((mdp.size, 1))], axis=1)
 
 
 def imitate(
@@ -102,7 +116,7 @@ def imitate(
         logs = policy.log_probabilities(prompts)
         loss = -(target.to(logs.device, logs.dtype) * logs).sum() / len(chosen)
         loss.backward()
-        policy.tokens += 3 * sum(map(len, prompts))
+        policy.tokens += 3 * policy.processed(prompts)
         clip_gradient(policy.model, config.grad_clip)
         optimizer.step()
         losses.append(float(loss.detach()))
@@ -130,7 +144,10 @@ def reinforce(setting: Setting, method: str, work: LearningWork, seed: int) -> l
     """
     config = OptimizerConfig(lr=work.lr, schedule="linear", warmup_fraction=0.05, min_lr_fraction=0.1)
     rates = [learning_rate(config, iteration, work.iterations) for iteration in range(work.iterations)]
-    sampling = Sampling(work.tasks, work.size, LossConfig(aggregation=work.aggregation), together=False)
+    sampling = Sampling(
+        work.tasks, work.size, LossConfig(aggregation=work.aggregation), key="text" if work.keys == "merged" else "state",
+        fresh=work.keys == "fresh", together=False, wrong=work.wrong,
+    )  # fmt: skip
     policy, mdps = setting.policy, [task.mdp for task in setting.pool]
     update = AdamUpdate(rates, betas=(0.9, 0.98), unit=True)
     learning = Learning(policy, mdps, [method], sampling, update, prompt_features(setting.pool))

@@ -5,11 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from creditflow.wrappers.credit.base import Aggregation
 
-__all__ = ["LM_PRESETS", "LanguageModelWork", "LearningWork", "NetworkSize", "OneStepWork", "WarmUpWork"]
+__all__ = ["LM_PRESETS", "LanguageModelWork", "LearningWork", "NetworkSize", "OneStepWork", "TurnForm", "WarmUpWork"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnForm:
+    """What a model reads and writes in one turn.
+
+    Attributes:
+        completion: the completions that are an action: "token", one token; "letters", its letters and an end token; "plan", two
+            free moves and then the action, one token each. Any others are the invalid action.
+        window: number of past actions that a prompt shows.
+    """
+
+    completion: Literal["token", "letters", "plan"] = "token"
+    window: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,8 @@ class LearningWork:
         lr: peak learning rate.
         points: number of exact evaluations along the curve, not counting that of the start.
         aggregation: loss aggregation, the same for every method.
+        keys: "" for those of the environment; "merged", half of the states share their key with another one; "fresh", no key recurs.
+        wrong: probability that the outcome of a rollout is reported wrongly.
     """
 
     iterations: int
@@ -69,6 +85,8 @@ class LearningWork:
     lr: float
     points: int
     aggregation: Aggregation = "token_mean"
+    keys: Literal["", "merged", "fresh"] = ""
+    wrong: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +124,7 @@ class LanguageModelWork:
         controls: further controls in the one-step metrics.
         size: size of the network; None for the family's.
         task_seed: seed of the tasks of all training runs; a benchmark run sets its own.
+        form: what a model reads and writes in one turn.
     """
 
     families: tuple[str, ...]
@@ -120,6 +139,7 @@ class LanguageModelWork:
     controls: tuple[str, ...] = ("flipped(oracle_adv)", "shuffled(oracle_adv)")
     size: NetworkSize | None = None
     task_seed: int = 0
+    form: TurnForm = TurnForm()
 
     def to_json(self) -> dict[str, Any]:
         """The sizes as result files store them, where ``evaluated`` has the key "judged"; without the seed of the run."""

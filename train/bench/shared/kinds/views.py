@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -13,26 +12,20 @@ from creditflow.envs.sokoban.rules import BOX, PLAYER_ON_TARGET, TARGET, WALL, d
 from creditflow.train.bench.exact.grid_layouts import PIT, STEPS, Cell, GridLayout
 from creditflow.train.bench.exact.mdp import FiniteMDP
 
-__all__ = ["LESSER_EXIT", "TRAPDOOR", "grid_parts", "sokoban_parts"]
+__all__ = ["grid_parts", "sokoban_parts"]
 
 BLANK: Final = -1  # every part of a state without features
 NOWHERE: Final = 9  # the direction where there is no object; 0 to 8 encode the signs of both differences
-# the effect of a move; a hazard is a pit, or a push into a corner; further lesser exits have the numbers that follow
-FREE, BLOCKED, HAZARD, GOAL, PUSH, TRAPDOOR, LESSER_EXIT = range(7)
+# the effect of a move; a hazard is a pit, or a push into a corner
+FREE, BLOCKED, HAZARD, GOAL, PUSH = range(5)
 
 
-def grid_parts(layout: GridLayout, mdp: FiniteMDP, marked: Mapping[Cell, int] | None = None) -> NDArray[np.int64]:
+def grid_parts(layout: GridLayout, mdp: FiniteMDP) -> NDArray[np.int64]:
     """Parts of the states of a grid, int64 (S, 5): the direction of the goal, and the effect of each of the four moves.
 
     A pit has no features: there is nothing to choose in it, and a policy with parameters there would spend much of the KL
     divergence of every step on the noise of outcome rewards.
-
-    Args:
-        layout: the grid.
-        mdp: its tables.
-        marked: cells with a special effect, and the effect of a move into each.
     """
-    marked = marked or {}
     goal = next((r, row.index("G")) for r, row in enumerate(layout.rows) if "G" in row)
     rows = []
     for key in mdp.keys[: mdp.size]:
@@ -41,15 +34,13 @@ def grid_parts(layout: GridLayout, mdp: FiniteMDP, marked: Mapping[Cell, int] | 
             rows.append([BLANK] * (1 + len(STEPS)))
             continue
         row, column = (int(x) for x in cell.split(","))
-        neighbours = [_grid_neighbour(layout, (row, column), action, marked) for action in range(len(STEPS))]
+        neighbours = [_grid_neighbour(layout, (row, column), action) for action in range(len(STEPS))]
         rows.append([_direction(goal[0] - row, goal[1] - column), *neighbours])
     return np.array(rows, np.int64)
 
 
-def _grid_neighbour(layout: GridLayout, cell: Cell, action: int, marked: Mapping[Cell, int]) -> int:
+def _grid_neighbour(layout: GridLayout, cell: Cell, action: int) -> int:
     after = layout.move(cell, action)
-    if after in marked and after != cell:
-        return marked[after]
     if after == PIT:
         return HAZARD
     if after == cell:
