@@ -148,23 +148,22 @@ class LanguageModelWork:
 
 
 METHODS: Final = (
-    "grpo",
-    "rloo",
-    "gigpo",
-    "gigpo_mean",
-    "graphgpo",
-    "rewardflow",
-    "rewardflow_raw",
-    "hgpo",
-    "gagpo",
-    "rtmc",
-    "ecpo",
-    "grouptd_base",
-    "grouptd_8",
-    "grouptd_relative",
-    "grouptd_relative_pooled",
-    "stateless",
-    "oracle_adv",
+    *(
+        "grpo",
+        "rloo",
+        "gigpo",
+        "graphgpo",
+        "rewardflow",
+        "hgpo",
+        "gagpo",
+        "rtmc",
+        "ecpo",
+        "g2po",
+        "milegpo",
+        "blend",
+        "grouptd",
+    ),
+    *("mt_ppo[linear]", "stateless", "oracle_adv"),
 )
 
 LM_PRESETS: Final[Mapping[str, LanguageModelWork]] = MappingProxyType(
