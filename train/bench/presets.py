@@ -180,7 +180,7 @@ PRESETS: Mapping[str, Preset] = {
         ),
         grids=ExactWork((0.25,), (8,), 10, {8: 20}, {8: 30}),
         sokoban=ExactWork((0.25,), (8,), 10, {8: 20}, {8: 30}),
-        played=PlayedWork(6, 8, 12, 2),
+        played=PlayedWork(24, 8, 10, 2),
         log=16,
         schemes=("grpo", "gigpo", "graphgpo", "hgpo", "rewardflow", "grouptd"),
         envs="shared",
