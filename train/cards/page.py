@@ -200,8 +200,8 @@ def cards_page(cards: Sequence[Card], figures: Figures) -> str:
         *sources,
         "",
         "**M2** is the exact success gained by one policy step, relative to the gain of a step along the exact gradient. **Learning** is "
-        "the mean exact success during training compared with grpo, in percentage points. Intervals are 95% confidence "
-        "intervals. In `NAME[fitted]`, means over earlier rollouts replace the annotations of a model. "
+        "the mean exact success during training compared with grpo, in percentage points; shared policies take steps of equal KL "
+        "divergence, under which grouptd leads graphgpo, and under Adam it does not. Intervals are 95% confidence intervals. In `NAME[fitted]`, means over earlier rollouts replace the annotations of a model. "
         '**Cost** is the time of the paper\'s preset relative to gigpo, and annotations are not counted. "–" means not measured.',
         "",
         *_markdown(overview(figures, [card.name for card in cards])),

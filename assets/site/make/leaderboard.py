@@ -58,7 +58,7 @@ def pages() -> dict[str, tuple[str, str]]:
     head = (
         "# Leaderboard\n\nThis page ranks every method of the stored results in each setting. It is made from the result files when the site is built, and no "
         "number is written by hand. **Learning** is the mean success during training compared with `grpo`, in percentage points. **M2** is the success gained "
-        "by one step relative to the exact gradient's step. [All intervals](/benchmark/protocol.md) are 95% confidence intervals. Do not rank "
+        "by one step relative to the exact gradient's step. Shared policies take steps of equal KL divergence: [under Adam](/evidence/protocol.md) the order of `grouptd` and `graphgpo` is another one. [All intervals](/benchmark/protocol.md) are 95% confidence intervals. Do not rank "
         "two rows by this table if their intervals overlap. `creditflow bench --show FILE` prints paired differences.\n"
     )
     blocks = [head]

@@ -9,14 +9,19 @@ from pathlib import Path
 import pytest
 from evidence.choice.rules import ChoiceCell
 from evidence.choice.run import main
+from evidence.settings.tables import close, leads_of, level_table
 
 from creditflow.envs.reading.json_text import read_json
-from creditflow.train.analyses.audit_advice import EVIDENCE, RARELY
+from creditflow.train.analyses.audit import Keys
+from creditflow.train.analyses.audit_advice import EVIDENCE, RARELY, cautions
+from creditflow.train.bench.report.design import design_of, pairs_of
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tidy import study_results
+from creditflow.train.bench.results import read_results
 from creditflow.train.bench.studies import Study
 
 FOLDER = Path(__file__).parent
+SETTINGS, PROTOCOL = FOLDER.with_name("settings"), FOLDER.with_name("protocol")
 CELLS = [ChoiceCell.from_json(row) for row in read_json(FOLDER / "cells.json")["cells"]]
 OPTIONS = json.loads((FOLDER / "options.json").read_text(encoding="ascii"))
 STUDIES = {study.kind: study for study in map(Study.from_json, OPTIONS["studies"])}
@@ -37,12 +42,31 @@ def test_tables_are_made_from_the_stored_settings(tmp_path: Path, capsys: pytest
 
 
 def test_every_number_that_the_audit_quotes_is_one_of_the_verdict() -> None:
-    lines = (FOLDER / "choice.txt").read_text("utf-8").splitlines()
-    verdict = " ".join(line for line in lines if line.startswith(("No rule", "It has", "Its largest")))
-    stored = {round(float(number), 1) for number in re.findall(r"\d+(?:\.\d+)?", verdict)}
-    quoted = {float(number) for number in re.findall(r"\d+(?:\.\d+)?", " ".join(EVIDENCE))}
-    assert quoted == {61.0, 7.0, 0.4, 4.9, 11.0, 4.8, 3.4, 3.3}
-    assert quoted <= stored
+    verdict = (FOLDER / "choice.txt").read_text("utf-8")
+    runs = [leads_of(SETTINGS / name) for name in ("results.jsonl", "second.jsonl")]
+    [suite] = read_results(PROTOCOL / "first.json.gz")["suites"]
+    design = design_of(suite)
+    assert design is not None
+    [pair] = [p for p in pairs_of(design, design.methods) if {p.better, p.worse} == {"grouptd", "graphgpo"}]
+    steps = pair.levels["optimiser"]["KL steps"].times(100).mean
+    near = [close(leads, "grouptd", lambda _: True) for leads in runs]
+    numbers = [near[0][1], 2, near[0][0], near[1][0], round(steps, 1), len(CELLS), len({cell.suite for cell in CELLS})]
+    assert [float(number) for number in re.findall(r"\d+(?:\.\d+)?", " ".join(EVIDENCE))] == numbers
+    assert "No rule" in verdict
+    assert not any(level.low > 0.0 for name, level in pair.levels["optimiser"].items() if name != "KL steps")
+    for leads in runs:
+        rivals = [close(leads, name, lambda _: True)[0] for name in ("graphgpo", "rewardflow", "g2po", "gigpo", "hgpo")]
+        assert max(rivals) < min(near[0][0], near[1][0]) / 2
+
+
+def test_the_caution_has_the_leads_of_keys_that_never_recur() -> None:
+    rows = level_table([leads_of(SETTINGS / name) for name in ("results.jsonl", "second.jsonl")]).splitlines()
+    heads = rows[0].strip("| ").split(" | ")
+    [cells] = [row.strip("| ").split(" | ") for row in rows if row.startswith("| keys that never recur")]
+    leads = {name: cell.split(" ±")[0] for name, cell in zip(heads, cells, strict=True)}
+    [caution] = cautions(Keys(10, 0.99, 0.0, 0.0, 0.0, 1.0))
+    text = f"gained {leads['stateless']} points (grouptd {leads['grouptd']}, graphgpo {leads['graphgpo']})"
+    assert text.replace("+", "") in caution
 
 
 def test_states_that_hardly_recur_call_for_caution_as_in_the_two_settings_that_were_measured() -> None:

@@ -12,23 +12,54 @@ from pathlib import Path
 from typing import Any
 
 from creditflow.train.bench.language_model.suite.summary import endpoint_values
+from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.results import read_results
-from creditflow.train.statistics.clustered import crossed_mean, stratified_mean
+from creditflow.train.statistics.clustered import ClusteredMean, crossed_mean, stratified_mean
 from creditflow.train.text_table import text_table
 
 BASELINES = {
-    "held-out area": ("grpo", "grouptd_base", "grouptd_relative"),
-    "held-out final": ("grpo", "best temperature", "more imitation", "grouptd_base"),
+    "held-out area": ("grpo", "stateless", "grouptd"),
+    "held-out final": ("grpo", "best temperature", "more imitation", "grouptd"),
     "held-out greedy": ("best temperature", "more imitation"),
 }
+SHOWN = {
+    "area − grpo": ("held-out area", "grpo"),
+    "area − stateless": ("held-out area", "stateless"),
+    "final − grpo": ("held-out final", "grpo"),
+    "final − best temperature": ("held-out final", "best temperature"),
+    "final − more imitation": ("held-out final", "more imitation"),
+}
+
+
+def pooled_difference(
+    families: Sequence[Mapping[str, Any]], method: str, baseline: str, endpoint: str
+) -> ClusteredMean:
+    """A method minus another one: strata of equal weight, within which seeds and tasks are crossed."""
+    return stratified_mean(
+        [crossed_mean(endpoint_values(f, method, endpoint) - endpoint_values(f, baseline, endpoint)) for f in families]
+    )
+
+
+def page_table(runs: Sequence[Mapping[str, Any]]) -> str:
+    """The table of the page, as Markdown: the highest area first."""
+    families = [family for run in runs for family in run["language_models"]["families"].values()]
+    methods = [name for name in families[0]["runs"] if all(name in family["runs"] for family in families)]
+    areas = {name: pooled_difference(families, name, "grpo", "held-out area").mean for name in methods}
+    lines = [f"| method | {' | '.join(SHOWN)} |", f"|{' --- |' * (1 + len(SHOWN))}"]
+    for name in sorted(methods, key=lambda name: -areas[name]):
+        cells = [
+            "–"
+            if name == other
+            else Estimate.of(pooled_difference(families, name, other, endpoint)).times(100).text(1, "+")
+            for endpoint, other in SHOWN.values()
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def difference(families: Sequence[Mapping[str, Any]], method: str, baseline: str, endpoint: str) -> str:
     """The pooled difference with its interval, and the mean of each stratum in brackets."""
-    strata = [
-        crossed_mean(endpoint_values(family, method, endpoint) - endpoint_values(family, baseline, endpoint))
-        for family in families
-    ]
+    strata = [pooled_difference([family], method, baseline, endpoint) for family in families]
     pooled = stratified_mean(strata)
     low, high = pooled.interval
     parts = ", ".join(f"{100 * stratum.mean:+.1f}" for stratum in strata)
@@ -53,7 +84,8 @@ def pooled_tables(runs: Sequence[Mapping[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="+", type=Path, help="result files (.json or .json.gz)")
-    print(pooled_tables([read_results(path) for path in parser.parse_args().results]))
+    runs = [read_results(path) for path in parser.parse_args().results]
+    print(f"{pooled_tables(runs)}\n\n{page_table(runs)}", end="")
 
 
 if __name__ == "__main__":

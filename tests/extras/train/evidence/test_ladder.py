@@ -33,8 +33,20 @@ SCHEMES = [name for name in run.METHODS[1:] if name not in ("stateless", "oracle
 
 def test_the_page_has_the_tables_of_the_stored_rows() -> None:
     page = (STUDY / "README.md").read_text("utf-8")
-    for text in (run.table(ROWS), run.pooled(ROWS), run.trends(ROWS)):
+    for text in (
+        run.table(ROWS),
+        run.pooled(ROWS),
+        run.trends(ROWS),
+        run.by_setting(ROWS),
+        run.by_setting(ROWS, "stateless"),
+    ):
         assert text in page
+
+
+def test_every_setting_is_another_one_with_the_same_tasks() -> None:
+    works = {name: run.work_of("0.1", 400, setting=name) for name in run.SETTINGS}
+    assert len({(work.form, work.learning) for work in works.values()}) == len(works)
+    assert len({(work.task_seed, work.pool, work.size) for work in works.values()}) == 1
 
 
 def test_rows_at_another_rate_or_in_another_setting_are_not_in_the_tables_of_sizes() -> None:

@@ -79,9 +79,8 @@ class ModelPolicy:
         of_completion = _summed(logs, tree.steps)
         nothing = of_completion.new_full((len(prompts), 1), -torch.inf)
         by_action = torch.cat([of_completion, nothing], 1)[:, _tensor(tree.of_action, logs)].logsumexp(2)
-        left = logs.masked_fill(_tensor(tree.follows, logs), -torch.inf).logsumexp(
-            2
-        )  # a token that no completion has there
+        # a token that no completion has there
+        left = logs.masked_fill(_tensor(tree.follows, logs), -torch.inf).logsumexp(2)
         invalid = (_summed(logs, tree.prefix_steps) + left).logsumexp(1, keepdim=True)
         return torch.cat([by_action, invalid], 1)
 
@@ -96,13 +95,11 @@ class ModelPolicy:
         ids[:, longest:] = tree.tokens
         positions = np.tile(np.arange(longest + added), (len(prompts), 1))
         positions[:, longest:] = lengths[:, None] + tree.depths - 1
-        options = {"attention_mask": _tensor(self._visible(lengths, longest), self._weight)} if added else {}
-        hidden = self.model.get_decoder()(
-            input_ids=_tensor(ids, self._weight),
-            position_ids=_tensor(positions, self._weight),
-            use_cache=False,
-            **options,
-        ).last_hidden_state
+        inputs: dict[str, NDArray[Any]] = {"input_ids": ids, "position_ids": positions}
+        if added:
+            inputs["attention_mask"] = self._visible(lengths, longest)
+        tensors = {name: _tensor(array, self._weight) for name, array in inputs.items()}
+        hidden = self.model.get_decoder()(use_cache=False, **tensors).last_hidden_state
         at = np.concatenate([lengths[:, None] - 1, np.tile(longest + np.arange(added), (len(prompts), 1))], 1)
         chosen = hidden[torch.arange(len(prompts), device=device)[:, None], _tensor(at, hidden)]
         return torch.log_softmax(self.model.get_output_embeddings()(chosen).float() / self.temperature, -1)

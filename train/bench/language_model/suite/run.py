@@ -316,9 +316,9 @@ def measure_one_step(
     steps = {"sgd": _as_it_is, "adam": _first_of_adam}
     start = Start(policy, mdps, tasks, held_out, kls=(work.kl,), steps=steps, search=SEARCH)
     measured = {name: OneStep(start, work.steps) for name in names}
-    sources = {
-        name: open_annotation_source(name, mdps[0].horizon, "state", prompt_features(setting.pool)) for name in names
-    }  # fitted to the batches before
+    features = prompt_features(setting.pool)
+    # fitted to the batches before
+    sources = {name: open_annotation_source(name, mdps[0].horizon, "state", features) for name in names}
     # credit has unit scale, as in learning
     sampling = Sampling(work.tasks, learning.size, LossConfig(aggregation=learning.aggregation), together=False)
     for number in range(work.batches):
