@@ -30,7 +30,6 @@ CHART: Final = re.compile(r"<!-- chart: ([a-z ]+) -->")
 FILES = (
     "tests/evidence/schemes/results.json.gz",
     "tests/evidence/language_models/lm.json.gz",
-    "tests/evidence/language_models/replication.json.gz",
 )
 COST = "tests/evidence/schemes/cost.json"
 CONTROLS: Mapping[str, str] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from evidence.bench.predictions import RULES, check_predictions, load_predictions
-from evidence.language_models.pooled import pooled_tables
+from evidence.language_models.pooled import page_table, pooled_tables
 
 from creditflow.train.bench.report.sanity import require_sane
 from creditflow.train.bench.report.text import document_text
@@ -17,7 +17,7 @@ from creditflow.train.bench.results import read_results
 FOLDER = Path(__file__).parent
 RUNS = sorted(FOLDER.glob("*.json.gz"))
 LANGUAGE_MODELS = FOLDER.with_name("language_models")
-LANGUAGE_MODEL_RUNS = [LANGUAGE_MODELS / "lm.json.gz", LANGUAGE_MODELS / "replication.json.gz"]
+LANGUAGE_MODEL_RUNS = [LANGUAGE_MODELS / "lm.json.gz"]
 
 
 @pytest.fixture(params=RUNS, ids=lambda path: path.name.removesuffix(".json.gz"))
@@ -79,6 +79,8 @@ def test_the_committed_text_is_the_report_of_the_committed_results(path):
     assert path.with_name(path.name.replace(".json.gz", ".txt")).read_text(encoding="utf-8") == text
 
 
-def test_the_pooled_tables_are_those_of_both_language_model_runs():
-    tables = pooled_tables([read_results(path) for path in LANGUAGE_MODEL_RUNS]) + "\n"
-    assert (LANGUAGE_MODELS / "pooled.txt").read_text(encoding="utf-8") == tables
+def test_the_pooled_tables_are_those_of_the_language_model_runs():
+    runs = [read_results(path) for path in LANGUAGE_MODEL_RUNS]
+    assert (LANGUAGE_MODELS / "pooled.txt").read_text(encoding="utf-8") == pooled_tables(runs) + "\n"
+    assert page_table(runs) in (LANGUAGE_MODELS / "README.md").read_text(encoding="utf-8")
+    require_sane(runs[0])

@@ -85,7 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="+", type=Path, help="result files (.json or .json.gz)")
     runs = [read_results(path) for path in parser.parse_args().results]
-    print(f"{pooled_tables(runs)}\n\n{page_table(runs)}", end="")
+    print(pooled_tables(runs))
 
 
 if __name__ == "__main__":

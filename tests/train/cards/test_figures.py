@@ -21,7 +21,6 @@ COST = ROOT / "tests" / "evidence" / "schemes" / "cost.json"
 RUNS = (
     "tests/evidence/schemes/results.json.gz",
     "tests/evidence/language_models/lm.json.gz",
-    "tests/evidence/language_models/replication.json.gz",
 )
 
 
@@ -50,15 +49,11 @@ def test_every_source_has_its_command_and_commit():
         assert source["command"]
 
 
-# schemes that are newer than the stored runs of language models
-NEWER = {"blend", "g2po", "milegpo"}
-
-
 def test_every_scheme_over_rewards_and_keys_was_measured_in_all_regimes():
     figures = shipped()
     for name in credit.names(given=()):
         methods = figures.methods_of(name)
-        for regime in ("tables", "shared") if name in NEWER else ("tables", "shared", "language models"):
+        for regime in ("tables", "shared", "language models"):
             assert any(regime in figures.measured[m] for m in methods), (name, regime)
 
 
