@@ -44,6 +44,7 @@ LINES: Final = {
     "entity_learning/replication/results.json.gz": "the same with a world and a base model for each seed, stated before it ran",
     "entity_learning/results.json.gz": "do small language models learn to search better from entity credit?",
     "estimators.json": "advantage code of TRL, verl and verl-agent evaluated by the same benchmark",
+    "families/results.json.gz": "tables that learn in ALFWorld, WebShop and WikiSearch, every scheme",
     "gpu/h200.json": "equality tests and speed on an NVIDIA H200",
     "hours/results.json": "estimated and measured seconds of small training runs on one core",
     "language_models/lm.json.gz": "small language models, ten seeds, every scheme, exact success",

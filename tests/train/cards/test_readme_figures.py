@@ -35,12 +35,27 @@ def settings() -> list[float]:
     return [mean_lead(leads, method).mean / 100.0 for method in METHODS]
 
 
+def form(setting: str) -> list[float]:
+    page = (EVIDENCE / "ladder" / "README.md").read_text("utf-8")
+    tables = page[page.index("Area minus `grpo`'s, mean of both families") :].splitlines()
+    heads, *rows = [line.strip("| ").split(" | ") for line in tables if line.startswith("| ")]
+    [cells] = [
+        dict(zip(heads, row, strict=True))
+        for row in rows[: rows.index(next(r for r in rows if r[2] == "stateless, %"))]
+        if row[0] == setting
+    ]
+    return [float(cells[method].split(" [")[0]) / 100.0 for method in METHODS]
+
+
 ROWS = {
     "one policy for many tasks": lambda: regime("shared"),
     "small language models, held-out tasks": lambda: regime("language models"),
     "one protocol for all methods, steps of equal KL divergence": lambda: protocol("KL steps"),
     "the same protocol with Adam, rate 0.03": lambda: protocol("Adam 0.03"),
     "the same protocol with Adam, rate 0.1, the best of three for every method": lambda: protocol("Adam 0.1"),
+    "language models that plan two moves first": lambda: form("plan"),
+    "language models that spell their actions in letters": lambda: form("letters"),
+    "language models that see their last action": lambda: form("history"),
     "96 settings: keys, wrong outcomes, slips, turn limits, group sizes": settings,
 }
 

@@ -78,6 +78,47 @@ def test_outcomes_of_the_predictions_are_those_of_the_stored_rows() -> None:
     assert all(lead(*cell, "oracle_adv") > lead(*cell, name) for cell in both for name in run.METHODS[1:-1])  # L12
 
 
+def over_families(setting: str, method: str, other: str = "grpo") -> Estimate:
+    """A method's area minus another's in a setting at the smallest size, mean of both families, over seeds."""
+    by_family = [
+        {name: run.areas(ROWS, family, "0.1", name, setting) for name in (method, other)} for family in run.FAMILIES
+    ]
+    seeds = sorted(by_family[0][method])
+    leads = [np.mean([of[method][seed] - of[other][seed] for of in by_family]) for seed in seeds]
+    return Estimate.of(crossed_mean(np.array(leads)[:, None]))
+
+
+def test_outcomes_of_the_predictions_about_settings_are_those_of_the_stored_rows() -> None:
+    forms, others = ("letters", "plan", "history"), tuple(run.SETTINGS)[1:]
+    assert all(over_families(setting, "grouptd").low > 0.0 for setting in others)  # N1
+    ahead = [setting for setting in forms if over_families(setting, "grouptd", "stateless").low > 0.0]  # N2
+    assert ahead == ["letters", "plan"]
+    assert all(over_families(setting, "grouptd", "stateless").mean > 0.0 for setting in forms)
+    assert all(over_families("fresh keys", scheme, "stateless").low < 0.0 for scheme in SCHEMES)  # N3
+    lead = {setting: over_families(setting, "grouptd").mean for setting in run.SETTINGS}
+    assert lead["merged keys"] < lead[run.STANDARD]  # N4, unpaired
+    assert lead["wrong outcomes"] < lead[run.STANDARD]  # N5
+    for setting in forms:  # N6
+        assert over_families(setting, "grouptd", "graphgpo").mean > 0.0 < over_families(setting, "graphgpo").mean
+    apart = {setting: over_families(setting, "blend", "grouptd").mean for setting in others}  # N7
+    assert [setting for setting, mean in apart.items() if abs(mean) > 2.0] == ["wrong outcomes"]
+    assert apart["fresh keys"] > 0.0
+    for setting, method in product(run.SETTINGS, run.METHODS[1:-1]):  # N8
+        assert over_families(setting, "oracle_adv", method).mean > 0.0
+    assert over_families("plan", "oracle_adv").mean > over_families(run.STANDARD, "oracle_adv").mean  # N9
+
+
+def test_methods_that_read_no_keys_do_not_depend_on_them() -> None:
+    for family, method, seed in product(run.FAMILIES, ("grpo", "stateless", "oracle_adv"), range(400, 405)):
+        rows = [
+            row
+            for row in ROWS
+            if row["job"] == ["0.1", family, seed, method] and row.get("setting", "").endswith("keys")
+        ]
+        assert len(rows) == 2
+        assert rows[0]["held_out"] == rows[1]["held_out"]
+
+
 def test_a_job_measured_again_equals_its_stored_row() -> None:
     """The start to four digits. Updates amplify the last bits, in which processors differ."""
     row = next(row for row in ROWS if row["job"] == ["0.1", "pits", 400, "stateless"])
