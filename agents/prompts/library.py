@@ -4,7 +4,7 @@
 (``search-v1`` for tags, ``tools-v1`` for JSON calls, ``react-search-v1`` for plain lines, ``direct-v1``,
 ``reason-v1`` and ``rag-v1`` for the baselines, ``search-o1-v1`` for a step of Search-o1) never do: WikiSearch's list is
 for scripted agents and contains the golden answer once all evidence has been seen. ``terse-v1``, ``places-v1`` and ``around-v1`` give a small model trained from scratch the observation alone, without
-instructions. ``look-v1`` is ``think-v1`` with a picture instead of a text, ``glance-v1`` a picture alone.
+instructions, and ``around-moves-v1`` the last actions before it. ``look-v1`` is ``think-v1`` with a picture instead of a text, ``glance-v1`` a picture alone.
 ``moves-v1`` and ``look-moves-v1`` ask for several actions in one answer (Sokoban's ``moves_per_turn``), and so does ``ragen-v1``, which says what RAGEN's prompt
 for Sokoban says in other words: for dialect ``ragen:M``, ``text_format: grid_coordinates`` and ``max_moves``.
 """

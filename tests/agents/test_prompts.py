@@ -37,6 +37,7 @@ PINNED = {
     "places-v1": "1b1d0e649490f6fc",
     "ragen-v1": "0dffe9b93ba9c54a",
     "around-v1": "1b27d33c4d64d648",
+    "around-moves-v1": "ce6a7f309ed49852",
 }
 PINNED_TASKS = "2a1c21c692230058"
 
