@@ -117,9 +117,7 @@ def deduplicate_prompts(requests: Sequence[GenerationRequest]) -> list[UniquePro
 
 
 def in_request_order(
-    prompts: Sequence[UniquePrompt],
-    completions: Sequence[Sequence[Completion]],
-    requests: Sequence[GenerationRequest],
+    prompts: Sequence[UniquePrompt], completions: Sequence[Sequence[Completion]], requests: Sequence[GenerationRequest]
 ) -> list[Completion]:
     """Completions in the order of the requests.
 

@@ -18,12 +18,7 @@ from creditflow.agents.language_model.agent import Conversations, LanguageModelA
 from creditflow.agents.language_model.chat import make_chat
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.models.lora import adapter_base, load_adapter
-from creditflow.agents.models.pictures import (
-    attach_pictures,
-    find_pictures,
-    open_pictures,
-    pictures_of,
-)
+from creditflow.agents.models.pictures import attach_pictures, find_pictures, open_pictures, pictures_of
 from creditflow.agents.models.vision import VISION_FAMILIES
 from creditflow.agents.prompts import make_prompt
 from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr, unknown_name_error

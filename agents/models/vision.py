@@ -123,7 +123,4 @@ def picture_tensors(pictures: Sequence[EncodedPicture], device: Any) -> dict[str
 
     patches = np.concatenate([picture.patches for picture in pictures])
     grids = np.array([picture.grid for picture in pictures], np.int64)
-    return {
-        "pixel_values": torch.from_numpy(patches).to(device),
-        "image_grid_thw": torch.from_numpy(grids).to(device),
-    }
+    return {"pixel_values": torch.from_numpy(patches).to(device), "image_grid_thw": torch.from_numpy(grids).to(device)}

@@ -72,8 +72,8 @@ def cautions(keys: Keys) -> tuple[str, ...]:
         return ()
     return (
         f"only {repeated:.0%} of the turns are in a state that the group acted in more than once. Where keys never recurred, no scheme "
-        "gained more on grpo than a discounted outcome, which reads no keys and gained 2.6 points (grouptd 2.4, graphgpo -0.2). "
-        "Look for a coarser state key first",
+        "gained more on grpo than a control that reads no keys and gained 2.6 points (blend 2.8, grouptd 2.4, graphgpo -0.2) by more "
+        "than chance. Look for a coarser state key first",
     )
 
 

@@ -127,6 +127,7 @@ class JobPool:
     def __init__(self, workers: int) -> None:
         self.workers = workers
         self._executor = ProcessPoolExecutor(workers, initializer=begin_worker, initargs=(carried(),))
+        self._results: Any = self._executor._result_queue
         self._processes: dict[int, BaseProcess] = {}  # by process id
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -147,6 +148,8 @@ class JobPool:
         deadline = time.monotonic() + 5.0  # while the executor's thread collects a process, its exit code is None
         while any(process.exitcode is None for process in self._processes.values()) and time.monotonic() < deadline:
             time.sleep(0.01)
+        # a process that ended while it sent a result left half of one, and its end shows only where nothing can send the rest
+        self._results._writer.close()
         return ", ".join(
             f"process {pid}: {f'signal {-code}' if code < 0 else f'exit code {code}'}"
             for pid, process in self._processes.items()

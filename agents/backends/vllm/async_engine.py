@@ -38,11 +38,7 @@ from creditflow.agents.backends.vllm.picture_prompts import check_prompt, vllm_p
 from creditflow.agents.backends.vllm.release import vllm_release
 from creditflow.wrappers.records.pictures import EncodedPicture
 
-__all__ = [
-    "VllmAsyncEngine",
-    "result_of",
-    "stop_loop",
-]
+__all__ = ["VllmAsyncEngine", "result_of", "stop_loop"]
 
 
 class VllmAsyncEngine:

@@ -65,7 +65,7 @@ def test_the_caution_has_the_leads_of_keys_that_never_recur() -> None:
     [cells] = [row.strip("| ").split(" | ") for row in rows if row.startswith("| keys that never recur")]
     leads = {name: cell.split(" ±")[0] for name, cell in zip(heads, cells, strict=True)}
     [caution] = cautions(Keys(10, 0.99, 0.0, 0.0, 0.0, 1.0))
-    text = f"gained {leads['stateless']} points (grouptd {leads['grouptd']}, graphgpo {leads['graphgpo']})"
+    text = "gained {stateless} points (blend {blend}, grouptd {grouptd}, graphgpo {graphgpo})".format(**leads)
     assert text.replace("+", "") in caution
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from evidence.families.tables import lead, page_table
+from helpers.shared_data import ROOT
 
 from creditflow.train.bench.report.sanity import require_sane
 from creditflow.train.bench.results import read_results
@@ -38,3 +40,15 @@ def test_outcomes_of_the_predictions_are_those_of_the_results(document):
     shuffled = lead(suites["wikisearch"], "shuffled(gigpo)")
     assert round(shuffled.mean, 1) == 1.2
     assert shuffled.low > 0.0
+
+
+def test_readme_and_verdict_quote_the_leads(document):
+    leads = {name: [lead(suite, name) for suite in document["suites"]] for name in ("graphgpo", "grouptd", "stateless")}
+    short = {name: [f"{one.mean:.1f}".replace("-", "−") for one in of] for name, of in leads.items()}
+    readme = (ROOT / "README.md").read_text("utf-8")
+    text = "`graphgpo` gains {}, {} and {} points over `grpo`, and the control {}, {} and {}."
+    assert text.format(*short["graphgpo"], *short["stateless"]) in readme
+    verdict = " ".join((ROOT / "assets/site/pages/benchmark/verdict.md").read_text("utf-8").split())
+    for of in leads.values():
+        cells = [f"{one.mean:.1f} [{one.low:.1f}, {one.high:.1f}]".replace("-", "−") for one in of]
+        assert re.search(f"{re.escape(cells[0])}, {re.escape(cells[1])} and {re.escape(cells[2])}", verdict)

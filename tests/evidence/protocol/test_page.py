@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from helpers.shared_data import ROOT
 
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.report.design import design_of, pairs_of
 from creditflow.train.bench.report.sanity import require_sane
-from creditflow.train.bench.report.tables import points
+from creditflow.train.bench.report.tables import design_tables, points
 from creditflow.train.bench.report.text import document_text
 from creditflow.train.bench.results import read_results
 from creditflow.train.bench.shared.cells import crossed_cells
@@ -67,3 +68,20 @@ def test_no_scheme_that_leads_grpo_depends_on_a_factor(run):
         assert not pair.factors
         assert not pair.turns
         assert all(level.low > 0.0 for levels in pair.levels.values() for level in levels.values())
+
+
+def test_leads_at_the_best_rate_are_quoted_from_the_reports():
+    rows = []
+    for run in RUNS:
+        (suite,) = read_results(HERE / f"{run}.json.gz")["suites"]
+        [table] = [table for table in design_tables(suite) if table.title == "Every method at its own rate of Adam"]
+        rows.append({name: cells[0].replace("+", "").replace("-", "−") for name, *cells in table.rows[1:]})
+        assert all(
+            cells[2:] == ["0", "0", "6"] for _, *cells in table.rows[1:]
+        )  # the largest of the three rates for all
+    page = " ".join((HERE / "README.md").read_text("utf-8").split())
+    verdict = " ".join((ROOT / "assets/site/pages/benchmark/verdict.md").read_text("utf-8").split())
+    for name in ("graphgpo", "grouptd", "oracle_adv"):
+        assert f"{rows[0][name]} and {rows[1][name]}" in page, name
+    for name in ("graphgpo", "grouptd", "gigpo", "oracle_adv"):
+        assert rows[0][name] in verdict, name

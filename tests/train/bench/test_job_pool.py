@@ -31,6 +31,35 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
 """
+# the parent has begun to read a result that is too large for a pipe, and is interrupted before the worker has sent all of it
+HALF_SENT = """
+import sys, threading
+from multiprocessing.connection import Connection
+from creditflow.train.bench.jobs import open_job_pool
+
+SIZE = 1 << 24
+begun, ended = threading.Event(), threading.Event()
+receive = Connection._recv
+
+def held(self, size):
+    if size > SIZE:
+        begun.set()
+        ended.wait(60)
+    return receive(self, size)
+
+def large(): return bytes(SIZE)
+
+if __name__ == "__main__":
+    Connection._recv = held
+    try:
+        with open_job_pool(1) as pool:
+            pool.submit(large)
+            assert begun.wait(60)
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+    ended.set()
+"""
 FAILING = """
 class Two(Exception):
     def __init__(self, one, two):
@@ -75,6 +104,11 @@ def run(folder: Path, program: str, *words: str) -> subprocess.CompletedProcess[
         [sys.executable, "program.py", *words],
         cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=environment, start_new_session=True,
     )  # fmt: skip
+
+
+def test_an_interrupt_while_a_result_is_sent_ends_the_command(tmp_path: Path) -> None:
+    done = run(tmp_path, HALF_SENT)
+    assert (done.returncode, done.stderr) == (0, "interrupted\n")
 
 
 def test_an_interrupt_waits_for_no_job_and_workers_are_silent(tmp_path: Path) -> None:

@@ -108,6 +108,15 @@ def test_outcomes_of_the_predictions_about_settings_are_those_of_the_stored_rows
     assert over_families("plan", "oracle_adv").mean > over_families(run.STANDARD, "oracle_adv").mean  # N9
 
 
+def test_the_verdict_quotes_the_leads_of_the_forms_of_a_turn() -> None:
+    page = STUDY.parents[2] / "assets" / "site" / "pages" / "benchmark" / "verdict.md"
+    verdict = " ".join(page.read_text("utf-8").split())
+    for method in ("grouptd", "graphgpo", "stateless"):
+        leads = [over_families(setting, method) for setting in ("plan", "letters", "history")]
+        first, second, third = (lead.text(1).replace("-", "−") for lead in leads)
+        assert f" {first}, {second} and {third}" in verdict.replace(" points", ""), method
+
+
 def test_methods_that_read_no_keys_do_not_depend_on_them() -> None:
     for family, method, seed in product(run.FAMILIES, ("grpo", "stateless", "oracle_adv"), range(400, 405)):
         rows = [

@@ -173,7 +173,7 @@ class CompletionTree:
     """All prefixes of some completions. Prefix 0 is the empty one, and K others have tokens.
 
     Args:
-        completions: by action, the ids of every completion that is read as it.
+        completions: by action, the ids of every completion that is read as it; none is the beginning of another one.
         vocabulary: V, number of tokens of the model.
 
     Attributes:

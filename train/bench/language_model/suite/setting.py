@@ -192,7 +192,7 @@ def bare_env(family: Family) -> AgentEnv[Any, Any, Any]:
 def family_settings(family: Family, form: TurnForm = FORM) -> TrainConfig:
     """The family as settings of ``creditflow train``, for a training run of the same model on sampled episodes.
 
-    Only a plan has no dialect: there these are the settings of its last token.
+    No dialect reads a plan, so with one there is no such run, and these are the settings without it.
     """
     spelled = form.completion == "letters"
     network = replace(family.network, pattern=SPELLED) if spelled else family.network
@@ -313,12 +313,14 @@ def completions_of(name: str, moves: tuple[str, ...], seed: int = 0, form: TurnF
     dialect, chat = make_dialect(settings.prompting.dialect), settings.prompting.conversations(tokenizer, ()).chat
     if form.completion == "letters":
         return tuple(((*chat.encode_completion(move).tolist(),),) for move in moves)
-    parsed = [dialect.parse(chat.decode_completion([token])) for token in range(len(tokenizer))]
-    read_as = np.array([decision.action if decision.valid else None for decision in parsed], dtype=object)
-    tokens: list[list[int]] = [np.flatnonzero(read_as == move).tolist() for move in moves]
+    read_as: dict[str, list[tuple[int, ...]]] = {move: [] for move in moves}
+    for token in range(len(tokenizer)):
+        decision = dialect.parse(chat.decode_completion([token]))
+        if decision.valid and decision.action in read_as:
+            read_as[decision.action].append((token,))
     if form.completion == "token":
-        return tuple(tuple(zip(of_move)) for of_move in tokens)
-    firsts = [of_move[0] for of_move in tokens]
+        return tuple(map(tuple, read_as.values()))
+    firsts = [completions[0][0] for completions in read_as.values()]
     return tuple((ids,) for ids in product(firsts, repeat=PLANNED + 1))
 
 
