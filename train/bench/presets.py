@@ -176,7 +176,7 @@ PRESETS: Mapping[str, Preset] = {
             every=10,
             kinds=("pits", "sokoban"),
             crossed=("pits", "sokoban"),
-            crossed_rates=(0.01, 0.03, 0.1),
+            crossed_rates=(0.01, 0.03, 0.1, 0.3),
         ),
         grids=ExactWork((0.25,), (8,), 10, {8: 20}, {8: 30}),
         sokoban=ExactWork((0.25,), (8,), 10, {8: 20}, {8: 30}),

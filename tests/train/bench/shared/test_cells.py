@@ -37,8 +37,8 @@ def test_no_method_has_a_loss_average_of_its_own(preset):
 def test_the_protocol_crosses_loss_average_centring_scale_and_optimiser():
     cells = crossed_cells(PRESETS["protocol"].shared)
     levels = [set(of_factor) for of_factor in zip(*(cell.factors.values() for cell in cells), strict=True)]
-    assert [len(of_factor) for of_factor in levels] == [2, 2, 2, 4]
-    assert len({(cell.kind, *cell.factors.values()) for cell in cells}) == len(cells) == 2 * 2 * 2 * 2 * 4
+    assert [len(of_factor) for of_factor in levels] == [2, 2, 2, 5]
+    assert len({(cell.kind, *cell.factors.values()) for cell in cells}) == len(cells) == 2 * 2 * 2 * 2 * 5
     assert {cell.sampling.centring for cell in cells} == {"none", "group"}
 
 
