@@ -24,6 +24,7 @@ import numpy as np
 import creditflow
 from creditflow.agents.base import View
 from creditflow.agents.scripted import NoisyExpert
+from creditflow.envs.files.appended import read_appended
 from creditflow.envs.files.atomic import write_json
 from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.envs.tasks import parse_panel_spec
@@ -534,7 +535,9 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     path, start = args.out / "results.jsonl", time.monotonic()
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    rows = list[dict[str, Any]]()
+    if path.exists():
+        rows = [row for _, row in read_appended(path, '{"learner": "', "results of this study")]
     if args.summary:
         summarize(rows, args.out)
         return

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from itertools import product
@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import torch
 
+from creditflow.envs.files.appended import read_appended
 from creditflow.train.bench.jobs import open_job_pool
 from creditflow.train.bench.language_model.suite.run import learn, warm_up
 from creditflow.train.bench.language_model.suite.setting import FILE
@@ -256,6 +258,8 @@ def _do(job: Job, rate: float, device: str, file: str) -> dict[str, Any] | None:
         return None
     curve = learn(job.family, job.seed, job.method, work, device, file)
     row: dict[str, Any] = {"job": job[1:], "seconds": round(time.process_time() - started, 1)}
+    if device != "cpu":
+        row["device"] = torch.cuda.get_device_name(device)
     if rate != 1.0:
         row["rate"] = rate
     if job.setting != STANDARD:
@@ -265,14 +269,27 @@ def _do(job: Job, rate: float, device: str, file: str) -> dict[str, Any] | None:
     return row
 
 
+def names_of(known: Collection[str]) -> Callable[[str], list[str]]:
+    """Reader of an argument with some of these names, separated by commas, or ``all``."""
+
+    def read(text: str) -> list[str]:
+        names = [*known] if text == "all" else text.split(",")
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"expected names of {', '.join(known)}, got {name!r}")
+        return names
+
+    return read
+
+
 def main() -> int:
     """Run the missing jobs, or print the tables; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="file of the results, a line a job")
-    parser.add_argument("--sizes", default=",".join(SIZES), help="millions of parameters, separated by commas")
-    parser.add_argument("--settings", default=STANDARD, help=f"of {', '.join(SETTINGS)}; separated by commas; or all")
-    parser.add_argument("--families", default=",".join(FAMILIES), help="separated by commas")
-    parser.add_argument("--methods", default=",".join(METHODS), help="separated by commas")
+    parser.add_argument("--sizes", type=names_of(SIZES), default=[*SIZES], help="in millions of parameters")
+    parser.add_argument("--settings", type=names_of(SETTINGS), default=[STANDARD], help="separated by commas; or all")
+    parser.add_argument("--families", type=names_of(FAMILIES), default=[*FAMILIES], help="separated by commas")
+    parser.add_argument("--methods", type=names_of(METHODS), default=[*METHODS], help="separated by commas")
     parser.add_argument("--minutes", type=float, default=1e5, help="end after this time; what was not finished is lost")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=400, help="first seed, of tasks and models")
@@ -282,19 +299,20 @@ def main() -> int:
     parser.add_argument("--table", action="store_true", help="print the tables of what has run")
     arguments = parser.parse_args()
     deadline = time.monotonic() + 60.0 * arguments.minutes
-    stored = arguments.out.read_text("utf-8").splitlines() if arguments.out.exists() else []
-    rows = [json.loads(line) for line in stored]
+    rows = list[dict[str, Any]]()
+    if arguments.out.exists():
+        rows = [row for _, row in read_appended(arguments.out, '{"job":[', "results of the ladder")]
     if arguments.table:
         tables = (table(rows), pooled(rows), trends(rows), by_setting(rows), by_setting(rows, CONTROL))
         print("\n".join(tables), end="")
         return 0
     done = {(row.get("setting", STANDARD), *row["job"]) for row in rows if row.get("rate", 1.0) == arguments.rate}
-    sizes, families, methods = (text.split(",") for text in (arguments.sizes, arguments.families, arguments.methods))
-    settings = SETTINGS if arguments.settings == "all" else arguments.settings.split(",")
     seeds = range(arguments.seed, arguments.seed + arguments.seeds)  # one is finished everywhere before the next begins
     wanted = [
         Job(setting, size, family, seed, method)
-        for seed, family, size, setting, method in product(seeds, families, sizes, settings, methods)
+        for seed, family, size, setting, method in product(
+            seeds, arguments.families, arguments.sizes, arguments.settings, arguments.methods
+        )
     ]
     missing = [job for job in wanted if job not in done]
     left = len(missing)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from evidence.settings.estimators import ESTIMATORS, register_estimators
 
+from creditflow.envs.files.appended import read_appended
 from creditflow.train.bench.presets import SharedWork
 from creditflow.train.bench.shared.cells import SharedCell, StateKeys, run_unit
 from creditflow.wrappers import credit
@@ -231,6 +232,8 @@ def run(path: Path, seeds: int, seed: int, minutes: float, *, stored: bool) -> N
     begin = time.monotonic()
     done: dict[tuple[str, int], set[str]] = {}
     for row in rows_of(path):
+        if row["seed"] != seed:
+            raise SystemExit(f"{path} has results of seed {row['seed']}, not of {seed}; name another file")
         done.setdefault((row["setting"], row["unit"]), set()).update(row["values"], row["undefined"])
     with path.open("a", encoding="utf-8") as stream:
         for setting, unit in jobs(seeds):
@@ -249,7 +252,8 @@ def run(path: Path, seeds: int, seed: int, minutes: float, *, stored: bool) -> N
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
     """The stored rows."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    beginning = '{"setting":"'
+    return [row for _, row in read_appended(path, beginning, "results of this study")] if path.exists() else []
 
 
 def main() -> int:

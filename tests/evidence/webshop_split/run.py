@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import creditflow
+from creditflow.envs.files.appended import read_appended
 from creditflow.envs.tasks import load_panel
 from creditflow.envs.webshop.catalogue.products import Product
 from creditflow.envs.webshop.env import WebShopEnv
@@ -527,7 +528,7 @@ def jobs() -> Iterator[dict[str, Any]]:
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
     """The stored rows."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    return [row for _, row in read_appended(path, '{"job":{', "results of this study")] if path.exists() else []
 
 
 def store_row(path: Path, job: Mapping[str, Any], began: float, result: Mapping[str, Any]) -> None:

@@ -55,6 +55,29 @@ def test_rows_at_another_rate_or_in_another_setting_are_not_in_the_tables_of_siz
         assert run.table([*ROWS, *other]) == run.table(ROWS)
 
 
+def test_an_unfinished_last_line_is_removed_and_its_job_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, whole = tmp_path / "results.jsonl", (STUDY / "results.jsonl").read_text("utf-8")
+    file.write_text(whole + '{"job":["0.1","pi', encoding="utf-8")
+    monkeypatch.setattr("sys.argv", ["run.py", "--out", str(file), "--table"])
+    assert run.main() == 0
+    assert run.table(ROWS) in capsys.readouterr().out
+    assert file.read_text("utf-8") == whole
+
+
+@pytest.mark.parametrize(
+    ("option", "known"), [("sizes", "0.1, 0.4"), ("settings", "standard, letters"), ("methods", "grpo, g")]
+)
+def test_a_name_that_does_not_exist_gets_the_list_of_those_that_do(
+    option: str, known: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["run.py", "--out", str(tmp_path / "results.jsonl"), f"--{option}", "nothing"])
+    with pytest.raises(SystemExit):
+        run.main()
+    assert f"argument --{option}: expected names of {known}" in capsys.readouterr().err
+
+
 def test_outcomes_of_the_predictions_are_those_of_the_stored_rows() -> None:
     assert all(lead("pits", size, "grouptd") > 0.0 for size in run.SIZES)  # L1
     assert lead("pits", "0.4", "grouptd") > lead("pits", "0.1", "grouptd") / 2  # L2
