@@ -3,13 +3,13 @@
 The policy gradient of one group is g = (1/G) Σ_i Σ_t m_it c_it ∇ log π(a_it | s_it), with c the scheme's advantages
 and m its loss mask. Schemes give advantages of different size, so equal learning rates are not equal steps; a step is
 therefore matched in KL divergence (the new policy differs from the old one by a given amount, averaged over the
-states visited) or in the root mean square of the advantages.
+states visited), or is Adam's (Kingma & Ba 2015, algorithm 1), which divides every coordinate by its own scale.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Literal
 
@@ -25,6 +25,8 @@ __all__ = ["TabularAgent"]
 
 BISECTIONS = 30
 MAX_STEP = 1e6  # larger steps mean that the gradient is negligible
+BETAS = (0.9, 0.999)  # of Adam
+EPSILON = 1e-8
 
 
 class TabularAgent:
@@ -33,18 +35,17 @@ class TabularAgent:
     Args:
         optimal_prob: probability in [0, 1) that a new row gives to the oracle's optimal actions together; 0 (default)
             starts uniform and does not need the oracle.
-        step: "kl" or "rms": the meaning of ``step_size``.
-        step_size: KL per update (nats, averaged over visited turns), or learning rate after dividing the advantages
-            by their root mean square.
+        step: "kl" or "adam": the meaning of ``step_size``. Adam counts the updates of each row by itself.
+        step_size: KL per update (nats, averaged over visited turns), or learning rate.
     """
 
     name = "tabular"
 
     def __init__(
-        self, *, optimal_prob: float = 0.0, step: Literal["kl", "rms"] = "kl", step_size: float = 0.01
+        self, *, optimal_prob: float = 0.0, step: Literal["kl", "adam"] = "kl", step_size: float = 0.01
     ) -> None:
-        if step not in ("kl", "rms"):
-            raise unknown_name_error("step matching", str(step), ["kl", "rms"])
+        if step not in ("kl", "adam"):
+            raise unknown_name_error("step matching", str(step), ["kl", "adam"])
         if not 0.0 <= optimal_prob < 1.0:
             raise ConfigError(f"optimal_prob is a probability in [0, 1), got {short_repr(optimal_prob)}")
         if not step_size > 0.0:
@@ -53,6 +54,9 @@ class TabularAgent:
         self._actions: dict[str, tuple[str, ...]] = {}
         self._logits: dict[str, NDArray[np.float64]] = {}
         self._cumulative: dict[str, list[float]] = {}
+        self._moments: dict[
+            str, tuple[int, NDArray[np.float64], NDArray[np.float64]]
+        ] = {}  # updates, mean, mean square
 
     def act(self, views: Sequence[View]) -> list[Decision]:
         """Choose one action per view."""
@@ -102,23 +106,33 @@ class TabularAgent:
         probs = _softmax(logits)
         state, action = np.array(indices).T
         weight = np.array(weights)
-        if self.step == "rms":
-            weight = weight / np.sqrt(np.mean(weight**2))
         gradient = np.zeros_like(probs)
         np.add.at(gradient, (state, action), weight)
         gradient -= np.bincount(state, weight, minlength=len(keys))[:, None] * probs
         visits = np.bincount(state, minlength=len(keys)) / len(state)
-        size = (
-            self.step_size if self.step == "rms" else _step_size_for_kl(logits, probs, gradient, visits, self.step_size)
-        )
-        if size == 0.0:
-            return 0.0
-        new = logits + size * gradient
+        if self.step == "adam":
+            new = logits + self._adam(rows, gradient)
+        else:
+            new = logits + _step_size_for_kl(logits, probs, gradient, visits, self.step_size) * gradient
         for key, row in rows.items():
             updated = new[row, : len(self._logits[key])]
             self._logits[key] = updated - updated.max()
             self._cumulative[key] = list(accumulate(_softmax(self._logits[key][None])[0].tolist()))
         return _divergence(probs, _softmax(new), visits)
+
+    def _adam(self, rows: Mapping[str, int], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(rows, A), the change of the logits; the moments of these rows are updated."""
+        change = np.zeros_like(gradient)
+        for key, row in rows.items():
+            count = len(self._actions[key])
+            updates, mean, square = self._moments.get(key, (0, np.zeros(count), np.zeros(count)))
+            updates += 1
+            mean = BETAS[0] * mean + (1.0 - BETAS[0]) * gradient[row, :count]
+            square = BETAS[1] * square + (1.0 - BETAS[1]) * gradient[row, :count] ** 2
+            self._moments[key] = updates, mean, square
+            unbiased, scale = mean / (1.0 - BETAS[0] ** updates), np.sqrt(square / (1.0 - BETAS[1] ** updates))
+            change[row, :count] = self.step_size * unbiased / (scale + EPSILON)
+        return change
 
     def _row(self, view: View, key: str) -> list[float]:
         """Add the row of a new state; returns its cumulative probabilities."""

@@ -80,24 +80,72 @@ def test_scaling_all_advantages_changes_nothing():
     assert tables[0] == pytest.approx(tables[1], rel=1e-6)
 
 
-def test_the_gradient_raises_credited_actions_and_lowers_the_rest():
-    agent = TabularAgent(step="rms", step_size=0.1)
+def gradients(agent, group, scored):
+    """(1/G) Σ_i Σ_t c_it ∇ log π(a_it | s_it), by state."""
+    found: dict[str, np.ndarray] = {}
+    for turn, weight in zip(group.turns, scored.flat_advantages / len(group), strict=True):
+        probabilities = agent.probabilities(turn.state_key)
+        onehot = np.array([action == turn.action for action in probabilities], float)
+        found.setdefault(turn.state_key, np.zeros(len(onehot)))
+        found[turn.state_key] += weight * (onehot - np.array(list(probabilities.values())))
+    return found
+
+
+def test_a_step_raises_credited_actions_and_lowers_the_rest():
+    agent = TabularAgent(step_size=0.02)
     group = play(agent)
     scored = credit.make("gigpo").assign(group)
     before = {turn.state_key: agent.probabilities(turn.state_key) for turn in group.turns}
-    expected: dict[str, np.ndarray] = {}
-    weights = scored.flat_advantages / len(group)
-    weights = weights / np.sqrt(np.mean(weights**2))
-    for turn, weight in zip(group.turns, weights, strict=True):
-        probabilities = before[turn.state_key]
-        onehot = np.array([action == turn.action for action in probabilities], float)
-        expected.setdefault(turn.state_key, np.zeros(4))
-        expected[turn.state_key] += weight * (onehot - np.array(list(probabilities.values())))
+    expected = gradients(agent, group, scored)
     agent.update([group], [scored])
+    sizes = list[float]()  # of the step, from every pair of actions of a state
     for key, gradient in expected.items():
-        logits = np.log(list(before[key].values())) + 0.1 * gradient
-        probabilities = np.exp(logits) / np.exp(logits).sum()
-        assert list(agent.probabilities(key).values()) == pytest.approx(probabilities.tolist())
+        moved = np.log(list(agent.probabilities(key).values())) - np.log(list(before[key].values()))
+        differences = np.diff(gradient)
+        sizes += (np.diff(moved)[np.abs(differences) > 1e-6] / differences[np.abs(differences) > 1e-6]).tolist()
+    assert sizes
+    assert min(sizes) > 0.0
+    assert sizes == pytest.approx([sizes[0]] * len(sizes), rel=1e-6)
+
+
+def test_adam_takes_the_steps_of_its_formula():
+    agent, rate = TabularAgent(step="adam", step_size=0.1), 0.1
+    group = play(agent)
+    scored = credit.make("gigpo").assign(group)
+    mean: dict[str, np.ndarray] = {}
+    square: dict[str, np.ndarray] = {}
+    for update in range(1, 4):
+        before = {turn.state_key: np.log(list(agent.probabilities(turn.state_key).values())) for turn in group.turns}
+        found = gradients(agent, group, scored)
+        agent.update([group], [scored])
+        for key, gradient in found.items():
+            mean[key] = 0.9 * mean.get(key, 0.0) + 0.1 * gradient
+            square[key] = 0.999 * square.get(key, 0.0) + 0.001 * gradient**2
+            step = rate * mean[key] / (1.0 - 0.9**update) / (np.sqrt(square[key] / (1.0 - 0.999**update)) + 1e-8)
+            powers = np.exp(before[key] + step)
+            assert list(agent.probabilities(key).values()) == pytest.approx((powers / powers.sum()).tolist())
+
+
+def test_adam_counts_the_updates_of_each_state():
+    """The first step of a state moves every action by the rate, whenever it comes."""
+    agent = TabularAgent(step="adam", step_size=0.1)
+    group = play(agent, LEVEL)
+    scored = credit.make("gigpo").assign(group)
+    agent.update([group], [scored])
+    seen = {turn.state_key for turn in group.turns}
+    for seed in range(1, 50):
+        later = play(agent, LEVEL, seed=seed)
+        new = {turn.state_key for turn in later.turns} - seen
+        if new:
+            break
+    assert new
+    credits_ = credit.make("gigpo").assign(later)
+    found = gradients(agent, later, credits_)
+    before = {key: np.log(list(agent.probabilities(key).values())) for key in new}
+    agent.update([later], [credits_])
+    for key in new:
+        powers = np.exp(before[key] + 0.1 * np.sign(np.round(found[key], 12)))
+        assert list(agent.probabilities(key).values()) == pytest.approx((powers / powers.sum()).tolist(), rel=1e-4)
 
 
 def test_a_group_without_credit_changes_nothing():

@@ -40,6 +40,7 @@ class PlayedWork:
         iterations: number of policy updates.
         seeds: number of training runs per method.
         kl: KL divergence of each update, in nats per turn.
+        rates: learning rates of Adam, with each of which all methods are trained once more.
     """
 
     tasks: int
@@ -47,6 +48,7 @@ class PlayedWork:
     iterations: int
     seeds: int
     kl: float = 0.01
+    rates: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,7 @@ PRESETS: Mapping[str, Preset] = {
         ),
         grids=ExactWork((0.25,), (8,), 10, {8: 20}, {8: 30}),
         sokoban=ExactWork((0.25,), (8,), 10, {8: 20}, {8: 30}),
-        played=PlayedWork(24, 8, 10, 2),
+        played=PlayedWork(12, 8, 10, 4, rates=(0.1, 0.4)),
         log=16,
         schemes=("grpo", "gigpo", "graphgpo", "hgpo", "rewardflow", "grouptd"),
         envs="shared",

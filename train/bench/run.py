@@ -74,7 +74,7 @@ def run_bench(
         suites = []
         for number, suite in enumerate(opened, 1):
             runner.part = f"suite {number} of {len(opened)}, " if len(opened) > 1 else ""
-            suites.append(_run_suite(suite, names, preset, options.out, seed, runner))
+            suites += _run_suite(suite, names, preset, options.out, seed, runner)
         return {"suites": suites}
 
     task_ids = {}
@@ -92,10 +92,10 @@ def run_bench(
 
 def _run_suite(
     suite: Suite, names: Sequence[str], preset: Preset, out: Path, seed: int, runner: JobRunner
-) -> dict[str, Any]:
-    """Record the suite's log, select the methods, and measure them."""
+) -> list[dict[str, Any]]:
+    """Record the suite's log, select the methods, and measure them; one result for every optimiser."""
     if suite.name == "shared":
-        return run_shared(names, preset.shared, seed, runner)
+        return [run_shared(names, preset.shared, seed, runner)]
     groups = _record(suite, seed)
     slug = "".join(c if c.isalnum() else "-" for c in suite.name)
     write_jsonl(out / f"rollouts-{slug}.jsonl.gz", groups)
@@ -115,8 +115,12 @@ def _run_suite(
         "cost": selection.cost(horizon, groups, earlier),
     }
     if suite.kinds:
-        return facts | _exact(suite, selection, preset.exact(suite.name), seed, runner)
-    return facts | _played(suite, selection, preset.played, groups, earlier, seed, runner)
+        return [facts | _exact(suite, selection, preset.exact(suite.name), seed, runner)]
+    logs = groups, earlier
+    return [
+        facts | _played(suite, selection, preset.played, rate, logs, seed, runner)
+        for rate in (0.0, *preset.played.rates)
+    ]
 
 
 def _record(suite: Suite, seed: int, iteration: int = 0) -> list[Group]:
@@ -171,19 +175,23 @@ def _played(
     suite: Suite,
     selection: MethodSelection,
     work: PlayedWork,
-    groups: Sequence[Group],
-    earlier: Sequence[Group],
+    rate: float,
+    logs: tuple[Sequence[Group], Sequence[Group]],
     seed: int,
     runner: JobRunner,
 ) -> dict[str, Any]:
-    """Results of a suite that is played through its environment; ``groups`` are the recorded log, and ``earlier`` another one."""
+    """Results of a suite that is played through its environment; ``logs`` are the recorded log and an earlier one.
+
+    With a ``rate`` all methods learn with Adam.
+    """
     (suite_env,) = suite.envs
+    title = f"{suite.name}, Adam {rate:g}" if rate else suite.name
     jobs = [
-        Job(f"{suite.spec}/{name}/{s}", learn, (name, suite_env, work, suite_env.horizon, seed + s))
+        Job(f"{suite.spec}/{rate:g}/{name}/{s}", learn, (name, suite_env, work, suite_env.horizon, seed + s, rate))
         for name in selection.names
         for s in range(work.seeds)
     ]
-    results = list(runner.run(jobs, f"{suite.name}: learning").values())  # in the order of the jobs
+    results = list(runner.run(jobs, f"{title}: learning").values())  # in the order of the jobs
     runs = {}
     for number, name in enumerate(selection.names):
         runs[name] = results[number * work.seeds : (number + 1) * work.seeds]
@@ -196,10 +204,11 @@ def _played(
         "oracle_adv": "exact advantages are unknown here: " + suite.why,
     }
     return {
+        "name": title,
         **selection.defined(undefined),
         "undefined": undefined,
         "tasks": len(suite_env.tasks),
         "rows": {name: played_row(seeds, base)._asdict() for name, seeds in runs.items()},
         "by_type": {name: scores_by_type(seeds, suite_env.tasks) for name, seeds in runs.items()},
-        "coverage": {name: credit_coverage(name, suite_env.horizon, groups, earlier) for name in runs},
+        "coverage": {name: credit_coverage(name, suite_env.horizon, *logs) for name in runs},
     }

@@ -49,7 +49,9 @@ class PlayedRow(NamedTuple):
     turns: float
 
 
-def learn(name: str, suite_env: SuiteEnv, work: PlayedWork, horizon: int, seed: int) -> dict[str, Any]:
+def learn(
+    name: str, suite_env: SuiteEnv, work: PlayedWork, horizon: int, seed: int, rate: float = 0.0
+) -> dict[str, Any]:
     """Train one table per task with one method.
 
     Args:
@@ -58,6 +60,7 @@ def learn(name: str, suite_env: SuiteEnv, work: PlayedWork, horizon: int, seed: 
         work: sizes of the benchmark.
         horizon: turn limit.
         seed: seed of the rollouts; equal seeds give every method the same first iteration.
+        rate: learning rate of Adam; 0: steps of the KL divergence of ``work``.
 
     Returns:
         "success", (iterations + 1, tasks), mean success of the group before each update and after the last one;
@@ -67,7 +70,8 @@ def learn(name: str, suite_env: SuiteEnv, work: PlayedWork, horizon: int, seed: 
     texts = reads_texts(name, horizon)
     env = GroupEnv(suite_env.env, size=work.size, texts=texts, oracle="oracle" in name, **suite_env.settings)
     # tasks share no states, so each task has an agent, and thereby a step size, of its own
-    agents = [TabularAgent(optimal_prob=suite_env.optimal_prob, step_size=work.kl) for _ in suite_env.tasks]
+    settings = {"optimal_prob": suite_env.optimal_prob, "step_size": rate or work.kl}
+    agents = [TabularAgent(step="adam" if rate else "kl", **settings) for _ in suite_env.tasks]
     sources = [open_annotation_source(name, horizon, "state") for _ in suite_env.tasks]
     success = np.empty((work.iterations + 1, len(suite_env.tasks)))
     turns = 0
