@@ -16,14 +16,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name
 from creditflow.wrappers.dense_reward import Truncation, check_gamma, make_store
-from creditflow.wrappers.feature_potential import (
-    FeaturePotentials,
-    FeatureStore,
-    Store,
-    Version,
-    feature_rows,
-    read_by,
-)
+from creditflow.wrappers.feature_potential import FeaturePotentials, FeatureStore, Store, Version, feature_rows, read_by
 from creditflow.wrappers.potentials import Potentials
 from creditflow.wrappers.recorder import stop_reason
 from creditflow.wrappers.records.stop_reasons import TRUNCATED

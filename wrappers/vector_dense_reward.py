@@ -15,9 +15,7 @@ from creditflow.wrappers.potentials import Potentials
 from creditflow.wrappers.recorder import stop_reason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = [
-    "VectorDenseReward",
-]
+__all__ = ["VectorDenseReward"]
 
 if TYPE_CHECKING:  # the type parameters exist at run time only from a later Gymnasium on
     AnyVectorWrapper = VectorWrapper[Any, Any, Any, Any, Any]

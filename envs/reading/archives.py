@@ -16,12 +16,7 @@ from typing import Any, BinaryIO, Final
 
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.failures import loading
-from creditflow.envs.reading.limits import (
-    MAX_ARCHIVE_BYTES,
-    MAX_ARCHIVE_MEMBERS,
-    MAX_MEMBER_BYTES,
-    MAX_MEMBER_HEADERS,
-)
+from creditflow.envs.reading.limits import MAX_ARCHIVE_BYTES, MAX_ARCHIVE_MEMBERS, MAX_MEMBER_BYTES, MAX_MEMBER_HEADERS
 from creditflow.envs.reading.streams import CompressedDataError, Decompressed
 
 __all__ = ["iter_members"]

@@ -7,15 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-__all__ = [
-    "Call",
-    "Parse",
-    "Tool",
-    "parse_plain",
-    "parse_tags",
-    "parse_tool_call",
-    "truncate_turn",
-]
+__all__ = ["Call", "Parse", "Tool", "parse_plain", "parse_tags", "parse_tool_call", "truncate_turn"]
 
 Tool = Literal["search", "visit", "answer"]
 

@@ -15,15 +15,7 @@ from creditflow.envs.wikisearch.protocol.escaping import one_line, searchable
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.base import Passage
 
-__all__ = [
-    "UNKNOWN",
-    "Reader",
-    "evidence_bits",
-    "listed_calls",
-    "num_evidence",
-    "question_lexicon",
-    "title_lexicon",
-]
+__all__ = ["UNKNOWN", "Reader", "evidence_bits", "listed_calls", "num_evidence", "question_lexicon", "title_lexicon"]
 
 UNKNOWN: Final = "unknown"  # the answer of an agent that gives up
 WRONG_CHOICES: Final = 3

@@ -29,27 +29,14 @@ from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.registration import bare_env, env_id, maker
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
-from creditflow.train.arguments.options import (
-    add_env_arguments,
-    env_arguments,
-    parse_rewards,
-    positive,
-    seed,
-)
+from creditflow.train.arguments.options import add_env_arguments, env_arguments, parse_rewards, positive, seed
 from creditflow.train.arguments.outputs import Output, add_output
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.progress import progress
 from creditflow.train.rollout.workers.play import RolloutSpec, RolloutWorker, read_group, write_task
 from creditflow.train.rollout.workers.pool import Executor, run_in_order
 from creditflow.train.rollout.workers.processes import ProcessExecutor
-from creditflow.train.run.identity import (
-    Identity,
-    agent_identity,
-    contents,
-    identity_text,
-    require_same_log,
-    versions,
-)
+from creditflow.train.run.identity import Identity, agent_identity, contents, identity_text, require_same_log, versions
 from creditflow.train.run.interrupted import complete_groups, write_log
 from creditflow.train.text_table import counted
 from creditflow.wrappers.group_env import GroupEnv

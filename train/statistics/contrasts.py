@@ -14,14 +14,7 @@ from creditflow.train.statistics.intervals import Interval
 from creditflow.train.statistics.significance import holm
 from creditflow.train.statistics.student import t_quantile
 
-__all__ = [
-    "ALPHA",
-    "POWER",
-    "Contrast",
-    "contrasts_of",
-    "detectable_difference",
-    "probability_of_improvement",
-]
+__all__ = ["ALPHA", "POWER", "Contrast", "contrasts_of", "detectable_difference", "probability_of_improvement"]
 
 Floats = NDArray[np.float64]
 

@@ -21,14 +21,7 @@ from creditflow.envs.alfworld.pddl import TASK_TYPES, Goal, Problem, parse_goal
 from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.checked import is_string_list
 
-__all__ = [
-    "AFFORDANCES",
-    "FORMAT",
-    "STATES",
-    "content_from_problem",
-    "goal_of",
-    "validate_content",
-]
+__all__ = ["AFFORDANCES", "FORMAT", "STATES", "content_from_problem", "goal_of", "validate_content"]
 
 FORMAT = 1
 AFFORDANCES = (

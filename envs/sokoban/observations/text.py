@@ -11,15 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
-from creditflow.envs.sokoban.rules import (
-    BOX,
-    BOX_ON_TARGET,
-    EDGE,
-    FLOOR,
-    PLAYER,
-    PLAYER_ON_TARGET,
-    TARGET,
-)
+from creditflow.envs.sokoban.rules import BOX, BOX_ON_TARGET, EDGE, FLOOR, PLAYER, PLAYER_ON_TARGET, TARGET
 
 __all__ = ["COORDINATES_LEGEND", "SYMBOL_SETS", "TEXT_FORMATS", "TextView", "coordinates"]
 
@@ -57,11 +49,7 @@ def _cells(board: bytes, width: int, codes: bytes) -> str:
 TEXT_FORMATS: Final = ("grid", "coordinates", "grid_coordinates")
 
 # wall, floor, target, box, box on target, player, player on target
-SYMBOL_SETS: Final[Mapping[str, str]] = {
-    "unicode": "#_OX√PS",
-    "ascii": "#_OX*PS",
-    "xsb": "#-.$*@+",
-}
+SYMBOL_SETS: Final[Mapping[str, str]] = {"unicode": "#_OX√PS", "ascii": "#_OX*PS", "xsb": "#-.$*@+"}
 _MEANINGS: Final = ("wall", "floor", "target", "box", "box on target", "player", "player on target")
 _SEPARATOR: Final = 8
 CACHED_BOARDS: Final = 4096

@@ -14,12 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Sampling
-from creditflow.agents.models.vision import (
-    completion_logits,
-    picture_tensors,
-    rope_positions,
-    text_config,
-)
+from creditflow.agents.models.vision import completion_logits, picture_tensors, rope_positions, text_config
 from creditflow.train.bench.language_model.completion_trie import CompletionTrie
 from creditflow.wrappers.records.pictures import EncodedPicture
 

@@ -17,14 +17,7 @@ from creditflow.train.bench.annotation_sources import HELD_OUT
 from creditflow.train.bench.observations import Observations
 from creditflow.train.bench.report.design import ENDPOINT, Pair, design_of, over_seeds, pairs_of
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.bench.report.tidy import (
-    Measure,
-    Results,
-    Setting,
-    baseline,
-    correlation_estimate,
-    results_of,
-)
+from creditflow.train.bench.report.tidy import Measure, Results, Setting, baseline, correlation_estimate, results_of
 from creditflow.train.bench.report.verdicts import Verdict, against, contrast_texts, p_text, verdicts
 from creditflow.train.bench.variants.names import MethodName
 from creditflow.train.rollout.score_table import latex_cells

@@ -21,12 +21,7 @@ from numpy.typing import NDArray
 from creditflow.train.bench.annotation_sources import open_annotation_source
 from creditflow.train.bench.document import RunOptions, measure_once
 from creditflow.train.bench.jobs import Job, JobRunner
-from creditflow.train.bench.language_model.suite.setting import (
-    Setting,
-    open_setting,
-    parameters_text,
-    save_parameters,
-)
+from creditflow.train.bench.language_model.suite.setting import Setting, open_setting, parameters_text, save_parameters
 from creditflow.train.bench.language_model.suite.training import (
     assess,
     demonstrated_states,
@@ -66,12 +61,7 @@ SEARCH = Search(tolerance=0.01, trials=25, first=0.01)
 
 
 def run_language_models(
-    preset: str,
-    options: RunOptions,
-    *,
-    seed: int,
-    methods: Sequence[str] = (),
-    device: str = "cpu",
+    preset: str, options: RunOptions, *, seed: int, methods: Sequence[str] = (), device: str = "cpu"
 ) -> dict[str, Any]:
     """Run the suite and write ``results.json`` into the output folder.
 
@@ -137,11 +127,7 @@ def _families(work: LanguageModelWork, seed: int, device: str, runner: JobRunner
         if "oracle_adv" in curves:
             entropies["oracle_adv"] = curves["oracle_adv"][-1]["train"]["entropy"]
         third.append(
-            Job(
-                f"lm/{family}/{s}/floors",
-                floors,
-                (family, s, work, device, parameters[family, s], tokens, entropies),
-            )
+            Job(f"lm/{family}/{s}/floors", floors, (family, s, work, device, parameters[family, s], tokens, entropies))
         )
     reached = runner.run(third, "lm: floors")
     return {

@@ -35,13 +35,7 @@ from creditflow.envs.tasks import Task
 from creditflow.train.bench.exact.mdp import FiniteMDP, tabulate
 from creditflow.train.bench.language_model.suite.model_policy import ModelPolicy, load_parameters, parameter_vector
 from creditflow.train.bench.language_model.suite.work import LanguageModelWork, TurnForm
-from creditflow.train.bench.language_model.tables import (
-    PromptTable,
-    prompt_ids,
-    with_action,
-    with_history,
-    with_plans,
-)
+from creditflow.train.bench.language_model.tables import PromptTable, prompt_ids, with_action, with_history, with_plans
 from creditflow.train.bench.shared.kinds.changes import Changes
 from creditflow.train.policy.network.scratch import build_model
 from creditflow.train.run.assemble import scratch_tokenizer
