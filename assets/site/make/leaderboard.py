@@ -30,6 +30,7 @@ CHART: Final = re.compile(r"<!-- chart: ([a-z ]+) -->")
 FILES = (
     "tests/evidence/schemes/results.json.gz",
     "tests/evidence/language_models/lm.json.gz",
+    "tests/evidence/language_models/second.json.gz",
 )
 COST = "tests/evidence/schemes/cost.json"
 CONTROLS: Mapping[str, str] = {

@@ -21,6 +21,7 @@ COST = ROOT / "tests" / "evidence" / "schemes" / "cost.json"
 RUNS = (
     "tests/evidence/schemes/results.json.gz",
     "tests/evidence/language_models/lm.json.gz",
+    "tests/evidence/language_models/second.json.gz",
 )
 
 
