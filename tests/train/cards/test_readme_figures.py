@@ -52,7 +52,7 @@ ROWS = {
     "small language models, held-out tasks": lambda: regime("language models"),
     "one protocol for all methods, steps of equal KL divergence": lambda: protocol("KL steps"),
     "the same protocol with Adam, rate 0.03": lambda: protocol("Adam 0.03"),
-    "the same protocol with Adam, rate 0.1, the best of three for every method": lambda: protocol("Adam 0.1"),
+    "the same protocol with Adam, rate 0.1, the best of four for these schemes": lambda: protocol("Adam 0.1"),
     "language models that plan two moves first": lambda: form("plan"),
     "language models that spell their actions in letters": lambda: form("letters"),
     "language models that see their last action": lambda: form("history"),

@@ -137,6 +137,12 @@ def test_the_verdict_quotes_the_leads_of_the_forms_of_a_turn() -> None:
         leads = [over_families(setting, method) for setting in ("plan", "letters", "history")]
         first, second, third = (lead.text(1).replace("-", "−") for lead in leads)
         assert f" {first}, {second} and {third}" in verdict.replace(" points", ""), method
+    ahead = {name: cells for name, *cells in (line.strip("| ").split(" | ") for line in run.pooled(ROWS).splitlines())}
+    text = (
+        "over all sizes `grouptd` is {} points ahead of this control and `blend` {}, and from 7.4 million on no scheme"
+    )
+    assert text.format(*(ahead[name][2].replace("+", "") for name in ("grouptd", "blend"))) in verdict
+    assert f"The exact advantage is ahead of it by {ahead['oracle_adv'][3].replace('+', '')} points there" in verdict
 
 
 def test_methods_that_read_no_keys_do_not_depend_on_them() -> None:
