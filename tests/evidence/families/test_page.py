@@ -102,16 +102,13 @@ def test_the_larger_rate_is_the_better_one_for_all(suites):
 
 
 def test_readme_and_verdict_quote_the_leads(suites):
-    readme = (ROOT / "README.md").read_text("utf-8")
-    verdict = " ".join((ROOT / "assets/site/pages/benchmark/verdict.md").read_text("utf-8").split())
-
-    def three(method, optimiser, digits_only):
-        leads = [lead(suite, method) for suite in suites[optimiser].values()]
-        texts = [(f"{one.mean:.1f}" if digits_only else one.text(1)).replace("-", "−") for one in leads]
-        return f"{texts[0]}, {texts[1]} and {texts[2]}"
-
-    text = f"`graphgpo` gains {three('graphgpo', ADAM[1], True)} points over `grpo` at the better of two rates of Adam, and the control {three('stateless', ADAM[1], True)}."
-    assert text in readme
-    for optimiser in ("", ADAM[1]):
-        for method in ("graphgpo", "grouptd", "stateless"):
-            assert three(method, optimiser, False) in verdict, (method, optimiser)
+    leads = {name: [lead(suite, name) for suite in suites[ADAM[1]].values()] for name in ("graphgpo", "stateless")}
+    short = {name: [f"{one.mean:.1f}".replace("-", "−") for one in of] for name, of in leads.items()}
+    text = "`graphgpo` gains {}, {} and {} points over `grpo` at the better of two rates of Adam, and the control {}, {} and {}."
+    assert text.format(*short["graphgpo"], *short["stateless"]) in (ROOT / "README.md").read_text("utf-8")
+    verdict = (ROOT / "assets/site/pages/benchmark/verdict.md").read_text("utf-8")
+    for optimiser, label in (("", "steps of equal KL divergence"), (ADAM[1], "Adam at the better of two rates")):
+        for name, title in zip(ENVIRONMENTS, ("ALFWorld", "WebShop", "WikiSearch"), strict=True):
+            found = [lead(suites[optimiser][name], method) for method in ("graphgpo", "grouptd", "stateless")]
+            cells = [f"{one.mean:+.1f} [{one.low:.1f}, {one.high:.1f}]".replace("-", "−") for one in found]
+            assert f"| {title}, {label} | {' | '.join(cells)} |" in verdict

@@ -133,10 +133,10 @@ def test_outcomes_of_the_predictions_about_settings_are_those_of_the_stored_rows
 def test_the_verdict_quotes_the_leads_of_the_forms_of_a_turn() -> None:
     page = STUDY.parents[2] / "assets" / "site" / "pages" / "benchmark" / "verdict.md"
     verdict = " ".join(page.read_text("utf-8").split())
-    for method in ("grouptd", "graphgpo", "stateless"):
-        leads = [over_families(setting, method) for setting in ("plan", "letters", "history")]
-        first, second, third = (lead.text(1).replace("-", "−") for lead in leads)
-        assert f" {first}, {second} and {third}" in verdict.replace(" points", ""), method
+    rows = {"plan": "plan two moves first", "letters": "spell their actions", "history": "see their last action"}
+    for setting, title in rows.items():
+        leads = [over_families(setting, method).text(1) for method in ("graphgpo", "grouptd", "stateless")]
+        assert f"| language models that {title} | +{' | +'.join(leads)} |" in verdict
     ahead = {name: cells for name, *cells in (line.strip("| ").split(" | ") for line in run.pooled(ROWS).splitlines())}
     text = (
         "over all sizes `grouptd` is {} points ahead of this control and `blend` {}, and from 7.4 million on no scheme"
