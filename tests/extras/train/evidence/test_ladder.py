@@ -37,6 +37,7 @@ def test_the_page_has_the_tables_of_the_stored_rows() -> None:
         run.table(ROWS),
         run.pooled(ROWS),
         run.trends(ROWS),
+        run.by_rate(ROWS),
         run.by_setting(ROWS),
         run.by_setting(ROWS, "stateless"),
     ):
@@ -98,6 +99,22 @@ def test_outcomes_of_the_predictions_are_those_of_the_stored_rows() -> None:
     apart = [cell for cell in CELLS if abs(lead(*cell, "blend", "grouptd")) > 2.0]
     assert apart == [("pits", "60"), ("sokoban", "20"), ("sokoban", "60")]
     assert all(lead(*cell, "oracle_adv") > lead(*cell, name) for cell in CELLS for name in run.METHODS[1:-1])  # L12
+
+
+def test_the_lead_of_grouptd_holds_at_other_rates_as_the_page_says() -> None:
+    areas = {
+        (family, method, rate): run.areas(ROWS, family, "1.6", method, rate=rate)
+        for family, method, rate in product(run.FAMILIES, ("grpo", "grouptd"), (0.3333, 1.0, 3.0))
+    }
+    mean = {cell: np.mean([*of_cell.values()]) for cell, of_cell in areas.items()}
+    for family, rate in product(run.FAMILIES, (0.3333, 3.0)):
+        assert len(areas[family, "grpo", rate]) == len(areas[family, "grouptd", rate]) == 5
+        assert mean[family, "grouptd", rate] > mean[family, "grpo", rate]  # L13
+    for family in run.FAMILIES:
+        starts = [row["held_out"][0] for row in ROWS if row["job"][:2] == ["1.6", family] and row["job"][3] == "grpo"]
+        start = 100.0 * np.mean(starts)
+        assert mean[family, "grpo", 3.0] < start < mean[family, "grouptd", 3.0]
+        assert all(mean[family, method, rate] < mean[family, method, 1.0] for method in ("grpo", "grouptd"))
 
 
 def over_families(setting: str, method: str, other: str = "grpo") -> Estimate:
