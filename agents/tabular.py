@@ -54,9 +54,8 @@ class TabularAgent:
         self._actions: dict[str, tuple[str, ...]] = {}
         self._logits: dict[str, NDArray[np.float64]] = {}
         self._cumulative: dict[str, list[float]] = {}
-        self._moments: dict[
-            str, tuple[int, NDArray[np.float64], NDArray[np.float64]]
-        ] = {}  # updates, mean, mean square
+        # of Adam, by state key: number of updates, mean and mean square of the gradient
+        self._moments: dict[str, tuple[int, NDArray[np.float64], NDArray[np.float64]]] = {}
 
     def act(self, views: Sequence[View]) -> list[Decision]:
         """Choose one action per view."""

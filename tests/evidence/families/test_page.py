@@ -91,6 +91,10 @@ def test_shuffled_credit_gains_in_search_what_the_page_says(suites):
     shuffled = [lead(suite, "shuffled(grouptd)") for suite in search]
     assert [round(f(one.mean for one in shuffled), 1) for f in (min, max)] == [1.3, 2.9]
     assert min(one.low for one in shuffled) > 0.0
+    for scheme in ("grouptd", "graphgpo"):
+        kept = [lead(suite, f"shuffled({scheme})").mean / lead(suite, scheme).mean for suite in search]
+        assert 0.3 < kept[0] < 0.5
+        assert min(kept[1:]) > 0.7
     assert all(lead(suites[optimiser]["wikisearch"], "grouptd", "shuffled(grouptd)").mean < 1.0 for optimiser in ADAM)
 
 

@@ -193,18 +193,21 @@ def by_setting(rows: Sequence[Mapping[str, Any]], other: str = BASELINE) -> str:
 
 
 def by_rate(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The lead of grouptd over grpo at other learning rates, where both have run: 95 % over seeds."""
+    """The leads of grouptd and of the control over grpo at other learning rates, where they have run: 95 % over seeds."""
     cells = sorted({(row["rate"], row["job"][0]) for row in rows if "rate" in row})
     rates = sorted({1.0, *(rate for rate, _ in cells)})
     heads = " | ".join(f"rate × {rate:.3g}" for rate in rates)
-    lines = [f"| family | million parameters | {heads} |", f"|{' --- |' * (2 + len(rates))}"]
+    lines = [f"| family | million parameters | method | {heads} |", f"|{' --- |' * (3 + len(rates))}"]
     for family, size in product(FAMILIES, dict.fromkeys(size for _, size in cells)):
-        texts = []
-        for rate in rates:
-            first, base = (areas(rows, family, size, method, rate=rate) for method in ("grouptd", BASELINE))
-            grpo = f"{np.mean(list(base.values())):.1f} %" if base else ""
-            texts.append(f"{grpo} {_interval({seed: first[seed] - base[seed] for seed in first if seed in base})}")
-        lines.append(f"| {family} | {size} | {' | '.join(texts)} |")
+        base = {rate: areas(rows, family, size, BASELINE, rate=rate) for rate in rates}
+        start = [f"{np.mean(list(of_rate.values())):.1f}" for of_rate in base.values()]
+        lines.append(f"| {family} | {size} | {BASELINE}, % | {' | '.join(start)} |")
+        for method in ("grouptd", CONTROL):
+            leads = []
+            for rate in rates:
+                of_method = areas(rows, family, size, method, rate=rate)
+                leads.append({seed: area - base[rate][seed] for seed, area in of_method.items() if seed in base[rate]})
+            lines.append(f"| {family} | {size} | {method} − {BASELINE} | {' | '.join(map(_interval, leads))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -287,7 +290,7 @@ def _do(job: Job, rate: float, device: str, file: str) -> dict[str, Any] | None:
     curve = learn(job.family, job.seed, job.method, work, device, file)
     row: dict[str, Any] = {"job": job[1:], "seconds": round(time.process_time() - started, 1)}
     if device != "cpu":
-        row["device"] = torch.cuda.get_device_name(device)
+        row["device"] = torch.cuda.get_device_name(device) if device.startswith("cuda") else device
     if rate != 1.0:
         row["rate"] = rate
     if job.setting != STANDARD:

@@ -21,6 +21,7 @@ from evidence.settings.run import (
     layout_seed,
     one_at_a_time,
     rows_of,
+    run,
     settings,
 )
 from evidence.settings.tables import FILTERS, close, leads_of, mean_lead, tables
@@ -119,3 +120,12 @@ def test_altered_methods_differ_in_their_cell_alone():
     found = dict(cells_of(Setting(), list(ALTERED)))
     assert {label for of_cell in found.values() for label in of_cell.values()} == set(ALTERED)
     assert all(cell != Setting().cell for cell in found)
+
+
+def test_results_of_another_seed_are_not_mixed_in(tmp_path):
+    file = tmp_path / "results.jsonl"
+    first = RESULTS.read_text("utf-8").splitlines(keepends=True)[0]
+    file.write_text(first, encoding="utf-8")
+    with pytest.raises(SystemExit, match="has results of seed 17, not of 18; name another file"):
+        run(file, 1, 18, 0.0, stored=False)
+    assert file.read_text("utf-8") == first
