@@ -51,7 +51,7 @@ COMMANDS = {
     "serve-reward": "serve a success model over HTTP, with the interface of PiCA's released reward service",
     "new": "create a template for your own credit scheme, environment, agent or metric, with tests",
     "doctor": "print what is installed, what is missing, and how to get it",
-    "data": "list, check, import, export, build, synthesize, verify and label data",
+    "data": "list, check, import, export, build, verify and label data",
 }
 
 ABOUT = ("envs", "schemes", "doctor")  # in the folder about/

@@ -24,7 +24,6 @@ PAGES: Final[Mapping[str, str]] = {
     "how_to/own_environment": "wrappers/README.md",
     "how_to/text_games": "wrappers/TEXT_GAMES.md",
     "how_to/credit_set": "assets/credit_set/README.md",
-    "how_to/synthesize_questions": "envs/wikisearch/synthesis/README.md",
     "environments/alfworld_transfer": "envs/alfworld/TRANSFER.md",
     "integrations/data": "train/adapters/DATA.md",
     "integrations/loops": "train/adapters/LOOPS.md",
@@ -64,7 +63,6 @@ RUN: Final = (
 NOT_RUN: Final[Mapping[str, str]] = {
     "CONTRIBUTING.md": "Not run by any test: it sets up the tests.",
     "envs/alfworld/TRANSFER.md": "Not run by any test: it needs the released games, and hours.",
-    "envs/wikisearch/synthesis/README.md": "Not run by any test: the corpus is yours.",
     "tests/evidence/analyses/README.md": "Not run by any test: it is the measurement.",
     "tests/evidence/bench/README.md": "Not run by any test: it is the measurement.",
     "tests/evidence/choice/README.md": "Not run by any test: it is the measurement.",

@@ -11,7 +11,6 @@
   creditflow bench --show runs/full/results.json
   creditflow bench --show runs/alfworld/results.json --latex
   creditflow bench --estimator creditflow.train.adapters.estimators.verl:grpo --out runs/estimators
-  creditflow bench --predictions judge.jsonl --credit-set turns.jsonl.gz --out runs/judge
 
 In the suite shared one policy over local features learns many grids or Sokoban levels at once, with the trainer's loss; in
 the others every task has a separate table.
@@ -66,7 +65,6 @@ from creditflow.train.bench.results import read_results
 from creditflow.train.bench.run import run_bench
 from creditflow.train.bench.suites import SUITES, suite_name
 from creditflow.train.bench.variants.grid import parse_sweeps, swept_names
-from creditflow.train.commands.credit_set import SCORES, add_score_arguments, score
 from creditflow.train.run.identity import RUN_FILE
 from creditflow.wrappers import credit
 
@@ -74,7 +72,7 @@ __all__ = ["add_arguments", "run"]
 
 ESTIMATES: Final = "estimators.json"
 ESTIMATOR_PRESETS: Final = ("smoke", "quick")
-BENCH_FILES = ("results.json", RUN_FILE, "report.html", "rollouts-*.jsonl.gz", "*.png", "unfinished", SCORES, ESTIMATES)
+BENCH_FILES = ("results.json", RUN_FILE, "report.html", "rollouts-*.jsonl.gz", "*.png", "unfinished", ESTIMATES)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -123,27 +121,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--latex", action="store_true", help="print scores by task type as LaTeX tables (alfworld, webshop, wikisearch)"
     )
-    add_score_arguments(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="print the document of results.json as JSON instead of tables"
+    )
     add_estimator_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    if args.latex and (args.json or args.estimator or args.predictions):
-        raise ConfigError(
-            "--latex prints tables of suites; leave it out, or leave out --json, --estimator and --predictions"
-        )
-    conflicting = next((name for name in ("estimator", "predictions", "credit_set", "show") if getattr(args, name)), "")
+    if args.latex and (args.json or args.estimator):
+        raise ConfigError("--latex prints tables of suites; leave it out, or leave out --json and --estimator")
+    conflicting = next((name for name in ("estimator", "show") if getattr(args, name)), "")
     if args.sweep and conflicting:
         raise ConfigError(
-            f"--sweep varies schemes that are measured now, so it has no effect with --{conflicting.replace('_', '-')}; leave it out"
+            f"--sweep varies schemes that are measured now, so it has no effect with --{conflicting}; leave it out"
         )
     if args.estimator:
         return score_named(args)
-    if args.predictions or args.credit_set:
-        if not args.predictions or args.show:
-            raise ConfigError("--credit-set needs --predictions FILE, which cannot be combined with --show")
-        return score(args)
     if args.show:
         document = read_results(Path(args.show))
         with loading(f"{args.show}: the parts of the file contradict each other"):
@@ -247,7 +241,7 @@ def score_named(args: argparse.Namespace) -> int:
     from creditflow.train.bench.estimators.score import score_estimators, scores_text, unscored
 
     for option, is_set in (("--envs", args.envs is not None), ("--schemes", args.schemes), ("--resume", args.resume),
-                          ("--show", args.show), ("--predictions", args.predictions)):  # fmt: skip
+                          ("--show", args.show)):  # fmt: skip
         if is_set:
             raise ConfigError(f"{option} has no effect with --estimator; leave it out")
     if args.preset not in ESTIMATOR_PRESETS:

@@ -8,11 +8,7 @@ creditflow data import webshop FOLDER --out STORE       the original product fil
 creditflow data import verifiers FILE --out LOG.jsonl   another library's log (trl, verl, openenv, verl-agent, searchr1) as ours
 creditflow data export LOG.jsonl --format hf --out DIR  a log as Parquet, for datasets or Minari, with a data card
 creditflow data build wiki --articles 1000 --out WIKI   a fictional encyclopedia: passages, questions, a search index
-creditflow data build credit-set --out TURNS.jsonl.gz   turns of agents with their values, to score judges on
-creditflow data build dataset --out DIR                 turns and rollouts with values as a dataset folder with a card
-creditflow data synthesize --corpus FILE --limit 1000 --out QUESTIONS.jsonl
-                                                        multi-hop questions with entity graphs over any passages
-creditflow data verify webshop STORE                    check every file against its checksum (dataset, wikisearch likewise)
+creditflow data verify webshop STORE                    check every file against its checksum (wikisearch likewise)
 creditflow data label LOG.jsonl --out LABELS.jsonl      pivots of search rollouts, to train a success model on
 
 Every action has its own help: creditflow data ACTION --help.
@@ -44,16 +40,13 @@ from creditflow.train.analyses.leakage import overlap
 from creditflow.train.arguments.logs import print_text
 from creditflow.train.arguments.options import positive, seed
 from creditflow.train.arguments.outputs import Output, add_input, add_output, named
-from creditflow.train.commands.credit_set import add_build_arguments, add_dataset_arguments, build_dataset
-from creditflow.train.commands.credit_set import build as build_credit_set
 from creditflow.train.commands.data_import import add_import_arguments, run_import
-from creditflow.train.commands.data_synthesize import add_synthesize_arguments, run_synthesize
 from creditflow.train.progress import note, progress
 from creditflow.wrappers.records.picture_folder import pictures_beside
 
 __all__ = ["add_arguments", "run"]
 
-VERIFIABLE = ("webshop", "wikisearch", "dataset")
+VERIFIABLE = ("webshop", "wikisearch")
 WIKI = named("passages.jsonl.gz", "index", "train.jsonl", "valid.jsonl", "test.jsonl")
 FORMATS: Final = ("parquet", "hf", "minari")
 TASKS = "tasks"
@@ -61,16 +54,14 @@ TASKS = "tasks"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
-    actions = parser.add_subparsers(
-        dest="action", required=True, metavar="list|check|import|export|build|synthesize|verify|label"
-    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|check|import|export|build|verify|label")
     listing = actions.add_parser("list", help="list embedded panels, and the argument that takes your own files")
     listing.add_argument("--json", action="store_true", help="print the list as JSON")
     add_check_arguments(actions.add_parser("check", help="compare released data with the embedded manifest"))
     add_import_arguments(actions.add_parser("import", help="import released files, or another library's log"))
     add_export_arguments(actions.add_parser("export", help="write a log in the format of a data library"))
     building = actions.add_parser("build", help="generate data")
-    generated = building.add_subparsers(dest="name", required=True, metavar="wiki|credit-set|dataset")
+    generated = building.add_subparsers(dest="name", required=True, metavar="wiki")
     wiki = generated.add_parser("wiki", help="a fictional encyclopedia")
     wiki.add_argument(
         "--articles", type=positive, required=True, metavar="N", help="number of articles, 200 to 1,000,000"
@@ -78,9 +69,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     wiki.add_argument("--questions", type=int, default=0, metavar="N", help="number of questions (default 0)")
     wiki.add_argument("--index", action="store_true", help="write a search index instead of a passage file")
     add_output(wiki, "--out", Output(kind="folder", owned=WIKI), required=True, metavar="WIKI", help="folder to create")
-    add_build_arguments(generated.add_parser("credit-set", help="turns with their values, to score judges on"))
-    add_dataset_arguments(generated.add_parser("dataset", help="turns and rollouts with values, as a dataset folder"))
-    add_synthesize_arguments(actions.add_parser("synthesize", help="make multi-hop questions over any passages"))
     verifying = actions.add_parser("verify", help="check a store")
     verifying.add_argument("name", help=f"kind of store, one of: {', '.join(VERIFIABLE)}")
     add_input(verifying, "path", help="folder of the store")
@@ -137,15 +125,13 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "check":
         return run_check(args)
     if args.action == "build":
-        return BUILDS[args.name](args)
+        return _build_wiki(args)
     if args.action == "label":
         return _label(args)
     if args.action == "import":
         return run_import(args)
     if args.action == "export":
         return run_export(args)
-    if args.action == "synthesize":
-        return run_synthesize(args)
     check_name("store to verify", args.name, VERIFIABLE)
     return _verify(args.name, args.path)
 
@@ -155,10 +141,6 @@ def _verify(name: str, path: str) -> int:
         from creditflow.envs.webshop.catalogue.store import verify_store
 
         files = verify_store(path)["files"]
-    elif name == "dataset":
-        from creditflow.train.credit_set.dataset import verify_dataset
-
-        files = verify_dataset(path)
     else:
         from creditflow.envs.wikisearch.retrieval.store import verify_store as verify_index
 
@@ -176,9 +158,6 @@ def _build_wiki(args: argparse.Namespace) -> int:
     )  # fmt: skip
     print(f"{args.out}: {args.articles} articles, {args.questions} questions")
     return 0
-
-
-BUILDS = {"wiki": _build_wiki, "credit-set": build_credit_set, "dataset": build_dataset}
 
 
 def _audit_file(labels: Path) -> Path:

@@ -67,7 +67,6 @@ LINES: Final = {
     "search_training/results.json.gz": "ARPO, ZeroSearch and no search, trained against grpo with the real engine",
     "sokoban/levels.json": "our generator compared with gym-sokoban's: the same distribution",
     "sokoban/speed.json": "steps per CPU second compared with gym-sokoban, jumanji and gem-llm",
-    "synthesis/results.json": "synthesised questions: yield, difficulty, an audit by hand",
     "text_games/results.json": "what a wrong state key costs",
     "vision/more_demonstrations.json": "a small policy that reads pictures, with more demonstrations",
     "vision/vision.json": "a small policy that reads pictures",

@@ -14,19 +14,6 @@ pytestmark = pytest.mark.data
 WRITERS = {
     "parquet": ["data", "export", "LOG", "--format", "parquet", "--out", "{}/files"],
     "hf": ["data", "export", "LOG", "--format", "hf", "--out", "{}/hub"],
-    "dataset": [
-        "data",
-        "build",
-        "dataset",
-        "--credit-set",
-        "SET",
-        "--groups",
-        "2",
-        "--group-size",
-        "2",
-        "--out",
-        "{}/set",
-    ],
     "import": ["data", "import", "parquet", "FILES", "--out", "{}/log.jsonl"],
 }
 
@@ -34,13 +21,11 @@ WRITERS = {
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("inputs")
-    log, credit_set, files = folder / "log.jsonl", folder / "set.jsonl.gz", folder / "files"
+    log, files = folder / "log.jsonl", folder / "files"
     played = ["--panel", "standard-v1:train", "--limit", "4", "--group-size", "2"]
     assert main(["rollout", "--agent", "noisy:0.3", *played, "--out", str(log)]) == 0
-    built = ["--envs", "sokoban", "--turns", "16", "--workers", "1", "--out", str(credit_set)]
-    assert main(["data", "build", "credit-set", *built]) == 0
     assert main(["data", "export", str(log), "--format", "parquet", "--out", str(files)]) == 0
-    return {"LOG": str(log), "SET": str(credit_set), "FILES": str(files)}
+    return {"LOG": str(log), "FILES": str(files)}
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,6 @@ import gzip
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from importlib.resources import as_file, files
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,6 @@ from creditflow.train.annotate.judge import JudgeAnnotator
 from creditflow.train.annotate.success.labels import Labels, read_labels, write_labels
 from creditflow.train.bench.jobs import Job, JobRunner
 from creditflow.train.bench.results import read_results
-from creditflow.train.credit_set.predictions import read_predictions
-from creditflow.train.credit_set.reading import SAMPLE, CreditTurn, read_credit_set
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import freeze, mutate_json, mutate_lines
 from fuzz.samples import bomb
@@ -99,26 +95,6 @@ def _metrics(path: Path) -> None:
     MetricsLogger(path.parent, after=Progress("rl", 5))
 
 
-def _credit_set(place: Path) -> Sequence[bytes]:
-    sample = files("creditflow.assets") / "credit_set" / SAMPLE
-    (place / "set.jsonl").write_bytes(b"".join(gzip.decompress(sample.read_bytes()).splitlines(keepends=True)[:4]))
-    return [(place / "set.jsonl").read_bytes()]
-
-
-@lru_cache(maxsize=1)
-def _rated_turns() -> list[CreditTurn]:
-    with as_file(files("creditflow.assets") / "credit_set" / SAMPLE) as sample:
-        return list(islice(read_credit_set(sample), 3))
-
-
-def _predictions(_: Path) -> Sequence[bytes]:
-    rows = [
-        {"turn_id": turn.turn_id, "score": 0.5, "alternatives": [0.25] * len(turn.alternatives)}
-        for turn in _rated_turns()
-    ]
-    return [b"".join(json.dumps(row).encode() + b"\n" for row in rows)]
-
-
 METRICS = (
     b'{"phase": "sft", "step": 1, "kind": "train", "loss": 0.5}\n{"phase": "rl", "step": 2, "kind": "evaluation"}\n'
 )
@@ -149,14 +125,6 @@ TARGETS = (
     Target(
         name="records/verdicts", read=_verdicts, seeds=lambda _: [b'{"key": "k", "correct": true}\n'], mutate=mutate_lines,
         cases=80, place="verdicts.jsonl", traps=lambda: _HOSTILE,
-    ),
-    Target(
-        name="records/credit-set", read=_reads("set.jsonl", lambda path: list(read_credit_set(path))), seeds=_credit_set,
-        mutate=mutate_lines, cases=80, place="set.jsonl", traps=lambda: _HOSTILE,
-    ),
-    Target(
-        name="records/predictions", read=_reads("judge.jsonl", lambda path: read_predictions(path, _rated_turns())),
-        seeds=_predictions, mutate=mutate_lines, cases=80, place="judge.jsonl", traps=lambda: _HOSTILE,
     ),
     Target(
         name="records/metrics", read=_reads("metrics.jsonl", _metrics), seeds=lambda _: [METRICS], mutate=mutate_lines,

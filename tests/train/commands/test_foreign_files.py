@@ -8,16 +8,13 @@ from pathlib import Path
 
 import pytest
 from helpers.command_parsers import PARSERS, main, outputs
-from helpers.worlds.film_corpus import write_films
 
 LIMIT = ["--panel", "small-v1:valid", "--limit", "1", "--group-size"]
 # for every output of a command that resumes, or appends to a file: the command, and what is behind the output's name
 # ("": the name itself) where it looks for what it wrote before
 FILES: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("annotate", "--out"): (["annotate", "--with", "oracle", "--env", "sokoban", "LOG", "--resume"], ["", ".partial"]),
-    ("data build credit-set", "--out"): (["data", "build", "credit-set", "--turns", "8", "--envs", "sokoban", "--resume"], ["", ".partial"]),
     ("data label", "--cache"): (["data", "label", "SEARCH", "--judge", "http://127.0.0.1:9#m", "--out", "labels.jsonl"], [""]),
-    ("data synthesize", "--out"): (["data", "synthesize", "--corpus", "FILMS", "--limit", "1", "--resume"], ["", ".partial", ".provenance"]),
     ("rollout", "--out"): (["rollout", "--agent", "expert", *LIMIT, "2", "--resume"], ["", ".partial"]),
 }  # fmt: skip
 # for every folder in which a command resumes, the command (the folder of `train` is tested in tests/extras/train/run)
@@ -35,14 +32,13 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     log, search = str(folder / "log.jsonl"), str(folder / "search.jsonl")
     assert main(["rollout", "--agent", "random", *LIMIT, "3", "--out", log]) == 0
     assert main(["rollout", "--env", "wikisearch", "--agent", "expert", *LIMIT[2:], "2", "--out", search]) == 0
-    return {"LOG": log, "SEARCH": search, "FILMS": str(write_films(folder / "films.jsonl"))}
+    return {"LOG": log, "SEARCH": search}
 
 
 def foreign_contents(log: bytes) -> dict[str, bytes]:
     """Contents of files that no command wrote, or another or newer one; most end without a newline."""
     first, _, rest = log.partition(b"\n")
     newer = json.dumps(json.loads(first) | {"format_version": 99}, separators=(",", ":")).encode()
-    header = b'{"format":"creditflow-%s","version":99,"settings":{}}\n{"tor'
     return {
         "one line": b"My thesis, on one line",
         "lines": b"My thesis\non two lines",
@@ -54,8 +50,6 @@ def foreign_contents(log: bytes) -> dict[str, bytes]:
         "its first episode, torn": first + b"\n" + rest[:20],
         "a newer log": newer + b'\n{"format_v',
         "a newer log, torn": newer,
-        "a newer credit set": header % b"credit-set",
-        "another synthesis": header % b"synthesis",
     }
 
 
@@ -89,7 +83,7 @@ def test_a_foreign_file_is_rejected_and_keeps_every_byte(
     given, places = FILES[command, flag]
     given = [inputs.get(argument, argument) for argument in given]
     for place in places:
-        path = tmp_path / (name.replace("x", "x.provenance") if place == ".provenance" else f"{name}{place}")
+        path = tmp_path / f"{name}{place}"
         for what, content in foreign_contents(Path(inputs["LOG"]).read_bytes()).items():
             path.write_bytes(content)
             assert main([*given, flag, name]) == 3, f"{place}, {what}"

@@ -130,7 +130,7 @@ def script() -> str:
         ("creditflow bench --preset qu", {"quick"}),
         ("creditflow rollout --env sok", {"sokoban"}),
         ("creditflow data bui", {"build"}),
-        ("creditflow data build cr", {"credit-set"}),
+        ("creditflow data build w", {"wiki"}),
         ("creditflow data check alf", {"alfworld"}),
         ("creditflow data build wiki --art", {"--articles"}),
         ("creditflow new ag", {"agent"}),

@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 from helpers.processes.killing import Killer, require_interrupted, require_killed, running_killer
-from helpers.worlds.film_corpus import write_films
 from helpers.worlds.webshop_small import write_files
 
 from creditflow.envs.webshop.catalogue.embedded import embedded_stock
 from creditflow.train.cli import main
 
 LIMIT = ["--panel", "standard-v1:train", "--limit", "4", "--group-size", "2"]
-CREDIT_SET = ["data", "build", "credit-set", "--envs", "sokoban", "--turns", "16"]
 # a command, and how it is begun again once it was killed: resumed, or begun anew
 WRITERS: dict[str, tuple[list[str], list[str]]] = {
     "rollout": (["rollout", "--agent", "noisy:0.3", *LIMIT, "--out", "{}/log.jsonl"], ["--resume"]),
@@ -40,23 +38,11 @@ WRITERS: dict[str, tuple[list[str], list[str]]] = {
     "wiki-index": (["data", "build", "wiki", "--articles", "200", "--index", "--out", "{}/wiki"], ["--force"]),
     "webshop": (["data", "import", "webshop", "SHOP", "--out", "{}/store"], ["--force"]),
     "index": (["serve-search", "--corpus", "PASSAGES", "--index", "{}/idx", "--build-only"], ["--force"]),
-    "credit-set": (
-        [*CREDIT_SET, "--workers", "1", "--out", "{}/s.jsonl.gz"],
-        ["--resume"],
-    ),
-    "credit-set-workers": (
-        [*CREDIT_SET, "--workers", "2", "--out", "{}/s.jsonl.gz"],
-        ["--resume"],
-    ),
-    "synthesize": (
-        ["data", "synthesize", "--corpus", "FILMS", "--limit", "3", "--out", "{}/q.jsonl.gz"],
-        ["--resume"],
-    ),
     "label": (["data", "label", "SEARCH", "--out", "{}/labels.jsonl"], ["--force"]),
     "import": (["data", "import", "messages", "MESSAGES", "--out", "{}/log.jsonl"], ["--force"]),
     "new-env": (["new", "env", "maze", "--out", "{}/maze"], ["--force"]),
 }
-SLOW = {"rollout-workers", "credit-set-workers"}  # they start processes
+SLOW = {"rollout-workers"}  # it starts processes
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in WRITERS]
 FOLDERS = {"wiki", "wiki-index", "webshop", "index"}  # all of it or nothing
 
@@ -74,7 +60,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     shop = folder / "shop"
     shop.mkdir()
     write_files(shop, [embedded_stock().catalogue.store.product(row) for row in range(60)])
-    films = write_films(folder / "films.jsonl")
     messages = folder / "messages.jsonl"
     talk = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "left"}]
     messages.write_text(
@@ -85,7 +70,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "SEARCH": str(search),
         "PASSAGES": str(passages),
         "SHOP": str(shop),
-        "FILMS": str(films),
         "MESSAGES": str(messages),
     }
 

@@ -20,8 +20,8 @@ from creditflow.train.arguments.programs import PROGRAMS
 # options that take a text and name neither an input nor an output; those that hold a path inside are looked through
 PLAIN = {
     "--agent", "--allow-host", "--approximate", "--by", "--cache", "--device", "--done", "--engine", "--env", "--env-set", "--envs", "--estimator", "--group", "--host", "--id", "--invalid-actions",
-    "--judge", "--key-variable", "--license", "--memory", "--messages", "--metric", "--only", "--panel", "--passage-prefix", "--placeholder", "--query-prefix", "--ray", "--recipe", "--reward", "--scheme", "--schemes",
-    "--writer", "--agent-loop", "--semantics", "--set", "--state-key", "--success", "--sweep", "--task", "--why", "--with", "name",
+    "--judge", "--key-variable", "--license", "--memory", "--messages", "--metric", "--only", "--panel", "--passage-prefix", "--placeholder", "--query-prefix", "--ray", "--reward", "--scheme", "--schemes",
+    "--agent-loop", "--semantics", "--set", "--state-key", "--success", "--sweep", "--task", "--why", "--with", "name",
 }  # fmt: skip
 # of a server that only reads, and of a check
 READ = {("serve-reward", "--model"), ("data check", "--against")}
@@ -38,13 +38,10 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("bench", "--out"): ["bench", "--show", "IN"],
     ("credit", "--out"): ["credit", "--scheme", "grpo", "IN"],
     ("data build wiki", "--out"): [],  # reads nothing
-    ("data build credit-set", "--out"): ["data", "build", "credit-set", "--agent", "hf:IN"],
-    ("data build dataset", "--out"): ["data", "build", "dataset", "--credit-set", "IN"],
     ("data check", "--out"): ["data", "check", "alfworld", "IN"],
     ("data export", "--out"): ["data", "export", "IN"],
     ("data import", "--out"): ["data", "import", "searchr1", "IN"],
     ("data label", "--out"): ["data", "label", "IN"],
-    ("data synthesize", "--out"): ["data", "synthesize", "--limit", "1", "--corpus", "IN"],
     ("data label", "--cache"): ["data", "label", "IN", "--out", "elsewhere.jsonl"],
     ("eval", "--out"): ["eval", "--agent", "react:hf:IN", "--panel", "small-v1:valid"],
     ("export", "--out"): ["export", "IN"],

@@ -11,10 +11,8 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.annotate.success.settings import SuccessDataConfig, SuccessTrainConfig
 from creditflow.train.arguments.options import seed
 from creditflow.train.cli import main
-from creditflow.train.credit_set.settings import BuildSettings
 from creditflow.train.settings.bounds import MAX_SEED
 from creditflow.train.settings.schema import TrainConfig
-from creditflow.train.synthesis.settings import SynthesisSettings
 from creditflow.wrappers.records.jsonl import read_groups
 
 WITH_SEED = sorted(
@@ -52,9 +50,5 @@ def test_other_seeds_are_wrong_use(number: int, tmp_path: Path, capsys: pytest.C
 def test_settings_reject_them_too(number: int) -> None:
     with pytest.raises(ConfigError, match=f"seed must be a whole number from 0 to {MAX_SEED}"):
         TrainConfig(out="x", seed=number)
-    with pytest.raises(ConfigError, match="seed must be"):
-        BuildSettings(seed=number)
-    with pytest.raises(ConfigError, match="seed must be"):
-        SynthesisSettings(limit=1, seed=number)
     with pytest.raises(ConfigError, match="seed must be"):
         SuccessTrainConfig(kind="success_model", out="x", data=SuccessDataConfig(log="x", labels="y"), seed=number)

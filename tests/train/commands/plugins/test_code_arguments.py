@@ -34,9 +34,7 @@ SPECS: dict[Kind, tuple[str, str]] = {  # and the name that takes its place
 WORDS = {"scheme", "schemes", "env", "envs", "environment", "agent", "metric", "metrics"}
 # options with such a word that take something else
 NO_CODE = {
-    ("data build credit-set", "envs"): "environments with settings of a credit set",
     ("gpu.run", "schemes"): "schemes of its measurements",
-    ("data build credit-set", "agent"): "language models, whose turns are recorded",
 }
 
 

@@ -1,1 +1,0 @@
-"""Multi-hop questions over any corpus: statements, their graph, walks, wording, checks, and a language model as writer."""

@@ -1,1 +1,0 @@
-"""Credit sets: turns of agents with exact or estimated values, on which judges, critics and reward models are scored."""

@@ -1,1 +1,0 @@
-"""``creditflow data synthesize``: settings, the resumable run, its report, arguments."""
