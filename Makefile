@@ -4,7 +4,6 @@
 #   make test    set up and run a two-minute selection of the tests (TESTS=tests/envs: others; all that need no torch: .ci/run fast)
 #   make check   lint, format, types, layering, counts
 #   make bench   speed of hot paths, relative to other implementations
-#   make pica-proof  trains PiCA's success model from random weights; fails unless it finds pivots on held-out questions
 #   make gpu     on a GPU, half an hour: equality tests, speed, a recipe's iterations, the ladder of sizes (ARGS=--dry-run: toy
 #                size, CPU, two minutes; ARGS=--resume: continue; ARGS='--resume --minutes 9': as far as nine minutes go)
 #   make docs    the documentation site, build/site/html/index.html: built without network, warnings and broken links are errors
@@ -24,7 +23,7 @@ TESTS := $(addprefix tests/,agents wrappers/*.py wrappers/graphs wrappers/record
 	$(addprefix --ignore-glob=tests/,wrappers/credit/states/test_grouptd_*.py wrappers/credit/states/test_merged_states.py \
 	wrappers/test_dense_reward_invariance.py agents/test_agents.py agents/test_secrets.py)
 
-.PHONY: demo test check bench ci docs slow fuzz gpu pica-proof clean
+.PHONY: demo test check bench ci docs slow fuzz gpu clean
 
 demo:
 	@venv=$$(.ci/venv demo bench) && $$venv/bin/creditflow bench --preset quick --envs $(SUITES) $(if $(SCHEMES),--schemes $(SCHEMES)) --out runs/demo --force
@@ -46,9 +45,6 @@ slow:
 
 fuzz:
 	@.ci/fuzz $(or $(SECONDS),0) $(or $(SEED),0)
-
-pica-proof:
-	@venv=$$(.ci/venv train train) && nice -n 10 $$venv/bin/python tests/evidence/pica/proof.py --out tests/evidence/pica/proof.json --force
 
 gpu:
 	@python=python3; python3 -c 'import torch, transformers' 2>/dev/null || python=$$(.ci/venv train train)/bin/python; \

@@ -21,13 +21,11 @@ from creditflow.assets.site.make import (
     environments,
     evidence,
     integrations,
-    leaderboard,
     paper_index,
     recipes,
     reference,
     schemes,
 )
-from creditflow.assets.site.make.leaderboard import with_charts
 from creditflow.assets.site.markdown import staged_text
 from creditflow.assets.site.repository import PAGES, ROOT, read
 from creditflow.envs.errors import ConfigError, CreditflowError
@@ -35,7 +33,7 @@ from creditflow.envs.errors import ConfigError, CreditflowError
 __all__ = ["build", "main", "pages", "stage"]
 
 HERE = Path(__file__).resolve().parent
-GENERATORS = (environments, evidence, integrations, leaderboard, paper_index, recipes, reference, schemes)
+GENERATORS = (environments, evidence, integrations, paper_index, recipes, reference, schemes)
 MARK = ".staged"  # a file that says whose folder it is
 
 
@@ -108,7 +106,7 @@ def stage(folder: Path) -> None:
         )
     written = {_write(folder / MARK, b"")}
     for name, (path, text) in pages().items():
-        staged, pictures = staged_text(with_charts(text), path)
+        staged, pictures = staged_text(text, path)
         written.add(_write(folder / f"{name}.md", staged.encode()))
         written |= {_write(folder / picture, (ROOT / picture).read_bytes()) for picture in pictures}
     for old in [path for path in folder.rglob("*") if path.is_file() and path not in written]:

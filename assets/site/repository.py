@@ -24,7 +24,6 @@ PAGES: Final[Mapping[str, str]] = {
     "how_to/own_environment": "wrappers/README.md",
     "how_to/text_games": "wrappers/TEXT_GAMES.md",
     "how_to/credit_set": "assets/credit_set/README.md",
-    "environments/alfworld_transfer": "envs/alfworld/TRANSFER.md",
     "integrations/data": "train/adapters/DATA.md",
     "integrations/loops": "train/adapters/LOOPS.md",
     "integrations/openenv": "train/adapters/OPENENV.md",
@@ -62,11 +61,6 @@ RUN: Final = (
 # pages of the repository whose blocks without a mark do not run there -> what the site says below them
 NOT_RUN: Final[Mapping[str, str]] = {
     "CONTRIBUTING.md": "Not run by any test: it sets up the tests.",
-    "envs/alfworld/TRANSFER.md": "Not run by any test: it needs the released games, and hours.",
-    "tests/evidence/analyses/README.md": "Not run by any test: it is the measurement.",
-    "tests/evidence/bench/README.md": "Not run by any test: it is the measurement.",
-    "tests/evidence/choice/README.md": "Not run by any test: it is the measurement.",
-    "tests/evidence/schemes/README.md": "Not run by any test: it is the measurement.",
     "train/adapters/DATA.md": "Not run by any test: the files are yours, or the measurement.",
     "train/adapters/OPENENV.md": "Only read by the tests: it needs a running server.",
     "train/adapters/README.md": "Not run by any test: it needs verl and GPUs.",

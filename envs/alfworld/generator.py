@@ -1,7 +1,7 @@
 """Generated houses like those of the release: seeded, solvable, not trivial, of known optimal length.
 
 Goals, furniture, objects and their places follow the statistics of the released training games, counts and fitted weights
-in ``assets/houses/alfworld.json``; ``tests/evidence/alfworld/fit_houses.py`` makes the file from an archive of the release.
+in ``assets/houses/alfworld.json``, which was made once from the 3,547 released training games.
 Types are written without the suffix "type". No house is a released one. Splits are disjoint by *content*: whether a house
 belongs to "valid_unseen" depends on its furniture alone (one layout in eight is held out), and among the others
 "valid_seen" takes one arrangement of objects in eight.

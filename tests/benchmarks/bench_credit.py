@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from helpers.episodes.complete_groups import complete_group, needed_annotations
 
 from creditflow import credit
-from creditflow.train.cards.cost import complete_group, needed_annotations
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.credit.states.grouptd import VARIANTS
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn

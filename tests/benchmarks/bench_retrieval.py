@@ -1,7 +1,7 @@
 """The retrieval engines compared, and the cost of tantivy as the corpus grows.
 
     python tests/benchmarks/bench_retrieval.py [--passages FILE --questions FILE …] [--engines bm25 tantivy lucene]
-        [--grow 62500 250000 1000000] [--out tests/evidence/retrieval.json]
+        [--grow 62500 250000 1000000] [--out FILE.json]
 
 Without files the fictional encyclopedia is searched with its own questions. An engine that is not installed is left out
 with a message; all three: ``pip install 'creditflow[tantivy,lucene]'``, ``pip install --no-deps pyserini==0.25.0``, and Java.

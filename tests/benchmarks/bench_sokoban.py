@@ -4,7 +4,7 @@
     python -m venv /tmp/gs && /tmp/gs/bin/pip install 'setuptools<66' 'numpy<2' gym==0.26.2 gym-sokoban==0.0.6
     python -m venv /tmp/jx && /tmp/jx/bin/pip install jumanji
     PYTHONPATH=src python tests/benchmarks/bench_sokoban.py --gem /tmp/gem/bin/python --gym-sokoban /tmp/gs/bin/python \\
-        --jumanji /tmp/jx/bin/python --boxoban ../shared/data/boxoban --out tests/evidence/sokoban/speed.json
+        --jumanji /tmp/jx/bin/python --boxoban ../shared/data/boxoban --out FILE.json
 
 A peer that is not named is left out, and the output says so. All numbers are per CPU second, of all threads, best of three
 rounds in which ours and the peers' programs take turns. Single environments make the same random moves on a level of 6 by 6

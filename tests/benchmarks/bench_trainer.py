@@ -12,7 +12,7 @@
 same work, token by token: episodes of equal length, one optimiser step of one loss, fp32, one thread. The ratio is of CPU seconds
 per iteration, TRL's over ours; its 95 % interval is over pairs of iterations.
 
-  python tests/benchmarks/bench_trainer.py --peer trl [--rows "3 M, 8 turns"] [--out tests/evidence/peer/trl.json]
+  python tests/benchmarks/bench_trainer.py --peer trl [--rows "3 M, 8 turns"] [--out FILE.json]
 """
 
 from __future__ import annotations

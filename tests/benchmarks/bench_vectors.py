@@ -1,8 +1,8 @@
 """Vectors searched exactly and approximately as they grow, and the libraries compared.
 
-    python tests/benchmarks/bench_vectors.py exact 62500 250000 1000000 --out tests/evidence/dense/exact.json
-    python tests/benchmarks/bench_vectors.py lists 31250 62500 125000 --codes pq96 --out tests/evidence/dense/lists.json
-    python tests/benchmarks/bench_vectors.py libraries 31250 --out tests/evidence/dense/libraries.json
+    python tests/benchmarks/bench_vectors.py exact 62500 250000 1000000 --out FILE.json
+    python tests/benchmarks/bench_vectors.py lists 31250 62500 125000 --codes pq96 --out FILE.json
+    python tests/benchmarks/bench_vectors.py libraries 31250 --out FILE.json
 
 One thread, 64 queries in a call, ten rows for each, 768 dimensions; every task runs in a process of its own, so that memory is
 measured separately. Vectors are made (``vector_tasks.parts_of``): clustered and of low rank plus noise. Recall is against

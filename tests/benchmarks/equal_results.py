@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-STORED: Final = ("bench", "schemes", "language_models")
+STORED: Final = ("families", "protocol", "language_models")
 # not compared: what differs between two runs of one commit, and what the studies of predictions keep
 TIMED: Final = frozenset({"provenance", "cost", "run", "predictions"})
 MAX_DIFFERENCES: Final = 20  # printed for each run

@@ -2,15 +2,13 @@
 
   python tests/evidence/reproduce.py [--rows 4] [--seed 0] [FILE …]
 
-Prints a line for each file. Sums differ in the last bits between processors. Coverage and AUROC, which ask whether two numbers differ,
-amplify that: 0.01 was seen. The exit status is 1 if one of them differs by more than 0.02, or another number by more than 0.0001. Files
-that are not listed are records of the commit that they name.
+Prints a line for each file. Sums differ in the last bits between processors; the exit status is 1 if a number differs by more than
+0.0001. Files that are not listed are records of the commit that they name.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,12 +16,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-
-from creditflow.envs.errors import ConfigError
-from creditflow.train.bench.exact.cells import Cell, assemble, run_task
-from creditflow.train.bench.methods import base_method, is_control, present_names, scheme_entry
-from creditflow.train.bench.presets import PRESETS
-from creditflow.train.bench.shared import cells as shared
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from evidence.dense_rewards import run as dense_rewards
@@ -35,11 +27,6 @@ __all__ = ["FILES", "TOLERANCE", "differences", "numbers_in", "sampled"]
 FOLDER: Final = Path(__file__).resolve().parent
 LISTED: Final = 5  # differences of a file that are printed
 TOLERANCE: Final = 1e-4
-COMPARING: Final = {
-    "coverage": 0.02,
-    "auroc": 0.02,
-}  # metrics that compare numbers which rounding alone makes different
-
 Pair = tuple[str, Any, Any]  # what it is, as stored, as computed
 Check = Callable[[Any, np.random.Generator, int], Iterator[Pair]]
 
@@ -63,59 +50,6 @@ def rows_of_dense_rewards(rows: Sequence[Mapping[str, Any]], rng: np.random.Gene
         yield dense_rewards.name_of(dict(row)), stored, {name: round(x, 6) for name, x in computed.items()}
 
 
-def cells_of_document(document: Mapping[str, Any], rng: np.random.Generator, count: int) -> Iterator[Pair]:
-    """Cells of a results document of ``creditflow bench``, method by method; methods that are gone are left out."""
-    about = document["provenance"]
-    preset, seed = PRESETS[about["preset"]], about["seed"]
-    for suite in document["suites"]:
-        names = _present((*suite["schemes"], *suite["controls"]), suite["settings"])
-        measure = _shared_cells if suite["name"] == "shared" else _exact_cells
-        work = preset.shared if suite["name"] == "shared" else preset.exact(suite["name"])
-        for cell, stored, computed in measure(suite, work, seed, list(names.values()), rng, count):
-            for part, of_methods in computed.items():
-                for old, new in names.items():
-                    if old in stored[part]:
-                        yield f"{new}: {suite['name']}, {cell}, {part}", stored[part][old], of_methods.get(new)
-
-
-Cells = Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]  # name, what is stored, what is computed
-
-
-def _exact_cells(suite: Any, work: Any, seed: int, names: Sequence[str], rng: np.random.Generator, count: int) -> Cells:
-    for stored in _some(suite["cells"], rng, count):
-        cell = Cell(stored["kind"], stored["success"], stored["size"])
-        tasks = [run_task(suite["spec"], cell, work, names, seed, number) for number in range(work.tasks)]
-        computed = json.loads(json.dumps(assemble(cell, tasks)))
-        yield str(cell), stored, {part: computed[part] for part in ("offline", "curves")}
-
-
-def _shared_cells(
-    suite: Any, work: Any, seed: int, names: Sequence[str], rng: np.random.Generator, count: int
-) -> Cells:
-    learned = shared.learned_names(suite["schemes"], suite["controls"])
-    stored = {_name(study): study["endpoints"] for study in (*suite["studies"], *suite["variations"])}
-    for cell in _some(shared.cells_of(work), rng, count):
-        units = [shared.run_unit(cell, work, names, learned, seed, unit) for unit in range(work.units)]
-        study = json.loads(json.dumps(shared.assemble(cell, units)["study"]))
-        yield ", ".join(map(str, _name(study))), stored[_name(study)], study["endpoints"]
-
-
-def _name(study: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(study[key] for key in ("kind", "keys", "batch", "size", "condition"))
-
-
-def _present(names: Sequence[str], settings_of_run: Mapping[str, str]) -> dict[str, str]:
-    """By stored name the present one, of the methods that still exist."""
-
-    def exists(name: str) -> bool:
-        try:
-            return is_control(base := base_method(name)) or bool(scheme_entry(base))
-        except ConfigError:
-            return False
-
-    return {old: new for old, new in present_names(names, settings_of_run).items() if exists(new)}
-
-
 def _some(items: Sequence[Any], rng: np.random.Generator, count: int) -> list[Any]:
     return [items[i] for i in sorted(rng.permutation(len(items))[:count])]
 
@@ -124,7 +58,6 @@ FILES: Final[Mapping[str, Check]] = {
     "settings/results.jsonl": rows_of_settings,
     "settings/second.jsonl": rows_of_settings,
     "dense_rewards/results.jsonl": rows_of_dense_rewards,
-    "schemes/results.json.gz": cells_of_document,
 }
 
 
@@ -133,14 +66,11 @@ def sampled(name: str, count: int, seed: int = 0) -> Iterator[Pair]:
 
     Args:
         name: path of the file in this folder.
-        count: number of rows, or of cells of each suite.
+        count: number of rows.
         seed: seed of the sample.
     """
-    path = FOLDER / name
-    stored = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    text = stored.decode()
-    content = [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else json.loads(text)
-    yield from FILES[name](content, np.random.default_rng(seed), count)
+    rows = [json.loads(line) for line in (FOLDER / name).read_text("utf-8").splitlines()]
+    yield from FILES[name](rows, np.random.default_rng(seed), count)
 
 
 class Difference(NamedTuple):
@@ -164,13 +94,6 @@ def differences(stored: Any, computed: Any, where: str = "") -> list[Difference]
     return [Difference(where, stored, computed, abs(stored - computed) if numbers else np.inf)]
 
 
-def tolerance_of(where: str) -> float:
-    """By how much the number at this place may differ."""
-    return next(
-        (size for metric, size in COMPARING.items() if f"/{metric}" in where or f", {metric}" in where), TOLERANCE
-    )
-
-
 def numbers_in(value: Any) -> int:
     """Number of numbers in a JSON value."""
     if isinstance(value, dict):
@@ -184,7 +107,7 @@ def main() -> int:
     """Compare samples of the files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", metavar="FILE", help=f"default: all of {', '.join(FILES)}")
-    parser.add_argument("--rows", type=int, default=4, help="rows of a file, or cells of each suite")
+    parser.add_argument("--rows", type=int, default=4, help="rows of a file")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     arguments = parser.parse_args()
     differ = False
@@ -198,7 +121,7 @@ def main() -> int:
         print(f"{name}: {numbers} numbers, {result}", flush=True)
         for where, stored, computed, _ in found[:LISTED]:
             print(f"  {where}: stored {stored}, computed {computed}")
-        differ = differ or any(difference.size > tolerance_of(difference.where) for difference in found)
+        differ = differ or any(difference.size > TOLERANCE for difference in found)
     return int(differ)
 
 

@@ -14,12 +14,8 @@ from creditflow.train.cli import COMMANDS, command_module
 __all__ = ["PARSERS", "STUDIES", "main", "outputs"]
 
 STUDIES = (
-    "evidence.choice.run",
     "gpu.bundle",
     "gpu.run",
-    "evidence.pica.fair.downstream",
-    "evidence.pica.fair.study",
-    "evidence.pica.proof",
 )
 
 

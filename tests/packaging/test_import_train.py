@@ -16,7 +16,6 @@ MODULES = (
     "creditflow.agents.language_model.agent",
     "creditflow.agents.language_model.chat",
     "creditflow.agents.language_model.sentence_embedder",
-    "creditflow.train.commands.merge",
     "creditflow.train.commands.train",
     "creditflow.train.commands.eval",
     "creditflow.train.commands.annotate",

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import ast
-import gzip
-import json
 import posixpath
 import re
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from helpers.page_blocks import console_steps, run_page, same
 from helpers.shared_data import ROOT
-from jinja2 import UndefinedError
 
 from creditflow.assets.site.build import pages, stage
 from creditflow.assets.site.check.links import check_links, external_links
 from creditflow.assets.site.make import evidence, integrations
 from creditflow.assets.site.make import recipes as make_recipes
-from creditflow.assets.site.make.evidence import LINES, result_files
-from creditflow.assets.site.make.leaderboard import regime_table, stored_figures, with_charts
 from creditflow.assets.site.make.paper_index import papers, places
 from creditflow.assets.site.make.recipes import PUBLISHED, estimated_hours, recipes
 from creditflow.assets.site.markdown import RUNNABLE, blocks_of, prose, staged_text
 from creditflow.assets.site.repository import NOT_RUN, PAGES, RUN, TARGETS
 from creditflow.envs.errors import ConfigError
-from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.cards.figures import REGIMES, Figures
 from creditflow.wrappers import credit
 
 SITE = ROOT / "assets" / "site" / "pages"
@@ -77,33 +68,22 @@ def test_pages_of_the_repository_that_the_site_shows_exist() -> None:
     assert len(set(PAGES.values())) == len(PAGES)
 
 
-def test_lines_of_the_index_of_evidence_belong_to_stored_files() -> None:
-    assert set(LINES) <= {path.relative_to(ROOT / "tests/evidence").as_posix() for path in result_files()}
-
-
-def test_stored_evidence_names_commits_of_the_history_unless_it_is_marked_as_rebased() -> None:
-    def git(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
-
-    if git("rev-parse", "--is-shallow-repository").stdout != "false\n":
-        # an unpacked sdist and a shallow clone have no history to look a commit up in; CI clones all of it
-        pytest.skip("no git checkout with its whole history")
-    lost = []
-    for path in result_files():
-        text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        commit = evidence.origin(json.loads(text))[1]
-        if commit and git("merge-base", "--is-ancestor", commit, "HEAD").returncode:
-            lost.append(path.relative_to(ROOT / evidence.FOLDER).as_posix())
-    assert sorted(lost) == sorted(evidence.REBASED)
+def test_every_study_has_a_page_with_a_question_and_stored_results() -> None:
+    rows = evidence.pages()["evidence/index"][1].splitlines()
+    for folder in evidence.studies():
+        [row] = [row for row in rows if f"](/evidence/{folder.name}.md)" in row]
+        assert f"`tests/evidence/{folder.name}/" in row
 
 
 def test_marks_links_and_pictures_are_staged() -> None:
-    text = "See `TRANSFER.md` and [it](TRANSFER.md#a).\n\n![x](../../assets/images/a.png)\n\n```python run=trl\n`TRANSFER.md`\n```\n"
-    shown, pictures = staged_text(text, "envs/alfworld/README.md")
-    page = TARGETS["envs/alfworld/TRANSFER.md"]
-    assert f"See [`TRANSFER.md`](/{page}.md) and [it](/{page}.md#a)." in shown
+    text = (
+        "See `DATA.md` and [it](DATA.md#a).\n\n![x](../../assets/images/a.png)\n\n```python run=trl\n`DATA.md`\n```\n"
+    )
+    shown, pictures = staged_text(text, "train/adapters/README.md")
+    page = TARGETS["train/adapters/DATA.md"]
+    assert f"See [`DATA.md`](/{page}.md) and [it](/{page}.md#a)." in shown
     assert pictures == {"assets/images/a.png"} and "![x](/assets/images/a.png)" in shown
-    assert "```python\n`TRANSFER.md`\n```\n\n{.mark}\nRun by the tests of the tier `trl`." in shown
+    assert "```python\n`DATA.md`\n```\n\n{.mark}\nRun by the tests of the tier `trl`." in shown
 
 
 @pytest.fixture(scope="module")
@@ -270,22 +250,6 @@ def test_a_recipe_is_described_in_whole_sentences_and_its_groups_with_their_bran
     )
 
 
-def test_the_leaderboard_is_sorted_by_learning_then_by_the_step_and_what_was_not_measured_is_last() -> None:
-    def measured(learning: float | None, step: float | None) -> dict[str, Any]:
-        values = {"learning": learning, "step": step}
-        return {"tables": {key: Estimate(x, x, x) for key, x in values.items() if x is not None}}
-
-    found = {"a": measured(None, 0.2), "b": measured(-0.1, None), "c": measured(0.3, 0.1), "d": measured(None, 0.9), "e": measured(0.3, 0.4)}  # fmt: skip
-    shown = regime_table(cast("Figures", SimpleNamespace(measured=found)), "tables").splitlines()[2:]
-    assert [row[3] for row in shown] == list("ecbda")
-
-
-def test_an_index_row_without_a_command_links_the_page_that_has_it() -> None:
-    rows = [row for row in evidence.pages()["evidence/index"][1].splitlines() if "| see the page |" in row]
-    assert rows
-    assert all(row.startswith("| [") for row in rows)
-
-
 def test_published_figures_belong_to_recipes() -> None:
     assert set(PUBLISHED) <= set(recipes())
 
@@ -296,15 +260,3 @@ def test_published_figures_belong_to_recipes() -> None:
 def test_the_estimated_hours_contain_those_that_a_paper_states(recipe: str, stated: float) -> None:
     low, high = estimated_hours(recipe, PUBLISHED[recipe].gpu)
     assert (low * high) ** 0.5 < stated < high, "the page says so"
-
-
-def test_a_chart_has_the_intervals_of_its_table_best_first():
-    figures = stored_figures()
-    for regime in REGIMES:
-        drawn = with_charts(f"<!-- chart: {regime} -->")
-        texts = re.findall(r'class="value">([^<]*\d[^<]*)<', drawn)
-        table = regime_table(figures, regime)
-        assert texts == re.findall(r"\| ([+−][\d.]+ \[[^]]+\]) \|", table.replace("\xa0", " "))
-        assert len(texts) == drawn.count("<circle") > 5
-    with pytest.raises(UndefinedError):
-        with_charts("<!-- chart: another -->")

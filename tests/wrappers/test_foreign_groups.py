@@ -152,8 +152,6 @@ def test_commands_play_and_read_an_environment_of_others(tmp_path, capsys):
         ["credit", "--scheme", "gigpo", str(log), "--out", str(tmp_path / "credit.jsonl")],
         ["audit", str(log), "--out", str(tmp_path / "audit.txt")],
         ["view", str(log), "--out", str(tmp_path / "view.html")],
-        ["merge", str(log), "--out", str(tmp_path / "merge.txt")],
-        ["analyse", "--only", "graphgpo", str(log)],
     ):
         assert main(command) == 0, capsys.readouterr().err
     first = log.read_bytes()

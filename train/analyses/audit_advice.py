@@ -25,14 +25,12 @@ __all__ = [
     "warnings",
 ]
 
-RECOMMENDED: Final = "grouptd"  # for every log, with its defaults: no rule that reads a log's features was better
-# tests/evidence: settings, protocol, and choice, where the defaults of grouptd are called grouptd_relative
+RECOMMENDED: Final = "grouptd"  # for every log
+# tests/evidence: settings and protocol
 EVIDENCE: Final = (
     "In 96 settings, which ran twice with different tasks, grouptd was within 2 points of the best scheme in 94 and in 92. No "
     "published scheme was that in half as many.",
     "Under steps of equal KL divergence it is 3.4 points ahead of graphgpo. Under Adam it is not ahead.",
-    "On 61 settings of 7 suites, each suite held out in turn, no rule that chooses a scheme from features of a log was better than "
-    "always using grouptd.",
 )
 RARELY: Final = 0.1  # of the turns; of the measured settings two lie below, all others above
 
@@ -78,7 +76,7 @@ def cautions(keys: Keys) -> tuple[str, ...]:
 
 
 def supported_variant(found: Audit) -> tuple[dict[str, Any], str]:
-    """The options of ``grouptd`` that suit the log's keys, besides its defaults, and the reason (``tests/evidence/choice``)."""
+    """The options of ``grouptd`` that suit the log's keys, besides its defaults, and the reason."""
     state, text = found.state, found.text
     if state.singletons > MANY_SINGLETONS:
         return {}, (
@@ -97,10 +95,8 @@ def supported_variant(found: Audit) -> tuple[dict[str, Any], str]:
         return {}, (
             f"{conflicts} mostly determines which: the key hides something; the merge test of the defaults finds such keys"
         )
-    return {"td_lambda": 0.8}, (
-        f"{conflicts} does not determine which. In a deterministic environment such a key merges many states, and td_lambda=0.8 "
-        "learned faster than the defaults; if the environment is random and the keys are complete, keep the defaults, which "
-        "learned faster there"
+    return {}, (
+        f"{conflicts} does not determine which: either the environment is random, or the key merges many states and a finer one would help"
     )
 
 

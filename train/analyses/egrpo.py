@@ -4,28 +4,31 @@ The match rate of a rollout is the fraction of the question's entities that its 
 of its group (eq. 3). The paper's figure 1 shows histograms of the normalised rate (bottom) and the number of questions in
 which correct rollouts name more entities than incorrect ones (top), here with an exact sign test. Its figure 5 is the same
 for whole trajectories, with queries, results and answers.
+
+  python -m creditflow.train.analyses.egrpo LOG.jsonl
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.train.analyses import finding
 from creditflow.train.analyses.entities import Episode, episodes, with_entities
-from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, percent
-from creditflow.train.bench.report.figures import COLOURS, new_figure, panels, save_figure, tidy
+from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, percent, run_analysis
+from creditflow.train.arguments.programs import run_program
 from creditflow.train.statistics import sign_test
 from creditflow.wrappers.graphs.entity_reading import EntityReader
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["BINS", "NEEDS", "SCOPES", "SOURCE", "analyse", "bins", "draw"]
+__all__ = ["BINS", "SCOPES", "SOURCE", "add_arguments", "analyse", "bins", "run"]
 
 SOURCE: Final = "entity match rates, E-GRPO eqs. 1 to 3, figures 1 and 5"
-NEEDS: Final = "the question's entities"
 SCOPES: Final = ("thoughts", "trajectory")
 BINS: Final = ("0", "(0, ¼]", "(¼, ½]", "(½, ¾]", "(¾, 1)", "1")
 _EQUAL: Final = 1e-12  # rates are ratios of small integers
@@ -83,7 +86,7 @@ def _scope(per_group: Sequence[NDArray[np.float64]], correct: Sequence[NDArray[n
     }
 
 
-def analyse(groups: Sequence[Group], *, match: Any = "exact_substring", **_: Any) -> Finding:
+def analyse(groups: Sequence[Group], *, match: Any = "exact_substring") -> Finding:
     """Match rates in thoughts and in whole trajectories.
 
     Args:
@@ -138,17 +141,19 @@ def _table(numbers: dict[str, Any], scopes: Sequence[str]) -> Table:
     return Table("Match rate, and the distribution of the rate normalised by the group's best", rows)
 
 
-def draw(finding: Finding, folder: Path) -> Path:
-    """Plot histograms of the normalised rate, one panel per scope; returns the PNG file."""
-    scopes = [scope for scope in SCOPES if scope in finding.numbers]
-    figure = new_figure(4.6 * len(scopes), 3.4)
-    for axes, scope in panels(figure, scopes, sharey=True):
-        for i, side in enumerate(("correct", "incorrect")):
-            row = finding.numbers[scope][side]
-            heights = np.array(list(row["histogram"].values())) / max(row["rollouts"], 1)
-            axes.bar(np.arange(len(BINS)) + (i - 0.5) * 0.4, heights, width=0.4, color=COLOURS[i], label=side)
-        axes.set(xticks=range(len(BINS)), xticklabels=BINS, xlabel="normalised match rate", title=f"in {scope}")
-        tidy(axes)
-    figure.axes[0].set(ylabel="fraction of rollouts")
-    figure.axes[0].legend(frameon=False)
-    return save_figure(figure, folder / "egrpo.png")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the program's arguments."""
+    finding.add_arguments(parser)
+    parser.add_argument(
+        "--match", choices=["normalized", "exact_substring"], default="exact_substring",
+        help="when a text mentions an entity: by normalised words, or by the exact phrase (default %(default)s)",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the analysis of a log."""
+    return run_analysis(analyse, args, match=args.match)
+
+
+if __name__ == "__main__":
+    sys.exit(run_program("creditflow.train.analyses.egrpo"))

@@ -1,19 +1,22 @@
-"""The result of an analysis: values for programs, tables for readers, and notes on how to read the tables."""
+"""The result of an analysis (values for programs, tables for readers, notes on how to read them), and the program around one."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from creditflow.envs.errors import CreditflowError
+from creditflow.envs.errors import DataError
+from creditflow.train.arguments.logs import add_log_argument, read_log
 from creditflow.train.text_table import text_table
 
-__all__ = ["Finding", "NotDefined", "Table", "decimals", "json_values", "percent"]
+__all__ = ["Finding", "NotDefined", "Table", "add_arguments", "decimals", "json_values", "percent", "run_analysis"]
 
 
-class NotDefined(CreditflowError):  # noqa: N818 - not an error of the user: the log lacks the data
+class NotDefined(DataError):  # noqa: N818 - not an error of the user: the log lacks the data
     """An analysis is not applicable to a log; the message gives the reason and the data that are missing."""
 
 
@@ -70,3 +73,21 @@ def percent(x: float, digits: int = 1) -> str:
 def decimals(x: float, digits: int = 3) -> str:
     """A number as a table cell."""
     return "–" if math.isnan(x) else f"{x:.{digits}f}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the arguments of a program that analyses a log."""
+    add_log_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+
+
+def run_analysis(analyse: Callable[..., Finding], args: argparse.Namespace, **options: object) -> int:
+    """Analyse the log that the arguments name and print the finding.
+
+    Raises:
+        NotDefined: the log lacks what the analysis needs.
+    """
+    found = analyse(read_log(args), **options)
+    numbers = {"source": found.source, **found.numbers, "notes": list(found.notes)}
+    print(json.dumps(json_values(numbers), indent=1, allow_nan=False) if args.json else found)
+    return 0

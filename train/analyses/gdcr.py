@@ -4,29 +4,32 @@ Per turn ("step" in the paper) the distance d_t = min d(v) over newly cited or r
 far (eq. 17), as in the paper's table 1; and the correlation of the step reward (eq. 12) with the correctness of the
 rollout. The turn with the answer is excluded, as in the paper. Turns of one rollout are not independent, so the confidence
 interval resamples questions, and there is no p-value.
+
+  python -m creditflow.train.analyses.gdcr LOG.jsonl
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.train.analyses import finding
 from creditflow.train.analyses.entities import episodes, with_entities
-from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals
-from creditflow.train.bench.report.figures import COLOURS, new_figure, save_figure, tidy
+from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, run_analysis
+from creditflow.train.arguments.programs import run_program
 from creditflow.train.statistics import N_RESAMPLES, cluster_bootstrap, pearson
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["NEEDS", "SOURCE", "analyse", "clustered_correlation", "draw", "read_group"]
+__all__ = ["SOURCE", "add_arguments", "analyse", "clustered_correlation", "read_group", "run"]
 
 SOURCE: Final = "distance to the answer by step, GDCR (arXiv 2605.29697) eqs. 12, 16, 17 and table 1"
-NEEDS: Final = "an entity graph with an answer node"
 DECAY: Final = 2.0
 MAX_STEPS: Final = 30  # rows of the table
 
@@ -124,7 +127,7 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(defined)) if defined else float("nan")
 
 
-def analyse(groups: Sequence[Group], *, match: Any = "normalized", **_: Any) -> Finding:
+def analyse(groups: Sequence[Group], *, match: Any = "normalized") -> Finding:
     """Distances by step, and correlations.
 
     Args:
@@ -197,16 +200,19 @@ def _table(rows: Sequence[dict[str, Any]]) -> Table:
     return Table("Best distance to the answer so far, of correct and incorrect rollouts", out)
 
 
-def draw(finding: Finding, folder: Path) -> Path:
-    """Plot the best distance by step, of correct and incorrect rollouts; returns the PNG file."""
-    figure = new_figure(5.0, 3.6)
-    axes = figure.subplots()
-    rows = finding.numbers["by_step"]
-    for i, name in enumerate(("correct", "incorrect")):
-        axes.plot(
-            [row["step"] for row in rows], [row[name]["best"] for row in rows], marker="o", color=COLOURS[i], label=name
-        )
-    axes.set(xlabel="step", ylabel="best distance to the answer so far")
-    axes.legend(frameon=False)
-    tidy(axes)
-    return save_figure(figure, folder / "gdcr.png")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Define the program's arguments."""
+    finding.add_arguments(parser)
+    parser.add_argument(
+        "--match", choices=["normalized", "exact_substring"], default="normalized",
+        help="when a text mentions an entity: by normalised words, or by the exact phrase (default %(default)s)",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the analysis of a log."""
+    return run_analysis(analyse, args, match=args.match)
+
+
+if __name__ == "__main__":
+    sys.exit(run_program("creditflow.train.analyses.gdcr"))

@@ -24,11 +24,7 @@ from creditflow.train.arguments.plugins import add_load, load_named
 
 __all__ = ["PROGRAMS", "reported", "run_module", "run_program"]
 
-PROGRAMS: Final = (
-    "creditflow.train.commands.programs.verl_data",
-    "creditflow.train.cards.cost",
-    "creditflow.train.cards.figures",
-)
+PROGRAMS: Final = ("creditflow.train.commands.programs.verl_data",)
 
 
 def run_program(name: str, arguments: Sequence[str] | None = None, *, script: str = "") -> int:

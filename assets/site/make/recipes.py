@@ -14,7 +14,6 @@ from creditflow.assets.site.markdown import table
 from creditflow.assets.site.repository import ROOT
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.reading.json_text import read_json
 from creditflow.envs.tasks import Task
 from creditflow.train.run.estimate.hours import GPUS, HIGH, LOW, Panels, hours_of, range_text
 from creditflow.train.run.estimate.prompts import EPISODES, Prompts, measured_prompts
@@ -23,7 +22,6 @@ from creditflow.train.settings.schema import EnvConfig, load_settings
 
 __all__ = ["PUBLISHED", "Published", "estimated_hours", "pages", "recipes"]
 
-MEASURED: Final = "tests/evidence/hours/results.json"  # python tests/evidence/hours/run.py
 FOLDER: Final = ROOT / "train" / "configs"
 
 HEAD = """# Reproduce a paper
@@ -40,7 +38,7 @@ creditflow train train/configs/gigpo_alfworld.yaml --set model.path=PATH --set o
 
 ## Results and curves
 
-Each row of the table is a file in `train/configs/`. Only `quickstart`, which belongs to no paper, was [trained here](/evidence/quickstart.md). The size is tasks × group size × iterations, and a group includes its branches. Results and curves are the
+Each row of the table is a file in `train/configs/`. Only `quickstart`, which belongs to no paper, was trained here. The size is tasks × group size × iterations, and a group includes its branches. Results and curves are the
 papers' own, for the model of the row. "–" means that none of the five papers that we have states it. We do not read numbers off plotted curves.
 """
 
@@ -52,7 +50,7 @@ model, on one GPU of the kind in brackets. They exclude the environments' own ti
 expert's number of turns, completions of an eighth of the limit and {low:.0%} of the peak FLOP/s. The upper end assumes all turns that are allowed, completions of half of
 the limit and {high:.0%}. `--dry-run` prints the range for your settings. The tasks are the embedded ones, whose prompts may be shorter than the papers'.
 
-As a check, the two times that papers state are inside the range, above its geometric mean{check}.
+As a check, the two times that papers state are inside the range, above its geometric mean.
 
 """
 
@@ -94,25 +92,12 @@ def pages() -> dict[str, tuple[str, str]]:
         results.append([f"`{name}`", title(text), shape, stated.result or "–", stated.curve or "–"])
         if all(size):
             model = setting(text, "path").removeprefix("Qwen/") or "from scratch"
-            estimate = "one core: 65 s ([measured](/evidence/quickstart.md))"
+            estimate = "one core: about five minutes"
             if name != "quickstart":
                 estimate = f"{range_text(*estimated_hours(name, stated.gpu, measured))} ({stated.gpu})"
             hours.append([f"`{name}`", model, stated.hardware or "–", stated.time or "–", estimate])
-    head = HOURS.format(low=LOW.arithmetic, high=HIGH.arithmetic, check=_measured())
+    head = HOURS.format(low=LOW.arithmetic, high=HIGH.arithmetic)
     return {"how_to/reproduce": ("", f"{HEAD}\n{table(results)}{head}{table(hours)}{TAIL}")}
-
-
-def _measured() -> str:
-    """What a small run on one core of a CPU took, beside its estimate."""
-    run = read_json(ROOT / MEASURED)["models"]["5 M"]
-    rollout, update = (
-        f"{run['seconds'][stage]:.2g} s ({range_text(*run['estimated_seconds'][stage])} estimated)"
-        for stage in ("rollout", "update")
-    )
-    return (
-        f". On one core of a CPU (`{MEASURED}`) rollouts of a model of 5 M parameters took {rollout} and updates {update}: these reached "
-        f"{run['fraction']:.0%} of the core's peak, and groups of equal outcomes train nothing"
-    )
 
 
 def estimated_hours(name: str, gpu: str, measured: dict[str, Prompts] | None = None) -> tuple[float, float]:

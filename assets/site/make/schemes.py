@@ -1,4 +1,4 @@
-"""A page for every credit scheme, from its code, the checks of its properties and the stored runs; and their overview.
+"""A page for every credit scheme, from its code and the checks of its properties; and their overview with one result each.
 
 Another page lists every scheme as a dense reward: what its potential is, or why it has none, from the registry.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -16,9 +15,7 @@ from typing import Any, Literal, cast
 
 from creditflow.assets.site.make.paper_index import papers
 from creditflow.assets.site.markdown import prose, table
-from creditflow.train.cards.card import Card, make_card
-from creditflow.train.cards.figures import shipped
-from creditflow.train.cards.page import figure_rows, needs_lines, overview
+from creditflow.train.cards import Card, make_card, needs_lines, overview, result_text
 from creditflow.wrappers import credit
 from creditflow.wrappers.credit.registry import lookup
 from creditflow.wrappers.history_potential import HISTORY
@@ -26,7 +23,6 @@ from creditflow.wrappers.potentials import POTENTIALS, refusal_reason
 
 __all__ = ["formulas", "pages", "potential_of", "potential_pages"]
 
-SHOWN = 6  # columns of the overview; cost and verification stand on the page of each scheme
 WHERE = "wrappers/credit/SCHEMES.md"
 FORMULAS = Path(__file__).resolve().parents[1] / "formulas.toml"
 GROUPS = {
@@ -50,10 +46,8 @@ use. Start with [`grouptd`](/schemes/grouptd.md) or [`graphgpo`](/schemes/graphg
 """
 COLUMNS = """## Results in the benchmark
 
-**M2** is the success gained by one policy step, divided by what a step along the exact gradient gains. A perfect scheme has 1, and a scheme that reads only
-the outcome has about 0.3 to 0.4. **Learning** is the mean success during training compared with `grpo`, in percentage points. *Tabular* policies
-have one softmax table per task, *shared* policies use features of the state for many tasks, and *LM* stands for small language models on held-out tasks.
-Intervals are 95% confidence intervals. "–" means not measured.
+**Points** are mean success during training compared with `grpo`, with a 95% confidence interval, in [96 settings](/evidence/settings.md) of one policy for many tasks.
+The exact advantage gains 11.0 [9.9, 12.2]. `mt_ppo` had a linear critic. "–" means not measured there: most of these schemes need a model or a search task.
 """
 POTENTIALS_PAGE = "how_to/potentials"
 OF_THE_HISTORY = {
@@ -81,17 +75,10 @@ def display_name(card: Card) -> str:
 
 def pages() -> dict[str, tuple[str, str]]:
     """The overview, a page per scheme, and all schemes as dense rewards."""
-    figures = shipped()
-    cards = {name: make_card(name, figures) for name in credit.names()}
-    rows = [row[:SHOWN] for row in overview(figures)]
-    links = {name: f"[{name}](/schemes/{name}.md)" for name in cards}
-    linked = [rows[0], *([links.get(row[0], row[0]), *row[1:]] for row in rows[1:])]
-    runs = [f"- {source['regime']}: `{source['command']}` at {source['commit']}" for source in figures.sources]
-    index = (
-        f"{INTRODUCTION}\n{grouped(cards)}\n{COLUMNS}\n{table(linked)}\nThe commands behind these results:\n\n"
-        + "\n".join(runs)
-        + "\n\n"
-    )
+    cards = {name: make_card(name) for name in credit.names()}
+    head, *rows = overview(list(cards))
+    linked = [head, *([f"[{row[0]}](/schemes/{row[0]}.md)", *row[1:]] for row in rows)]
+    index = f"{INTRODUCTION}\n{grouped(cards)}\n{COLUMNS}\n{table(linked)}\n\n"
     for group, (caption, _) in GROUPS.items():
         titles = {name: display_name(cards[name]).replace("`", "") for name in ordered(formulas()[group])}
         members = "\n".join(f"{title} <{name}>" for name, title in titles.items())
@@ -123,7 +110,7 @@ def grouped(cards: Mapping[str, Card]) -> str:
 
 
 def scheme_page(card: Card) -> str:
-    """The page of one scheme: formula, source, use, results, limits, needs, parameters, cost, properties."""
+    """The page of one scheme: formula, source, use, result, limits, needs, parameters, properties."""
     tex = next(group[card.name] for group in formulas().values() if card.name in group)
     links = [
         f"[arXiv {paper['arxiv']}](https://arxiv.org/abs/{paper['arxiv']})"
@@ -142,7 +129,6 @@ def scheme_page(card: Card) -> str:
         f"## Limitations\n\n{failures(card)}",
         "## What it needs\n\n" + "\n".join(f"- {prose(line)}" for line in needs_lines(card)),
         f"## Parameters\n\n{parameters(card)}",
-        f"## Cost\n\n{cost(card)}",
         f"## Properties\n\n{properties(card)}",
         "Next: [compare it with the other schemes](/schemes/index.md), [see why a turn has its advantage](/start/own_log.md), "
         "or [train with it](/how_to/train.md).",
@@ -189,29 +175,16 @@ def vars_of(name: str, semantics: Literal["paper", "release"]) -> dict[str, Any]
 
 
 def measured(card: Card) -> str:
-    """Results of the stored runs, a row per setting."""
-    rows = figure_rows(card)
-    if not rows:
-        return "It was not measured, because its annotations need a model or a search task."
-    heads, *methods = rows
-    turned = [["", *(f"`{row[0]}`" for row in methods)]]
-    turned += [[head, *(row[i] for row in methods)] for i, head in enumerate(heads) if i]
-    names = "\n".join(f"- `{method}`: {prose(text)}" for method, text in card.settings.items())
-    fitted = any("[fitted]" in row[0] for row in methods)
-    note = "\n\nFor `[fitted]`, means over earlier rollouts replace the annotations of a model." if fitted else ""
-    return f"{table(turned)}\n{names}{note}\n\n[All schemes](/schemes/index.md) explains the rows."
+    """Its result in the stored study."""
+    points = result_text(card.name)
+    if points == "–":
+        return "It was not measured in [the study of settings](/evidence/settings.md)."
+    return f"{points} points of success compared with `grpo`, in [96 settings](/evidence/settings.md) of one policy for many tasks."
 
 
 def failures(card: Card) -> str:
     """Its limitations."""
     return "\n".join(f"- {prose(line)}" for line in card.limitations)
-
-
-def cost(card: Card) -> str:
-    """Its time."""
-    if math.isnan(card.cost):
-        return "Not measured."
-    return f"{card.cost:.2g} ms for 1,000 turns, {card.cost_ratio:.1f} times `gigpo`'s. Annotations are not counted."
 
 
 def properties(card: Card) -> str:

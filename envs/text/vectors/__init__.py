@@ -4,7 +4,7 @@ Exact search multiplies blocks of memory-mapped rows by all queries of a call; B
 between what its rounding cannot tell apart, so results are the same for any batch, block or number of threads.
 
 Approximate search takes candidates from faiss (inverted lists, in each of which vectors are product-quantised or kept as bytes), and
-orders them by the same exact scores. The libraries compared, with figures in ``tests/evidence/dense``:
+orders them by the same exact scores. The libraries compared:
 
 ========= ======================= ============== ================ ====================================================
 library   licence, wheels         memory map     bytes a vector   taken for

@@ -1,7 +1,7 @@
 """A list of ALFWorld games in verl-agent's interface: our manager beside the alfworld package's TextWorld environments.
 
     pip install 'creditflow[alfworld]'
-    python tests/benchmarks/peer/alfworld_manager.py [--games ../shared/data/alfworld] [--out tests/evidence/alfworld/manager.json]
+    python tests/benchmarks/peer/alfworld_manager.py [--games ../shared/data/alfworld] [--out FILE.json]
 
 Both sides play the same released games with the same commands, a batch of them at a time, in one process and in turns: a step of
 the whole batch by ours, then by theirs. Ours does all that verl-agent's manager does: it parses completions, fills prompts with the
@@ -177,7 +177,7 @@ def main() -> None:
             ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True, cwd=ROOT
         )
         page = {
-            "command": "python tests/benchmarks/peer/alfworld_manager.py --out tests/evidence/alfworld/manager.json",
+            "command": "python tests/benchmarks/peer/alfworld_manager.py --out FILE.json",
             "commit": commit.stdout.strip(), "date": time.strftime("%Y-%m-%d"), "machine": machine,
             "python": platform.python_version(), "textworld": version("textworld"), "alfworld": version("alfworld"),
             "results": found, "rounds": rounds,

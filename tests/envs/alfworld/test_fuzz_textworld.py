@@ -1,15 +1,13 @@
-"""The differential fuzzer against the real engine, and the evidence of its last full run."""
+"""The differential fuzzer against the real engine."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from helpers.shared_data import ROOT, shared_file
+from helpers.shared_data import shared_file
+from helpers.worlds.textworld_fuzz import fuzz
 
 from creditflow.envs.alfworld.engines import RealEngine
 from creditflow.envs.alfworld.env import ALFWorldEnv
@@ -21,7 +19,7 @@ from creditflow.envs.alfworld.pddl import TASK_TYPES
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.errors import DataError
 
-EVIDENCE = ROOT / "tests" / "evidence" / "alfworld" / "fuzz.json"
+ARCHIVE = "data/alfworld/alfworld_games_full.tar.xz"
 RARE = (
     "verb slice",
     "floor list shown",
@@ -39,31 +37,18 @@ needs_engine = pytest.mark.skipif(
 )
 
 
-def fuzz(games: int, out: Path) -> None:
-    archive = shared_file("data/alfworld/alfworld_games_full.tar.xz")
-    command = [sys.executable, str(ROOT / "tests" / "evidence" / "alfworld" / "fuzz.py"), "--archive", str(archive)]
-    subprocess.run([*command, "--games", str(games), "--steps", "60", "--out", str(out)], check=True)
-
-
-def test_the_committed_evidence_covers_every_rare_branch_without_a_disagreement() -> None:
-    report = json.loads(EVIDENCE.read_text())
-    assert report["disagreements"] == []
-    assert report["counts"]["games"] >= 200
-    assert report["counts"]["steps"] >= 10_000
-    assert [branch for branch in RARE if not report["counts"].get(branch)] == []
-    assert set(report["versions"]) >= {"alfworld", "textworld", "fast-downward-textworld", "python"}
-
-
 @needs_engine
 @pytest.mark.alfworld
-def test_both_engines_agree_on_twenty_games(tmp_path: Path) -> None:
-    fuzz(20, tmp_path / "fuzz.json")
+def test_both_engines_agree_on_twenty_games() -> None:
+    assert fuzz(shared_file(ARCHIVE), 20, 60)["games"] == 20
 
 
 @needs_engine
 @pytest.mark.slow
-def test_both_engines_agree_on_two_hundred_games(tmp_path: Path) -> None:
-    fuzz(210, tmp_path / "fuzz.json")
+def test_both_engines_agree_on_two_hundred_games_and_in_every_rare_branch() -> None:
+    seen = fuzz(shared_file(ARCHIVE), 210, 60)
+    assert seen["steps"] >= 10_000
+    assert [branch for branch in RARE if not seen[branch]] == []
 
 
 @pytest.mark.filterwarnings("default")

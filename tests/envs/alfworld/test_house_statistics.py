@@ -1,4 +1,4 @@
-"""Statistics of generated houses: well formed, followed by the generator, recovered by the fit."""
+"""Statistics of generated houses: well formed, followed by the generator."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from evidence.alfworld.fit_houses import fit, place_weights
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.envs.alfworld.generator import MIN_STEPS, WORDINGS, Draws, generate, house_statistics, parse_statistics
+from creditflow.envs.alfworld.generator import MIN_STEPS, WORDINGS, Draws, generate, house_statistics
 from creditflow.envs.alfworld.pddl import TASK_TYPES
 
 STATISTICS = house_statistics()
@@ -57,37 +56,6 @@ def test_weighted_draws_are_proportional(weights: list[int], seed: int) -> None:
 def test_counts_are_at_least_what_is_asked(histogram: tuple[int, ...], least: int, expected: set[int]) -> None:
     draws = Draws((1, 2))
     assert {draws.count(histogram, least) for _ in range(300)} == expected
-
-
-def test_the_fit_recovers_the_weights_of_a_choice_model() -> None:
-    """Choices among changing sets, by known weights; the floor "" is always there."""
-    rng, true = np.random.default_rng(0), {"": 0.1, "bed": 0.5, "desk": 0.3, "shelf": 0.1}
-    found: Counter[tuple[tuple[tuple[str, int], ...], str]] = Counter()
-    for _ in range(20_000):
-        kinds = sorted(kind for kind in true if not kind or rng.random() < 0.6)
-        odds = np.array([true[kind] for kind in kinds])
-        found[tuple((kind, 1) for kind in kinds), kinds[rng.choice(len(kinds), p=odds / odds.sum())]] += 1
-    assert place_weights(found) == pytest.approx(true, abs=0.02)
-
-
-@pytest.mark.slow
-def test_houses_that_follow_houses_are_like_them() -> None:
-    """A round trip: statistics fitted to generated bedrooms give the same goals, furniture and numbers of objects."""
-    games = {
-        f"train/{seed}-x-None-y-301/t/game.tw-pddl": generate(seed, task_type="pick_and_place_simple", room="bedroom")
-        for seed in range(300)
-    }
-    again = parse_statistics(fit(games))
-    first, second = STATISTICS.rooms["bedroom"], again.rooms["bedroom"]
-    for kind, counts in first.furniture.items():
-        mean = np.average(range(len(counts)), weights=counts)
-        fitted = second.furniture.get(kind, (1,))
-        assert np.average(range(len(fitted)), weights=fitted) == pytest.approx(mean, abs=0.25 + 0.1 * mean), kind
-    goals = again.goals["pick_and_place_simple"]["bedroom"]
-    assert set(goals) <= set(STATISTICS.goals["pick_and_place_simple"]["bedroom"])
-    most = max(STATISTICS.goals["pick_and_place_simple"]["bedroom"].items(), key=lambda item: item[1])
-    total = sum(STATISTICS.goals["pick_and_place_simple"]["bedroom"].values())
-    assert goals[most[0]] / 300 == pytest.approx(most[1] / total, abs=0.06)
 
 
 @pytest.mark.parametrize("task", sorted(TASK_TYPES))

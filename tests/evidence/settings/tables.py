@@ -2,10 +2,12 @@
 
 python tests/evidence/settings/tables.py tests/evidence/settings/results.jsonl > tests/evidence/settings/tables.txt
 python tests/evidence/settings/tables.py tests/evidence/settings/results.jsonl tests/evidence/settings/second.jsonl
+python tests/evidence/settings/tables.py --figures tests/evidence/settings/results.jsonl > assets/schemes/figures.json
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,11 +23,13 @@ from evidence.settings.run import BASELINE, EXACT, FACTORS, Setting, fraction, h
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.statistics import crossed_mean
 from creditflow.train.text_table import text_table
+from creditflow.wrappers import credit
 
 __all__ = [
     "FILTERS",
     "Leads",
     "best_table",
+    "figures",
     "leads_of",
     "level_table",
     "map_table",
@@ -249,6 +253,22 @@ def tables(path: Path) -> str:
     return "\n\n".join(f"{title}\n\n{text_table(rows)}" for title, rows in parts)
 
 
+def figures(path: Path) -> str:
+    """What ``assets/schemes/figures.json`` contains: the lead of every registered scheme over grpo, in points, as JSON."""
+    leads = leads_of(path)
+    points = {}
+    for method in sorted(methods_of(leads)):
+        scheme = method.partition("[")[0]  # mt_ppo[linear] is mt_ppo with a linear critic
+        if scheme in credit.names() and scheme != BASELINE:
+            estimate = mean_lead(leads, method)
+            points[scheme] = [round(bound, 4) for bound in (estimate.mean, estimate.low, estimate.high)]
+    command = "python tests/evidence/settings/tables.py --figures tests/evidence/settings/results.jsonl"
+    return json.dumps({"command": command, "points": points}, indent=1) + "\n"
+
+
 if __name__ == "__main__":
+    if sys.argv[1] == "--figures":
+        sys.stdout.write(figures(Path(sys.argv[2])))
+        sys.exit()
     files = list(map(Path, sys.argv[1:]))
     print(tables(files[0]) if len(files) == 1 else level_table(list(map(leads_of, files))))

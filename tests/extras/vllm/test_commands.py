@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.servers.vllm_server import serving
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore")]
 ROOT = Path(__file__).resolve().parents[3]
@@ -19,6 +20,9 @@ SMALL = (
     "tasks.count=200", "rollout.tasks=8", "rollout.group_size=4",
     "evaluation.panel=", "evaluation.final_panel=", "checkpoint.every=1",
 )  # fmt: skip
+
+
+ENV = ("--env-set", "max_steps=20", "--env-set", "symbols=ascii", "--env-set", "separator=")  # as in the run
 
 
 def creditflow(*arguments: str, code: int = 0) -> str:
@@ -116,8 +120,6 @@ def test_a_run_resumes_from_its_checkpoint(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_server_a_folder_and_transformers_play_the_same_greedy_episodes(run: Path, tmp_path: Path) -> None:
-    from evidence.engines.vllm_training import ENV, serving
-
     from creditflow.wrappers.records.jsonl import read_jsonl
 
     model, logs = run / "model", {}

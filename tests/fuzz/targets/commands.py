@@ -25,9 +25,9 @@ OTHERS = (
     ("--env-set", "reward=ten"), ("--env-set", "n_actions=9"), ("--panel", "small-v1:test"),
 )  # fmt: skip
 WRITERS = (
-    "credit --scheme grpo LOG --out LOG", "view LOG --out LOG", "merge LOG --by hash@0.9 --write LOG", "audit LOG --out LOG",
-    "annotate --with oracle --env sokoban --panel small-v1:train LOG --out LOG", "analyse merging LOG --out LOG",
-    "data label LOG --out LOG", "data import searchr1 LOG --out LOG", "merge LOG --by hash@0.9 --out LOG",
+    "credit --scheme grpo LOG --out LOG", "view LOG --out LOG", "audit LOG --out LOG",
+    "annotate --with oracle --env sokoban --panel small-v1:train LOG --out LOG",
+    "data label LOG --out LOG", "data import searchr1 LOG --out LOG",
 )  # fmt: skip
 
 

@@ -22,15 +22,15 @@ from fuzz.samples import bomb
 from fuzz.target import Target
 from fuzz.targets.commands import command
 
-EVIDENCE = Path(__file__).parents[2] / "evidence" / "bench" / "full.json.gz"
+EVIDENCE = Path(__file__).parents[2] / "evidence" / "families" / "results.json.gz"
 _HOSTILE = (b"[" * 200_000, b"9" * 5000, b"\xff\xfe", b"", b"[]", b"{}", b"null", b'{"a":' * 50_000, b"caf\xc3\xa9")
 
 
 @lru_cache(maxsize=1)
 def _document() -> bytes:
-    """Return the results of the full benchmark, reduced to one suite."""
+    """Return stored results of the benchmark, reduced to one suite."""
     document = json.loads(gzip.decompress(EVIDENCE.read_bytes()))
-    document["suites"] = [suite for suite in document["suites"] if suite["spec"] == "sokoban"][:1]
+    document["suites"] = document["suites"][:1]
     return freeze(document)
 
 

@@ -40,7 +40,7 @@ ROWS = (
         "advantages `(B, T)` in `GRPOTrainer`, with one row per episode or per turn",
         "no images",
         "18",
-        "`tests/extras/trl`, `tests/evidence/engines/trl.json`",
+        "`tests/extras/trl`",
     ),
     Row(
         "verl {verl}", "verl",

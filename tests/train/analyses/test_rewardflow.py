@@ -1,4 +1,4 @@
-"""Graph statistics of known graphs, and sub-groups enumerated."""
+"""Repeated states of known groups, and sub-groups enumerated."""
 
 from __future__ import annotations
 
@@ -11,31 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creditflow.train.analyses.finding import NotDefined
-from creditflow.train.analyses.rewardflow import analyse, expected_unique, graph_row
+from creditflow.train.analyses.rewardflow import analyse, expected_unique
 from creditflow.wrappers.credit.random_group import random_fork, random_group
-
-
-def test_a_graph_small_enough_to_draw():
-    g = group(walk("s a g"), walk("s b b a g", name="other", actions=["right", "stay", "left", "go"]))
-    row = graph_row(g, "state")
-    # s→a, s→b, b→a, and a→g by two actions; b→b changed nothing
-    assert (row["nodes"], row["edges"]) == (4.0, 5.0)
-    assert row["pruned"] == pytest.approx(1 / 6)
-    assert (row["depth"], row["hops"], row["pieces"], row["reachable"]) == (2.0, 2.0, 1.0, 1.0)
-    assert row["degree"] == pytest.approx(5 / 3)
-    assert row["junctions"] == pytest.approx(2 / 3)
-
-
-def test_dead_ends_are_not_reachable_and_invalid_turns_are_no_edges():
-    row = graph_row(group(walk("s a g"), walk("s x y", "failed", invalid=[1])), "state")
-    assert (row["nodes"], row["edges"]) == (4.0, 3.0)
-    assert row["reachable"] == 0.75
-
-
-def test_hops_are_undefined_without_a_success():
-    found = analyse([group(walk("s a", "failed"))])
-    assert found.numbers["graph"]["hops"]["groups"] == 0
-    assert np.isnan(found.numbers["graph"]["hops"]["mean"])
 
 
 def test_unique_states_of_two_rollouts_are_the_mean_over_all_pairs():
@@ -79,6 +56,6 @@ def test_groups_of_unequal_size_get_a_note():
     assert any("differ in size" in note for note in found.notes)
 
 
-def test_a_log_without_turns_has_no_graph():
+def test_a_log_without_turns_is_refused():
     with pytest.raises(NotDefined, match="turns"):
         analyse([group(walk("s", "env_error"))])

@@ -21,8 +21,6 @@ FILES: dict[tuple[str, str], tuple[list[str], list[str]]] = {
 FOLDERS: dict[tuple[str, str], list[str]] = {
     ("bench", "--out"): ["bench", "--envs", "grids", "--schemes", "grpo"],
     ("gpu.run", "--out"): ["gpu.run", "--dry-run"],
-    ("evidence.pica.fair.downstream", "--out"): ["evidence.pica.fair.downstream", "--quick"],
-    ("evidence.pica.fair.study", "--out"): ["evidence.pica.fair.study", "--quick"],
 }
 
 

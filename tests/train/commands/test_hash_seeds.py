@@ -19,8 +19,6 @@ COMMANDS = [
     ["credit", "--scheme", "egrpo", "wikisearch.jsonl", "--out", "egrpo.jsonl"],
     ["annotate", "--with", "oracle", "--env", "sokoban", "sokoban.jsonl", "--out", "annotated.jsonl"],
     ["audit", "alfworld.jsonl", "--out", "audit.txt"],
-    ["analyse", "sokoban.jsonl", "--out", "analysis.txt"],
-    ["merge", "--by", "hash@0.9", "--text", "observation", "webshop.jsonl", "--write", "merged.jsonl"],
     ["view", "wikisearch.jsonl", "--out", "view.html"],
     ["data", "build", "wiki", "--articles", "200", "--questions", "5", "--index", "--out", "wiki"],
 ]  # fmt: skip

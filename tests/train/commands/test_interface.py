@@ -17,11 +17,9 @@ from creditflow.train.commands.about import envs
 TABLES = {
     "annotate": ["annotate", "--list"],
     "audit": ["audit", "LOG"],
-    "analyse": ["analyse", "LOG"],
     "bench": ["bench", "--show", "RESULTS"],
     "data": ["data", "list"],
     "envs": ["envs"],
-    "merge": ["merge", "--by", "state", "LOG"],
     "schemes": ["schemes"],
     "card": ["schemes", "grpo"],
 }
@@ -136,7 +134,6 @@ def script() -> str:
         ("creditflow new ag", {"agent"}),
         ("creditflow schemes graph", {"graphgpo"}),
         ("creditflow view --lo", {"--load"}),
-        ("creditflow merge --text obs", {"observation"}),
         ("creditflow credit rollouts.js", set()),
     ],
 )

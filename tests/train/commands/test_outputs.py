@@ -19,7 +19,7 @@ from creditflow.train.arguments.programs import PROGRAMS
 
 # options that take a text and name neither an input nor an output; those that hold a path inside are looked through
 PLAIN = {
-    "--agent", "--allow-host", "--approximate", "--by", "--cache", "--device", "--done", "--engine", "--env", "--env-set", "--envs", "--estimator", "--group", "--host", "--id", "--invalid-actions",
+    "--agent", "--allow-host", "--approximate", "--cache", "--device", "--done", "--engine", "--env", "--env-set", "--envs", "--estimator", "--group", "--host", "--id", "--invalid-actions",
     "--judge", "--key-variable", "--license", "--memory", "--messages", "--metric", "--only", "--panel", "--passage-prefix", "--placeholder", "--query-prefix", "--ray", "--reward", "--scheme", "--schemes",
     "--agent-loop", "--semantics", "--set", "--state-key", "--success", "--sweep", "--task", "--why", "--with", "name",
 }  # fmt: skip
@@ -31,8 +31,6 @@ ELSEWHERE = {("train", "--resume"), ("new", "--out")}
 
 # for every output of every command, arguments that name the input IN as one
 ARGUMENTS: dict[tuple[str, str], list[str]] = {
-    ("analyse", "--out"): ["analyse", "IN"],
-    ("analyse", "--plot"): ["analyse", "IN"],
     ("annotate", "--out"): ["annotate", "--with", "oracle", "--env", "sokoban", "IN"],
     ("audit", "--out"): ["audit", "IN"],
     ("bench", "--out"): ["bench", "--show", "IN"],
@@ -45,10 +43,7 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
     ("data label", "--cache"): ["data", "label", "IN", "--out", "elsewhere.jsonl"],
     ("eval", "--out"): ["eval", "--agent", "react:hf:IN", "--panel", "small-v1:valid"],
     ("export", "--out"): ["export", "IN"],
-    ("merge", "--out"): ["merge", "IN"],
-    ("merge", "--write"): ["merge", "--by", "hash@0.9", "IN"],
     ("rollout", "--out"): ["rollout", "--env-set", "levels=IN"],
-    ("schemes", "--out"): ["schemes", "--all"],  # reads nothing
     ("serve-search", "--index"): ["serve-search", "--corpus", "IN", "--build-only"],
     ("view", "--out"): ["view", "IN"],
     ("creditflow.train.commands.programs.verl_data", "--out"): [
@@ -58,15 +53,8 @@ ARGUMENTS: dict[tuple[str, str], list[str]] = {
         "--set",
         "levels=IN",
     ],
-    ("creditflow.train.cards.cost", "--out"): ["creditflow.train.cards.cost"],
-    ("creditflow.train.cards.figures", "--out"): ["creditflow.train.cards.figures", "IN", "--cost", "cost.json"],
-    ("evidence.choice.run", "--out"): ["evidence.choice.run", "--cells", "IN"],
     ("gpu.bundle", "--out"): ["gpu.bundle"],
     ("gpu.run", "--out"): ["gpu.run", "--dry-run", "--set", "env.options.levels=IN"],
-    ("evidence.pica.fair.downstream", "--out"): ["evidence.pica.fair.downstream"],  # reads nothing, as the next one
-    ("evidence.pica.fair.study", "--out"): ["evidence.pica.fair.study"],
-    ("evidence.pica.proof", "--out"): ["evidence.pica.proof"],
-    ("evidence.pica.proof", "--work"): ["evidence.pica.proof"],
 }
 
 
@@ -191,7 +179,7 @@ def test_force_replaces_the_output_and_gives_the_result_of_a_first_run(log: Path
 
 def test_two_outputs_are_two_files(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(log.with_name("x.jsonl"))
-    assert main(["merge", "--by", "hash@0.9", str(log), "--write", out, "--out", out]) == 2
+    assert main(["data", "label", str(log), "--judge", "http://127.0.0.1:9#m", "--cache", out, "--out", out]) == 2
     assert "are the same; choose two" in capsys.readouterr().err
     # the audit file is written beside the labels, where a log may exist already
     audit = log.rename(log.with_name("labels.audit.txt"))

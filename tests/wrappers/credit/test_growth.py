@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.episodes.complete_groups import complete_group, needed_annotations
 
 from creditflow import credit
-from creditflow.train.cards.cost import complete_group, needed_annotations
 from creditflow.wrappers.credit.annotations.gae import gae_ragged
 from creditflow.wrappers.credit.entities import stepsearch
 from creditflow.wrappers.credit.entities.stepsearch import redundancies

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import platform
-import subprocess
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from helpers.processes.child_process import outputs_of
-from helpers.shared_data import ROOT, shared_file
+from helpers.shared_data import shared_file
 
 from creditflow.envs.alfworld.env import ALFWorldEnv
 from creditflow.envs.alfworld.game import Game
@@ -32,7 +28,6 @@ FOLDER = shared_file("data/alfworld/json_2.1.1").parent
 PANEL = load_panel("alfworld", "released-v2")
 NAMED = named_games(("train", "valid_seen", "valid_unseen"))  # 20 games of the release that are not in the archive
 GAMES, SAMPLE, ENOUGH = 3_807, 200, 800
-EVIDENCE = ROOT / "tests" / "evidence" / "alfworld" / "games.json"
 
 
 @pytest.fixture(scope="module")
@@ -136,31 +131,11 @@ def test_the_manifest_is_reproducible() -> None:
 
 @pytest.mark.slow
 def test_all_released_games_parse_are_solved_and_have_the_published_length(games: dict[str, bytes]) -> None:
-    began = time.perf_counter()
     assert len(games) >= GAMES
-    exceptions: list[dict[str, Any]] = []
-    equal = 0
-    for name, data in sorted(games.items()):
-        shipped, distance, exact = solve(name, data)
-        if (distance, exact) == (shipped, True):
-            equal += 1
-        else:
-            exceptions.append({"game": name, "walkthrough": shipped, "distance": distance, "exact": exact})
-    report = {"games": len(games), "won_by_walkthrough": len(games), "oracle_equals_walkthrough": equal}
-    write_evidence({**report, "exceptions": exceptions, "seconds": round(time.perf_counter() - began, 1)})
-    assert equal >= ENOUGH
-    assert not exceptions
+    solved = {name: solve(name, data) for name, data in games.items()}
+    assert {name: row for name, row in solved.items() if row != (row[0], row[0], True)} == {}
 
 
 @pytest.mark.slow
 def test_the_panel_of_released_games_is_reproducible() -> None:
     assert tuple(released_rows(ARCHIVE)) == load_panel("alfworld", "released-v1").rows
-
-
-def write_evidence(report: dict[str, Any]) -> None:
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    head = {"job": "alfworld_games", "commit": commit.stdout.strip(), "versions": {"python": platform.python_version()}}
-    EVIDENCE.parent.mkdir(exist_ok=True)
-    temporary = Path(f"{EVIDENCE}.tmp")
-    temporary.write_text(json.dumps({**head, **report}, indent=1) + "\n", encoding="utf-8")
-    temporary.replace(EVIDENCE)

@@ -22,7 +22,8 @@ from creditflow.envs.sokoban import (
 )
 from creditflow.envs.sokoban.levels.gym_sokoban import RagenOptions, Room, carve_room, reverse_start
 
-RECORDED = json.loads((Path(__file__).parents[3] / "evidence" / "sokoban" / "levels.json").read_text("utf-8"))
+# rooms with the start that the search of gym-sokoban 0.0.6 chose in each
+ROOMS = json.loads(Path(__file__).with_name("gym_sokoban_rooms.json").read_text("utf-8"))
 PINNED = {
     "gym_sokoban/6x6/1/1-30000/0": "sokoban1:80b99ca977ea0e78cd7fe7fff4e378fd",
     "gym_sokoban/8x8/2/1-30000/0": "sokoban1:cbe226540bc4f688f1b02592659310a0",
@@ -34,23 +35,14 @@ PINNED = {
 
 
 def test_the_recorded_starts_of_the_released_search_are_ours():
-    for entry in RECORDED["rooms"]:
+    for entry in ROOMS:
         room = Room(entry["width"], tuple(entry["floor"]), entry["player"], tuple(entry["targets"]))
         score, player, boxes = entry["start"]
         found = reverse_start(room)
         assert found.score == score
         if score:
             assert (found.player, list(found.boxes)) == (player, boxes)
-    assert len(RECORDED["rooms"]) >= 50
-    assert RECORDED["same_starts"] == RECORDED["rooms_searched"]
-
-
-def test_no_measured_distribution_differs_from_the_releases():
-    rows = RECORDED["distributions"]
-    assert {row["measure"] for row in rows} == {
-        "floor cells", "wall cells", "solution length", "displacement", "dead states"
-    }  # fmt: skip
-    assert min(row["p_holm"] for row in rows) > 0.05
+    assert len(ROOMS) >= 50
 
 
 @pytest.mark.parametrize(
@@ -131,7 +123,8 @@ def test_wrong_options(options, message):
         creditflow.make("sokoban", generator=options)
 
 
-RAGEN = json.loads((Path(__file__).parents[3] / "evidence" / "ragen" / "results.json").read_text("utf-8"))
+# of 512 boards of RAGEN's own generator (seeds 123 to 634), how many need 1, 2, … moves
+RAGEN_LENGTHS = (48, 127, 55, 86, 75, 52, 28, 26, 7, 8)
 
 
 def test_ragens_levels_are_as_long_as_those_of_its_own_generator():
@@ -139,8 +132,7 @@ def test_ragens_levels_are_as_long_as_those_of_its_own_generator():
     levels = [RagenOptions(6, 6, 1).level(np.random.Generator(np.random.PCG64(seed))) for seed in range(256)]
     lengths = Counter(level_oracle(level).moves_left(level.player, level.boxes) for level in levels)
     ours = np.array([lengths[n] for n in range(1, 9)] + [sum(lengths[n] for n in range(9, 99))]) / 256
-    recorded = RAGEN["ragen"]["lengths"]
-    theirs = np.array([*recorded[:8], sum(recorded[8:])]) / 512
+    theirs = np.array([*RAGEN_LENGTHS[:8], sum(RAGEN_LENGTHS[8:])]) / 512
     pooled = (ours + 2 * theirs) / 3
     assert 256 * 512 / 768 * ((ours - theirs) ** 2 / pooled).sum() < 26.1
 

@@ -17,14 +17,13 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from creditflow.agents.language_model.sentence_embedder import SentenceEmbedder, make_embedder, model_folder
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.annotate.scheme import MergedByModel, make_scheme
-from creditflow.train.cli import main
 from creditflow.train.rollout.tasks import needs_texts
 from creditflow.train.run.metrics_log import read_metrics
 from creditflow.train.settings.reading import read_dataclass
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers import credit
 from creditflow.wrappers.canonical.merge import merged_group, similar_states
-from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn, read_groups, write_jsonl
+from creditflow.wrappers.trajectory import Group, StopReason, Trajectory, Turn
 
 WORDS = ["[PAD]", "[UNK]", "a", "red", "blue", "mug", "lamp", "on", "the", "shelf", "today"]
 
@@ -188,14 +187,3 @@ def test_observations_that_are_compared_are_recorded(folder: Path) -> None:
                 TrainConfig, {"out": "run", "credit": {"scheme": "gigpo", "parameters": {"merge": f"hf:{folder}"}}}
             )
         )
-
-
-def test_a_log_is_merged_by_a_model(folder: Path, tmp_path: Path, capsys: Any) -> None:
-    log, out = tmp_path / "log.jsonl", tmp_path / "merged.jsonl"
-    episodes = (rollout("one", "a red mug"), rollout("two", "a  red mug"), rollout("three", "the lamp"))
-    write_jsonl(log, [Group(episodes)])
-    assert main(["merge", str(log), "--by", f"hf:{folder}@0.999", "--write", str(out)]) == 0
-    (merged,) = read_groups(out)
-    assert [turn.text_key for turn in merged.turns] == ["a red mug", "a red mug", "the lamp"]
-    assert main(["merge", str(log), "--by", f"hf:{folder}@0.999", "--schemes", "gigpo"]) == 0
-    assert "tiny-encoder@0.999" in capsys.readouterr().out

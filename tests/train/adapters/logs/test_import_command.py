@@ -21,7 +21,7 @@ def imported(request, tmp_path, capsys):
     return out
 
 
-def test_credit_audit_view_analyse_and_merge_work_on_the_result(imported, tmp_path, capsys):
+def test_credit_audit_and_view_work_on_the_result(imported, tmp_path, capsys):
     assert len(read_groups(imported)) == 2
     for scheme in ("grpo", "gigpo", "graphgpo", "rewardflow", "grouptd"):
         assert main(["credit", "--scheme", scheme, str(imported)]) == 0
@@ -32,8 +32,6 @@ def test_credit_audit_view_analyse_and_merge_work_on_the_result(imported, tmp_pa
     assert json.loads(capsys.readouterr().out)
     assert main(["view", str(imported), "--out", str(tmp_path / "page.html")]) == 0
     assert "room A" in (tmp_path / "page.html").read_text()
-    assert main(["analyse", "--json", str(imported)]) == 0
-    assert main(["merge", "--by", "state", str(imported)]) == 0
 
 
 def test_the_report_is_a_table_or_json(tmp_path, capsys):

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from creditflow.train.bench.report.tidy import correlation_estimate, mean_correlation, results_of, study_results
-from creditflow.train.bench.results import read_results
 from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import spearman, t_quantile
-
-EVIDENCE = Path(__file__).parents[3] / "evidence" / "bench"
 
 
 def cell(kind: str, a: list[float], b: list[float]) -> dict[str, object]:
@@ -45,25 +41,6 @@ def test_kinds_are_strata_of_equal_weight():
     found = results_of({"cells": cells}).estimate("area", "a", "b")
     half = t_quantile(1.0) * 0.5  # only x varies: 1 per task, halved by its weight
     assert (found.mean, found.high) == pytest.approx((3.5, 3.5 + half))
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "value", "shown"),
-    [
-        ("grouptd", "gigpo", "area", "-0.086 [-0.276, +0.104]"),
-        ("grouptd_8", "gigpo", "area", "+0.048 [+0.032, +0.064]"),
-        ("graphgpo", "gigpo", "area", "-0.183 [-0.381, +0.014]"),
-        ("grouptd", "gigpo", "gain", "+0.152 [+0.084, +0.219]"),
-    ],
-)
-def test_the_evidence_page_reports_the_computed_differences(a, b, value, shown):
-    [suite] = [suite for suite in read_results(EVIDENCE / "full.json.gz")["suites"] if suite["name"] == "grids"]
-    alias = results_of(suite).where(lambda setting: setting.kind == "alias" and value in setting.values)
-    assert alias.estimate(value, a, b).text(3, "+") == shown
-    mean, low, high = (float(x.strip("[],")) for x in shown.split())
-    page = (EVIDENCE / "README.md").read_text("utf-8").replace("−", "-")
-    texts = [f"{abs(x):.3f}".replace("0.", ".", 1) for x in (mean, low, high)]
-    assert f"{texts[0]} [{'-' * (low < 0)}{texts[1]}, {'-' * (high < 0)}{texts[2]}]" in page
 
 
 def study(gain: np.ndarray, area: np.ndarray) -> Study:

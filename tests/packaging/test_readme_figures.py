@@ -1,0 +1,89 @@
+"""The README's table of findings and the site's verdict have the numbers of the stored results, and no number has two values."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from evidence.settings.tables import leads_of, level_table, mean_lead
+from helpers.shared_data import ROOT
+
+from creditflow import credit
+from creditflow.envs.registration import ENVIRONMENTS
+
+EVIDENCE = ROOT / "tests" / "evidence"
+METHODS = ("gigpo", "graphgpo", "grouptd", "oracle_adv")
+
+
+def test_the_row_of_the_readme_has_the_stored_numbers() -> None:
+    leads = leads_of(EVIDENCE / "settings" / "results.jsonl")
+    numbers = " | ".join(f"{mean_lead(leads, method).mean:+.1f}".replace("-", "−") for method in METHODS)
+    row = "96 settings: keys, wrong outcomes, slips, turn limits, group sizes"
+    assert f"\n| {row} | {numbers} |\n" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_verdict_has_the_table_of_the_stored_settings() -> None:
+    runs = [leads_of(EVIDENCE / "settings" / name) for name in ("results.jsonl", "second.jsonl")]
+    page = (ROOT / "assets/site/pages/benchmark/verdict.md").read_text("utf-8")
+    assert level_table(runs) in page
+    assert f"[{len(runs[0])} settings](../evidence/settings.md)" in page
+
+
+SITE = "assets/site/pages/"
+QUANTITY = r"([-+\d.]+ (?:\[[^]]+\]|± [\d.]+))"  # a mean and its interval
+FOUR = r"(\d+){0}Sokoban, (\d+){0}ALFWorld, (\d+){0}WebShop and (\d+){0}WikiSearch"
+# number -> the files that quote it, and where it stands there
+QUOTED = {
+    "schemes of the demo": {
+        "README.md": r"compares (\w+) schemes and writes",
+        "Makefile": r"measure (\w+) credit schemes",
+        SITE + "start/demo.md": r"compares (\w+) schemes in",
+    },
+    "minutes of the demo": {
+        "README.md": r"make demo *# about (\w+) minutes",
+        SITE + "start/demo.md": r"schemes in about (\w+) minutes",
+    },
+    "minutes of the quickstart": {
+        SITE + "how_to/train.md": r"48 iterations and takes about (\w+) minutes",
+        SITE + "how_to/small_model.md": r"Training then takes (\w+) minutes",
+    },
+    "parameters of the language models": {
+        "README.md": r"language models have ([\d.]+) million",
+        SITE + "benchmark/verdict.md": r"language models of ([\d.]+) M",
+    },
+    "settings in which grouptd is within two points of the best": {
+        "README.md": r"within two points of the best scheme in (\d+) settings",
+        SITE + "benchmark/verdict.md": r"within two points of the best scheme in (\d+) of",
+        "tests/evidence/settings/README.md": r"points of the best scheme in (\d+) of 96",
+    },
+    "lead of grouptd over graphgpo under KL steps": {
+        SITE + "benchmark/verdict.md": rf"`graphgpo` is {QUANTITY} points under steps",
+        "tests/evidence/protocol/README.md": rf"Seed 71:.*?\| grouptd − graphgpo (?:\| [^|]+ ){{3}}\| {QUANTITY}.*Seed 72",
+    },
+    "gain of dense rewards in Q-learning": {
+        "README.md": "during learning by " + FOUR.format("(?: points)? on "),
+        SITE + "how_to/dense_rewards.md": "during learning by " + FOUR.format("(?: points)? on "),
+        "tests/evidence/dense_rewards/README.md": "gain " + FOUR.format("(?: points of success while learning)? on "),
+    },
+    "gain of experience replay": {
+        "README.md": r"gained (\d+), (\d+), (\d+) and (\d+)\.",
+        SITE + "how_to/dense_rewards.md": r"potential, gained (\d+), (\d+), (\d+) and (\d+),",
+        "tests/evidence/dense_rewards/README.md": r"It gains (\d+), (\d+), (\d+) and (\d+) points",
+    },
+}
+
+
+@pytest.mark.parametrize("number", QUOTED)
+def test_a_number_has_one_value_wherever_it_is_quoted(number: str) -> None:
+    values = {}
+    for file, pattern in QUOTED[number].items():
+        text = " ".join((ROOT / file).read_text("utf-8").split())
+        [found] = {match.groups() for match in re.finditer(pattern, text)}
+        values[file] = [value.replace("+", "") for value in found]
+    assert len({*map(tuple, values.values())}) == 1, values
+
+
+def test_the_readme_counts_what_there_is() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert f"**[{len(credit.names())} credit schemes](" in text
+    assert f"**[{dict(enumerate(('Three', 'Four', 'Five', 'Six'), 3))[len(ENVIRONMENTS)]} environments](" in text
