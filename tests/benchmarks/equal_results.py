@@ -41,16 +41,6 @@ SCHEMES: Final = (
     "graphgpo{distance_discount=0.3}",
 )  # fmt: skip
 CRITICS: Final = ("mt_ppo[linear]", "mt_ppo[network]")  # read features of states, which tables lack
-ESTIMATOR: Final = """
-import numpy as np
-
-def leave_one_out(rows):
-    outcome = np.bincount(rows.trajectory, rows.reward)
-    group = rows.group[rows.first]
-    count = np.bincount(group)
-    others = (np.bincount(group, outcome)[group] - outcome) / np.maximum(count - 1, 1)[group]
-    return (outcome - others)[rows.trajectory]
-"""
 
 
 # -- measured by either side -----------------------------------------------------------------------
@@ -94,17 +84,6 @@ def sweep(out: Path) -> Any:
     return json.loads((out / "results.json").read_text())
 
 
-def estimator(out: Path) -> Any:
-    """Advantage code of others."""
-    source = out.parent / "estimator.py"
-    source.write_text(ESTIMATOR)
-    _command("bench", "--preset", "smoke", "--force", "--estimator", f"{source}:leave_one_out", "--out", str(out))
-    document = json.loads((out / "estimators.json").read_text())
-    for row in document["estimators"]:
-        row["spec"] = Path(row["spec"]).name
-    return document
-
-
 def lm(out: Path) -> Any:
     """Language models; needs torch."""
     from creditflow.train.bench.document import RunOptions
@@ -136,7 +115,7 @@ def _content(file: Path) -> Any:
 
 
 RUNS: Final[dict[str, Callable[[Path], Any]]] = {
-    run.__name__: run for run in (tables, shared, played, sweep, estimator, lm, stored)
+    run.__name__: run for run in (tables, shared, played, sweep, lm, stored)
 }
 
 

@@ -7,7 +7,7 @@ A scheme that reads annotations becomes a method only together with an annotatio
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -45,7 +45,6 @@ __all__ = [
     "make_methods",
     "noise_of",
     "played_method",
-    "present_names",
     "reads_texts",
     "scheme_entry",
     "settings_of",
@@ -269,21 +268,3 @@ def with_corruption(name: str, uncorrupted: Callable[[str], CreditFunction], see
 def _bound(name: str, horizon: int, key: Literal["state", "text"]) -> CreditFunction:
     """The bound scheme, cached: construction validates it, and a learning curve would construct thousands."""
     return scheme_entry(name).bind(horizon, key)
-
-
-def present_names(names: Iterable[str], settings: Mapping[str, str]) -> dict[str, str]:
-    """By stored name the present one: ``grouptd`` with its first defaults is now ``grouptd_base``, ``grouptd_relative`` is ``grouptd``.
-
-    >>> present_names(["grouptd", "grpo"], {"grouptd_relative": "grouptd with divide_by_success=True"})
-    {'grouptd': 'grouptd_base', 'grpo': 'grpo'}
-    >>> present_names(["grouptd", "grouptd_relative"], {})
-    {'grouptd': 'grouptd', 'grouptd_relative': 'grouptd'}
-
-    Args:
-        names: names of methods in the results of one run.
-        settings: how the methods of the run differed from the defaults of then.
-    """
-    # only with the first defaults does a variant differ by dividing by the success rate
-    first = any("divide_by_success=True" in text for text in settings.values())
-    renamed = {"grouptd_relative": "grouptd"} | ({"grouptd": "grouptd_base"} if first else {})
-    return {name: renamed.get(name, name) for name in names}

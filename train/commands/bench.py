@@ -10,7 +10,6 @@
   creditflow bench --envs grids --schemes grpo,graphgpo --sweep distance_discount=.1,.3,.5,.8 --out runs/sweep
   creditflow bench --show runs/full/results.json
   creditflow bench --show runs/alfworld/results.json --latex
-  creditflow bench --estimator creditflow.train.adapters.estimators.verl:grpo --out runs/estimators
 
 In the suite shared one policy over local features learns many grids or Sokoban levels at once, with the trainer's loss; in
 the others every task has a separate table.
@@ -24,9 +23,6 @@ A scheme without the parameter stays as it is. SCHEME.PARAMETER varies one schem
 
 The preset protocol crosses loss average, centring, scale and optimiser, and prints for every pair of methods in how many settings
 its order holds and on which factor it depends.
-
---estimator scores the advantage code of any trainer (this runs the code): a function from the turns of a batch, as arrays, to one number per turn or token
-(`train/adapters/DATA.md`). The answer has two parts: which scheme it matches, and how good its gradient is.
 
 The preset lm trains small language models from scratch with every method, on its own tasks instead of --envs, and evaluates
 them exactly. It needs the extra train.
@@ -44,10 +40,9 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from creditflow.envs.errors import ConfigError, MissingExtraError, short_repr
-from creditflow.envs.files.atomic import atomic_writer
+from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.envs.reading.failures import loading
 from creditflow.train.arguments.options import positive, seed
 from creditflow.train.arguments.outputs import Output, add_input, add_output, named
@@ -70,9 +65,7 @@ from creditflow.wrappers import credit
 
 __all__ = ["add_arguments", "run"]
 
-ESTIMATES: Final = "estimators.json"
-ESTIMATOR_PRESETS: Final = ("smoke", "quick")
-BENCH_FILES = ("results.json", RUN_FILE, "report.html", "rollouts-*.jsonl.gz", "*.png", "unfinished", ESTIMATES)
+BENCH_FILES = ("results.json", RUN_FILE, "report.html", "rollouts-*.jsonl.gz", "*.png", "unfinished")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -124,20 +117,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print the document of results.json as JSON instead of tables"
     )
-    add_estimator_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    if args.latex and (args.json or args.estimator):
-        raise ConfigError("--latex prints tables of suites; leave it out, or leave out --json and --estimator")
-    conflicting = next((name for name in ("estimator", "show") if getattr(args, name)), "")
-    if args.sweep and conflicting:
-        raise ConfigError(
-            f"--sweep varies schemes that are measured now, so it has no effect with --{conflicting}; leave it out"
-        )
-    if args.estimator:
-        return score_named(args)
+    if args.latex and args.json:
+        raise ConfigError("--latex prints tables of suites; leave it out, or leave out --json")
+    if args.sweep and args.show:
+        raise ConfigError("--sweep varies schemes that are measured now, so it has no effect with --show; leave it out")
     if args.show:
         document = read_results(Path(args.show))
         with loading(f"{args.show}: the parts of the file contradict each other"):
@@ -217,45 +204,3 @@ def _latex(document: Mapping[str, Any]) -> str:
             "this release); the other tables are in --json and report.html"
         )
     return "\n\n".join(tables)
-
-
-def add_estimator_arguments(parser: argparse.ArgumentParser) -> None:
-    """Define ``--estimator``, which names advantage code of others that runs only then."""
-    parser.add_argument(
-        "--estimator", action="append", default=[], metavar="SPEC",
-        help="score this advantage function, which runs its code: package.module:FUNCTION or path/to/file.py:FUNCTION, with "
-        ":ARGUMENT behind it if it takes one (repeatable)",
-    )  # fmt: skip
-
-
-def score_named(args: argparse.Namespace) -> int:
-    """Score the named estimators; print the tables, or with ``--json`` the document, and write it into ``--out``.
-
-    Returns:
-        The exit code: 1 if an estimator has no result.
-
-    Raises:
-        ConfigError: an option has no effect, or an estimator cannot be loaded.
-    """
-    from creditflow.train.bench.estimators.loading import load_estimator
-    from creditflow.train.bench.estimators.score import score_estimators, scores_text, unscored
-
-    for option, is_set in (("--envs", args.envs is not None), ("--schemes", args.schemes), ("--resume", args.resume),
-                          ("--show", args.show)):  # fmt: skip
-        if is_set:
-            raise ConfigError(f"{option} has no effect with --estimator; leave it out")
-    if args.preset not in ESTIMATOR_PRESETS:
-        raise ConfigError(f"--estimator has the presets {', '.join(ESTIMATOR_PRESETS)}, got {short_repr(args.preset)}")
-    estimators = [load_estimator(spec) for spec in dict.fromkeys(args.estimator)]
-    document = score_estimators(estimators, args.preset, args.seed)
-    text = json.dumps(document, indent=1, allow_nan=False)
-    print(text if args.json else scores_text(document))
-    if args.out:
-        folder = Path(args.out)
-        folder.mkdir(parents=True, exist_ok=True)
-        with atomic_writer(folder / ESTIMATES) as stream:
-            stream.write(text + "\n")
-    failures = unscored(document)
-    for failure in failures:
-        print(f"creditflow: {failure}", file=sys.stderr)
-    return 1 if failures else 0

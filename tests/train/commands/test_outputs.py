@@ -19,7 +19,7 @@ from creditflow.train.arguments.programs import PROGRAMS
 
 # options that take a text and name neither an input nor an output; those that hold a path inside are looked through
 PLAIN = {
-    "--agent", "--allow-host", "--approximate", "--cache", "--device", "--done", "--engine", "--env", "--env-set", "--envs", "--estimator", "--group", "--host", "--id", "--invalid-actions",
+    "--agent", "--allow-host", "--approximate", "--cache", "--device", "--done", "--engine", "--env", "--env-set", "--envs", "--group", "--host", "--id", "--invalid-actions",
     "--judge", "--key-variable", "--license", "--memory", "--messages", "--metric", "--only", "--panel", "--passage-prefix", "--placeholder", "--query-prefix", "--ray", "--reward", "--scheme", "--schemes",
     "--agent-loop", "--semantics", "--set", "--state-key", "--success", "--sweep", "--task", "--why", "--with", "name",
 }  # fmt: skip

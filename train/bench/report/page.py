@@ -15,7 +15,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -24,7 +24,6 @@ from typing import Any, Final, NamedTuple
 from creditflow.envs.errors import require_modules
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.train.bench.language_model.suite.report import language_model_conclusions, language_model_tables
-from creditflow.train.bench.methods import present_names
 from creditflow.train.bench.report.chart import MARKS, Chart, DrawnPlot, Interval, chart_of, drawn_plot
 from creditflow.train.bench.report.conclusions import prediction_conclusion, suite_conclusions, suite_description
 from creditflow.train.bench.report.plots import SECTION, Plot, document_plots
@@ -98,7 +97,6 @@ def write_report(document: Mapping[str, Any], path: Path) -> None:
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    document = shown_document(document)
     folder = files("creditflow.assets") / "report"
     style = (folder / "bench.css").read_text(encoding="ascii")
     plots = document_plots(document)
@@ -121,36 +119,6 @@ def write_report(document: Mapping[str, Any], path: Path) -> None:
     )
     with atomic_writer(path) as stream:
         stream.write(page.encode("ascii", "xmlcharrefreplace").decode("ascii"))
-
-
-def shown_document(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The results under the present names of their methods, which need not be those of the release that stored them."""
-    renamed = {**document, "suites": [_renamed(suite, suite) for suite in document["suites"]]}
-    if "language_models" in document:
-        renamed["language_models"] = _renamed(document["language_models"], document["language_models"])
-    return renamed
-
-
-def _renamed(content: Any, part: Mapping[str, Any]) -> Any:
-    settings = part.get("settings", {})
-    used = {*settings, *part.get("schemes", ()), "grouptd_relative"}
-    names = present_names(used, settings)
-    if len(set(names.values())) < len(names):  # the variant and the default that it became took part under both names
-        return content
-    changed = {old: new for old, new in names.items() if old != new}
-    name = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, changed))})(?!\w)")
-    return _with_names(content, lambda text: name.sub(lambda match: changed[match[0]], text))
-
-
-def _with_names(content: Any, rename: Callable[[str], str]) -> Any:
-    """The content with all its texts and keys renamed."""
-    if isinstance(content, str):
-        return rename(content)
-    if isinstance(content, list):
-        return [_with_names(element, rename) for element in content]
-    if isinstance(content, dict):
-        return {rename(key): _with_names(value, rename) for key, value in content.items()}
-    return content
 
 
 def _section(suite: Mapping[str, Any], plots: Sequence[Plot]) -> Section:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS
 from creditflow.train.bench.report.chart import Interval, chart_of
 from creditflow.train.bench.report.conclusions import conclusions
-from creditflow.train.bench.report.page import _rows, _sentence, headline, shown_document
+from creditflow.train.bench.report.page import _rows, _sentence, headline
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import suite_tables
 from creditflow.train.bench.report.terms import DEFINITIONS, Words, about_method
@@ -125,25 +124,6 @@ def test_a_scheme_behind_a_noisy_best_mean_can_be_the_one_that_is_separated_from
     assert list(found.faster) == ["steady"]
     assert "steady learned clearly faster than the baseline" in _sentence([found])
     assert [row.name for row in _rows(found)] == ["noisy", "steady"]
-
-
-def test_stored_names_are_shown_as_the_present_ones() -> None:
-    """``grouptd_relative`` is ``grouptd``; with the settings of the first defaults ``grouptd`` was ``grouptd_base``."""
-
-    def shown(**settings: str) -> dict[str, Any]:
-        suite: dict[str, Any] = {
-            "name": "grids",
-            "schemes": ["grouptd", "grouptd_relative_pooled"],
-            "settings": settings,
-        }
-        suite["rows"] = {"grouptd": 1, "shuffled(grouptd)": 2, "grouptd_relative": 3}
-        [one] = shown_document({"suites": [suite]})["suites"]
-        return dict(one)
-
-    first = shown(grouptd_relative="grouptd with divide_by_success=True")
-    assert first["rows"] == {"grouptd_base": 1, "shuffled(grouptd_base)": 2, "grouptd": 3}
-    assert first["schemes"] == ["grouptd_base", "grouptd_relative_pooled"]
-    assert shown()["rows"] == {"grouptd": 1, "shuffled(grouptd)": 2, "grouptd_relative": 3}, "both names took part"
 
 
 def test_the_headline_of_a_run_names_a_scheme_and_draws_every_comparison(document) -> None:

@@ -108,7 +108,7 @@ def test_a_file_alone_is_answered_with_the_form_that_works(command: str, argumen
 )
 def test_a_file_alone_is_read_and_not_run(text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("some.py").write_text(f"{text}\nraise SystemExit('it ran')\n", "utf-8")
-    for arguments in (["audit", "--load", "some.py", "x"], ["bench", "--estimator", "some.py", "--preset", "smoke"]):
+    for arguments in (["audit", "--load", "some.py", "x"], ["bench", "--envs", "some.py", "--out", "runs"]):
         assert main(arguments) == 2
         assert message in capsys.readouterr().err
     Path("some.py").unlink()
