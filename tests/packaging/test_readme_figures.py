@@ -30,7 +30,6 @@ def test_the_verdict_has_the_table_of_the_stored_settings() -> None:
 
 
 SITE = "assets/site/pages/"
-QUANTITY = r"([-+\d.]+ (?:\[[^]]+\]|± [\d.]+))"  # a mean and its interval
 FOUR = r"(\d+){0}Sokoban, (\d+){0}ALFWorld, (\d+){0}WebShop and (\d+){0}WikiSearch"
 # number -> the files that quote it, and where it stands there
 QUOTED = {
@@ -55,10 +54,6 @@ QUOTED = {
         "README.md": r"within two points of the best scheme in (\d+) settings",
         SITE + "benchmark/verdict.md": r"within two points of the best scheme in (\d+) of",
         "tests/evidence/settings/README.md": r"points of the best scheme in (\d+) of 96",
-    },
-    "lead of grouptd over graphgpo under KL steps": {
-        SITE + "benchmark/verdict.md": rf"`graphgpo` is {QUANTITY} points under steps",
-        "tests/evidence/protocol/README.md": rf"Seed 71:.*?\| grouptd − graphgpo (?:\| [^|]+ ){{3}}\| {QUANTITY}.*Seed 72",
     },
     "gain of dense rewards in Q-learning": {
         "README.md": "during learning by " + FOUR.format("(?: points)? on "),

@@ -5,7 +5,7 @@ where it stopped.  Each arm is reported at its own best of three to five learnin
 at their own best of three entropy bonuses, chosen in the same way (not on the larger levels).  Environments of Q-learning run one after the other.
 
   python tests/evidence/dense_rewards/run.py --out DIR [--minutes 8] [--only q:WebShop] [--arms sparse grouptd]
-  python tests/evidence/dense_rewards/run.py --out DIR --summary       writes results.json, counts.md, results.md and results.png
+  python tests/evidence/dense_rewards/run.py --out DIR --summary       draws results.png
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ import creditflow
 from creditflow.agents.base import View
 from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.files.appended import read_appended
-from creditflow.envs.files.atomic import write_json
 from creditflow.envs.sokoban.levels.xsb import parse_level
 from creditflow.envs.tasks import parse_panel_spec
 from creditflow.train.bench.exact.sokoban_mdp import sokoban_mdp
@@ -421,8 +420,8 @@ def interval(values: np.ndarray[Any, Any]) -> list[float]:
     return [round(x, 4) for x in (mean, mean - half, mean + half)]
 
 
-def summarize(rows: list[dict[str, Any]], out: Path) -> None:
-    """Write results.json and results.md: each arm, and its difference from sparse paired by seed."""
+def table_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each arm, and its difference from sparse paired by seed."""
     measured: dict[tuple[str, str, str], dict[int, dict[str, float]]] = defaultdict(dict)
     for row in rows:
         if row["use"] == "measure":
@@ -447,48 +446,7 @@ def summarize(rows: list[dict[str, Any]], out: Path) -> None:
                     paired = np.array([by_seed[seed][measure] - base[seed][measure] for seed in seeds])
                     line[f"{measure}_minus_sparse"] = interval(paired)
         table.append(line)
-    write_json(out / "results.json", {"settings": settings(), "table": table})
-    (out / "counts.md").write_text(counts(rows), encoding="utf-8")
-    lines = [
-        "| learner | environment | arm | seeds | rate | success while learning | minus sparse | final | minus sparse |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for line in table:
-        cells = [text(line.get(name)) for name in ("area", "area_minus_sparse", "final", "final_minus_sparse")]
-        first = f"| {line['learner']} | {line['env']} | {line['arm']} | {line['seeds']} | {line['rate']:g} |"
-        lines.append(f"{first} {' | '.join(cells)} |")
-    held_out = [line for line in table if "area_held_out" in line]
-    if held_out:
-        lines += [
-            "",
-            "| learner | environment | arm | held-out, while learning | minus sparse | held-out, final | minus sparse |",
-            "|---|---|---|---|---|---|---|",
-        ]
-        for line in held_out:
-            names = ("area_held_out", "area_held_out_minus_sparse", "final_held_out", "final_held_out_minus_sparse")
-            lines.append(
-                f"| {line['learner']} | {line['env']} | {line['arm']} | {' | '.join(text(line.get(name)) for name in names)} |"
-            )
-    (out / "results.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    plot(table, out / "results.png")
-
-
-def counts(rows: list[dict[str, Any]]) -> str:
-    """A row of a table for each environment and learner: how many parts have run, of how many, and what they cost."""
-    design = list(parts())
-    lines = []
-    for learner, env in dict.fromkeys((part["learner"], part["env"]) for part in design):
-        planned = sum((part["learner"], part["env"]) == (learner, env) for part in design)
-        ran = [row for row in rows if (row["learner"], row["env"]) == (learner, env)]
-        chose = sum(row["use"] == "choose" for row in ran)
-        seconds = f"{np.mean([row['seconds'] for row in ran]):.2f}" if ran else "–"
-        lines.append(f"| {LEARNERS[learner]}, {env} | {chose} | {len(ran) - chose} | {planned} | {seconds} |\n")
-    return "".join(lines)
-
-
-def text(numbers: list[float] | None) -> str:
-    """A mean with its interval."""
-    return "" if numbers is None else "{:.3f} [{:.3f}, {:.3f}]".format(*numbers)
+    return table
 
 
 def plot(table: list[dict[str, Any]], path: Path) -> None:
@@ -516,14 +474,6 @@ def plot(table: list[dict[str, Any]], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def settings() -> dict[str, Any]:
-    """What the numbers depend on."""
-    return {
-        "gamma": GAMMA, "rates": RATES, "larger_rates": LARGER_RATES, "entropies": ENTROPIES, "q": {"tasks": Q_TASKS, "episodes": Q_EPISODES, "epsilon": EPSILON, "warmup": WARMUP, "noise": NOISE, "envs": ENVS},
-        "ppo": {"envs": PPO_ENVS, "steps": PPO_STEPS, "panels": PPO_PANELS},
-    }  # fmt: skip
-
-
 def main() -> None:
     """Run the parts that are missing, or summarize."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -531,7 +481,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start no part after this time")
     parser.add_argument("--only", default="", help="LEARNER or LEARNER:ENVIRONMENT, such as q:WebShop")
     parser.add_argument("--arms", nargs="*", default=[], help="only these arms")
-    parser.add_argument("--summary", action="store_true", help="write the tables and the plot of what has run")
+    parser.add_argument("--summary", action="store_true", help="draw what has run")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     path, start = args.out / "results.jsonl", time.monotonic()
@@ -539,7 +489,7 @@ def main() -> None:
     if path.exists():
         rows = [row for _, row in read_appended(path, '{"learner": "', "results of this study")]
     if args.summary:
-        summarize(rows, args.out)
+        plot(table_of(rows), args.out / "results.png")
         return
     finished = {(name_of(row), row["used_rate"]) for row in rows}
     for part in parts():

@@ -1,4 +1,4 @@
-"""The page of WebShop's leaking split reports what its stored results contain, and stored jobs can be run again."""
+"""The guide to WebShop's leaking split reports what the stored results contain, and stored jobs can be run again."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ from creditflow.envs.webshop.catalogue.stock import load_stock
 
 HERE = Path(run.__file__).parent
 ROWS = run.rows_of(HERE / "results.jsonl")
-PAGE = (HERE / "README.md").read_text("utf-8")
 GUIDE = (ROOT / "assets/site/pages/how_to/webshop_split.md").read_text("utf-8")
 STUDIED = [row for row in ROWS if row["job"].get("shop") in run.SHOPS]
 REPLAYED = {row["job"]["seed"]: row["fractions"] for row in ROWS if "replay" in row["job"]}
 
 
-def test_the_tables_of_the_page_and_of_the_guide_are_those_of_the_results():
-    assert f"\n\n{run.table(STUDIED)}\n\n" in PAGE
+def test_the_table_of_the_guide_is_that_of_the_results():
     assert f"\n\n{run.table(STUDIED)}\n\n" in GUIDE
 
 
-def test_the_pages_state_the_replayed_fractions():
+def test_the_guide_states_the_replayed_fractions():
     assert len(REPLAYED) == 10
     fractions = 100.0 * np.array(list(REPLAYED.values()))
     steps = [run.EVERY * number for number in range(fractions.shape[1])]
@@ -37,19 +35,7 @@ def test_the_pages_state_the_replayed_fractions():
         f"Over all evaluations the mean is {abs(off):.1f} points {'above' if off > 0 else 'below'} the formula",
         f"{expected[-1]:.1f}%",
     ):
-        for page in (PAGE, GUIDE):
-            assert text in page.replace("\n", " ")
-
-
-def test_the_page_states_how_many_jobs_have_run_in_which_time():
-    linear = [row for row in STUDIED if row["job"]["policy"] in run.RATES]
-    minutes = sum(row["seconds"] for row in ROWS if row["job"].get("policy") in (None, *run.RATES)) / 60.0
-    jobs = [job for job in run.jobs() if job["shop"] in run.SHOPS]
-    assert f"{len(linear)} of {len(jobs)} jobs of linear policies have run, in {minutes:.1f} CPU minutes" in PAGE
-    models = [row for row in STUDIED if row["job"]["policy"] == "language model"]
-    assert f"{len(models)} of {2 * len(run.SEEDS)} jobs of language models have run" in PAGE
-    equal = next(row["equal"] for row in ROWS if "limits" in row["job"])
-    assert f"equal for {100.0 * equal:.0f}% of the goals" in PAGE.replace("\n", " ")
+        assert text in GUIDE.replace("\n", " ")
 
 
 def test_the_bound_of_the_guide_follows_from_its_fraction():

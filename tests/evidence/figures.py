@@ -1,0 +1,212 @@
+"""The figures of the studies from their stored results: ``python tests/evidence/figures.py`` draws ``results.png`` in every folder.
+
+A figure is a mean with its 95 % interval, in percentage points. A page quotes only figures that are computed here (``test_figures.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from evidence.settings.tables import FILTERS, leads_of, mean_lead
+from evidence.webshop_split import run as webshop
+
+from creditflow.train.bench.language_model.suite.summary import endpoint_values
+from creditflow.train.bench.report.design import design_of, pairs_of
+from creditflow.train.bench.report.statistics import Estimate
+from creditflow.train.bench.results import read_results
+from creditflow.train.statistics import crossed_mean, stratified_mean
+
+__all__ = ["STUDIES", "Panel", "figures"]
+
+FOLDER: Final = Path(__file__).resolve().parent
+Panel = tuple[str, Mapping[str, Estimate]]  # title, and by label a figure
+
+GRAPHS: Final = ("grouptd", "graphgpo", "rewardflow", "gigpo")
+CONTROL: Final = "stateless"
+EXACT: Final = "oracle_adv"
+RUNS: Final = {"first": "first run", "second": "second run, other tasks"}
+
+
+def settings() -> Iterable[Panel]:
+    """Leads over grpo in 96 settings, and what grouptd leads its rivals by."""
+    methods = (
+        EXACT,
+        "grouptd",
+        "blend",
+        "graphgpo",
+        "rewardflow",
+        "g2po",
+        CONTROL,
+        "gigpo",
+        "milegpo",
+        "mt_ppo[linear]",
+    )
+    for file, run in (("results", "first run"), ("second", "second run, other tasks")):
+        leads = leads_of(FOLDER / "settings" / f"{file}.jsonl")
+        yield run, {f"{name} − grpo": mean_lead(leads, name) for name in methods}
+        for update in ("KL .003", "Adam .05"):
+            chosen = FILTERS[update]
+            yield (
+                f"{run}, {update}",
+                {f"grouptd − {name}": mean_lead(leads, "grouptd", name, chosen=chosen) for name in ("graphgpo", EXACT)},
+            )
+
+
+def protocol() -> Iterable[Panel]:
+    """Leads over grpo, and of grouptd over graphgpo, by optimiser."""
+    for file, run in RUNS.items():
+        (suite,) = read_results(FOLDER / "protocol" / f"{file}.json.gz")["suites"]
+        design = design_of(suite)
+        assert design is not None
+        pairs = {(pair.better, pair.worse): pair for pair in pairs_of(design, list(design.methods))}
+        wanted = [*((name, "grpo") for name in (EXACT, *GRAPHS, CONTROL)), ("grouptd", "graphgpo")]
+        yield run, {f"{a} − {b}": pairs[a, b].difference.times(100) for a, b in wanted}
+        for optimiser in pairs["grouptd", "grpo"].levels["optimiser"]:
+            figures_of = {f"{a} − {b}": pairs[a, b].levels["optimiser"][optimiser].times(100) for a, b in wanted}
+            yield f"{run}, {optimiser}", figures_of
+
+
+def language_models() -> Iterable[Panel]:
+    """Held-out success, both families and both runs as strata of equal weight."""
+    documents = [read_results(FOLDER / "language_models" / name) for name in ("lm.json.gz", "second.json.gz")]
+    families = [family for document in documents for family in document["language_models"]["families"].values()]
+
+    def difference(method: str, other: str, endpoint: str) -> Estimate:
+        of_families = [endpoint_values(f, method, endpoint) - endpoint_values(f, other, endpoint) for f in families]
+        return Estimate.of(stratified_mean([crossed_mean(values) for values in of_families])).times(100)
+
+    methods = (EXACT, "grouptd", "blend", CONTROL, "rewardflow", "graphgpo", "g2po", "gigpo", "rloo")
+    yield "during training", {f"{name} − grpo": difference(name, "grpo", "held-out area") for name in methods}
+    rivals = ("grouptd", "blend", EXACT)
+    yield "against the control", {f"{name} − {CONTROL}": difference(name, CONTROL, "held-out area") for name in rivals}
+    yield (
+        "against grouptd",
+        {f"{name} − grouptd": difference(name, "grouptd", "held-out area") for name in ("graphgpo", EXACT)},
+    )
+    yield (
+        "at the end",
+        {
+            "more imitation − grouptd": difference("more imitation", "grouptd", "held-out final"),
+            "grpo − best temperature": difference("grpo", "best temperature", "held-out final"),
+        },
+    )
+
+
+def ladder() -> Iterable[Panel]:
+    """Leads of language models by size, and by what a turn of the smallest one is."""
+    rows = [json.loads(line) for line in (FOLDER / "ladder" / "results.jsonl").read_text("utf-8").splitlines()]
+    areas = defaultdict[tuple[str, str, str, str], dict[int, float]](dict)  # setting, size, family, method
+    for row in rows:
+        size, family, seed, method = row["job"]
+        if "rate" not in row:
+            of_cell = areas[row.get("setting", "standard"), size, family, method]
+            of_cell[seed] = 100.0 * float(np.mean(row["held_out"][1:]))
+    families, large = ("pits", "sokoban"), ("6", "20", "60")
+    sizes = list(dict.fromkeys(row["job"][0] for row in rows))
+
+    def lead(method: str, other: str, setting: str, of_sizes: Sequence[str], *, whole: bool = False) -> Estimate:
+        """Over seeds; a seed's number is the mean over the cells at which it ran, with ``whole`` only if it ran at all."""
+        by_seed = defaultdict[int, list[float]](list)
+        for size, family in product(of_sizes, families):
+            first, second = (areas[setting, size, family, name] for name in (method, other))
+            for seed in first.keys() & second.keys():
+                by_seed[seed].append(first[seed] - second[seed])
+        cells = len(of_sizes) * len(families) if whole else 0
+        means = [np.mean(leads) for _, leads in sorted(by_seed.items()) if len(leads) >= cells]
+        return Estimate.of(crossed_mean(np.array(means)[:, None]))
+
+    methods = ("grouptd", "blend", "g2po", "graphgpo", "gigpo", CONTROL, EXACT)
+    for title, of_sizes in (("all sizes", sizes), ("from 7.4 M on", large)):
+        yield title, {f"{name} − grpo": lead(name, "grpo", "standard", of_sizes) for name in methods}
+        rivals = [name for name in methods if name != CONTROL]
+        yield (
+            f"{title}, against the control",
+            {f"{name} − {CONTROL}": lead(name, CONTROL, "standard", of_sizes) for name in rivals},
+        )
+    for form in ("plan", "letters", "history"):
+        yield form, {f"{name} − grpo": lead(name, "grpo", form, ["0.1"], whole=True) for name in methods}
+
+
+def families() -> Iterable[Panel]:
+    """Leads in ALFWorld, WebShop and WikiSearch by optimiser."""
+    document = read_results(FOLDER / "families" / "results.json.gz")
+    methods = ("grouptd", "blend", "rewardflow", "graphgpo", "g2po", "gigpo", CONTROL, "shuffled(grouptd)")
+    for suite in document["suites"]:
+        area = {
+            name: 100.0 * np.array(row["area_by_seed"]) for name, row in suite["rows"].items() if "area_by_seed" in row
+        }
+        yield (
+            suite["name"] if "Adam" in suite["name"] else f"{suite['name']}, KL .01",
+            {f"{name} − grpo": Estimate.of(crossed_mean(area[name] - area["grpo"])) for name in methods},
+        )
+
+
+def webshop_split() -> Iterable[Panel]:
+    """What the leak pretends, by shop and policy."""
+    rows = [
+        row
+        for row in webshop.rows_of(FOLDER / "webshop_split" / "results.jsonl")
+        if row["job"].get("shop") in webshop.SHOPS
+    ]
+    for title, of_row in webshop.COLUMNS.items():
+        by_policy = defaultdict[str, list[float]](list)
+        for row in rows:
+            by_policy[f"{row['job']['shop']}, {row['job']['policy']}"].append(100.0 * of_row(row))
+        yield title, {name: Estimate.of(crossed_mean(np.array(values)[:, None])) for name, values in by_policy.items()}
+
+
+STUDIES: Final[Mapping[str, Callable[[], Iterable[Panel]]]] = {
+    function.__name__: function for function in (settings, protocol, language_models, ladder, families, webshop_split)
+}
+# the panels that are drawn; the others are only quoted
+DRAWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "settings": ("first run", "second run, other tasks"),
+    "protocol": ("first run, KL steps", "first run, Adam 0.03", "first run, Adam 0.1"),
+    "language_models": ("during training", "against the control"),
+    "ladder": ("all sizes", "from 7.4 M on", "plan"),
+    "families": ("alfworld, KL .01", "webshop, KL .01", "wikisearch, KL .01"),
+    "webshop_split": ("pretended",),
+}
+
+
+@cache
+def figures(study: str) -> dict[str, Mapping[str, Estimate]]:
+    """By panel and label the figures of a study."""
+    return dict(STUDIES[study]())
+
+
+def draw(study: str, path: Path) -> None:
+    """Draw the panels of a study side by side: means with their intervals."""
+    from matplotlib.figure import Figure
+
+    panels = [(title, figures(study)[title]) for title in DRAWN[study]]
+    figure = Figure(figsize=(4.3 * len(panels), 3.4), layout="constrained")
+    for axes, (title, of_panel) in zip(
+        figure.subplots(1, len(panels), sharex=True, squeeze=False)[0], panels, strict=True
+    ):
+        for height, estimate in enumerate(reversed(list(of_panel.values()))):
+            clear = estimate.low > 0.0 or estimate.high < 0.0
+            colour = "#4477aa" if clear else "#999999"
+            axes.plot([estimate.low, estimate.high], [height, height], color=colour, linewidth=2)
+            axes.plot([estimate.mean], [height], "o", color=colour)
+        axes.axvline(0.0, color="black", linewidth=0.8)
+        axes.set_yticks(range(len(of_panel)), list(of_panel)[::-1], fontsize=8)
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("percentage points of success")
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=100)
+
+
+if __name__ == "__main__":
+    for study_name in sys.argv[1:] or STUDIES:
+        draw(study_name, FOLDER / study_name / "results.png")
