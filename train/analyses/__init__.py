@@ -1,1 +1,1 @@
-"""The papers' own analyses, on any trajectory log: one analysis a file, one command for all (``creditflow analyse``)."""
+"""The papers' own analyses, on any trajectory log: one analysis a file, each a program."""
