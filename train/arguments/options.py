@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.registration import ENVIRONMENTS
@@ -21,7 +21,10 @@ __all__ = [
     "parse_rewards",
     "positive",
     "seed",
+    "workers",
 ]
+
+MAX_WORKERS: Final = 256
 
 
 def add_env_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +76,11 @@ def non_negative(text: str) -> int:
 def seed(text: str) -> int:
     """A random seed, 0 to ``MAX_SEED``, for argparse."""
     return _integer(text, 0, MAX_SEED)
+
+
+def workers(text: str) -> int:
+    """A number of processes, 1 to ``MAX_WORKERS``, for argparse."""
+    return _integer(text, 1, MAX_WORKERS)
 
 
 def _integer(text: str, minimum: int, maximum: int | None = None) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.files.leftovers import is_leftover, remove_leftovers, remove_leftovers_below
+from creditflow.envs.files.atomic import is_leftover, remove_leftovers, remove_leftovers_below
 from creditflow.envs.files.locks import locked
 from creditflow.train.run.interrupted import partial_of
 from creditflow.train.run.named_paths import paths_named
@@ -26,6 +26,7 @@ from creditflow.train.run.named_paths import paths_named
 __all__ = ["Output", "Target", "add_input", "add_output", "claimed", "claimed_by", "named"]
 
 
+MAX_NAME: Final = 220  # bytes of a file name; most file systems take 255, and commands add endings such as .partial
 _NO_PATHS: Final = ("input_names", "output_names", "panel", "command_line")
 
 
@@ -70,6 +71,13 @@ class Target:
     output: Output
     name: str
 
+    def __post_init__(self) -> None:
+        length = len(os.fsencode(Path(os.path.realpath(self.path)).name))
+        if length > MAX_NAME:  # now, and not when everything has been played
+            raise ConfigError(
+                f"{self.name} {str(self.path)[:60]}…: a file name of at most {MAX_NAME} bytes expected, got {length}"
+            )
+
 
 def add_input(parser: argparse.ArgumentParser, name: str, **settings: Any) -> None:
     """Define an argument that names a file or folder to read, or several separated by commas."""
@@ -79,11 +87,17 @@ def add_input(parser: argparse.ArgumentParser, name: str, **settings: Any) -> No
 
 def add_output(parser: argparse.ArgumentParser, flag: str, output: Output = Output(), **settings: Any) -> None:
     """Define an option that names an output; the first one also defines ``--force``."""
-    action = parser.add_argument(flag, **settings)
+    action = parser.add_argument(flag, type=_output_path, **settings)
     before = parser.get_default("output_names") or ()
     if not before:
         parser.add_argument("--force", action="store_true", help="replace an existing output (never an input)")
     parser.set_defaults(output_names=(*before, (action.dest, flag, output)))
+
+
+def _output_path(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("the name of a file or folder expected, got an empty text")
+    return text
 
 
 def named(*patterns: str) -> Callable[[Path], bool]:
@@ -98,7 +112,7 @@ def claimed_by(args: argparse.Namespace) -> Iterator[None]:
     targets = [
         Target(Path(path), output, flag)
         for dest, flag, output in declared
-        if (path := getattr(args, dest)) not in (None, "", "-")
+        if (path := getattr(args, dest)) not in (None, "-")
         if not output.only_with or getattr(args, output.only_with)
     ]
     read = getattr(args, "input_names", ())

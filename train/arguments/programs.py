@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from io import TextIOWrapper
 from types import ModuleType
 from typing import Final
 
@@ -66,6 +67,9 @@ def reported(work: Callable[[], int], *, show_traceback: bool, again: str) -> in
         show_traceback: print the traceback of an error too.
         again: the command line that shows the traceback, for bug reports.
     """
+    for stream in (sys.stdout, sys.stderr):  # a terminal's encoding may lack a character: it is shown as an escape
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         return work()
     except KeyboardInterrupt:

@@ -102,7 +102,7 @@ class JobRunner:
             for job in missing:
                 yield job.name, self._keep(job, job.function(*job.arguments))
             return
-        with open_job_pool(self._workers) as pool:
+        with open_job_pool(min(self._workers, len(missing))) as pool:
             futures = {pool.submit(job.function, *job.arguments): job for job in missing}
             for future in as_completed(futures):
                 yield futures[future].name, self._keep(futures[future], future.result())

@@ -44,7 +44,7 @@ from typing import Any
 
 from creditflow.envs.errors import ConfigError, MissingExtraError
 from creditflow.envs.reading.failures import loading
-from creditflow.train.arguments.options import positive, seed
+from creditflow.train.arguments.options import seed, workers
 from creditflow.train.arguments.outputs import Output, add_input, add_output, named
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.bench.document import RunOptions
@@ -96,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="device of the language models (presets lm… only; default cpu)")
     parser.add_argument("--seed", type=seed, default=0, help="random seed for tasks and rollouts (default 0)")
     parser.add_argument(
-        "--workers", type=positive, default=min(2, os.cpu_count() or 1), help="number of processes (default 2)"
+        "--workers", type=workers, default=min(2, os.cpu_count() or 1), help="number of processes (default 2)"
     )
     parser.add_argument(
         "--resume", action="store_true", help="continue an interrupted run in DIR, with the same settings"

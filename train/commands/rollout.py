@@ -29,7 +29,7 @@ from creditflow.envs.errors import ConfigError, TrajectoryError
 from creditflow.envs.registration import bare_env, env_id, maker
 from creditflow.envs.tasks import Task
 from creditflow.envs.wikisearch.grading.rewards import REWARDS
-from creditflow.train.arguments.options import add_env_arguments, env_arguments, parse_rewards, positive, seed
+from creditflow.train.arguments.options import add_env_arguments, env_arguments, parse_rewards, positive, seed, workers
 from creditflow.train.arguments.outputs import Output, add_output
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.progress import progress
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--workers",
-        type=positive,
+        type=workers,
         default=0,
         metavar="N",
         help="number of worker processes (default: play in this process)",
@@ -157,7 +157,7 @@ def _player(spec: RolloutSpec, args: argparse.Namespace) -> Callable[[Sequence[T
         return lambda tasks: (worker.play_task(task) for task in tasks)
     check_agent(spec.agent)
     GroupEnv(maker(spec.env, spec.options), size=1, invalid_actions=spec.invalid_actions, oracle=spec.oracle)
-    return lambda tasks: _on_workers(_executor(spec, args), tasks)
+    return lambda tasks: _on_workers(_executor(spec, args, len(tasks)), tasks)
 
 
 def _on_workers(executor: Executor, tasks: Sequence[Task]) -> Iterator[Group]:
@@ -165,12 +165,13 @@ def _on_workers(executor: Executor, tasks: Sequence[Task]) -> Iterator[Group]:
         yield from map(read_group, results)
 
 
-def _executor(spec: RolloutSpec, args: argparse.Namespace) -> Executor:
+def _executor(spec: RolloutSpec, args: argparse.Namespace, tasks: int) -> Executor:
+    workers = max(1, min(args.workers or 2, tasks))  # a worker plays whole tasks
     if args.ray is not None:
         from creditflow.train.rollout.workers.ray_cluster import RayExecutor
 
-        return RayExecutor(spec, args.workers or 2, args.ray)
-    return ProcessExecutor(spec, args.workers)
+        return RayExecutor(spec, workers, args.ray)
+    return ProcessExecutor(spec, workers)
 
 
 def _to_file(

@@ -6,6 +6,8 @@ After an interruption the last line of OUT.partial may be incomplete; the groups
 from __future__ import annotations
 
 import io
+import os
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -24,7 +26,8 @@ BEGINNING: Final = f'{{"format_version":{FORMAT_VERSION},'  # of every line
 
 
 def partial_of(out: Path) -> Path:
-    """Path of the partial log, which is written until the log is complete."""
+    """Path of the partial log, which is written until the log is complete; beside the file that a link names."""
+    out = Path(os.path.realpath(out))
     return out.with_name(out.name + SUFFIX)
 
 
@@ -63,6 +66,8 @@ def write_log(
     resumed = len(done)
     out.parent.mkdir(parents=True, exist_ok=True)
     with partial.open("a", encoding="ascii") as stream:
+        if out.exists():
+            shutil.copymode(out, partial)
         for fresh in remaining(resumed):
             write_jsonl(stream, fresh)
             stream.flush()

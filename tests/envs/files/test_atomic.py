@@ -18,10 +18,15 @@ from helpers.shared_data import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creditflow.envs.errors import DataError
 from creditflow.envs.files.appended import cut_torn_line
-from creditflow.envs.files.atomic import atomic_path, atomic_writer, new_folder, write_json
-from creditflow.envs.files.leftovers import remove_leftovers_below
+from creditflow.envs.files.atomic import (
+    atomic_path,
+    atomic_writer,
+    new_folder,
+    remove_leftovers,
+    remove_leftovers_below,
+    write_json,
+)
 from creditflow.envs.files.locks import BusyError, locked
 
 LOCKS = "import sys\nfrom creditflow.envs.files.locks import locked\nwith locked(sys.argv[1]):\n"
@@ -32,10 +37,26 @@ FORKS = LOCKS + (  # the child itself says that it is ready: the parent may retu
     "    if os.fork(): time.sleep(600)\n"
     "    else: print(os.getpid(), flush=True); sys.stdin.read(); os._exit(0)\n"
 )
-WRITES = (
-    "import sys\nfrom pathlib import Path\nfrom creditflow.envs.files.atomic import atomic_writer, new_folder\n"
-    "with atomic_writer(sys.argv[1] + '/file'), new_folder(Path(sys.argv[1], 'folder')):\n"
-    "    print('ready', flush=True); sys.stdin.read()\n"
+# replaces a folder, and is killed at the N-th change of a name; argument 2 takes the exchange of two names away
+REPLACES = (
+    "import ctypes, os, signal, sys\nfrom pathlib import Path\nfrom creditflow.envs.files import atomic\n"
+    "left = int(sys.argv[2])\n"
+    "def counted(call):\n"
+    "    def counts(*arguments, **named):\n"
+    "        global left\n"
+    "        result = call(*arguments, **named)\n"
+    "        left -= 1\n"
+    "        if not left: os.kill(os.getpid(), signal.SIGKILL)\n"
+    "        return result\n"
+    "    return counts\n"
+    "if sys.argv[3] == 'two': atomic.ctypes.CDLL = lambda name: None\n"
+    "else:\n"
+    "    library = ctypes.CDLL(None)\n"
+    "    class Counted: renameat2 = staticmethod(counted(library.renameat2))\n"
+    "    atomic.ctypes.CDLL = lambda name: Counted\n"
+    "Path.rename, atomic.shutil.rmtree = counted(Path.rename), counted(atomic.shutil.rmtree)\n"
+    "with atomic.new_folder(Path(sys.argv[1]), replace=True) as place:\n"
+    "    (place / 'text').write_text('new')\n"
 )
 
 
@@ -53,16 +74,9 @@ def process(code: str, argument: Path) -> Iterator[tuple[subprocess.Popen[str], 
             started.kill()
 
 
-def ended_pid() -> int:
-    """Return the id of a process that has ended."""
-    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
-        ended.wait()
-    return ended.pid
-
-
-def left_by(pid: int, folder: Path) -> list[Path]:
-    """Make what a killed writer with this id leaves of a file and a folder; return the paths."""
-    places = [folder / f"file.{pid}.tmp", folder / f"folder.{pid}.tmp", folder / f"folder.old.{pid}.tmp"]
+def left_by_a_killed_writer(folder: Path) -> list[Path]:
+    """Make what a killed writer leaves of a file and a folder; return the paths."""
+    places = [folder / f"{name}.tmp" for name in ("file.0123abcd", "folder.89efcdab", "folder.old")]
     places[0].write_text("half")
     for place in places[1:]:
         place.mkdir()
@@ -77,46 +91,88 @@ def write(folder: Path) -> None:
         (place / "whole").write_text("whole")
 
 
-def test_temporary_files_of_ended_processes_are_removed_by_the_next_writer(tmp_path: Path) -> None:
-    left = left_by(ended_pid(), tmp_path) + left_by(os.getpid(), tmp_path)  # our own id: an earlier process had it
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     write(tmp_path)
-    assert not any(place.exists() for place in left)
+    left = left_by_a_killed_writer(tmp_path)
+    remove_leftovers(tmp_path / "file")
+    assert [place.exists() for place in left] == [False, True, True]
+    remove_leftovers_below(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
-
-
-def test_temporary_files_of_live_processes_are_kept(tmp_path: Path) -> None:
-    with process("print('ready', flush=True); input()", tmp_path) as (living, _):
-        left = left_by(living.pid, tmp_path)
-        write(tmp_path)
-        remove_leftovers_below(tmp_path)
-        assert all(place.exists() for place in left)
-
-
-def test_a_writer_on_another_machine_is_recognised_by_its_lock(tmp_path: Path) -> None:
-    with process(WRITES, tmp_path) as (writer, _):
-        ended = ended_pid()  # a writer on another machine has an id that is not alive here
-        for name in ("file", "folder"):
-            (tmp_path / f"{name}.{writer.pid}.tmp").rename(tmp_path / f"{name}.{ended}.tmp")
-        write(tmp_path)
-        assert {f"file.{ended}.tmp", f"folder.{ended}.tmp"} <= {path.name for path in tmp_path.iterdir()}
-    write(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+    assert (tmp_path / "folder" / "whole").read_text() == "whole"
 
 
 def test_files_with_similar_names_are_kept(tmp_path: Path) -> None:
-    kept = [f"other.{ended_pid()}.tmp", "file.tmp", "file.12a.tmp", "file.99999999999999.tmp", "a.file.1.tmp"]
+    kept = ["other.0123abcd.tmp", "file.tmp", "file.0123abc.tmp", "file.12345.tmp", "a.file.0123abcd.tmp"]
     for name in kept:
         (tmp_path / name).write_text("somebody else's")
     write(tmp_path)
+    for name in ("file", "folder"):
+        remove_leftovers(tmp_path / name)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, "file", "folder"])
 
 
-def test_a_file_has_one_writer_at_a_time(tmp_path: Path) -> None:
-    with atomic_path(tmp_path / "file") as first:
+@pytest.mark.parametrize("killed_after", [1, 2, 3])
+@pytest.mark.parametrize("steps", ["one", "two"])
+def test_a_kill_while_a_folder_is_replaced_loses_neither_version(tmp_path: Path, steps: str, killed_after: int) -> None:
+    best = tmp_path / "run" / "best"
+    with new_folder(best) as place:
+        (place / "text").write_text("old")
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1"}
+    ended = subprocess.run(
+        [sys.executable, "-c", REPLACES, best, str(killed_after), steps], env=environment, check=False
+    )
+    assert ended.returncode == -signal.SIGKILL
+    if steps == "one":  # there is no moment without the folder
+        assert (best / "text").read_text() == "new"
+    remove_leftovers_below(tmp_path)
+    assert (best / "text").read_text() == ("old" if (steps, killed_after) == ("two", 1) else "new")
+    assert [path.name for path in best.parent.iterdir()] == ["best"]
+
+
+def test_a_writer_that_is_not_a_command_restores_the_old_version_too(tmp_path: Path) -> None:
+    (tmp_path / "best.old.tmp").mkdir()
+    with pytest.raises(OSError, match="not empty"), new_folder(tmp_path / "best") as place:
+        (tmp_path / "best.old.tmp" / "text").write_text("old")
+        (place / "text").write_text("new")
+    assert (tmp_path / "best" / "text").read_text() == "old"
+
+
+@pytest.mark.parametrize("named", ["through a link", "directly"])
+def test_a_replaced_file_or_folder_keeps_its_place_and_mode(tmp_path: Path, named: str) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    write(disk)
+    (disk / "file").chmod(0o600)
+    (disk / "folder").chmod(0o700)
+    given = disk
+    if named == "through a link":
+        given = tmp_path / "links"
+        given.mkdir()
+        for name in ("file", "folder"):
+            (given / name).symlink_to(disk / name)
+    (disk / "file").write_text("old")
+    write(given)
+    assert (given / "file").is_symlink() == (given / "folder").is_symlink() == (named == "through a link")
+    assert (disk / "file").read_text() == "whole"
+    assert [(disk / name).stat().st_mode & 0o777 for name in ("file", "folder")] == [0o600, 0o700]
+    assert sorted(path.name for path in disk.iterdir()) == ["file", "folder"]
+
+
+def test_a_new_file_has_the_mode_of_the_mask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write(tmp_path)
+    finally:
+        os.umask(before)
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("file", "folder")] == [0o640, 0o750]
+
+
+def test_of_two_writers_each_writes_a_whole_file(tmp_path: Path) -> None:
+    with atomic_path(tmp_path / "file") as first, atomic_path(tmp_path / "file") as second:
         first.write_text("first")
-        with pytest.raises(DataError, match="is already being written"), atomic_path(tmp_path / "file"):
-            pass
+        second.write_text("second")
     assert (tmp_path / "file").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_held_lock_is_an_error_and_a_kill_releases_it(tmp_path: Path) -> None:
@@ -126,7 +182,7 @@ def test_a_held_lock_is_an_error_and_a_kill_releases_it(tmp_path: Path) -> None:
         alias.symlink_to(out.parent)
         for name in (out, alias / "log.jsonl", out.parent / ".." / "new" / "log.jsonl"):
             with (
-                pytest.raises(BusyError, match=f"log.jsonl: another command .process {holder.pid}. is writing"),
+                pytest.raises(BusyError, match=r"log\.jsonl: another command is writing there"),
                 locked(name),
             ):
                 pass

@@ -16,6 +16,9 @@ from helpers.shared_data import ROOT
 
 from creditflow.train import cli
 from creditflow.train.arguments.programs import PROGRAMS
+from creditflow.train.commands import rollout
+from creditflow.train.rollout.workers.play import RolloutSpec
+from creditflow.train.rollout.workers.processes import ProcessExecutor
 
 # options that take a text and name neither an input nor an output; those that hold a path inside are looked through
 PLAIN = {
@@ -233,3 +236,70 @@ def test_the_second_of_two_commands_on_one_output_is_rejected(
         assert main([*arguments, flag, "out"]) == 2
         assert "is writing there" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", [".", "", "b" * 240 + ".jsonl", "é" * 120 + ".jsonl", "a/" + "b" * 221])
+def test_a_name_that_no_output_can_have_is_rejected_before_anything_is_played(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    play = ["rollout", "--env", "sokoban", "--panel", "easy-v1:train", "--agent", "random", "--limit", "1"]
+    try:
+        assert main([*play, "--out", name]) == 2
+    except SystemExit as error:  # of the parser
+        assert error.code == 2
+    assert "--out" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_written_through_a_link_goes_where_the_link_points_and_keeps_the_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "disk").mkdir()
+    monkeypatch.chdir(tmp_path)
+    out = Path("disk/log.jsonl")
+    out.write_text("old\n")
+    out.chmod(0o600)
+    Path("link.jsonl").symlink_to(out)
+    play = ["rollout", "--env", "sokoban", "--panel", "easy-v1:train", "--agent", "random", "--limit", "1"]
+    assert main([*play, "--out", "link.jsonl", "--force"]) == 0
+    assert Path("link.jsonl").is_symlink()
+    assert out.read_text().startswith('{"format_version"')
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in out.parent.iterdir()] == ["log.jsonl"]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_a_character_that_the_terminal_lacks_is_shown_as_an_escape(encoding: str) -> None:
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": "1", "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0",
+    }  # fmt: skip
+    shown = subprocess.run(
+        [sys.executable, "-m", "creditflow.train", "schemes", "grouptd"],
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
+    assert (shown.returncode, shown.stderr) == (0, b"")
+    assert b"\\u" in shown.stdout
+
+
+def test_no_more_processes_than_tasks_are_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+
+    class Counted(ProcessExecutor):
+        def __init__(self, spec: RolloutSpec, workers: int) -> None:
+            started.append(workers)
+            super().__init__(spec, workers)
+
+    monkeypatch.setattr(rollout, "ProcessExecutor", Counted)
+    play = ["rollout", "--env", "sokoban", "--panel", "easy-v1:train", "--agent", "random", "--limit", "1"]
+    assert main([*play, "--workers", "8", "--out", str(tmp_path / "log.jsonl")]) == 0
+    assert started == [1]
+
+
+@pytest.mark.parametrize("command", ["rollout", "bench"])
+def test_an_absurd_number_of_processes_is_rejected(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([command, "--workers", "99999", "--out", "x"])
+    assert "from 1 to 256" in capsys.readouterr().err

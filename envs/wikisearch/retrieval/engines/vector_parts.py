@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
-from creditflow.envs.files.atomic import atomic_path, atomic_writer
-from creditflow.envs.files.leftovers import remove_leftovers_below, writing
+from creditflow.envs.files.atomic import atomic_path, atomic_writer, remove_leftovers_below
+from creditflow.envs.files.locks import locked
 from creditflow.envs.reading.json_text import read_json
 from creditflow.envs.text.vectors.shards import encoded_rows
 
@@ -63,7 +63,7 @@ class VectorParts:
         plan_file = {"format": FORMAT, **plan}
         fresh = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
-        self._open.enter_context(writing(folder))
+        self._open.enter_context(locked(folder))
         try:
             self._check_plan(plan_file, fresh)
         except BaseException:
