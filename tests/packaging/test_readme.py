@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import doctest
 import re
-import shlex
 
 import pytest
 from helpers.shared_data import ROOT
-
-from creditflow.train.cli import main
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 OWN_LOG = ROOT / "assets" / "site" / "pages" / "start" / "own_log.md"
