@@ -147,7 +147,7 @@ def test_the_wheel_built_from_the_sdist_holds_exactly_the_tracked_package_files(
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as opened:
         names = {name for name in opened.namelist() if ".dist-info/" not in name}
-    suffixes = {".py", ".json", ".html", ".txt", ".yaml", ".js", ".css", ".png", ".md", ".gz"}
+    suffixes = {".py", ".json", ".html", ".txt", ".yaml", ".js", ".css", ".png", ".svg", ".md", ".gz"}
     expected = {"creditflow/__init__.py", "creditflow/py.typed"} | {
         f"creditflow/{path.relative_to(archive).as_posix()}"
         for name in PACKAGES

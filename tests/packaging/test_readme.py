@@ -20,15 +20,6 @@ def test_python_sessions_of_the_readme_give_what_they_show():
     assert doctest.DocTestRunner(verbose=False).run(parsed).failed == 0
 
 
-def test_the_numbers_of_the_readme_are_those_of_the_study():
-    """Its table is the first sentence of the page of the settings, whose numbers are computed from its results."""
-    page = (ROOT / "tests" / "evidence" / "settings" / "README.md").read_text(encoding="utf-8")
-    [row] = re.findall(r"^\| (\+[\d.]+ \|.*)\|$", TEXT, re.M)
-    numbers = re.findall(r"\+\d+\.\d", row)
-    names = ("`gigpo` by", "`graphgpo` by", "`stateless`,", "`grouptd` leads `grpo` by", "the exact advantage leads by")
-    assert numbers == [re.findall(re.escape(name) + r" (\+\d+\.\d)", page)[0] for name in names]
-
-
 def heading_anchor(heading: str) -> str:
     """The anchor that GitHub gives a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
