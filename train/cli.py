@@ -44,7 +44,7 @@ COMMANDS = {
     "bench": "compare credit schemes and write tables and report.html",
     "audit": "report which schemes a trajectory log supports",
     "view": "write a trajectory log as one HTML page: rollouts, state graph, credit",
-    "play": "play an environment yourself, in the terminal; webshop on a local web page",
+    "play": "play an environment yourself, in the terminal",
     "serve-env": "serve an environment over HTTP and WebSocket, as an OpenEnv server",
     "serve-search": "serve a search index over HTTP, with the request formats of search agents",
     "serve-reward": "serve a success model over HTTP, with the interface of PiCA's released reward service",

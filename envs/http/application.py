@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from creditflow.envs.errors import CreditflowError, MissingExtraError
 from creditflow.envs.http.batcher import Batcher, OverloadedError
-from creditflow.envs.http.bodies import BadRequestError, BodyMemory, with_deadline
+from creditflow.envs.http.bodies import BadRequestError
 from creditflow.envs.http.callers import CallerCheck
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ def application(
     what: str,
     *,
     hosts: Sequence[str] = (),
-    pages: bool = False,
 ) -> Starlette:
     """Make an ASGI application whose error responses are JSON with a "detail".
 
@@ -48,7 +48,6 @@ def application(
         batcher: batcher that is started and stopped with the application.
         what: name of the service in messages, such as "search".
         hosts: host names that are accepted besides this machine's own.
-        pages: whether the application serves web pages; see ``CallerCheck``.
 
     Raises:
         MissingExtraError: starlette is not installed.
@@ -61,17 +60,20 @@ def application(
         raise MissingExtraError(f"starlette, which the {what} server runs on,", "serve") from error
 
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        app.state.body_memory = BodyMemory()  # created here, because its timer belongs to this event loop
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         batcher.start()
         yield
         await batcher.stop()
 
-    routes = [
-        Route(path, with_deadline(function, batcher.limits.seconds), methods=[method])
-        for method, path, function in endpoints
-    ]
-    callers = Middleware(CallerCheck, hosts=hosts, pages=pages)
+    def within(function: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            async with asyncio.timeout(batcher.limits.seconds):
+                return await function(request)
+
+        return answer
+
+    routes = [Route(path, within(function), methods=[method]) for method, path, function in endpoints]
+    callers = Middleware(CallerCheck, hosts=hosts)
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_error_handlers(what), middleware=[callers])
     app.router.redirect_slashes = False  # a redirect would repeat the host name that the client sent
     return app

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from creditflow.envs.http.credentials import ApiKey
 
@@ -25,16 +25,14 @@ class CallerCheck:
     Args:
         app: the protected application.
         hosts: host names that are accepted besides this machine's own; "*": any.
-        pages: whether the application serves pages: then a POST needs an ``Origin`` of this server. Otherwise requests
-            without ``Origin`` are accepted, as programs send them.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str] = (), pages: bool = False) -> None:
-        self._app, self._hosts, self._pages = app, frozenset(name.lower() for name in hosts), pages
+    def __init__(self, app: ASGIApp, hosts: Sequence[str] = ()) -> None:
+        self._app, self._hosts = app, frozenset(name.lower() for name in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        rejected = rejection(scope, self._hosts, self._pages) if scope["type"] == "http" else None
+        rejected = rejection(scope, self._hosts) if scope["type"] == "http" else None
         if rejected is None:
             await self._app(scope, receive, send)
             return
@@ -71,69 +69,41 @@ class KeyCheck:
             await JSONResponse({"detail": text}, 401, headers)(scope, receive, send)
 
 
-def rejection(scope: Scope, hosts: frozenset[str] = frozenset(), pages: bool = False) -> tuple[int, str] | None:
+def rejection(scope: Scope, hosts: frozenset[str] = frozenset()) -> tuple[int, str] | None:
     """Return status and reason of a rejected request; None if it is accepted.
 
     Args:
         scope: ASGI scope of the request.
-        hosts, pages: as in ``CallerCheck``.
+        hosts: as in ``CallerCheck``.
     """
     headers: dict[bytes, list[bytes]] = {}
     for name, value in scope["headers"]:
         headers.setdefault(name, []).append(value)
-    if b"content-length" in headers and b"transfer-encoding" in headers:
+    if b"content-length" in headers and b"transfer-encoding" in headers:  # a proxy in front may read the other one
         return 400, "Content-Length and Transfer-Encoding must not occur together"
-    if scope["http_version"] not in ("1.0", "1.1"):
-        return 400, "this server supports HTTP/1.0 and 1.1"
-    if not scope.get("raw_path", b"/").startswith(b"/"):
-        return 400, "a request's target must be a path"
     hosts_sent = headers.get(b"host", [])
     host = hosts_sent[0].decode("latin-1").lower() if len(hosts_sent) == 1 else ""
-    address, port = scope.get("server") or ("", 0)
-    if not is_own_host(host, str(address), port, hosts):
+    if not is_own_host(host, hosts):
         return 421, "this server does not accept this Host; --allow-host NAME adds one"
-    if b"origin" in headers:
-        foreign = headers[b"origin"] != [f"http://{host}".encode("latin-1")]
-    elif pages:
-        foreign = scope["method"] not in ("GET", "HEAD")
-    else:
-        foreign = headers.get(b"sec-fetch-site", [b"none"]) not in ([b"same-origin"], [b"none"])
-    if foreign:
+    foreign = headers.get(b"origin", [f"http://{host}".encode("latin-1")]) != [f"http://{host}".encode("latin-1")]
+    if foreign or headers.get(b"sec-fetch-site", [b"none"]) not in ([b"same-origin"], [b"none"]):
         return 403, "requests from pages of other sites are rejected"
     return None
 
 
-@lru_cache(maxsize=256)
-def is_own_host(host: str, address: str, port: int | None, hosts: frozenset[str] = frozenset()) -> bool:
-    """Return whether a ``Host`` header belongs to this server.
-
-    On loopback it must be the address or localhost, with the port. Elsewhere any IP address is accepted, as no site can
-    have one as its name, but names must be allowed explicitly.
+def is_own_host(host: str, hosts: frozenset[str] = frozenset()) -> bool:
+    """Return whether a ``Host`` header is localhost, an address, or allowed: no site has an address for its name.
 
     Args:
         host: the header, in lower case.
-        address, port: local end of the connection.
-        hosts: host names that are allowed besides.
+        hosts: host names that are allowed besides, with or without a port; "*": any.
     """
-    name, _, number = host.rpartition(":") if not host.endswith("]") else (host, "", "")
-    if not name:
-        name, number = host, ""
-    if hosts & {"*", host, name}:
-        return True
-    if _is_loopback(address):
-        names = {"127.0.0.1", "localhost", "[::1]", f"[{address}]" if ":" in address else address}
-        return host in {f"{name}:{port}" for name in names} | (names if port == 80 else set())
-    return (name == "localhost" or _address(name) is not None) and (not number or number.isdecimal())
-
-
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(text.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        return None
-
-
-def _is_loopback(text: str) -> bool:
-    address = _address(text)
-    mapped = getattr(address, "ipv4_mapped", None)
-    return address is not None and (mapped or address).is_loopback
+        split = urlsplit(f"//{host}")
+        name, _ = split.hostname or "", split.port
+        if hosts & {"*", host, name} or (name == "localhost" and split.netloc == host):
+            return True
+        ipaddress.ip_address(name)
+    except ValueError:  # neither an address nor a port
+        return False
+    return split.netloc == host and "@" not in host

@@ -15,7 +15,6 @@ from creditflow.envs.errors import ConfigError
 
 __all__ = ["ApiKey", "check_url", "redacted_repr"]
 
-REPEATED: Final = 8  # a run of this many characters of a key is hidden; shorter keys ("EMPTY") are not secret
 HIDDEN: Final = "[key]"
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+|[A-Za-z0-9._-]+:[0-9]{1,5}|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _PATH: Final = re.compile(r"[A-Za-z0-9._~/:+,-]*")
@@ -73,38 +72,9 @@ class ApiKey:
         """Return whether an ``Authorization`` header carries the key, in a time that does not depend on how much of it is right."""
         return hmac.compare_digest(header, self.headers()["Authorization"].encode("ascii"))
 
-    def is_in(self, value: Any) -> bool:
-        """Return whether parsed JSON contains the key in any string."""
-        if len(self._text) < REPEATED:
-            return False
-        stack = [value]
-        while stack:
-            item = stack.pop()
-            if isinstance(item, str) and self._text in item:
-                return True
-            if isinstance(item, dict):
-                stack += item.keys()
-                stack += item.values()
-            elif isinstance(item, list):
-                stack += item
-        return False
-
     def hidden_in(self, text: str) -> str:
-        """Return the text with every run of ``REPEATED`` or more characters of the key replaced."""
-        text = text.replace(self._text, HIDDEN)
-        pieces = {self._text[i : i + REPEATED] for i in range(len(self._text) - REPEATED + 1)}
-        out, at = [], 0
-        while at < len(text):
-            if text[at : at + REPEATED] not in pieces:
-                out.append(text[at])
-                at += 1
-                continue
-            end = at + REPEATED
-            while end < len(text) and text[end - REPEATED + 1 : end + 1] in pieces:
-                end += 1
-            out.append(HIDDEN)
-            at = end
-        return "".join(out)
+        """Return the text with the key replaced."""
+        return text.replace(self._text, HIDDEN)
 
     def __repr__(self) -> str:
         return "ApiKey(withheld)"

@@ -16,8 +16,8 @@ from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.goals.goals import Goal
 from creditflow.envs.webshop.goals.nouns import named_tagger
 from creditflow.envs.webshop.goals.tasks import ListedGoals, goal_from_content
+from creditflow.envs.webshop.html import render_html
 from creditflow.envs.webshop.oracle import ShopOracle
-from creditflow.envs.webshop.pages.html import render_html
 from creditflow.envs.webshop.presets import resolve_preset
 from creditflow.envs.webshop.render import (
     insert_ads,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import traceback
 from collections.abc import Callable, Iterator
@@ -14,14 +13,12 @@ import numpy as np
 import pytest
 from helpers.episodes.builders import group, walk
 from helpers.servers.loopback import Exchange, loopback
-from hypothesis import given
-from hypothesis import strategies as st
 
 from creditflow.agents.backends.base import GenerationRequest, Sampling
 from creditflow.agents.backends.openai_backend import OpenAIBackend
 from creditflow.envs.errors import ConfigError, CreditflowError, ServiceError
 from creditflow.envs.http.client import JsonClient
-from creditflow.envs.http.credentials import REPEATED, ApiKey
+from creditflow.envs.http.credentials import ApiKey
 from creditflow.envs.wikisearch.grading.grade import make_judge
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 from creditflow.train.annotate.registry import Context, make_annotator
@@ -53,18 +50,9 @@ def http(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-def chat(text: str) -> bytes:
-    return json.dumps({"choices": [{"index": 0, "text": text, "message": {"content": text}}]}).encode()
-
-
-def escaped(text: str) -> str:
-    return "".join(f"\\u{ord(letter):04x}" for letter in text)
-
-
 ECHOES: dict[str, Reply] = {
     "an error's body": lambda key: http(f"bad key: {key}, Authorization: Bearer {key}".encode(), "401 No"),
     "an error's body, far in": lambda key: http(b"x" * 150 + key.encode() * 3, "403 No"),
-    "an error's body, cut off": lambda key: http(f"bad key {key[:-3]}".encode(), "401 No"),
     "an error's reason": lambda key: http(b"", f"400 bad key {key}"),
     "an overloaded server's body": lambda key: http(key.encode(), "503 Wait"),
     "no HTTP": lambda key: f"bad key {key}\r\n\r\n".encode(),
@@ -72,10 +60,6 @@ ECHOES: dict[str, Reply] = {
     "a bad chunk": lambda key: f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{key}\r\n".encode(),
     "a bad length": lambda key: f"HTTP/1.1 200 OK\r\nContent-Length: {key}\r\n\r\n".encode(),
     "no JSON": lambda key: http(f"{{{key}".encode()),
-    "an answer": lambda key: http(chat(key)),
-    "an answer, escaped": lambda key: http(chat("@").replace(b"@", escaped(key).encode())),
-    "another answer": lambda key: http(json.dumps({"data": [{"id": key}], key: [key]}).encode()),
-    "a list": lambda key: http(json.dumps([key] * 3).encode()),
     "a redirection": lambda key: http(key.encode(), "307 There", f"Location: http://127.0.0.1:1/{key}"),
 }
 
@@ -114,8 +98,7 @@ CLIENTS = ("agent", "backend", "judge of answers", "judge of turns", "search")
 
 
 def assert_hidden(text: str) -> None:
-    for start in range(len(KEY) - REPEATED + 1):
-        assert KEY[start : start + REPEATED] not in text
+    assert KEY not in text
 
 
 @pytest.mark.parametrize("echo", ECHOES)
@@ -196,25 +179,3 @@ def test_a_key_appears_in_no_repr_and_no_pickle() -> None:
     assert_hidden(f"{key!r} {key} {vars(client)}")
     with pytest.raises(TypeError, match="cannot be pickled"):
         key.__reduce__()
-
-
-@given(st.text(max_size=30), st.integers(0, len(KEY)), st.integers(0, len(KEY)), st.text(max_size=30))
-def test_every_revealing_part_of_a_key_is_hidden_and_nothing_else(before: str, a: int, b: int, after: str) -> None:
-    text = before + KEY[min(a, b) : max(a, b)] + after
-    found = ApiKey(KEY).hidden_in(text)
-    assert_hidden(found)
-    if abs(a - b) < REPEATED and not set(before + after) & set(KEY):
-        assert found == text
-
-
-@given(
-    st.recursive(
-        st.text(max_size=5) | st.none(),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    )
-)
-def test_a_key_is_found_anywhere_in_a_response(value: Any) -> None:
-    key = ApiKey(KEY)
-    assert not key.is_in(value)
-    assert key.is_in([value, {"a": [value, {f"x{KEY}": value}]}])
-    assert key.is_in({"a": [value, f"x{KEY}x"], "b": value})

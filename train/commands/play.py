@@ -1,7 +1,6 @@
-"""Play an environment yourself, in the terminal; webshop on a local web page.
+"""Play an environment yourself, in the terminal.
 
-The page needs the extra [serve]; --terminal does not. In the terminal, besides the environment's actions:
-? (actions), hint (an optimal action), undo, restart, quit.
+Besides the environment's actions: ? (actions), hint (an optimal action), undo, restart, quit.
 """
 
 from __future__ import annotations
@@ -9,15 +8,12 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import OracleLimitError
 from creditflow.envs.registration import bare_env
 from creditflow.train.arguments.options import add_env_arguments, env_arguments, seed
-
-if TYPE_CHECKING:
-    from creditflow.envs.webshop.env import WebShopEnv
 
 __all__ = ["add_arguments", "run"]
 
@@ -26,18 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Define the command's arguments."""
     add_env_arguments(parser)
     parser.add_argument("--task", metavar="TASK_ID", help="id of the task to play (default: one sampled with --seed)")
-    parser.add_argument("--terminal", action="store_true", help="play webshop in the terminal instead of the web page")
-    parser.add_argument(
-        "--port", type=int, default=0, help="port of webshop's page on 127.0.0.1 (default: a free port)"
-    )
     parser.add_argument("--seed", type=seed, default=0, help="random seed that samples the task (default 0)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     env = bare_env(args.env, env_arguments(args))
-    if env.env_name == "webshop" and not args.terminal:
-        return _serve(env, args)
     options = {"task_id": args.task} if args.task else None
     observation, info = env.reset(seed=args.seed, options=options)
     history: list[str] = []
@@ -74,20 +64,6 @@ def run(args: argparse.Namespace) -> int:
     unsolved = "the step limit" if truncated else "failure"
     end = "success" if info["success"] else unsolved
     print(f"episode ended after {info['elapsed_steps']} steps: {end}, score {info['score']:g}")
-    return 0
-
-
-def _serve(env: AgentEnv[Any, Any, Any], args: argparse.Namespace) -> int:
-    """Serve the shop as a web page, until interrupted."""
-    from creditflow.envs.http import bound, serve, url_of
-    from creditflow.envs.webshop.pages.web import PageLimits, create_shop_app
-
-    limits = PageLimits()
-    with bound("127.0.0.1", args.port) as sock:
-        app = create_shop_app(cast("WebShopEnv", env), seed=args.seed, limits=limits)
-        sock.listen()  # a reader of the next line may connect at once
-        print(f"{url_of(sock)}  (Ctrl-C ends)", flush=True)
-        serve(app, sock, "shop", seconds=limits.seconds)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Fixtures: every server of ours, with its usual limits and with few connections and little time."""
+"""A fixture: every server of ours."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 from helpers.servers.adversary import Target
-from helpers.servers.attacked import SERVERS, TIGHT, attacked
+from helpers.servers.attacked import SERVERS, attacked
 
 
 @pytest.fixture(params=SERVERS, scope="module")
 def target(request: pytest.FixtureRequest) -> Iterator[Target]:
-    """A server with its usual limits."""
+    """A server."""
     with attacked(request.param) as found:
-        yield found
-
-
-@pytest.fixture(params=SERVERS, scope="module")
-def tight(request: pytest.FixtureRequest) -> Iterator[Target]:
-    """A server with few connections and little time."""
-    with attacked(request.param, TIGHT) as found:
         yield found

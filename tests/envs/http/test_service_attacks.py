@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from helpers.servers.adversary import PATIENCE, Target, answers, ask, attempt, connect, malformed
-from helpers.servers.attacked import Engine, attacked
+from helpers.servers.adversary import Target, answers, ask, attempt, connect, malformed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -66,21 +64,6 @@ def test_pipelined_requests_get_responses_in_order(target: Target) -> None:
     assert [status for status, _ in found] == [target.wanted, 404, target.wanted, target.wanted]
 
 
-def test_bytes_after_the_last_request_are_discarded() -> None:
-    gate = threading.Event()
-    engine = Engine()
-    engine.before = lambda: gate.wait(PATIENCE)
-    with attacked("search", engine=engine) as target, connect(target.url) as sock:
-        sock.sendall(target.good("Connection: close"))
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        for _ in range(200):
-            sock.sendall(b"x" * 1_000_000)
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        gate.set()
-        assert [status for status, _ in answers(sock, most=3)] == [200]
-    assert grown < 100_000  # KiB
-
-
 def test_a_body_may_arrive_in_chunks_and_byte_by_byte(target: Target) -> None:
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in target.body)
     assert ask(target.url, target.chunked(chunks, b"0\r\n\r\n")) == target.wanted
@@ -109,25 +92,12 @@ def test_two_hundred_concurrent_posts_are_all_served(target: Target) -> None:
         assert set(pool.map(one, range(200))) == {target.wanted}
 
 
-def test_a_client_that_sends_too_large_a_body_receives_the_413(target: Target) -> None:
-    """A socket that is closed with bytes unread resets the connection, and the response would be lost."""
-    with connect(target.url) as sock:
-        sock.sendall(target.head("Content-Length: 20000000") + b"\r\n" + b"x" * 20_000_000)
-        assert answers(sock)[0][0] == 413
-
-
-def test_the_rest_of_a_rejected_body_is_not_parsed_as_a_request(target: Target) -> None:
-    inside = target.good()
-    with connect(target.url) as sock:
-        sock.sendall(target.head(f"Content-Length: {len(inside) + 9}", path="/nowhere") + b"\r\n" + inside)
-        assert [status for status, _ in answers(sock, most=3)] == [404]
-
-
 # -- hosts and origins ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "0.0.0.0:80", "127.0.0.1.evil.example"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "me@127.0.0.1", "127.0.0.1/x"]
+)
 def test_other_hosts_are_rejected(host: str, target: Target) -> None:
     assert ask(target.url, target.good(host=host)) == 421
-    assert ask(target.url, target.good(host=f"{host}:{target.netloc.partition(':')[2]}")) in (400, 421, target.wanted)
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1"])
@@ -139,6 +109,5 @@ def test_pages_of_other_sites_are_rejected(origin: str, target: Target) -> None:
 
 
 def test_sec_fetch_site_of_other_sites_is_rejected(target: Target) -> None:
-    if not target.origin:
-        assert ask(target.url, target.good("Sec-Fetch-Site: cross-site")) == 403
-        assert ask(target.url, target.good("Sec-Fetch-Site: same-origin")) == target.wanted
+    assert ask(target.url, target.good("Sec-Fetch-Site: cross-site")) == 403
+    assert ask(target.url, target.good("Sec-Fetch-Site: same-origin")) == target.wanted

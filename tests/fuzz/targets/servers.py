@@ -1,4 +1,4 @@
-"""Requests to the servers as raw bytes over a socket: the search server, the reward server, the shop's page.
+"""Requests to the servers as raw bytes over a socket: the search server and the reward server.
 
 A server may reject a request or close the connection. It must not respond 500, die, or stop serving others. Each runs by
 its command in a process of its own, on loopback, with limited memory.
@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from urllib.parse import urlencode
 
 import numpy as np
 
@@ -24,14 +23,12 @@ from fuzz.target import MismatchError, Target
 
 PATIENCE = 40.0  # seconds after which a server must respond to another client
 REJECTED = b"@rejected\n"  # a trap to which the response must not be a success
-HALF, MANY = b"@half:", b"@many:"  # traps: this many connections with half a header, this many concurrent posts
+MANY = b"@many:"  # a trap: this many concurrent posts
 STUB = Path(__file__).parents[1] / "reward_stub.py"
 COMMANDS = {
     "search": ("-m", "creditflow.train", "serve-search", "--articles", "300", "--port", "PORT"),
     "reward": (str(STUB), "PORT"),
-    "shop": ("-m", "creditflow.train", "play", "--env", "webshop", "--port", "PORT"),
 }
-HEALTH = {"search": "/health", "reward": "/health", "shop": "/"}
 _RUNNING: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
 
 
@@ -86,7 +83,7 @@ def _whole(received: bytes) -> bool:
     """Return whether the bytes contain a whole response, by its Content-Length."""
     head, sign, body = received.partition(b"\r\n\r\n")
     lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-    return bool(sign) and (len(body) >= int(lengths[0].split(b":")[1]) if lengths else head.startswith(b"HTTP/1.1 303"))
+    return bool(sign and lengths) and len(body) >= int(lengths[0].split(b":")[1])
 
 
 def status(received: bytes) -> int:
@@ -97,7 +94,7 @@ def status(received: bytes) -> int:
 
 def _health(name: str, seconds: float) -> int:
     _, port = _RUNNING[name]
-    ask = f"GET {HEALTH[name]} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode()
+    ask = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode()
     try:
         return status(exchange(port, ask, seconds))
     except OSError:
@@ -118,9 +115,7 @@ def _read(name: str) -> Callable[[bytes, Path], None]:
     def read(data: bytes, _: Path) -> None:
         port = _RUNNING[name][1]
         place = f"127.0.0.1:{port}".encode()
-        if data.startswith(HALF):
-            _half(name, int(data.removeprefix(HALF)), place)
-        elif data.startswith(MANY):
+        if data.startswith(MANY):
             _many(port, int(data.removeprefix(MANY)), _requests(name)[0].replace(b"PLACE", place))
         else:
             request = data.removeprefix(REJECTED).replace(b"PLACE", place)
@@ -132,16 +127,6 @@ def _read(name: str) -> Callable[[bytes, Path], None]:
         _check_alive(name)
 
     return read
-
-
-def _half(name: str, count: int, place: bytes) -> None:
-    """Hold connections that never finish their header while another client sends a request."""
-    _, port = _RUNNING[name]
-    with ExitStack() as stack:
-        for _ in range(count):
-            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5.0))
-            connection.sendall(b"GET / HTTP/1.1\r\nHost: " + place + b"\r\nX-")
-        _check_alive(name)
 
 
 def _many(port: int, count: int, request: bytes) -> None:
@@ -184,24 +169,13 @@ def _post(path: str, body: bytes, *headers: bytes) -> bytes:
 
 def _requests(name: str) -> list[bytes]:
     """Return valid requests; PLACE stands for the server's address."""
-    if name == "shop":
-        forms: tuple[dict[str, str], ...] = ({"words": "red tent"}, {"action": "click[back to search]"}, {})
-        return [
-            _post(
-                path,
-                urlencode(form).encode(),
-                b"Origin: http://PLACE",
-                b"Content-Type: application/x-www-form-urlencoded",
-            )
-            for path, form in zip(("/act", "/act", "/new"), forms, strict=True)
-        ]
     return [_post(path, freeze(body), b"Content-Type: application/json") for path, body in BODIES[name]]
 
 
 def _mutate(name: str) -> Callable[[np.random.Generator, Sequence[bytes]], bytes]:
     def mutate(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
         """Damage the whole request, or the body under a correct Content-Length."""
-        if name == "shop" or below(rng, 3) == 0:
+        if below(rng, 3) == 0:
             whole = mutate_bytes(rng, samples)
             return whole if whole.count(b"\r\n\r\n") else whole + b"\r\n\r\n"
         path, body = pick(rng, BODIES[name])
@@ -227,18 +201,14 @@ def _traps(name: str) -> Callable[[], Sequence[bytes]]:
             REJECTED + first.replace(b"Host: PLACE", b"Host: evil.example"),
             REJECTED + first.replace(b"Host: PLACE\r\n", b""),
             REJECTED + first.replace(b"Host: PLACE", b"Host: PLACE\r\nHost: evil.example"),
-            REJECTED
-            + first.replace(b"Origin: http://PLACE\r\n", b"").replace(
-                b"\r\n\r\n", b"\r\nOrigin: http://evil.example\r\n\r\n", 1
-            ),
-            REJECTED
-            + first.replace(b"Origin: http://PLACE\r\n", b"").replace(b"\r\n\r\n", b"\r\nOrigin: null\r\n\r\n", 1),
+            REJECTED + first.replace(b"\r\n\r\n", b"\r\nOrigin: http://evil.example\r\n\r\n", 1),
+            REJECTED + first.replace(b"\r\n\r\n", b"\r\nOrigin: null\r\n\r\n", 1),
             REJECTED + head + chunked,
             REJECTED + first.replace(b"Content-Length: ", b"Content-Length: 3\r\nContent-Length: "),
             REJECTED + first.replace(b"Content-Length: ", b"Content-Length: -"),
             REJECTED + first.replace(b"Content-Length: ", b"Content-Length: +"),
             REJECTED + first.replace(b"Content-Length: ", b"Content-Length: 9999999999999999999999"),
-            REJECTED + _post("/retrieve" if name == "search" else "/act", b"[" * 200_000),
+            REJECTED + _post("/retrieve", b"[" * 200_000),
             REJECTED + _post("/retrieve", b'{"queries": ["x"], "topk": ' + b"9" * 5000 + b"}"),
             first.replace(b" HTTP/1.1", b" HTTP/1.1\r\n" + b"X: y\r\n" * 5000, 1),
             first.replace(b" HTTP/1.1", b"a" * 200_000 + b" HTTP/1.1", 1),
@@ -246,7 +216,6 @@ def _traps(name: str) -> Callable[[], Sequence[bytes]]:
             b"\0" * 100_000,
             b"GET / HTTP/0.9\r\n\r\n",
             MANY + b"200",
-            HALF + b"520",
         ]
 
     return make

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -22,14 +21,12 @@ class Target:
         url: its base URL.
         path, body: of a valid POST.
         wanted: status of the response to it.
-        origin: the Origin header of its own pages, "" for none.
     """
 
     url: str
     path: str
     body: bytes
     wanted: int = 200
-    origin: str = ""
 
     @property
     def netloc(self) -> str:
@@ -39,8 +36,7 @@ class Target:
     def head(self, *lines: str, method: str = "POST", path: str = "", version: str = "1.1", host: str = "") -> bytes:
         """A header, its last line included, with further lines of its own."""
         first = [f"{method} {path or self.path} HTTP/{version}", f"Host: {host or self.netloc}"]
-        own = [f"Origin: {self.origin}"] if self.origin else []
-        return "".join(f"{line}\r\n" for line in [*first, *own, *lines]).encode("latin-1")
+        return "".join(f"{line}\r\n" for line in [*first, *lines]).encode("latin-1")
 
     def good(self, *lines: str, **parts: str) -> bytes:
         """A complete valid request."""
@@ -126,23 +122,6 @@ def holding(url: str, count: int, data: bytes) -> Iterator[list[socket.socket]]:
             sock.close()
 
 
-def ended(sock: socket.socket, within: float) -> bytes | None:
-    """The bytes that a connection still sent before the server closed it; None if it is open after ``within`` seconds."""
-    until, received = time.monotonic() + within, b""
-    while (left := until - time.monotonic()) > 0:
-        sock.settimeout(left)
-        try:
-            part = sock.recv(65_536)
-        except TimeoutError:
-            return None
-        except ConnectionError:
-            return received
-        if not part:
-            return received
-        received += part
-    return None
-
-
 def malformed(target: Target) -> dict[str, bytes]:
     """Requests that must be rejected or dropped, by what is wrong with them."""
     return _malformed_lengths(target) | _malformed_heads(target) | _malformed_bodies(target)
@@ -190,8 +169,6 @@ def _malformed_heads(target: Target) -> dict[str, bytes]:
         "another site's address": head(length, path="http://evil.example" + bare) + b"\r\n" + body,
         "a star": head(length, path="*") + b"\r\n" + body,
         "a huge path": head(length, path="/" + "x" * 100_000) + b"\r\n" + body,
-        "a huge header": head(length, "X-A: " + "x" * 100_000) + b"\r\n" + body,
-        "thousands of headers": head(length, *[f"X-{i}: 1" for i in range(5_000)]) + b"\r\n" + body,
         "a huge method": head(length, method="G" * 50_000) + b"\r\n" + body,
         "another method": head(length, method="BREW") + b"\r\n" + body,
         "CONNECT": head(method="CONNECT", path="evil.example:443") + b"\r\n",
@@ -201,7 +178,6 @@ def _malformed_heads(target: Target) -> dict[str, bytes]:
         "no host in 1.0": f"POST {bare} HTTP/1.0\r\n{length}\r\n\r\n".encode() + body,
         "two hosts in 1.0": head(length, "Host: evil.example", version="1.0") + b"\r\n" + body,
         "no version": f"GET {bare}\r\n\r\n".encode(),
-        "version 9.9": head(length, version="9.9") + b"\r\n" + body,
         "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 200,
         "noise": bytes(range(256)) * 16,
@@ -212,8 +188,7 @@ def _malformed_heads(target: Target) -> dict[str, bytes]:
 
 
 def _malformed_bodies(target: Target) -> dict[str, bytes]:
-    head, body, chunked = target.head, target.body, target.chunked
-    whole = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    head, chunked = target.head, target.chunked
     return {
         "a chunk's size in words": chunked(b"zz\r\nab\r\n0\r\n\r\n"),
         "a negative chunk": chunked(b"-1\r\nab\r\n0\r\n\r\n"),
@@ -222,7 +197,6 @@ def _malformed_bodies(target: Target) -> dict[str, bytes]:
         "a chunk without end": chunked(b"5\r\nab"),
         "a huge chunk extension": chunked(b"2;" + b"x" * 100_000 + b"\r\n{}\r\n0\r\n\r\n"),
         "a huge trailer": chunked(b"2\r\n{}\r\n0\r\nX: " + b"x" * 100_000 + b"\r\n\r\n"),
-        "too many chunks": chunked(b"1\r\n \r\n" * 40_000, whole),
         "a huge body": head("Content-Length: 20000000") + b"\r\n" + b"x" * 20_000_000,
         "a body that breaks off": head("Content-Length: 50") + b"\r\n{",
     }

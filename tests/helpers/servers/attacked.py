@@ -11,13 +11,8 @@ import pytest
 from helpers.servers.adversary import Target
 from helpers.servers.http_server import served
 
-from creditflow.envs.http import ConnectionLimits
 from creditflow.envs.wikisearch.retrieval.base import Hit, Passage
 
-CONNECTIONS = 30
-TIGHT = ConnectionLimits(
-    connections=CONNECTIONS, header_seconds=1.0, body_seconds=1.0, idle_seconds=1.0, linger_seconds=0.5
-)
 LARGE = "long " * 4_000
 
 
@@ -68,25 +63,15 @@ def reward() -> Any:
     return create_reward_app(Rater())
 
 
-def shop() -> Any:
-    from helpers.worlds.webshop_small import small_stock
-
-    from creditflow.envs.webshop.env import WebShopEnv
-    from creditflow.envs.webshop.pages.web import create_shop_app
-
-    return create_shop_app(WebShopEnv(data=small_stock()), seed=3)
-
-
 SERVERS: dict[str, tuple[Callable[..., Any], str, bytes, int]] = {
     "search": (search, "/retrieve", b'{"queries": ["a"]}', 200),
     "reward": (reward, "/get_reward", b'{"query": ["a"]}', 200),
-    "shop": (shop, "/act", b"words=tent", 303),
 }
 
 
 @contextlib.contextmanager
-def attacked(name: str, limits: ConnectionLimits | None = None, **options: Any) -> Iterator[Target]:
+def attacked(name: str, **options: Any) -> Iterator[Target]:
     pytest.importorskip("starlette", reason="the servers need the extra [serve]")
     make, path, body, wanted = SERVERS[name]
-    with served(make(**options), limits) as url:
-        yield Target(url, path, body, wanted, origin=url if name == "shop" else "")
+    with served(make(**options)) as url:
+        yield Target(url, path, body, wanted)

@@ -1,4 +1,4 @@
-"""An ASGI application on a free loopback port, behind our own guard, for as long as a test needs it."""
+"""An ASGI application on a free loopback port, for as long as a test needs it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from creditflow.envs.http import ConnectionLimits, bound, make_server, url_of
+from creditflow.envs.http import bound, make_server, url_of
 
 
 @contextmanager
-def served(app: Any, limits: ConnectionLimits | None = None) -> Iterator[str]:
+def served(app: Any) -> Iterator[str]:
     """The base URL under which the application is served; skips where uvicorn is missing."""
     pytest.importorskip("uvicorn", reason="a server needs the extra [serve]")
     sock = bound("127.0.0.1", 0)
-    server = make_server(app, limits)
+    server = make_server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
     try:

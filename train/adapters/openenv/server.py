@@ -7,18 +7,16 @@ import functools
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.types import ConcurrencyConfig, WSErrorCode, WSErrorResponse
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from creditflow.envs.errors import CreditflowError, EpisodeError, ServiceError, UnknownTaskError
-from creditflow.envs.http.bodies import TIMEOUT, BadRequestError, BodyMemory, read_body
+from creditflow.envs.http.bodies import BadRequestError, read_body
 from creditflow.envs.http.callers import rejection
-from creditflow.envs.http.connections import MAX_DISCARDED, Lingering
 from creditflow.envs.http.limits import require_positive
 from creditflow.envs.reading.json_text import decode_json
 from creditflow.train.adapters.openenv.client import FullObservation, PlayAction, PlayState, TextObservation
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Guard",
-    "GuardedSocket",
     "Session",
     "SessionLimits",
     "error_text",
@@ -159,12 +156,10 @@ class Guard:
     def __init__(self, app: Any, limits: SessionLimits, hosts: Sequence[str] = ()) -> None:
         self._app: ASGIApp = app
         self.limits, self._hosts = limits, frozenset(name.lower() for name in hosts)
-        self._state = app.state
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, or the life of the application."""
         if scope["type"] == "lifespan":
-            self._state.body_memory = BodyMemory()  # created here, because its timer belongs to this event loop
             await self._app(scope, receive, send)
             return
         refused = rejection(scope, self._hosts)
@@ -208,7 +203,7 @@ class Guard:
                 await JSONResponse({"detail": detail}, status)(scope, receive, send)
 
         try:
-            async with asyncio.timeout(self.limits.seconds) as scope[TIMEOUT]:
+            async with asyncio.timeout(self.limits.seconds):
                 body = await read_body(Request(scope, receive), self.limits.message)
                 _, fault = json_fault(body.decode("utf-8", "replace")) if body else (None, "")
                 if fault:
@@ -229,62 +224,6 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return messages.pop() if messages else await receive()
 
     return replay
-
-
-MAX_FRAGMENTS: Final = 1024  # a message of empty fragments would grow without end
-TOO_BIG: Final = 1009
-NO_TEXT: Final = 1007
-LINGER_SECONDS: Final = 2.0  # for which a closed connection is still read, so that the client gets the reason
-
-
-class GuardedSocket(WebSocketsSansIOProtocol):
-    """One WebSocket of uvicorn."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin, on a transport that lingers when it is closed."""
-        self._link = cast("asyncio.Transport", transport)
-        self._discarded = 0
-        self._end: asyncio.TimerHandle | None = None
-        super().connection_made(cast("asyncio.Transport", Lingering(self._link, self._linger)))
-
-    def data_received(self, data: bytes) -> None:
-        """Receive bytes; after the end they are discarded."""
-        if self._end is None:
-            super().data_received(data)
-            return
-        self._discarded += len(data)
-        if self._discarded > MAX_DISCARDED:
-            self._link.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Clean up, the timer included."""
-        super().connection_lost(exc)
-        if self._end is not None:
-            self._end.cancel()
-
-    def handle_cont(self, event: Any) -> None:
-        """Add one fragment to the message, unless it has too many."""
-        if len(self.frames) < MAX_FRAGMENTS:
-            super().handle_cont(event)
-            return
-        self.frames = []
-        self.conn.fail(TOO_BIG, f"a message has at most {MAX_FRAGMENTS} fragments")
-        self.handle_parser_exception()
-
-    def send_receive_event_to_app(self) -> None:
-        """Pass a whole message on, unless it is text that is no UTF-8: uvicorn would write a traceback into the log."""
-        if self.curr_msg_data_type == "text" and not self.close_sent:
-            try:
-                b"".join(self.frames).decode()
-            except UnicodeDecodeError:
-                self.frames = []
-                self.conn.fail(NO_TEXT, "a text message is UTF-8")
-                self.handle_parser_exception()
-                return
-        super().send_receive_event_to_app()
-
-    def _linger(self) -> None:
-        self._end = self.loop.call_later(LINGER_SECONDS, self._link.abort)
 
 
 STATUS: dict[type[Exception], int] = {EpisodeError: 409, UnknownTaskError: 404, ServiceError: 502, CreditflowError: 422}

@@ -13,10 +13,10 @@ package for OpenEnv's tools.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from creditflow.envs.errors import ConfigError
-from creditflow.envs.http import WebSockets, listen
+from creditflow.envs.http import listen
 from creditflow.train.arguments.options import add_env_settings, env_arguments, positive
 from creditflow.train.arguments.outputs import add_input
 from creditflow.train.arguments.plugins import add_code
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from creditflow.train.adapters.openenv.environment import Served
 
 __all__ = ["add_arguments", "run"]
-
-SPARE: Final = 64  # connections beyond the sessions: they are told that the server is full, or ask something over HTTP
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,15 +78,14 @@ def run(args: argparse.Namespace) -> int:
     from creditflow.train.adapters.releases import OPENENV
 
     OPENENV.require()
-    from creditflow.train.adapters.openenv.server import GuardedSocket, SessionLimits, make_app
+    from creditflow.train.adapters.openenv.server import SessionLimits, make_app
 
     limits = SessionLimits(
         sessions=args.max_sessions, idle_seconds=args.idle_seconds, seconds=args.max_seconds, message=args.max_message
     )
     listen(
         lambda: make_app(_served(args), limits, args.allow_host), args.host, args.port, "environment",
-        seconds=limits.seconds, websockets=WebSockets(GuardedSocket, limits.message, limits.sessions + SPARE),
-        key_variable=args.key_variable,
+        message_bytes=limits.message, key_variable=args.key_variable,
     )  # fmt: skip
     return 0
 

@@ -65,5 +65,5 @@ def run(args: argparse.Namespace) -> int:
         rater = LocalRater(args.model, device=args.device, placeholder=args.placeholder, batch_tokens=args.batch_tokens)
         return create_reward_app(rater, limits=limits, hosts=args.allow_host)
 
-    listen(app, args.host, args.port, "reward", seconds=limits.seconds, key_variable=args.key_variable)
+    listen(app, args.host, args.port, "reward", key_variable=args.key_variable)
     return 0

@@ -108,7 +108,6 @@ def run(args: argparse.Namespace) -> int:
         args.host,
         args.port,
         "search",
-        seconds=limits.seconds,
         key_variable=args.key_variable,
     )
     return 0

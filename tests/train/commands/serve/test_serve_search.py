@@ -126,7 +126,7 @@ def test_the_command_answers_beside_half_sent_headers_and_rejects_other_hosts() 
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         try:
             _wait_for(url, process)
-            with holding(url, 520, target.head("X-A: 1")):
+            with holding(url, 20, target.head("X-A: 1")):
                 assert ask(url, target.good("Connection: close")) == 200
             assert ask(url, target.good(host="evil.example")) == 421
             process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""A page as HTML, for the ``html`` observation and the web page: all text escaped, no script, no external resource.
+"""A page as HTML, for the ``html`` observation: all text escaped, no script, no external resource.
 
 Identifiers and classes are those of WebShop's pages, so that scripts written for them work.
 """
@@ -10,7 +10,7 @@ from html import escape
 from creditflow.envs.webshop.render import sub_page_texts
 from creditflow.envs.webshop.rules import Shop, ShopState
 
-__all__ = ["document", "page_body", "render_html"]
+__all__ = ["render_html"]
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:60rem;padding:1rem;color:#1b1b1b;background:#fff}
@@ -33,20 +33,15 @@ def _button(text: str, kind: str = "btn btn-primary", *, pressed: bool | None = 
 
 
 def render_html(shop: Shop, state: ShopState) -> str:
-    """The page's source. Forms post ``action=click[…]`` or ``words=…`` to ``/act``."""
-    return document(page_body(shop, state))
-
-
-def document(body: str) -> str:
-    """A whole page around a body."""
+    """The page's source. Its forms name the actions: ``action=click[…]`` or ``words=…``."""
+    body = _body(shop, state)
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>WebShop</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>{body}</body></html>'
     )
 
 
-def page_body(shop: Shop, state: ShopState) -> str:
-    """The HTML of a page's body."""
+def _body(shop: Shop, state: ShopState) -> str:
     instruction = (
         f'<div id="instruction-text" class="instruction"><h4>Instruction: {escape(shop.goal.instruction)}</h4></div>'
     )
