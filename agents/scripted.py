@@ -11,13 +11,20 @@ __all__ = ["ExpertAgent", "NoisyExpert", "RandomAgent"]
 
 
 class RandomAgent:
-    """Plays uniformly random admissible actions."""
+    """Plays uniformly random admissible actions; where none are listed, samples of the action space."""
 
     name = "random"
 
     def act(self, views: Sequence[View]) -> list[Decision]:
         """Choose one action per view."""
-        return [_random_choice(view, view.info["admissible_actions"]) for view in views]
+        return [self._choice(view) for view in views]
+
+    def _choice(self, view: View) -> Decision:
+        if actions := view.info["admissible_actions"]:
+            return _random_choice(view, actions)
+        space = view.env.action_space
+        space.seed(int(view.rng.integers(2**31)))  # the episode's own generator decides
+        return Decision(space.sample())
 
 
 class ExpertAgent:

@@ -226,14 +226,11 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         if self._over:
             raise EpisodeError("no episode is running: call reset() before step()")
         self.elapsed_steps += 1
-        parsed, reason = self._parse(action)
-        if parsed is not None:
-            reason = self._rejection_reason(parsed)
-        if parsed is not None and not reason:
-            admissible = True
+        parsed, reason = self._judge(action)
+        admissible = parsed is not None and not reason
+        if parsed is not None and admissible:
             reward, terminated, effective, cut = self._apply(parsed)
         else:
-            admissible = False
             reward, terminated, effective, cut = self._invalid_action_reward(), False, False, False
         truncated = not terminated and (cut or self.elapsed_steps >= self.max_steps)
         self._over = terminated or truncated
@@ -245,19 +242,23 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
             self._info(parsed is not None, admissible, effective, reason),
         )
 
-    def undo_step_count(self) -> tuple[ObsT, dict[str, Any]]:
-        """Undo the step count of the action just rejected; return the unchanged observation and fresh info.
-
-        The caller must know that the last action was rejected; ``InvalidActions`` uses this for its retries.
+    def refused(self, action: ActT) -> tuple[ObsT, dict[str, Any]] | None:
+        """Return observation and info that tell why an action would be rejected, without a step; None if it would be executed.
 
         Raises:
-            EpisodeError: no step has been counted.
+            EpisodeError: no episode is running.
         """
-        if self.elapsed_steps == 0:
-            raise EpisodeError("there is no step to undo")
-        self.elapsed_steps -= 1
-        self._over = self._progress()[0]
-        return self._observe(), self._info(True, True, False, "")
+        if self._over:
+            raise EpisodeError("no episode is running: call reset() first")
+        parsed, reason = self._judge(action)
+        if parsed is not None and not reason:
+            return None
+        return self._observe(), self._info(parsed is not None, False, False, reason)
+
+    def _judge(self, action: ActT) -> tuple[ParsedT | None, str]:
+        """The parsed action, or None, and why it would be rejected; "" if it would not."""
+        parsed, reason = self._parse(action)
+        return parsed, reason if parsed is None else self._rejection_reason(parsed)
 
     def _begin(self, task: Task, elapsed: int) -> None:
         """Start ``task``; for a restored snapshot ``elapsed`` is its step count."""

@@ -15,8 +15,10 @@ CreditflowError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from importlib import import_module
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module, metadata
+from pathlib import Path
 from typing import Final
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "TrajectoryError",
     "UnknownTaskError",
     "check_name",
+    "install_command",
     "short_repr",
     "unknown_name_error",
 ]
@@ -105,7 +108,41 @@ class MissingExtraError(CreditflowError, ModuleNotFoundError):
         """Name the missing ``component`` and the ``extra`` that installs it."""
         small = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
         hint = f" (without a GPU first: {small}, which saves gigabytes of CUDA)" if component == "torch" else ""
-        super().__init__(f"{component} is not installed; install it with: pip install 'creditflow[{extra}]'{hint}")
+        super().__init__(f"{component} is not installed; install it with: {install_command(extra)}{hint}")
+
+
+def install_command(extra: str, lines: Sequence[str] | None = None, root: Path | None = None) -> str:
+    r"""Return the shell command that installs an extra where this package is: no index has it.
+
+    Args:
+        extra: its name; "" for the package itself.
+        lines: ``Requires-Dist`` of the package; default those of the installed one.
+        root: folder of the checkout; default the one that runs, if it is one.
+
+    >>> install_command("x", ['a>=1; extra == "x"', 'b; python_version < "3.13" and extra == "x"', "c"], Path("/none"))
+    'pip install \'a>=1\' \'b; python_version < "3.13"\''
+    """
+    root = Path(__file__).resolve().parents[1] if root is None else root
+    wanted = f"[{extra}]" if extra else ""
+    if (root / "pyproject.toml").is_file():
+        return f"pip install -e '{'.' if root == Path.cwd() else root}{wanted}'"
+    named = dict.fromkeys(_required(extra, lines if lines is not None else metadata.requires("creditflow") or ()))
+    return "pip install " + " ".join(f"'{one}'" for one in named)
+
+
+def _required(extra: str, lines: Sequence[str]) -> Iterator[str]:
+    """The requirements of an extra, without its own marker, and those of the extras in it."""
+    for line in lines:
+        requirement, _, marker = (part.strip() for part in line.partition(";"))
+        condition, found, _ = marker.replace("'", '"').partition(f'extra == "{extra}"')
+        if bool(found) != bool(extra) or (not found and "extra ==" in marker):
+            continue
+        if inner := re.match(r"creditflow\[([\w, -]+)\]", requirement):
+            for name in inner[1].split(","):
+                yield from _required(name.strip(), lines)
+            continue
+        rest = condition.removesuffix(" and ").strip() if found else marker
+        yield f"{requirement}; {rest}" if rest else requirement
 
 
 def require_modules(component: str, extra: str, *modules: str) -> None:

@@ -30,6 +30,7 @@ __all__ = [
     "Entry",
     "bare_env",
     "env_id",
+    "limit_option",
     "load_environment",
     "make",
     "make_vec",
@@ -148,6 +149,11 @@ def env_id(name: str) -> str:
         ConfigError: unknown name (suggests the nearest one), or code that was not loaded.
     """
     return name if name in gym.registry else REGISTRY.get(name)
+
+
+def limit_option(name: str) -> str:
+    """Name of the argument of ``make`` that limits the turns of an episode, invalid ones included."""
+    return "max_steps" if _is_own(env_id(name)) else "max_episode_steps"
 
 
 def maker(name: str, options: Mapping[str, Any]) -> Callable[[], gym.Env[Any, Any]]:

@@ -38,24 +38,25 @@ def recordable(
     wrapper: str,
     state_key: str | StateKey | None,
     success: str | Success | None,
+    task: str | StateKey | None = None,
 ) -> gym.Env[Any, Any]:
     """Return an environment whose episodes can be recorded: itself, or a ``ForeignEnv`` around a foreign one.
 
     Args:
         env: any Gymnasium environment, possibly wrapped.
         wrapper: name of the wrapper that needs it, for the error message.
-        state_key, success: see ``ForeignEnv``; None for an ``AgentEnv``, which knows both.
+        state_key, success, task: see ``ForeignEnv``; None for an ``AgentEnv``, which knows all.
 
     Raises:
         ConfigError: no rule of success for a foreign environment, or rules for an ``AgentEnv``.
     """
     if not isinstance(env, gym.Env) or not isinstance(env.unwrapped, AgentEnv):
-        return ForeignEnv(env, success=success, state_key=state_key)
-    if state_key is not None or success is not None:
+        return ForeignEnv(env, success=success, state_key=state_key, task=task)
+    if state_key is not None or success is not None or task is not None:
         of_others = isinstance(env.unwrapped, ForeignEnv)
         raise ConfigError(
             f"{wrapper}: "
-            + ("pass state_key and success to the innermost wrapper instead" if of_others
-               else f"state_key and success are for foreign environments; {type(env.unwrapped).__name__} defines both")
+            + ("pass state_key, success and task to the innermost wrapper, or to ForeignEnv, instead" if of_others
+               else f"state_key, success and task are for foreign environments; {type(env.unwrapped).__name__} defines both states and success")
         )  # fmt: skip
     return env

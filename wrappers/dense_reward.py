@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, Final, Literal
@@ -43,13 +44,32 @@ from creditflow.wrappers.potentials import (
     refusal,
 )
 from creditflow.wrappers.recorder import recorded_turn, stop_reason
+from creditflow.wrappers.records.stop_reasons import StopReason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
-__all__ = ["CONTROLS", "DenseReward", "check_gamma", "make_store", "require_unshaped", "shaping_wrapper"]
+__all__ = [
+    "CONTROLS", "DenseReward", "check_gamma", "make_store", "require_unshaped", "shaping_wrapper", "task_of", "warn_of_cut",
+]  # fmt: skip
 
 CONTROLS: Final = ("oracle", "random", "shuffled", "zero")
+REWARDS_ALONE: Final = ("features", "gigpo", "gagpo", "hgpo", "zero", "random")  # potentials that read no success
 Terminal = Literal["zero", "paper"]
 Truncation = Literal["end", "bootstrap"]
+
+
+def task_of(info: Mapping[str, Any]) -> str:
+    """Key of the task for what is learned about its states: a foreign environment's ``task_key``, else the task's id."""
+    return str(info["task_key"] if "task_key" in info else info["task_id"])
+
+
+def warn_of_cut(wrapper: str) -> None:
+    """Warn that an episode was cut outside a wrapper for which Φ is zero at limits."""
+    warnings.warn(
+        f"an episode was reset before it had ended, so its shaping does not sum up to −Φ(s₀) and policies may be ranked differently: "
+        f"put TimeLimit, or whatever ends episodes early, inside {wrapper}; or pass truncation='bootstrap' if the trainer "
+        "bootstraps from its value of the last state there",
+        stacklevel=3,
+    )
 
 
 def make_store(
@@ -123,13 +143,15 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             state gives no negative reward; or "zero".
         key: key that identifies a state: the environment's "state" key or the "text" key.
         publish_every: number of finished episodes after which a new version is published, at the next ``reset``.
-        state_key, success: for an environment that is not creditflow's, see ``ForeignEnv``.
+        state_key, success, task: for an environment that is not creditflow's, see ``ForeignEnv``. By default all its episodes
+            share what is learned. "features", "gigpo", "gagpo" and "hgpo" read rewards, so they need no ``success``.
         model: success model of "pica", see ``history_potential``.
         **parameters: of the scheme and of its store (``window``, ``max_tasks``, …), if no store is given. The
             discount of a learned potential is ``gamma`` unless it is named; with γ = 1, distances are discounted by 0.97.
 
     Every episode uses one version of the potential, chosen at ``reset``. Memory: the last ``window`` (10) episodes of at most
-    ``max_tasks`` (4,096) tasks, without texts, or the 2 MiB of "features"; only these shape a task that never recurs. Adds to
+    ``max_tasks`` (4,096) tasks, without texts, or the 2 MiB of "features"; only these shape a task that never recurs. Where no
+    state recurs in ``UNSEEN_EPISODES`` episodes, a warning says so. Adds to
     ``info``: ``raw_reward: float`` (the environment's), ``shaping: float`` (β F), ``potential: float`` and
     ``potential_version: int``. ``success`` and ``score`` do not change.
 
@@ -155,14 +177,17 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         publish_every: int = 1,
         state_key: str | StateKey | None = None,
         success: str | Success | None = None,
+        task: str | StateKey | None = None,
         model: SuccessModel | None = None,
         **parameters: Any,
     ) -> None:
         RecordConstructorArgs.__init__(
             self, scheme=scheme, gamma=gamma, beta=beta, terminal=terminal, truncation=truncation, unknown=unknown,
-            key=key, publish_every=publish_every, state_key=state_key, success=success, **parameters,
+            key=key, publish_every=publish_every, state_key=state_key, success=success, task=task, **parameters,
         )  # fmt: skip
-        env = recordable(env, "DenseReward", state_key, success)
+        if success is None and scheme in REWARDS_ALONE and not isinstance(env.unwrapped, AgentEnv):
+            success = "none"
+        env = recordable(env, "DenseReward", state_key, success, task)
         gym.Wrapper.__init__(self, env)
         _check(gamma, publish_every, terminal=terminal, truncation=truncation, unknown=unknown, key=key)
         if store is not None and parameters:
@@ -180,6 +205,8 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             store = make_store(scheme, gamma=gamma, terminal=terminal, key=key, **parameters)
         self.store = store
         self._learner = None if isinstance(store, Potentials | FeaturePotentials) else store
+        if isinstance(store, PotentialStore):
+            store.warn_if_unseen()
         self._features: ObservationFeatures | None = None
         if isinstance(store, FeatureStore | FeaturePotentials):
             if key != "state":
@@ -191,7 +218,9 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._pending = {"thought": "", "response": ""}
         self._version: Version = Potentials()
         self._potential = 0.0
-        self._elapsed, self._over = 0, False
+        self._elapsed, self._over = 0, True
+        self._warned = False  # of an episode that was cut outside
+        self._resumable = False  # there is a snapshot of the episode, from which it can go on
         self._info: dict[str, Any] = {}
         self._keys: list[str] = []  # of the states of the episode, as many as the potential looks back
         self._rows: list[NDArray[np.float64]] = []  # features of the observations of the episode
@@ -211,7 +240,16 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._pending = {"thought": thought, "response": response}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode, with the version that all episodes finished so far make."""
+        """Start an episode, with the version that all episodes finished so far make.
+
+        An episode that has not ended was cut outside: it is learned from as one that a limit ended. With ``truncation="end"`` its
+        last reward lacks the end of the potential, which is said once.
+        """
+        if not self._over and self._elapsed and not self._resumable:
+            self._learn("env_limit")
+            if self._truncation == "end" and self._terminal == "zero" and not self._warned:
+                self._warned = True
+                warn_of_cut("DenseReward")
         if self._learner is not None and self._learner.pending >= self._publish_every:
             self._learner.publish()
         obs, info = self.env.reset(seed=seed, options=options)
@@ -227,7 +265,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """
         if self._over:
             raise EpisodeError(
-                "the episode has ended: call reset() of DenseReward before step(), and put a wrapper that resets by itself "
+                "no episode is running: call reset() of DenseReward before step(), and put a wrapper that resets by itself "
                 "(Autoreset) outside of DenseReward"
             )
         if self._base.elapsed_steps != self._elapsed:
@@ -250,6 +288,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def get_state(self) -> str:
         """Return the environment's snapshot with the potential that the next step subtracts."""
+        self._resumable = True
         data: dict[str, Any] = {"format": "dense/1", "env": self._base.get_state(), "potential": self._potential}
         if self._history is not None:
             data["history"] = self._history.get_state()
@@ -285,7 +324,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._history.set_state(history)
         if self._features is not None:
             self._features.statement = statement
-        self._potential, self._turns = potential, None
+        self._potential, self._turns, self._resumable = potential, None, True
         return obs, self._shaped_info(info, 0.0, 0.0)
 
     def _begin(self, obs: Any, info: dict[str, Any]) -> None:
@@ -299,7 +338,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._exact.begin(self._base)
         self._pending = {"thought": "", "response": ""}
         self._potential = self._of(info)
-        self._elapsed, self._over = self._base.elapsed_steps, False
+        self._elapsed, self._over, self._resumable = self._base.elapsed_steps, False, False
 
     def _enter(self, obs: Any, info: dict[str, Any]) -> None:
         """Remember what the potential reads of a state."""
@@ -314,15 +353,20 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if self._turns is None:
             return
         self._turns.append(recorded_turn(before, self._base.action_to_text(action), raw, info))
-        if not (terminated or truncated):
+        if terminated or truncated:
+            self._learn(stop_reason(info, terminated))
+
+    def _learn(self, reason: StopReason) -> None:
+        """Give the episode to the store."""
+        turns, self._turns = self._turns, None
+        if not turns:
             return
         if isinstance(self._learner, FeatureStore):
-            self._learner.observe(self._rows, [turn.reward for turn in self._turns])
+            self._learner.observe(self._rows[: len(turns)], [turn.reward for turn in turns])
         elif self._learner is not None:
-            task, turns = str(info["task_id"]), tuple(self._turns)
-            reason, keys = stop_reason(info, terminated), (info["state_key"], info["text_key"])
-            self._learner.observe(Trajectory(task, task, task, turns, info["success"], info["score"], reason, *keys))
-        self._turns = None
+            info, task = self._info, task_of(self._info)
+            outcome = (info["success"], info["score"], reason, info["state_key"], info["text_key"])
+            self._learner.observe(Trajectory(task, task, task, tuple(turns), *outcome))
 
     def _after(self, info: dict[str, Any], terminated: bool, truncated: bool) -> float:
         if terminated:
@@ -331,7 +375,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             if self._history is not None or not info["success"]:
                 return self._of(info)
             version = self._version
-            return version.goal if isinstance(version, Potentials) and version.values.get(info["task_id"]) else 0.0
+            return version.goal if isinstance(version, Potentials) and version.values.get(task_of(info)) else 0.0
         if truncated and self._terminal == "zero" and self._truncation == "end":
             return 0.0
         return self._of(info)
@@ -345,7 +389,7 @@ class DenseReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         elif isinstance(self._version, FeaturePotentials):
             value = self._version.of(self._rows[-1])
         else:
-            value = self._version.of(str(info["task_id"]), *self._keys)
+            value = self._version.of(task_of(info), *self._keys)
         if value is not None:
             return value
         return self._potential if self._unknown == "carry" else 0.0

@@ -5,7 +5,11 @@
 - a text has its words and pairs of words, in which the words of the episode's first observation are replaced by one symbol,
   so that "you take the tomato" counts as "you take the" followed by a word of the task, whatever the task asks for;
 - a grid (planes, or a text of symbols in equal rows) has the relative positions of every two objects and what surrounds each; an object is
-  a cell that looks unlike the two most frequent ones, which are walls and floor.
+  a cell that looks unlike the two most frequent ones, which are walls and floor;
+- a number has the cells in which it lies, of widths 2^−4 to 2^2 (tile coding: Sutton and Barto, 2018, section 9.5.4), and the joint
+  cells of every two numbers of a vector; a whole number is also itself. So a linear function is fine where there is data, and
+  generalises where there is not. Numbers of other units are divided before, by ``gymnasium.wrappers.TransformObservation``;
+- what is made of these (dictionaries, tuples, sequences, graphs) has the features of its parts, each with its place.
 
 It estimates the value of a state for the policies that played. It sees one observation, and linearly: what an agent carries but is not
 shown, or whether two numbers of a page agree, is out of its reach. The shaping still telescopes, whatever Φ is.
@@ -17,7 +21,7 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -39,6 +43,9 @@ FORMAT: Final = "creditflow-feature-potential/1"
 MAX_OBJECTS: Final = 16  # of a grid, in reading order: pairs of them are features
 _WORD = re.compile(r"\w+|[^\w\s]")
 _EMBEDDER: Final = HashingEmbedder(words=2, characters=0)
+WIDTHS: Final = tuple(2.0**k for k in range(-4, 3))  # of the cells of a number
+PAIR_WIDTHS: Final = (0.25, 1.0)  # of the joint cells of two
+MAX_PAIRED: Final = 16  # numbers of a vector: of longer ones there are no pairs
 Floats = NDArray[np.float64]
 
 
@@ -66,25 +73,93 @@ class ObservationFeatures:
         """The features of an observation, float64 (size,).
 
         Raises:
-            ConfigError: it is neither a text nor an array of planes (channels, rows, columns).
+            ConfigError: it has a part that is no text, number, array, mapping or sequence.
         """
-        cells = _grid(observation)
-        if cells is not None:
-            hashed, weights = _of_grid(cells)
-        elif isinstance(observation, str):
-            words = _WORD.findall(observation.casefold())
-            vector = _EMBEDDER.embed([" ".join("□" if word in self.statement else word for word in words)])
-            hashed, weights = vector.feature, vector.weight
-        else:
-            raise ConfigError(
-                "features are those of a text or of planes, an array (channels, rows, columns); got "
-                f"{short_repr(observation, 60)}"
-            )
+        parts = list(self._parts(observation, ""))
+        hashed = np.concatenate([feature for feature, _ in parts]) if parts else np.zeros(0, np.uint64)
+        weights = (
+            np.concatenate([weight for _, weight in parts]) / math.sqrt(max(len(parts), 1)) if parts else np.zeros(0)
+        )
         row = np.zeros(self.size)
         row[0] = 1.0
         signs = 1.0 - 2.0 * ((hashed >> np.uint64(31)) & np.uint64(1)).astype(np.float64)
         np.add.at(row, 1 + (hashed % np.uint64(self.size - 1)).astype(np.int64), weights * signs)
         return row
+
+    def _parts(self, value: Any, place: str) -> Iterator[tuple[NDArray[np.uint64], Floats]]:
+        """Hashes and weights of the features of each part of an observation, of length 1 a part."""
+        if value is None:
+            return
+        if isinstance(value, Mapping):
+            for name in sorted(value, key=str):
+                yield from self._parts(value[name], f"{place}.{name}")
+            return
+        if isinstance(value, list | tuple) and not _is_vector(value):
+            for number, item in enumerate(value):
+                yield from self._parts(item, f"{place}.{number}")
+            return
+        cells = _grid(value)
+        if cells is not None:
+            found = _of_grid(cells)
+        elif isinstance(value, str):
+            words = _WORD.findall(value.casefold())
+            vector = _EMBEDDER.embed([" ".join("□" if word in self.statement else word for word in words)])
+            found = vector.feature, vector.weight
+        else:
+            array = np.asarray(value)
+            if array.dtype.kind in "OSU" and isinstance(value, np.ndarray):
+                yield from self._parts(array.ravel().tolist(), place)
+                return
+            if array.dtype.kind not in "biuf":
+                raise ConfigError(
+                    f"features are those of texts, numbers, arrays, mappings and sequences; got {short_repr(value, 60)}"
+                )
+            found = _of_numbers(array)
+        feature, weight = found
+        yield (feature ^ np.uint64(crc32(place.encode())) if place else feature), weight
+
+
+def _is_vector(items: Sequence[Any]) -> bool:
+    """Whether a list has numbers alone."""
+    return bool(items) and all(isinstance(item, bool | int | float | np.number | np.bool_) for item in items)
+
+
+def _of_numbers(array: NDArray[Any]) -> tuple[NDArray[np.uint64], Floats]:
+    """Hashes and weights of the cells of numbers, each by itself and two together, and of whole numbers themselves."""
+    numbers = array.ravel().astype(np.float64)
+    index = np.arange(len(numbers), dtype=np.uint64)
+    hashes = []
+    for kind, width in enumerate(WIDTHS):
+        hashes.append(_mixed(np.uint64(kind), index, _cell(numbers, width)))
+    if array.dtype.kind != "f":
+        hashes.append(_mixed(np.uint64(64), index, _cell(numbers, 1.0)))
+    if 1 < len(numbers) <= MAX_PAIRED:
+        first, second = np.triu_indices(len(numbers), 1)
+        for kind, width in enumerate(PAIR_WIDTHS, start=128):
+            cell = _cell(numbers, width)
+            hashes.append(_mixed(np.uint64(kind), index[first], cell[first], index[second], cell[second]))
+    feature, count = np.unique(np.concatenate(hashes), return_counts=True)
+    return feature, np.sqrt(count / max(count.sum(), 1))
+
+
+def _cell(numbers: Floats, width: float) -> NDArray[np.uint64]:
+    """Number of the cell of each number; those that are not finite have cells of their own."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        cells = np.clip(np.floor(numbers / width), -(2.0**52), 2.0**52)
+    cells = np.where(np.isnan(cells), 2.0**53, cells)
+    return cells.astype(np.int64).view(np.uint64)
+
+
+def _mixed(*parts: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
+    """One hash of several columns of numbers (the finaliser of SplitMix64 after each)."""
+    mixed = np.zeros(1, np.uint64)
+    with np.errstate(over="ignore"):
+        for part in parts:
+            mixed = (mixed ^ part) * np.uint64(0x9E3779B97F4A7C15)
+            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            mixed ^= mixed >> np.uint64(31)
+    return mixed
 
 
 def _grid(observation: Any) -> list[list[bytes]] | None:

@@ -17,6 +17,7 @@ from creditflow.envs.errors import ConfigError, EpisodeError
 from creditflow.envs.foreign.keys import StateKey
 from creditflow.envs.foreign.rules import Success
 from creditflow.envs.registration import make
+from creditflow.envs.reset_options import RESET_OPTIONS
 from creditflow.envs.tasks import Task, TaskSource
 from creditflow.wrappers.invalid_actions import InvalidActions, Policy
 from creditflow.wrappers.recorder import Recorder
@@ -125,6 +126,7 @@ class GroupEnv:
         task_id: str | None = None,
         task: Any = None,
         seed: int | None = None,
+        options: Mapping[str, Any] | None = None,
         group_id: str | None = None,
         trial: int = 0,
     ) -> list[tuple[Any, dict[str, Any]]]:
@@ -134,6 +136,7 @@ class GroupEnv:
             task_id, task, seed: select the task: its id, its payload, both, or a seed that samples it; see
                 ``AgentEnv.reset``. With a given task, the seed is for the environments' own randomness, different for
                 each member by ``member_seed``.
+            options: those of Gymnasium's ``reset``, passed to every member; they may name the task instead.
             group_id: id of the group in the log; default the task's id.
             trial: number of the attempt.
 
@@ -141,17 +144,22 @@ class GroupEnv:
             The (observation, info) of each member.
         """
         selected = {name: value for name, value in (("task_id", task_id), ("task", task)) if value is not None}
-        options: dict[str, Any] | None = selected or None
+        if options is not None and (twice := sorted(set(options) & set(selected))):
+            raise ConfigError(f"{', '.join(twice)} was given twice, as an argument and in options")
+        start: dict[str, Any] = {**(options or {}), **selected}
         results: list[tuple[Any, dict[str, Any]]] = []
         self._started = False  # nothing runs if a member cannot start
         for i, member in enumerate(self.members):
-            if i and options is None:  # the first member sampled the task by seed; the others play the same one
-                options = {"task": dict(self.members[0].base.task.content)}
+            if i and not set(start) & set(
+                RESET_OPTIONS
+            ):  # the first member sampled the task; the others play the same one
+                start = {"task": dict(self.members[0].base.task.content)}
             names = {} if group_id is None else {"group_id": group_id, "trajectory_id": f"{group_id}/{i}"}
             member.set_next_episode(**names, replica=i, trial=trial, seed=0 if seed is None else seed)
             # a seed that samples the task must be passed unchanged; otherwise it is for the environment's randomness
-            reset_seed = seed if seed is None or options is None else member_seed(seed, group_id or task_id or "", i)
-            results.append(member.reset(seed=reset_seed, options=options))
+            named = bool(set(start) & set(RESET_OPTIONS))
+            reset_seed = member_seed(seed, group_id or task_id or "", i) if named and seed is not None else seed
+            results.append(member.reset(seed=reset_seed, options=start or None))
         self._started = True
         return results
 

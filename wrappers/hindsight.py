@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name
-from creditflow.wrappers.dense_reward import Truncation, check_gamma, make_store
+from creditflow.wrappers.dense_reward import Truncation, check_gamma, make_store, task_of
 from creditflow.wrappers.feature_potential import FeaturePotentials, FeatureStore, Store, Version, feature_rows, read_by
 from creditflow.wrappers.potentials import Potentials
 from creditflow.wrappers.recorder import stop_reason
@@ -25,7 +25,16 @@ from creditflow.wrappers.records.trajectory import Trajectory, Turn
 __all__ = ["INFO_KEYS", "RolloutShaping", "relabel"]
 
 # of the infos of a vector environment, what a trainer must pass on
-INFO_KEYS: Final = ("task_id", "state_key", "text_key", "success", "score", "action_valid", "action_effective")
+INFO_KEYS: Final = (
+    "task_id",
+    "task_key",
+    "state_key",
+    "text_key",
+    "success",
+    "score",
+    "action_valid",
+    "action_effective",
+)
 
 Floats = NDArray[np.float64]
 
@@ -175,11 +184,11 @@ class RolloutShaping:
 
         Args:
             number: of the environment.
-            info: of its first state: ``task_id``, ``state_key``, and ``text_key`` for a potential of texts.
+            info: of its first state: ``task_id`` (or ``task_key``), ``state_key``, and ``text_key`` for a potential of texts.
             observation: read by "features" only.
             complete: False if its first steps were not seen.
         """
-        episode = _Open(str(info["task_id"]), [self._keys(info)], complete=complete)
+        episode = _Open(task_of(info), [self._keys(info)], complete=complete)
         if self._features:
             episode.rows.append(self._features[number].begin(observation))
         self._open[number] = episode

@@ -29,7 +29,7 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         env: any Gymnasium environment, possibly wrapped. In one that is not creditflow's, an action is invalid if it is not an
             element of the action space (see ``ForeignEnv``).
         policy: "keep" keeps the environment's reward and counts the step; "penalise" also subtracts ``penalty``;
-            "retry" takes back up to ``retries`` invalid actions in a row without counting a step (their reward is 0);
+            "retry" answers up to ``retries`` invalid actions in a row without a step of the environment (their reward is 0);
             "terminate" ends the episode, with ``info["stop_reason"] = "format"``.
         penalty: penalty of an invalid action, ≥ 0; credit does not see it, since a record keeps the raw reward.
         retries: number of retries in a row, ≥ 1.
@@ -84,6 +84,9 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._left, self._ended, self._beginning = self.retries, False, self._base.num_starts
         if self._ended:
             raise EpisodeError("the invalid-action policy ended this episode: call reset() before step()")
+        if self.policy == "retry" and self._left > 0 and (refused := self._refused(action)):
+            self._left -= 1  # nothing inside or below hears of it
+            return refused[0], 0.0, False, False, self._with_policy_info(refused[1], 0.0, "")
         obs, reward, terminated, truncated, info = self.env.step(action)
         raw = float(info.get("raw_reward", reward))  # a wrapper inside may have shaped the reward
         if info["action_valid"]:
@@ -94,12 +97,15 @@ class InvalidActions(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         elif self.policy == "terminate":
             self._ended = terminated = True
             return obs, reward, True, False, self._with_policy_info({**info, "admissible_actions": ()}, raw, "format")
-        elif self.policy == "retry" and self._left > 0:
-            self._left -= 1
-            obs, unchanged = self._base.undo_step_count()
-            validity = {k: info[k] for k in ("action_parsed", "action_admissible", "action_valid", "invalid_reason")}
-            return obs, 0.0, False, False, self._with_policy_info({**unchanged, **validity}, 0.0, "")
         return obs, reward, terminated, truncated, self._with_policy_info(info, raw, "")
+
+    def _refused(self, action: Any) -> tuple[Any, dict[str, Any]] | None:
+        """Observation and info if the environment would reject the action, as the wrappers inside pass it on."""
+        layer = self.env
+        while isinstance(layer, gym.Wrapper):
+            action = layer.action(action) if isinstance(layer, gym.ActionWrapper) else action
+            layer = layer.env
+        return self._base.refused(action)
 
     def _with_policy_info(self, info: dict[str, Any], raw: float, stop: str) -> dict[str, Any]:
         reason = stop or info.get("stop_reason", "")  # environments may have their own stop reasons

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -39,6 +40,7 @@ from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = [
     "POTENTIALS",
+    "UNSEEN_EPISODES",
     "PotentialStore",
     "Potentials",
     "digest_of",
@@ -53,6 +55,7 @@ __all__ = [
 
 FORMAT: Final = "creditflow-potentials/1"
 DISTANCE_DISCOUNT: Final = 0.97  # of potentials by distance, for trainers that do not discount
+UNSEEN_EPISODES: Final = 20  # episodes without a recurring state after which there is a warning
 SEPARATOR: Final = "\x1f"  # between the keys of a history; no state key contains it
 Floats = NDArray[np.float64]
 
@@ -219,6 +222,7 @@ class PotentialStore:
         self._pending: list[Group] = []
         self._windows: dict[str, list[Group]] = {}
         self._lock = threading.Lock()
+        self._watch: _Recurrence | None = None
         settings = {"window": window, "anchored": self.anchored, "dead_ends": dead_ends, **parameters}
         if shuffle is not None:
             settings["shuffle"] = shuffle
@@ -250,6 +254,10 @@ class PotentialStore:
             self.frozen, self._pending = True, []
         return self._current
 
+    def warn_if_unseen(self) -> None:
+        """Warn once if no state recurs in the first ``UNSEEN_EPISODES`` episodes: these then shape no other episode."""
+        self._watch = self._watch or _Recurrence()
+
     def observe(self, trajectory: Trajectory) -> None:
         """Collect one finished episode for the next version; any thread may call it."""
         self.add([Group((replace(trajectory, parent="", fork_turn=-1),))])
@@ -260,6 +268,9 @@ class PotentialStore:
         with self._lock:
             if not self.frozen:
                 self._pending += collected
+                if self._watch is not None:
+                    for group in collected:
+                        self._watch.see(group, self.key)
 
     def publish(self) -> Potentials:
         """Compute the next version from all collected episodes, if a value changes; tasks without new episodes keep theirs."""
@@ -308,6 +319,35 @@ class PotentialStore:
             states = sorted(values)
             values = {state: values[states[i]] for state, i in zip(states, order.tolist(), strict=True)}
         return values
+
+
+class _Recurrence:
+    """Counts the first episodes, until a state of one recurs in a later one; where all begin does not count."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, set[str]] = {}
+        self._episodes, self._decided = 0, False
+
+    def see(self, group: Group, key: str) -> None:
+        """Add the episodes of a group."""
+        for member in group.trajectories:
+            if self._decided or not member.turns:
+                return
+            by_text = key == "text"
+            reached = {turn.text_key if by_text else turn.state_key for turn in member.turns[1:]}
+            reached.add(member.final_text_key if by_text else member.final_state_key)
+            known = self._seen.setdefault(group.task_id, set())
+            self._decided = not known.isdisjoint(reached)
+            known |= reached
+            self._episodes += 1
+            if self._episodes >= UNSEEN_EPISODES and not self._decided:
+                self._decided = True
+                warnings.warn(
+                    f"no state recurred in {self._episodes} episodes of {len(self._seen)} tasks, so nothing that was learned shapes "
+                    "another episode. Let states be equal where their future is: state_key='rounded:1', or a function; let episodes "
+                    "share a task: task=…, tasks that recur; or learn from features of observations instead of states: 'features'",
+                    stacklevel=5,
+                )
 
 
 def _order(group: Group) -> tuple[str, str, str]:

@@ -290,6 +290,11 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return tuple(self._turns)
 
     @property
+    def num_turns(self) -> int:
+        """Number of turns of the current episode so far."""
+        return len(self._turns)
+
+    @property
     def trajectory(self) -> Trajectory:
         """The finished episode.
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, check_name, short_repr
-from creditflow.wrappers.dense_reward import Truncation, check_gamma, make_store
+from creditflow.wrappers.dense_reward import Truncation, check_gamma, make_store, warn_of_cut
 from creditflow.wrappers.feature_potential import FeaturePotentials, FeatureStore, Store, Version, read_by
-from creditflow.wrappers.potentials import Potentials
+from creditflow.wrappers.potentials import Potentials, PotentialStore
 from creditflow.wrappers.recorder import stop_reason
 from creditflow.wrappers.records.trajectory import Trajectory, Turn
 
@@ -46,7 +48,7 @@ class VectorDenseReward(AnyVectorWrapper):
     that was published last when it began. Memory as in ``DenseReward``.
 
     Raises:
-        ConfigError: an invalid option; at ``reset``, infos or observations that it cannot read.
+        ConfigError: an invalid option; at ``reset``, infos that it cannot read.
     """
 
     shapes_rewards = True
@@ -74,6 +76,8 @@ class VectorDenseReward(AnyVectorWrapper):
             raise ConfigError(f"the store has its own scheme: {sorted(parameters)} would have no effect")
         self.store = make_store(scheme, gamma=gamma, **parameters) if store is None else store
         self._learner = None if isinstance(self.store, Potentials | FeaturePotentials) else self.store
+        if isinstance(self.store, PotentialStore):
+            self.store.warn_if_unseen()
         self._features, self._by_text = read_by(self.store, env.num_envs)
         self.gamma, self.beta = float(gamma), float(beta)
         self._ends, self._carries, self._publish_every = truncation == "end", unknown == "carry", publish_every
@@ -84,15 +88,20 @@ class VectorDenseReward(AnyVectorWrapper):
         self._rows: list[list[NDArray[np.float64]]] = [[] for _ in range(env.num_envs)]
         self._episodes: list[list[Turn]] = [[] for _ in range(env.num_envs)]
         self._before = [("", "")] * env.num_envs  # state key and text key before the present action
+        self._warned = False  # of an episode that was cut by reset
 
     def freeze(self) -> Version:
         """Learn nothing more; return the version that every further episode uses."""
         return self.store if isinstance(self.store, Potentials | FeaturePotentials) else self.store.freeze()
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin episodes, with the version that all episodes finished so far make."""
+        """Begin episodes, with the version that all episodes finished so far make; one that had not ended is not learned from."""
         obs, infos = self.env.reset(seed=seed, options=options)
-        self._require_readable(obs, infos)
+        self._require_readable(infos)
+        cut = any(self._episodes[number] for number in np.flatnonzero(infos["_task_id"] & ~self._ended).tolist())
+        if cut and self._ends and not self._warned:
+            self._warned = True
+            warn_of_cut("VectorDenseReward")
         self._begin(np.flatnonzero(infos["_task_id"]), obs, _Columns(infos))
         self._ended = self._ended & ~infos["_task_id"]
         return obs, infos
@@ -108,7 +117,7 @@ class VectorDenseReward(AnyVectorWrapper):
         idle = set() if same_step else set(np.flatnonzero(self._ended).tolist())  # restarting, or waiting for a reset
         present = _Columns(infos)
         ends = _Columns(infos["final_info"]) if len(restarted) else present
-        last_obs = infos["final_obs"] if len(restarted) else obs
+        seen = _rows_of(self.env.single_observation_space, obs) if self._features else ()
         after = np.zeros(self.num_envs)
         moves, earned, finished = list(actions), rewards.tolist(), over.tolist()
         for number in range(self.num_envs):
@@ -117,8 +126,8 @@ class VectorDenseReward(AnyVectorWrapper):
             columns = ends if finished[number] else present
             self._record(number, moves[number], earned[number], columns)
             if self._features:
-                seen = last_obs if finished[number] else obs
-                self._rows[number].append(self._features[number].row(seen[number]))
+                last = infos["final_obs"][number] if finished[number] and len(restarted) else seen[number]
+                self._rows[number].append(self._features[number].row(last))
             after[number] = self._of(number, columns.task_id[number])
             if finished[number]:
                 self._finish(number, columns, bool(terminations[number]))
@@ -135,8 +144,8 @@ class VectorDenseReward(AnyVectorWrapper):
         )  # every environment has both
         return obs, rewards + shaping, terminations, truncations, infos
 
-    def _require_readable(self, obs: Any, infos: Any) -> None:
-        """Reject what another wrapper, or another environment, made of infos and observations."""
+    def _require_readable(self, infos: Any) -> None:
+        """Reject what another wrapper, or another environment, made of infos."""
         if not isinstance(infos, dict):
             raise ConfigError(
                 f"VectorDenseReward reads the infos of a vector environment, a dictionary, got a {type(infos).__name__}: put "
@@ -146,11 +155,6 @@ class VectorDenseReward(AnyVectorWrapper):
             raise ConfigError(
                 f"VectorDenseReward needs task_id and state_key in the infos, got none for {missing}: use environments of creditflow, "
                 "or make each with creditflow.make and success=…, as a ForeignEnv"
-            )
-        if self._features and isinstance(obs, dict):
-            raise ConfigError(
-                "features are those of a text or of planes, an array (channels, rows, columns); got a dictionary with "
-                f"{short_repr(sorted(obs))}: use another obs_mode, or another scheme"
             )
 
     def _begin(self, which: NDArray[np.int64], obs: Any, columns: _Columns) -> None:
@@ -162,12 +166,13 @@ class VectorDenseReward(AnyVectorWrapper):
         version: Version = (
             self.store if isinstance(self.store, Potentials | FeaturePotentials) else self.store.snapshot()
         )
+        rows = _rows_of(self.env.single_observation_space, obs) if self._features else ()
         for number in which.tolist():
             self._versions[number] = version
             self._before[number] = columns.state_key[number], columns.text_key[number]
             self._keys[number], self._episodes[number] = [self._key(columns, number)], []
             if self._features:
-                self._rows[number] = [self._features[number].begin(obs[number])]
+                self._rows[number] = [self._features[number].begin(rows[number])]
             self._potentials[number] = 0.0
             self._potentials[number] = self._of(number, columns.task_id[number])
 
@@ -218,13 +223,23 @@ class VectorDenseReward(AnyVectorWrapper):
         self._episodes[number] = []
 
 
+def _rows_of(space: Space[Any], observations: Any) -> Sequence[Any]:
+    """The observation of each environment, from a batch of the observations of a space as ``gymnasium.vector`` makes it."""
+    if isinstance(space, spaces.Dict) and isinstance(observations, Mapping):
+        columns = [_rows_of(part, observations[name]) for name, part in space.spaces.items()]
+        return [dict(zip(space.spaces, row, strict=True)) for row in zip(*columns, strict=True)]
+    if isinstance(space, spaces.Tuple) and isinstance(observations, tuple):
+        return list(zip(*map(_rows_of, space.spaces, observations), strict=True))
+    return list(observations)
+
+
 class _Columns:
     """The infos of a step as lists, one entry per environment; an environment need not report validity or text keys."""
 
     def __init__(self, infos: dict[str, Any]) -> None:
         self._infos = infos
         self._flags: dict[str, list[bool]] = {}
-        self.task_id: list[str] = [str(name) for name in infos["task_id"]]
+        self.task_id: list[str] = [str(name) for name in infos["task_key" if "task_key" in infos else "task_id"]]
         self.state_key: list[str] = [str(key) for key in infos["state_key"]]
         self.text_key: list[str] = [str(key) for key in infos["text_key"]] if "text_key" in infos else self.state_key
 

@@ -1,6 +1,6 @@
 """Elements of Gymnasium spaces as text, and back: one text for equal actions, in every log.
 
-Graphs and stacked sequences have no such text here: an environment with such actions is refused (``check_action_space``).
+A text is an action of any ``Text`` space with room for it, whatever its characters. Graphs and stacked sequences have no such text here: an environment with such actions is refused (``check_action_space``).
 """
 
 from __future__ import annotations
@@ -107,6 +107,12 @@ def _element(space: Space[Any], value: Any, where: str) -> Any:
         value = np.int64(value) if -(2**63) <= value < 2**63 else value
     elif isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
         value = _array(space, value, where)
+    elif isinstance(
+        space, spaces.Text
+    ):  # by default its characters lack the space, so that no sentence would be an element
+        if not isinstance(value, str) or not space.min_length <= len(value) <= space.max_length:
+            raise ValueError(f"{where} must be a text of {space.min_length} to {space.max_length} characters")
+        return value
     if not _contains(space, value):
         raise ValueError(f"{where} is not an element of {_named(space)}")
     return value

@@ -9,17 +9,19 @@ What is promised:
   all members; a deterministic one has none.
 - An action that is no element of the action space is rejected without a step of the environment: it costs a turn and 0
   reward. An element is executed, whatever the environment makes of it.
+- Every episode ends: at the environment's own limit, or after ``DEFAULT_LIMIT`` turns where it names none. Rejected actions count.
 - What the environment returns is checked (``results.py``): a reward that is not finite is an error, not a record.
 - There are no snapshots and no oracle: what needs one fails with an error that says so.
 
-Its tasks are its seeds. A task is what ``reset`` is called with.
+Its tasks are its seeds: a task is what ``reset`` is called with, so that an id starts the same episode again. What is *learned*
+about states is shared by the episodes with equal ``info["task_key"]``: by all of them, unless ``task`` says otherwise.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, NoReturn
 
@@ -32,16 +34,19 @@ from creditflow.envs.foreign.actions import action_text, check_action_space, lis
 from creditflow.envs.foreign.failures import note_failure
 from creditflow.envs.foreign.keys import StateKey, content_key
 from creditflow.envs.foreign.results import read_reset, read_step
-from creditflow.envs.foreign.rules import Success, judged, state_rule, success_rule
+from creditflow.envs.foreign.rules import Success, judged, state_rule, success_rule, task_rule
 from creditflow.envs.info import INFO_TYPES
+from creditflow.envs.reset_options import RESET_OPTIONS
 from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task, content_id
 
-__all__ = ["ForeignEnv", "problem_name"]
+__all__ = ["DEFAULT_LIMIT", "ForeignEnv", "problem_name"]
+
+DEFAULT_LIMIT: Final = 200  # turns of an episode where the environment names no limit
 
 # names in info that the wrappers of this package read or write
 _RESERVED = frozenset(
-    {*INFO_TYPES, "raw_reward", "retries_left", "stop_reason", "thought", "entities", "queries", "doc_ids"}
+    {*INFO_TYPES, "raw_reward", "retries_left", "stop_reason", "thought", "entities", "queries", "doc_ids", "task_key"}
 )
 
 
@@ -58,16 +63,21 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         env: any Gymnasium environment, possibly wrapped.
         success: what success is: "terminated", "positive_reward", "reported", or a function (reward, terminated, truncated,
             info) -> bool, called with an episode's last step. An episode whose last action was rejected has no such step,
-            and no success.
+            and no success. "none": no episode counts as a success, for what reads rewards alone.
         state_key: the content of a state: "observation" (default), "rounded:DECIMALS", or a function (observation, info)
             -> content; ``content_key`` makes the key. Equal keys should mean an equal future: with a partial
             observation as key, states that look alike are merged.
+        task: which episodes share what is learned about states: None (default), all of them; the name of an entry of ``info``,
+            or a function (observation, info) -> content, read at ``reset``: those with equal content.
         name: name of the problem, the prefix of task ids; default its Gymnasium id, with a digest of arguments that are
             not the default.
         only_listed: an action that the environment does not list in the step, under ``info["admissible_actions"]``, is rejected
             without a step. For text games, where most texts are elements of the action space and do nothing.
         max_steps: the episode is truncated after this many steps, rejected actions included. Default: the environment's
-            own limit, which does not count rejected actions; none if it has none.
+            own limit (``gym.make(ID, max_episode_steps=N)``); if it names none, ``DEFAULT_LIMIT``, with a warning where that ends
+            an episode.
+
+    ``reset`` takes the environment's own options too; they become part of the task.
 
     ``info`` has the environment's own keys too, except those that have a meaning here. ``info["admissible_actions"]`` lists a small
     finite action space, the samples of a ``TextSpace``, or what the environment itself lists under this key in each step.
@@ -84,6 +94,7 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         *,
         success: str | Success | None = None,
         state_key: str | StateKey | None = None,
+        task: str | StateKey | None = None,
         name: str | None = None,
         only_listed: bool = False,
         max_steps: int | None = None,
@@ -102,9 +113,12 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         if not isinstance(self.name, str) or not self.name or not self.name.isprintable():
             raise ConfigError(f"name must be a printable text (the prefix of task ids), got {short_repr(name)}")
         self._success_rule, self._state_rule = success_rule(success, self.name), state_rule(state_key)
-        if max_steps is None:
-            max_steps = (env.spec.max_episode_steps if env.spec is not None else None) or sys.maxsize
-        super().__init__(tasks=SeedTasks(self.name), max_steps=max_steps)
+        self._task_rule = task_rule(task, self.name)
+        own_limit = env.spec.max_episode_steps if env.spec is not None else None
+        self._limit_is_default = not (max_steps or own_limit)
+        super().__init__(
+            tasks=SeedTasks(self.name), max_steps=(own_limit or DEFAULT_LIMIT) if max_steps is None else max_steps
+        )
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.metadata, self.render_mode = env.metadata, env.render_mode
         self._listed = listed_actions(env.action_space)
@@ -114,16 +128,19 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
             self.lists_all_actions = True
         self._observation: Any = None
         self._inner_info: dict[str, Any] = {}
-        self._key, self._succeeded, self._own_noise = "", False, False
+        self._key, self._task_key, self._succeeded, self._own_noise = "", "", False, False
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode; see ``AgentEnv.reset``.
 
         Overridden because here a seed without a task is the task: the episode is the environment's own under ``reset(seed=seed)``.
+        Options that name no task are the environment's own.
         """
-        self._own_noise = bool(options)
-        if seed is not None and not options:
-            options = {"task": {"seed": int(seed)}}
+        own = None if not isinstance(options, Mapping) or set(options) & set(RESET_OPTIONS) else dict(options)
+        self._own_noise = bool(options) and not own
+        if own or (seed is not None and not options):
+            drawn = int(np.random.default_rng().integers(2**31)) if seed is None else int(seed)
+            options = {"task": {"seed": drawn, **({"options": own} if own else {})}}
         return super().reset(seed=seed, options=options)
 
     def _start(self, task: Task) -> None:
@@ -138,6 +155,7 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
             words = [self.np_random.bit_generator.random_raw() for _ in range(2)]
             self.inner.unwrapped.np_random = np.random.Generator(np.random.PCG64([int(word) for word in words]))
         self._succeeded, self._key = False, self._state_key()
+        self._task_key = self._task_rule(self._observation, self._inner_info)
 
     def _state_key(self) -> str:
         function = self._state_rule
@@ -172,6 +190,21 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
             self._succeeded = judged(self._success_rule, read.reward, read.terminated, cut, self._inner_info, self.name)
         return Outcome(read.reward, read.terminated, self._key != before, cut)
 
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take one step; see ``AgentEnv.step``.
+
+        Overridden to say once that an episode was ended by a limit that nobody chose.
+        """
+        result = super().step(action)
+        if self._limit_is_default and self.elapsed_steps >= self.max_steps:
+            self._limit_is_default = False
+            warnings.warn(
+                f"{self.name} names no limit, so its episodes end after {self.max_steps} turns; choose another one: "
+                "--max-turns N for a command, gym.make(ID, max_episode_steps=N) or ForeignEnv(env, max_steps=N) in Python",
+                stacklevel=2,
+            )
+        return result
+
     def _invalid_action_reward(self) -> float:
         return 0.0
 
@@ -194,7 +227,8 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
         return self._succeeded, float(self._succeeded)
 
     def _extra_info(self) -> dict[str, Any]:
-        return {key: value for key, value in self._inner_info.items() if key not in _RESERVED}
+        own = {key: value for key, value in self._inner_info.items() if key not in _RESERVED}
+        return {**own, "task_key": self._task_key}
 
     def action_from_text(self, text: str) -> Any:
         """Return the action for an entry of ``admissible_actions``."""

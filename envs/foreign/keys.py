@@ -1,9 +1,12 @@
 """State keys from content: equal content gives equal keys, on every machine and in every process.
 
-Accepted are the values of which observations are made: integers, booleans, texts, bytes, None, NumPy arrays of integers,
-booleans or texts, and lists, tuples, sets and mappings of these. An array's key is that of its bytes, shape and dtype. A
-NumPy scalar is its number; a list is the tuple of its items. Floats are refused: two visits of one state rarely have equal
-floats, so the keys of a group would all differ, and nothing would say so. ``Rounded`` rounds them on request.
+Accepted are the values of which observations are made: numbers, booleans, texts, bytes, None, NumPy arrays, and lists,
+tuples, sets and mappings of these. A number is its value: 2, np.int8(2) and 2.0 are one number, −0.0 is 0.0, and every NaN is
+the same. An array is its shape and its items, whatever its dtype, byte order and layout in memory; a masked item has no value.
+A list is the tuple of its items.
+
+Floats are compared exactly, so two visits of one state often have different keys; what learns from states warns where none
+recurs, and ``Rounded`` rounds them on request.
 """
 
 from __future__ import annotations
@@ -24,9 +27,9 @@ StateKey = Callable[[Any, Mapping[str, Any]], Any]
 MAX_DEPTH: Final = 32  # of nested containers
 SHOWN: Final = 48  # characters of a number or text that are shown in its key; of longer ones the digest is
 _KINDS: Final[Mapping[str, Any]] = {
-    "int": int, "text": str, "bytes": bytes, "array": np.ndarray, "mapping": Mapping, "list": (list, tuple), "set": (set, frozenset)
+    "int": int, "float": float, "text": str, "bytes": bytes, "array": np.ndarray, "mapping": Mapping, "list": (list, tuple), "set": (set, frozenset)
 }  # fmt: skip
-_LARGEST: Final = 2.0**62  # a rounded number must fit int64
+_LARGEST: Final = 2.0**63  # whole numbers below it fit int64
 
 
 def content_key(value: Any, where: str = "the state") -> str:
@@ -37,19 +40,21 @@ def content_key(value: Any, where: str = "the state") -> str:
         where: name of the value in messages.
 
     Raises:
-        ConfigError: the content has a float, or an object of another type; the message names its place.
+        ConfigError: the content has an object of another type; the message names its place.
 
-    >>> content_key(36), content_key("north"), content_key({"room": 3}) == content_key({"room": np.int64(3)})
+    >>> content_key(36), content_key("north"), content_key({"room": 3}) == content_key({"room": np.float64(3)})
     ('int:36', 'text:north', True)
     """
     encoded = b"".join(_encoded(value, where, 0))
-    plain = value.item() if isinstance(value, np.generic) else value
+    plain = _number(value.item() if isinstance(value, np.generic) else value)
     if isinstance(plain, bool) or plain is None:
         return str(plain).lower()
     kind = next(name for name, types in _KINDS.items() if isinstance(plain, types))
     readable = plain if kind == "text" else ""
     if kind == "int" and abs(plain) < 10**SHOWN:
         readable = str(int(plain))
+    elif kind == "float":
+        readable = repr(plain)
     if 0 < len(readable) <= SHOWN and readable.isprintable():
         return f"{kind}:{readable}"
     return f"{kind}#{blake2b(encoded, digest_size=16).hexdigest()}"
@@ -63,12 +68,15 @@ def _encoded(value: Any, where: str, depth: int) -> Iterable[bytes]:
         )
     if isinstance(value, np.generic):
         value = value.item()
+    value = _number(value)
     if value is None:
         yield b"n"
     elif isinstance(value, bool):
         yield b"b1" if value else b"b0"
     elif isinstance(value, int):
         yield _part(b"i", hex(int(value)).encode())
+    elif isinstance(value, float):
+        yield _part(b"f", value.hex().encode())
     elif isinstance(value, str):
         yield _part(b"s", value.encode("utf-8", "surrogatepass"))
     elif isinstance(value, bytes):
@@ -93,15 +101,52 @@ def _encoded(value: Any, where: str, depth: int) -> Iterable[bytes]:
         raise _refused(where, value)
 
 
+def _number(value: Any) -> Any:
+    """A float that is a whole number as that integer; anything else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _encoded_array(array: np.ndarray[Any, Any], where: str, depth: int) -> Iterable[bytes]:
-    if array.dtype.kind not in "biuSU" or isinstance(array, np.ma.MaskedArray):
-        raise _refused(where, array)
-    yield _part(b"a", array.dtype.kind.encode() + b"x".join(str(n).encode() for n in array.shape))
-    if array.dtype.kind in "SU":  # the width of a text array is not content
-        for item in array.ravel().tolist():
-            yield from _encoded(item, where, depth)
+    mask = np.ma.getmaskarray(array) if isinstance(array, np.ma.MaskedArray) else None
+    if mask is not None and mask.any():
+        yield _part(b"m", np.packbits(mask).tobytes())
+        array = np.where(mask, np.zeros((), array.dtype), np.asarray(array))
+    array = _without_object_dtype(np.asarray(array))
+    kind = array.dtype.kind
+    yield _part(b"a", b"x".join(str(n).encode() for n in array.shape))
+    if kind == "b":
+        yield _part(b"b", np.packbits(array).tobytes())
+    elif kind in "iuf" and (numbers := _plain_numbers(array)) is not None:
+        yield _part(numbers.dtype.kind.encode(), numbers.tobytes())
+    elif kind in "iufOSU":  # the width of a text is not content, and an object has its own
+        for i, item in enumerate(array.ravel().tolist()):
+            yield from _encoded(item, f"{where}[{i}]", depth + 1)
     else:
-        yield _part(str(array.dtype.itemsize).encode(), array.astype(array.dtype.newbyteorder("<")).tobytes())
+        raise _refused(where, array)
+
+
+def _without_object_dtype(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array of Python's own numbers, or of its truth values, as an array of theirs."""
+    items = array.ravel().tolist() if array.dtype.kind == "O" else []
+    if items and (all(type(item) is bool for item in items) or all(type(item) in (int, float) for item in items)):
+        numbers = np.array(items).reshape(array.shape)
+        return numbers if numbers.dtype.kind in "biuf" else array
+    return array
+
+
+def _plain_numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """Numbers as int64 where all are whole, else as float64 with one zero and one NaN; None where that would round."""
+    if array.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):  # a NaN of single precision
+            floats = array.astype("<f8")
+        if array.dtype.itemsize > 8 and not np.array_equal(floats.astype(array.dtype), array, equal_nan=True):
+            return None
+        if not (floats == np.floor(floats)).all() or np.isinf(floats).any():
+            return np.where(np.isnan(floats), np.nan, floats + 0.0)
+        return floats.astype("<i8") if (np.abs(floats) < _LARGEST).all() else None
+    if array.dtype.kind == "u" and array.size and array.max() >= 2**63:
+        return None
+    return array.astype("<i8")
 
 
 def _part(tag: bytes, content: bytes) -> bytes:
@@ -109,18 +154,14 @@ def _part(tag: bytes, content: bytes) -> bytes:
 
 
 def _refused(where: str, value: Any) -> ConfigError:
-    array = isinstance(value, np.ndarray)
-    if isinstance(value, float | complex) or (array and value.dtype.kind in "fc"):
-        what = f"an array of {value.dtype}" if array else short_repr(value)
-        return ConfigError(
-            f"{where} is {what}: states are compared for equality, and floats of one state are rarely equal. Give "
-            "state_key=, a function (observation, info) -> the part of the state that identifies it, or round: "
-            "state_key='rounded:2', or Rounded(2) of creditflow.wrappers"
-        )
-    what = f"an array of {value.dtype}" if array else f"{type(value).__name__}: {short_repr(value)}"
+    what = (
+        f"an array of {value.dtype}"
+        if isinstance(value, np.ndarray)
+        else f"{type(value).__name__}: {short_repr(value)}"
+    )
     return ConfigError(
         f"{where} is {what}, which has no content to compare; give state_key=, a function (observation, info) -> "
-        "integers, texts, arrays of integers, and lists and mappings of these"
+        "numbers, texts, arrays, and lists and mappings of these"
     )
 
 

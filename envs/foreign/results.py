@@ -19,7 +19,7 @@ class StepResult(NamedTuple):
     Attributes:
         observation: as the environment returned it.
         reward: finite.
-        terminated, truncated: the two ends.
+        terminated, truncated: the two ends. An end that ``info["TimeLimit.truncated"]`` calls a limit is a truncation.
         info: a copy.
     """
 
@@ -64,7 +64,10 @@ def read_step(result: Any, env: str) -> StepResult:
     if over is None or cut is None:
         name, value = ("terminated", terminated) if over is None else ("truncated", truncated)
         raise DataError(f"{env}: {name} must be True or False, got {short_repr(value)}")
-    return StepResult(observation, number, over, cut, _info(info, env))
+    read = _info(info, env)
+    if over and truth_value(read.get("TimeLimit.truncated")):  # how gym before 0.26 and SB3 tell a limit from an end
+        over, cut = False, True
+    return StepResult(observation, number, over, cut, read)
 
 
 def truth_value(value: Any) -> bool | None:

@@ -1,16 +1,17 @@
-"""How states and success of a foreign environment are defined: functions, or rules by name."""
+"""How states, tasks and success of a foreign environment are defined: functions, or rules by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
-from creditflow.envs.foreign.keys import Rounded, StateKey
+from creditflow.envs.foreign.keys import Rounded, StateKey, content_key
 from creditflow.envs.foreign.results import truth_value
 
-__all__ = ["SUCCESS_RULES", "Success", "state_rule", "success_rule"]
+__all__ = ["SUCCESS_RULES", "Success", "state_rule", "success_rule", "task_rule"]
 
 Success = Callable[[float, bool, bool, Mapping[str, Any]], Any]
 
@@ -21,6 +22,10 @@ def _terminated(_reward: float, terminated: bool, _truncated: bool, _info: Mappi
 
 def _positive_reward(reward: float, terminated: bool, _truncated: bool, _info: Mapping[str, Any]) -> bool:
     return terminated and reward > 0.0
+
+
+def _none(_reward: float, _terminated: bool, _truncated: bool, _info: Mapping[str, Any]) -> bool:
+    return False
 
 
 def _reported(_reward: float, _terminated: bool, _truncated: bool, info: Mapping[str, Any]) -> Any:
@@ -34,7 +39,7 @@ def _reported(_reward: float, _terminated: bool, _truncated: bool, info: Mapping
 
 
 SUCCESS_RULES: Mapping[str, Success] = MappingProxyType(
-    {"terminated": _terminated, "positive_reward": _positive_reward, "reported": _reported}
+    {"terminated": _terminated, "positive_reward": _positive_reward, "reported": _reported, "none": _none}
 )
 
 
@@ -53,8 +58,8 @@ def success_rule(success: str | Success | None, env: str) -> Success:
         raise ConfigError(
             f"{env}: Gymnasium does not define success, so you have to. Pass success='terminated' (every end but a "
             "limit, as in CliffWalking), 'positive_reward' (terminated with a reward above 0, as in FrozenLake), 'reported' "
-            "(info['success'] or info['is_success']), or a function (reward, terminated, truncated, info) -> bool, called "
-            "with the last step"
+            "(info['success'] or info['is_success']), 'none' (only rewards count, as in CartPole), or a function (reward, terminated, "
+            "truncated, info) -> bool, called with the last step"
         )
     if isinstance(success, str):
         if success not in SUCCESS_RULES:
@@ -72,7 +77,7 @@ def state_rule(state_key: str | StateKey | None) -> StateKey:
         ConfigError: an unknown name.
     """
     if state_key is None or state_key == "observation":
-        return lambda observation, _info: observation
+        return _observation
     if isinstance(state_key, str):
         name, _, decimals = state_key.partition(":")
         if name != "rounded" or not (decimals.isascii() and decimals.isdigit()):
@@ -81,6 +86,42 @@ def state_rule(state_key: str | StateKey | None) -> StateKey:
     if not callable(state_key):
         raise ConfigError(f"state_key must be a function (observation, info) -> content, got {short_repr(state_key)}")
     return state_key
+
+
+def task_rule(task: str | StateKey | None, env: str) -> Callable[[Any, Mapping[str, Any]], str]:
+    """Return the function of a task's key, of the observation and info of ``reset``.
+
+    Args:
+        task: None for one task; the name of an entry of ``info``; or a function (observation, info) -> content.
+        env: name of the environment, the key of its one task and the prefix of the others.
+
+    Raises:
+        ConfigError: neither. Its result raises it where ``info`` has no such entry.
+    """
+    if task is not None and not callable(task) and not isinstance(task, str):
+        raise ConfigError(
+            f"task must be the name of an entry of info or a function (observation, info) -> content, got {short_repr(task)}"
+        )
+    return partial(_task_key, task, env)
+
+
+def _task_key(task: str | StateKey | None, env: str, observation: Any, info: Mapping[str, Any]) -> str:
+    if task is None:
+        return env
+    if callable(task):
+        content = task(observation, info)
+    elif task in info:
+        content = info[task]
+    else:
+        raise ConfigError(
+            f"{env}: task={task!r} names an entry of the info that reset returns, which has only "
+            f"{', '.join(map(repr, sorted(map(str, info)))) or 'none'}"
+        )
+    return f"{env}:{content_key(content, f'{env}: the task')}"
+
+
+def _observation(observation: Any, _info: Mapping[str, Any]) -> Any:
+    return observation
 
 
 def judged(rule: Success, reward: float, terminated: bool, truncated: bool, info: Mapping[str, Any], env: str) -> bool:

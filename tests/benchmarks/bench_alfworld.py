@@ -127,7 +127,7 @@ def main() -> None:
     print(f"rules alone                         {alone:12,.0f} per s")
 
     if importlib.util.find_spec("alfworld") is None:
-        print("TextWorld's engine is not installed: no ratio (pip install 'creditflow[alfworld]')")
+        print("TextWorld's engine is not installed: no ratio (pip install -e '.[alfworld]')")
         return
     compare_with_textworld(paths, options.real_games, options.real_steps, rng, whole, alone)
 

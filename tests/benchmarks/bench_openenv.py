@@ -1,6 +1,6 @@
 """Steps per second of a served Sokoban over those of OpenEnv's own template environment, which echoes a text.
 
-    pip install 'creditflow[openenv]'
+    pip install -e '.[openenv]'
     python tests/benchmarks/bench_openenv.py [--seconds 4] [--rounds 3] [--out FILE.json]
 
 The peer is what ``openenv init`` writes, started as its own page says, with more sessions: the ceiling of OpenEnv's stack, since

@@ -4,7 +4,7 @@
         [--grow 62500 250000 1000000] [--out FILE.json]
 
 Without files the fictional encyclopedia is searched with its own questions. An engine that is not installed is left out
-with a message; all three: ``pip install 'creditflow[tantivy,lucene]'``, ``pip install --no-deps pyserini==0.25.0``, and Java.
+with a message; all three: ``pip install -e '.[tantivy,lucene]'``, ``pip install --no-deps pyserini==0.25.0``, and Java.
 Every engine builds and searches in processes of its own, one after the other, so that their memory is measured separately.
 R@k is the mean fraction of a question's golden passages among the best k. Grown corpora are made of the passages' own text:
 each passage is a title and runs of 12 to 24 words from random positions, about 100 words; so word frequencies are those of

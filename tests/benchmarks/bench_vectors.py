@@ -9,7 +9,7 @@ measured separately. Vectors are made (``vector_tasks.parts_of``): clustered and
 float64 scores of the float32 vectors. The peer of exact search is faiss's scan of the same float16 vectors in memory.
 With three sizes or more, processor seconds and bytes at 21,015,324 vectors are those of the line through them (for a fixed number of
 lists probed in √size, as the lists grow in number and length), given with its largest residual.
-Needs ``pip install 'creditflow[dense]'``; libraries also usearch and hnswlib.
+Needs ``pip install -e '.[dense]'``; libraries also usearch and hnswlib.
 """
 
 from __future__ import annotations

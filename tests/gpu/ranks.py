@@ -39,7 +39,7 @@ KEPT: Final = ("perf/", "timing_s/", "actor/grad_norm")  # of verl's metrics
 def missing(toy: bool) -> str:
     """What this machine lacks for the part; "" if nothing."""
     if find_spec("verl") is None:
-        return "verl is not installed: pip install 'creditflow[verl]'"
+        return "verl is not installed: pip install -e '.[verl]'"
     devices = 2 if toy else torch.cuda.device_count()
     return "" if devices >= 2 else f"it needs two GPUs, and torch sees {devices}"
 

@@ -32,7 +32,7 @@ TASKS = {
     "bring an environment": ("how_to/environment_walk", "creditflow new env corridor --out ."),
     "bring a scheme": ("how_to/own_scheme", "creditflow new scheme mine"),
     "score a log": ("start/own_log", "creditflow data import messages mine.jsonl --out my_log.jsonl"),
-    "use TRL": ("integrations/trl", "pip install 'creditflow[trl]'"),
+    "use TRL": ("integrations/trl", "pip install -e '.[trl]'"),
     "use verl": ("integrations/verl", "--engine verl --dry-run"),
     "train": ("how_to/train", "creditflow train train/configs/quickstart.yaml"),
     "evaluate": ("how_to/evaluate", "creditflow eval --agent hf:runs/first/model"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import json
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers.episodes.builders import walk
 from helpers.worlds.shaped_sokoban import play, sokoban
@@ -17,7 +20,15 @@ from creditflow.agents.scripted import NoisyExpert
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.sokoban import SokobanEnv
 from creditflow.envs.sokoban.vector import SokobanVectorEnv
-from creditflow.wrappers import DenseReward, FeaturePotentials, FeatureStore, VectorDenseReward, relabel
+from creditflow.wrappers import (
+    DenseReward,
+    FeaturePotentials,
+    FeatureStore,
+    ForeignEnv,
+    VectorDenseReward,
+    content_key,
+    relabel,
+)
 from creditflow.wrappers.feature_potential import ObservationFeatures
 
 PLANES: dict[str, Any] = {"obs_mode": "planes", "action_mode": "discrete", "grid_shape": [6, 6]}
@@ -204,14 +215,72 @@ def test_a_changed_file_is_rejected(change: str, tmp_path: Any) -> None:
         FeaturePotentials.load(path)
 
 
+SPACES = {
+    "Discrete": spaces.Discrete(9, start=-4), "MultiDiscrete": spaces.MultiDiscrete([3, 4]), "MultiBinary": spaces.MultiBinary(5),
+    "Box": spaces.Box(-np.inf, np.inf, (4,)), "numbers": spaces.Box(0, 255, (6, 7), np.uint8), "Text": spaces.Text(12),
+    "pixels": spaces.Box(0, 255, (5, 5, 3), np.uint8), "Dict": spaces.Dict(a=spaces.Discrete(3), b=spaces.Box(-1, 1, (2,))),
+    "Tuple": spaces.Tuple([spaces.Discrete(5), spaces.Text(6)]), "Sequence": spaces.Sequence(spaces.Discrete(7)),
+    "stacked": spaces.Sequence(spaces.Box(0, 1, (2,)), stack=True),
+    "Graph": spaces.Graph(spaces.Box(-1, 1, (3,)), spaces.Discrete(4)),
+    "OneOf": spaces.OneOf([spaces.Discrete(3), spaces.Box(0, 1, (2,))]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_observations_of_every_space_have_features_and_states_that_tell_them_apart(name: str) -> None:
+    space = SPACES[name]
+    space.seed(5)
+    seen = [space.sample() for _ in range(12)]
+    keys = [content_key(observation) for observation in seen]
+    rows = [ObservationFeatures(512).begin(observation) for observation in seen]
+    assert len(set(keys)) > 2
+    for i, j in itertools.combinations(range(12), 2):
+        if keys[i] == keys[j]:
+            assert np.array_equal(rows[i], rows[j])
+    assert len({row.tobytes() for row in rows}) > 2
+    assert all(row[0] == 1.0 and np.linalg.norm(row[1:]) < 2.0 for row in rows)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_vectors_of_every_space_are_shaped_as_single_environments_are(name: str) -> None:
+    class Seen(gym.Env[Any, Any]):
+        observation_space, action_space = SPACES[name], spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.observation_space = copy.deepcopy(SPACES[name])
+            self.observation_space.seed(seed)
+            self.left = 4
+            return self.observation_space.sample(), {}
+
+        def step(self, action):
+            self.left -= 1
+            return self.observation_space.sample(), float(action), self.left == 0, False, {}
+
+    single = [DenseReward(Seen(), "features", gamma=0.9) for _ in range(2)]
+    vector = VectorDenseReward(
+        SyncVectorEnv([lambda: ForeignEnv(Seen(), success="none")] * 2), "features", gamma=0.9, store=single[0].store
+    )
+    for _ in range(3):
+        single[0].reset(seed=3)
+        for action in (1, 0, 1, 1):
+            single[0].step(action)
+    single[0].store.publish()
+    single[0].freeze()
+    expected = [single[0].reset(seed=3)[1]["potential"], *(single[0].step(a)[4]["shaping"] for a in (1, 0, 1, 1))]
+    vector.reset(seed=[3, 4])
+    shaping = [vector.step(np.array([a, a]))[4]["shaping"][0] for a in (1, 0, 1, 1)]
+    assert np.allclose(shaping, expected[1:], atol=1e-12)
+    assert any(shaping)
+
+
 def test_what_has_no_features_is_refused() -> None:
     with pytest.raises(ConfigError, match="no effect"):
         DenseReward(sokoban(), "features", gamma=0.9, key="text")
     with pytest.raises(ConfigError, match="no paper has them"):
         DenseReward(sokoban(), "features", gamma=0.9, terminal="paper")
-    env = DenseReward(SokobanEnv(panel="small-v1:train", obs_mode="dict"), "features", gamma=0.9)
-    with pytest.raises(ConfigError, match="a text or of planes"):
-        env.reset(seed=0)
+    with pytest.raises(ConfigError, match="texts, numbers, arrays, mappings and sequences"):
+        ObservationFeatures(64).row({"x": (1, object())})
     with pytest.raises(ConfigError, match="size must be"):
         FeatureStore(discount=0.9, size=1)
     with pytest.raises(DataError, match="texts=True"):

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.envs.registration import ENVIRONMENTS
+from creditflow.envs.foreign.env import DEFAULT_LIMIT
+from creditflow.envs.registration import ENVIRONMENTS, limit_option
 from creditflow.envs.wikisearch.grading.rewards import Reward, named_reward
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.settings.bounds import MAX_SEED
@@ -28,7 +29,7 @@ MAX_WORKERS: Final = 256
 
 
 def add_env_arguments(parser: argparse.ArgumentParser) -> None:
-    """Define ``--env``, ``--env-set`` and ``--panel``."""
+    """Define ``--env`` and the settings of an environment."""
     add_code(
         parser, "--env", "environment", default="sokoban",
         help=f"environment: {', '.join(ENVIRONMENTS)}, a Gymnasium id, or your own: path/to/file.py:NAME",
@@ -37,16 +38,25 @@ def add_env_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_env_settings(parser: argparse.ArgumentParser) -> None:
-    """Define ``--env-set`` and ``--panel``."""
+    """Define ``--env-set``, ``--max-turns`` and ``--panel``."""
     parser.add_argument(
         "--env-set", action="append", default=[], metavar="KEY=VALUE", help="argument of the environment (repeatable)"
     )
+    parser.add_argument(
+        "--max-turns", type=positive, metavar="N",
+        help=f"end every episode after N turns, invalid ones included (default: the environment's own limit; {DEFAULT_LIMIT} for one that names none)",
+    )  # fmt: skip
     parser.add_argument("--panel", metavar="NAME:SPLIT", help="embedded tasks to use; `creditflow envs` lists them")
 
 
 def env_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Keyword arguments of the environment."""
     settings = apply_overrides({}, args.env_set)
+    if args.max_turns:
+        name = limit_option(getattr(args, "env", None) or args.name)
+        if name in settings:
+            raise ConfigError(f"pass the limit only once: --max-turns or --env-set {name}=…")
+        settings[name] = args.max_turns
     if args.panel:
         if "panel" in settings:
             raise ConfigError("pass the panel only once: --panel or --env-set panel=…")

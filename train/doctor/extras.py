@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Final
 
-from creditflow.envs.errors import DataError
+from creditflow.envs.errors import DataError, install_command
 from creditflow.train.versions import version_numbers
 
 __all__ = [
@@ -190,7 +190,7 @@ class Extra:
         """The command that installs it; "" where it is ready."""
         if self.state == "ready":
             return ""
-        return f"pip install 'creditflow[{self.name}]'" if self.name else "pip install --upgrade creditflow"
+        return install_command(self.name)
 
 
 def extra_of(lines: Sequence[str], name: str, version: Callable[[str], str] = installed_version) -> Extra:

@@ -72,6 +72,7 @@ class RunningEpisode:
         first_forkable_turn: no branch begins before this turn.
         first_turn_entropy: mean entropy of the first completion of the episode (or of its root), once there is one.
         reward: reward of the last turn, as the wrappers return it; the record has the raw one.
+        used_tokens: length of all prompts and completions so far, those of the prefix included.
     """
 
     recorder: Recorder
@@ -84,6 +85,10 @@ class RunningEpisode:
     first_forkable_turn: int = 1
     first_turn_entropy: float | None = None
     reward: float = 0.0
+    used_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        self.used_tokens = sum(map(_length, (*self.prefix_tokens, *self.tokens)))
 
     @property
     def running(self) -> bool:
@@ -93,7 +98,7 @@ class RunningEpisode:
     @property
     def next_turn(self) -> int:
         """Index of the next turn, counted from the first turn of the root."""
-        return len(self.prefix) + len(self.recorder.turns)
+        return len(self.prefix) + self.recorder.num_turns
 
     @property
     def view(self) -> View:
@@ -126,14 +131,14 @@ class RunningEpisode:
             return failure.error
         if decision.tokens is not None:
             self.tokens.append(decision.tokens)
+            self.used_tokens += _length(decision.tokens)
         if self.running:
             self.enforce(budget)
         return None
 
     def enforce(self, budget: Budget) -> None:
         """End the episode if it has reached a limit of the budget."""
-        used = sum(len(turn.prompt) + len(turn.completion) for turn in (*self.prefix_tokens, *self.tokens))
-        if budget.tokens and used >= budget.tokens:
+        if budget.tokens and self.used_tokens >= budget.tokens:
             self.stop("token_limit")
         elif budget.turns and self.next_turn >= budget.turns:
             self.stop("env_limit")
@@ -144,6 +149,10 @@ class RunningEpisode:
         if not self.tokens or len(self.tokens) != len(trajectory.turns):
             return trajectory
         return replace(trajectory, tokens=join_tokens(self.tokens, policy_version, prefix=self.prefix_tokens))
+
+
+def _length(turn: TurnTokens) -> int:
+    return len(turn.prompt) + len(turn.completion)
 
 
 @dataclass(slots=True)

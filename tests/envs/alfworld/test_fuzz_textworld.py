@@ -33,7 +33,7 @@ RARE = (
 
 needs_engine = pytest.mark.skipif(
     importlib.util.find_spec("alfworld") is None,
-    reason="the real engine is not installed: pip install 'creditflow[alfworld]'",
+    reason="the real engine is not installed: pip install -e '.[alfworld]'",
 )
 
 

@@ -19,7 +19,7 @@ BACKENDS = [
             pytest.mark.alfworld,
             pytest.mark.skipif(
                 importlib.util.find_spec("alfworld") is None,
-                reason="the real engine is not installed: pip install 'creditflow[alfworld]'",
+                reason="the real engine is not installed: pip install -e '.[alfworld]'",
             ),
         ],
     ),

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.data
 
 @pytest.fixture(autouse=True, scope="module")
 def pyarrow_is_there() -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'creditflow[export]'")
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install -e '.[export]'")
 
 
 def groups_of(seed: int, count: int = 3) -> list[Group]:
@@ -99,7 +99,7 @@ def test_tokens_are_the_same_bit_by_bit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["parquet", "hf", "minari"])
 def test_export_and_import_give_the_same_log_byte_by_byte(form: str, log: Path, tmp_path: Path, capsys: Any) -> None:
     if form == "minari":
-        pytest.importorskip("minari", reason="Minari is not installed: pip install 'creditflow[export]'")
+        pytest.importorskip("minari", reason="Minari is not installed: pip install -e '.[export]'")
     out, back = tmp_path / "out", tmp_path / "back.jsonl"
     assert main(["data", "export", str(log), "--format", form, "--out", str(out), "--license", "cc-by-4.0"]) == 0
     assert main(["data", "import", "minari" if form == "minari" else "parquet", str(out), "--out", str(back)]) == 0
@@ -114,7 +114,7 @@ def test_export_and_import_give_the_same_log_byte_by_byte(form: str, log: Path, 
 
 
 def test_datasets_loads_the_folder_with_the_card_of_the_hub(log: Path, tmp_path: Path, capsys: Any) -> None:
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed: pip install 'creditflow[export]'")
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed: pip install -e '.[export]'")
     assert main(["data", "export", str(log), "--format", "hf", "--out", str(tmp_path / "out")]) == 0
     capsys.readouterr()
     loaded = datasets.load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
@@ -131,7 +131,7 @@ def test_datasets_loads_the_folder_with_the_card_of_the_hub(log: Path, tmp_path:
 def test_minari_loads_texts_rewards_and_ends(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    minari = pytest.importorskip("minari", reason="Minari is not installed: pip install 'creditflow[export]'")
+    minari = pytest.importorskip("minari", reason="Minari is not installed: pip install -e '.[export]'")
     assert main(["data", "export", str(log), "--format", "minari", "--out", str(tmp_path / "out")]) == 0
     assert "MINARI_DATASETS_PATH" not in os.environ
     capsys.readouterr()

@@ -24,7 +24,7 @@ IMPORTERS = {"parquet": "parquet", "hf": "parquet", "minari": "minari"}
 @pytest.fixture(autouse=True, scope="module")
 def libraries_are_there() -> None:
     for name in ("pyarrow", "minari"):
-        pytest.importorskip(name, reason=f"{name} is not installed: pip install 'creditflow[export]'")
+        pytest.importorskip(name, reason=f"{name} is not installed: pip install -e '.[export]'")
 
 
 def through(form: str, log: Path, folder: Path) -> Path:

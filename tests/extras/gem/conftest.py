@@ -12,7 +12,7 @@ from helpers.worlds.sokoban_episodes import LEVELS
 
 @pytest.fixture(autouse=True, scope="session")
 def gem_is_there() -> None:
-    pytest.importorskip("gem", reason="GEM is not installed: pip install 'creditflow[gem-llm]'")
+    pytest.importorskip("gem", reason="GEM is not installed: pip install -e '.[gem-llm]'")
     import_module("creditflow.train.adapters.gem.env")  # which registers the environments
 
 

@@ -247,7 +247,7 @@ def test_without_what_the_searcher_imports_the_extra_is_named(folder: Path) -> N
         "import sys; sys.modules['pandas'] = None\nfrom creditflow.envs.wikisearch.retrieval.opening import open_engine\n"
         f"try:\n    open_engine(index={str(folder)!r})\nexcept ModuleNotFoundError as error:\n    print(error)"
     )
-    assert "pip install 'creditflow[lucene]'" in alone(code)
+    assert "pip install -e '.[lucene]'" in alone(code)
 
 
 GOLDEN = {  # of Anserini's SimpleSearcher itself, called through the bridge without pyserini

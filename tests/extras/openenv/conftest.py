@@ -20,7 +20,7 @@ Server = tuple[str, subprocess.Popen[bytes]]
 
 @pytest.fixture(autouse=True, scope="session")
 def openenv_is_there() -> None:
-    pytest.importorskip("openenv.core.env_client", reason="OpenEnv is not installed: pip install 'creditflow[openenv]'")
+    pytest.importorskip("openenv.core.env_client", reason="OpenEnv is not installed: pip install -e '.[openenv]'")
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ from creditflow.wrappers.records.jsonl import read_jsonl
 
 pytestmark = [
     pytest.mark.ray,
-    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'creditflow[ray]'"),
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install -e '.[ray]'"),
     # Ray's own start-up warns of changes in later versions
     pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning",
                                "ignore::pytest.PytestUnraisableExceptionWarning"),

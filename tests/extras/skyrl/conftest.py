@@ -15,7 +15,7 @@ from creditflow.train.adapters.text_episode import EpisodeConfig
 
 @pytest.fixture(autouse=True, scope="session")
 def skyrl_is_there() -> None:
-    pytest.importorskip("skyrl_gym", reason="SkyRL-gym is not installed: pip install 'creditflow[skyrl-gym]'")
+    pytest.importorskip("skyrl_gym", reason="SkyRL-gym is not installed: pip install -e '.[skyrl-gym]'")
 
 
 @pytest.fixture

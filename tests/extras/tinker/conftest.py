@@ -22,7 +22,7 @@ from creditflow.train.adapters.text_episode import EpisodeConfig, panel_tasks
 @pytest.fixture(autouse=True, scope="session")
 def tinker_is_there() -> None:
     pytest.importorskip(
-        "tinker_cookbook", reason="tinker-cookbook is not installed: pip install 'creditflow[tinker-cookbook]'"
+        "tinker_cookbook", reason="tinker-cookbook is not installed: pip install -e '.[tinker-cookbook]'"
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="session")
 def torchrl_is_there() -> None:
-    pytest.importorskip("torchrl.envs", reason="TorchRL is not installed: pip install 'creditflow[torchrl]'")
+    pytest.importorskip("torchrl.envs", reason="TorchRL is not installed: pip install -e '.[torchrl]'")
     import torch
 
     torch.set_num_threads(1)

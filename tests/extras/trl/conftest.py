@@ -15,7 +15,7 @@ from creditflow import credit
 
 @pytest.fixture(autouse=True, scope="session")
 def trl_is_there() -> None:
-    pytest.importorskip("trl", reason="TRL is not installed: pip install 'creditflow[trl]'")
+    pytest.importorskip("trl", reason="TRL is not installed: pip install -e '.[trl]'")
     import torch
 
     torch.set_num_threads(1)

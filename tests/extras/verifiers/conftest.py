@@ -23,7 +23,7 @@ TASKSET = "creditflow_test_tasks"
 
 @pytest.fixture(autouse=True, scope="session")
 def verifiers_is_there() -> Iterator[None]:
-    pytest.importorskip("verifiers", reason="verifiers is not installed: pip install 'creditflow[verifiers]'")
+    pytest.importorskip("verifiers", reason="verifiers is not installed: pip install -e '.[verifiers]'")
     from creditflow.train.adapters.verifiers import tasks
 
     module = types.ModuleType(TASKSET)  # the one-line module of a user

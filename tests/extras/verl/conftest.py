@@ -28,7 +28,7 @@ from creditflow.wrappers.records.trajectory import Trajectory
 def verl_is_there() -> None:
     with warnings.catch_warnings():  # verl warns of engines that are not installed
         warnings.simplefilter("ignore")
-        pytest.importorskip("verl", reason="verl is not installed: pip install 'creditflow[verl]'")
+        pytest.importorskip("verl", reason="verl is not installed: pip install -e '.[verl]'")
         importlib.import_module("verl.trainer.main_ppo")
     import torch
 

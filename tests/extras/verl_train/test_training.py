@@ -21,7 +21,7 @@ from helpers import page_blocks
 from helpers.shared_data import ROOT
 
 pytestmark = pytest.mark.verl_train
-pytest.importorskip("verl", reason="verl is not installed: pip install 'creditflow[verl]'")
+pytest.importorskip("verl", reason="verl is not installed: pip install -e '.[verl]'")
 
 QUICKSTART = Path(__file__).parents[3] / "train" / "configs" / "quickstart.yaml"
 PANEL = ("evaluation.limit=24", "evaluation.samples=2", "evaluation.final_panel=")

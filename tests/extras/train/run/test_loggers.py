@@ -33,7 +33,7 @@ def numbers(folder: Path) -> dict[str, list[float]]:
 @pytest.mark.loggers
 @pytest.mark.filterwarnings("default")  # tensorboard's own imports warn
 def test_tensorboard_reads_every_number_of_a_run(trainer_of: Callable[..., Trainer], config: dict[str, Any]) -> None:
-    pytest.importorskip("tensorboard", reason="tensorboard is not installed: pip install 'creditflow[train-log]'")
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed: pip install -e '.[train-log]'")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     run = trainer_of(config, "log.tensorboard=true")
@@ -49,7 +49,7 @@ def test_tensorboard_reads_every_number_of_a_run(trainer_of: Callable[..., Train
 @pytest.mark.loggers
 @pytest.mark.filterwarnings("default")  # tensorboard's own imports warn
 def test_tensorboard_shows_every_record_of_a_resumed_run_once(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard", reason="tensorboard is not installed: pip install 'creditflow[train-log]'")
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed: pip install -e '.[train-log]'")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     first = MetricsLogger(tmp_path, tensorboard=True)
@@ -99,7 +99,7 @@ def histories(data: bytes) -> list[dict[str, Any]]:
 @pytest.mark.loggers
 @pytest.mark.filterwarnings("default")  # wandb's own imports warn
 def test_weights_and_biases_keeps_every_number_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("wandb", reason="wandb is not installed: pip install 'creditflow[train-log]'")
+    pytest.importorskip("wandb", reason="wandb is not installed: pip install -e '.[train-log]'")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     for name in ("CACHE", "CONFIG", "DATA"):
