@@ -278,9 +278,8 @@ def test_a_changed_file_of_potentials_is_rejected(change: str, tmp_path: Any) ->
         Potentials.load(path)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:an episode was reset before"
-)  # as the checker does@pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version")  # it is meant to be wrapped
+@pytest.mark.filterwarnings("ignore:an episode was reset before")  # as the checker does
+@pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version")  # it is meant to be wrapped
 @pytest.mark.parametrize("name", ENVS)
 def test_gymnasiums_checker_passes_around_the_wrapper(name: str) -> None:
     env = DenseReward(gym.make(f"creditflow/{name}-v0", disable_env_checker=True, **ENVS[name]), "grouptd", gamma=0.97)
