@@ -61,7 +61,7 @@ def test_the_pages_claims_are_those_of_the_stored_rows() -> None:
         assert gain[learner, "Sokoban", "sparse-twice"][1] > 0.04
         assert held_out[learner, "Sokoban", "features"][2] > 0.0
     assert gain["ppo", "Sokoban 8x8", "features"][1] > 0.0
-    text = " ".join((STUDY.parents[2] / "README.md").read_text("utf-8").split())
+    text = " ".join((STUDY.parents[2] / "assets/site/pages/how_to/dense_rewards.md").read_text("utf-8").split())
     assert "by 23 points on Sokoban, 38 on ALFWorld, 14 on WebShop and 6 on WikiSearch" in text
     assert "gained 24, 64, 52 and 45" in text
 
