@@ -1,4 +1,8 @@
-"""A client of chat models with cached replies, which the LLM judges share."""
+"""A client of chat models with cached replies, which the LLM judges share.
+
+What a model thinks before its answer (``<think>…</think>``, or a field of its own) is no part of the reply. A reply that was cut,
+or that has thoughts alone, is an error and is never cached.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,10 @@ from creditflow.envs.files.paths import checked_path
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import ApiKey
 
-__all__ = ["CachedChat", "ChatModel", "ChatQuestion"]
+__all__ = ["VERDICT_TOKENS", "CachedChat", "ChatModel", "ChatQuestion"]
 
 ValueT = TypeVar("ValueT")
+VERDICT_TOKENS: Final = 4096  # of a short reply: room for the thoughts before it
 _BEGINNING: Final = '{"key": "['  # of every line of a cache, as ``_keep`` writes it
 
 
@@ -28,11 +33,12 @@ class ChatQuestion(Generic[ValueT]):
 
     Attributes:
         instruction: the system message; the case follows as JSON in the user's message.
-        max_tokens: token limit of a reply, unless ``ask`` is given another.
+        max_tokens: token limit of a reply with its thoughts, unless the chat or ``ask`` is given another.
         field: name of the value in the cache file.
         parse: returns the value in a reply's text; raises ``error`` if there is none.
         is_value: returns whether a JSON value of the cache file is such a value.
         error: class of the error for a reply that is not a chat completion.
+        may_be_cut: whether the beginning of a reply is of use.
     """
 
     instruction: str
@@ -41,6 +47,7 @@ class ChatQuestion(Generic[ValueT]):
     parse: Callable[[str], ValueT]
     is_value: Callable[[Any], bool]
     error: type[CreditflowError] = ServiceError
+    may_be_cut: bool = False
 
 
 class CachedChat(Generic[ValueT]):
@@ -57,6 +64,7 @@ class CachedChat(Generic[ValueT]):
         key_variable: environment variable that holds the API key, which is neither stored nor logged; "" for none.
         cache: path of a JSON Lines file of replies, read at the start and appended to; None or "" for memory only.
         timeout, max_attempts: see ``JsonClient``.
+        max_tokens: token limit of a reply, for models that think at length; 0 for the question's.
         client: replaces the client, in tests.
 
     Raises:
@@ -75,8 +83,12 @@ class CachedChat(Generic[ValueT]):
         cache: str | None = None,
         timeout: float = 60.0,
         max_attempts: int = 5,
+        max_tokens: int = 0,
         client: JsonClient | None = None,
     ) -> None:
+        if max_tokens < 0:
+            raise ConfigError(f"max_tokens must be at least 1, or 0 for the default, got {short_repr(max_tokens)}")
+        self._max_tokens = max_tokens
         api_key = ApiKey.named(key_variable)
         self.client = client or JsonClient([url], timeout=timeout, max_attempts=max_attempts, key=api_key)
         self._model, self._key = model, key
@@ -114,7 +126,7 @@ class CachedChat(Generic[ValueT]):
 
         Args:
             case: what the question is about, sent as JSON.
-            max_tokens: token limit of the reply, if it depends on the case; 0 for the question's.
+            max_tokens: token limit of the reply, if it depends on the case and the chat has none; 0 for the question's.
 
         Raises:
             ServiceError: the server cannot be reached.
@@ -131,7 +143,9 @@ class CachedChat(Generic[ValueT]):
         if pending is not None:
             return pending.result()
         try:
-            value = self._question.parse(self._complete(case, max_tokens or self._question.max_tokens))
+            value = self._question.parse(
+                self._complete(case, self._max_tokens or max_tokens or self._question.max_tokens)
+            )
             self._keep(key, value)
         except BaseException as error:
             future.set_exception(error)
@@ -166,9 +180,23 @@ class CachedChat(Generic[ValueT]):
             },
         )
         try:
-            return str(reply["choices"][0]["message"]["content"])
-        except (KeyError, IndexError, TypeError) as error:
+            choice = reply["choices"][0]
+            message, finish = choice["message"], choice.get("finish_reason")
+            content = message["content"]
+        except (AttributeError, KeyError, IndexError, TypeError) as error:
             raise self._question.error(f"the model's reply is not a chat completion: {str(reply)[:80]!r}") from error
+        text, cut = "" if content is None else str(content), finish == "length"
+        answer = text.rpartition("</think>")[2]
+        fields = ", ".join(name for name in ("reasoning", "reasoning_content") if message.get(name))
+        thoughts_alone = "<think>" in answer or (fields and not answer.strip())
+        if (cut and not self._question.may_be_cut) or thoughts_alone:
+            how = "was cut" if cut else "has thoughts alone"
+            raise self._question.error(
+                f"the model's reply {how} (finish_reason {finish!r}, max_tokens {max_tokens}"
+                + (f", with text in the field {fields}" if fields else "")
+                + f"), so it has no answer: {short_repr(text[:80])}. Give the model more room: max_tokens=…"
+            )
+        return answer
 
 
 class ChatModel:
@@ -177,7 +205,7 @@ class ChatModel:
     Args:
         url: base URL of an OpenAI-compatible server, such as "http://127.0.0.1:8000/v1".
         model: its name there.
-        **options: key_variable, cache, timeout, max_attempts and client of ``CachedChat``.
+        **options: key_variable, cache, timeout, max_attempts, max_tokens and client of ``CachedChat``.
 
     Raises:
         DataError: the cache file is malformed.
@@ -216,4 +244,5 @@ class ChatModel:
 _TEXT: Final = (str,)
 _OPTIONS: Final[Mapping[str, tuple[type, ...]]] = {
     "url": _TEXT, "model": _TEXT, "key_variable": _TEXT, "cache": (str, type(None)), "timeout": (int, float), "max_attempts": (int,),
+    "max_tokens": (int,),
 }  # fmt: skip

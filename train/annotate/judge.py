@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, short_repr
-from creditflow.envs.http.chat import CachedChat, ChatQuestion
+from creditflow.envs.http.chat import VERDICT_TOKENS, CachedChat, ChatQuestion
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.http.credentials import redacted_repr
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator
@@ -34,7 +34,7 @@ INSTRUCTION: Final = (
 )
 MAX_SCORE: Final = 10
 DEFAULTS: dict[str, Any] = {
-    "key_variable": "", "cache": "", "timeout": 60.0, "max_attempts": 5, "workers": 8, "context_turns": 8, "max_chars": 2000,
+    "key_variable": "", "cache": "", "timeout": 60.0, "max_attempts": 5, "max_tokens": 0, "workers": 8, "context_turns": 8, "max_chars": 2000,
 }  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def _parse(text: str) -> float:
 
 _QUESTION: Final[ChatQuestion[float]] = ChatQuestion(
     instruction=INSTRUCTION,
-    max_tokens=8,
+    max_tokens=VERDICT_TOKENS,
     field="score",
     parse=_parse,
     is_value=lambda value: type(value) in (int, float) and 0 <= value <= 1,
@@ -63,7 +63,7 @@ class JudgeAnnotator(TurnAnnotator):
         model: its name there.
         key_variable: environment variable that holds the API key.
         cache: path of a JSON lines file of replies that is read at the start and appended to; "" for memory only.
-        timeout, max_attempts: see ``JsonClient``.
+        timeout, max_attempts, max_tokens: see ``CachedChat``.
         workers: requests at a time.
         context_turns: number of turns before the scored one that the judge sees.
         max_chars: longer texts of a field are truncated.
@@ -84,6 +84,7 @@ class JudgeAnnotator(TurnAnnotator):
         cache: str = "",
         timeout: float = 60.0,
         max_attempts: int = 5,
+        max_tokens: int = 0,
         workers: int = 8,
         context_turns: int = 8,
         max_chars: int = 2000,
@@ -111,6 +112,7 @@ class JudgeAnnotator(TurnAnnotator):
             cache=cache,
             timeout=timeout,
             max_attempts=max_attempts,
+            max_tokens=max_tokens,
             client=client,
         )
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr
-from creditflow.envs.http.chat import CachedChat, ChatQuestion
+from creditflow.envs.http.chat import VERDICT_TOKENS, CachedChat, ChatQuestion
 from creditflow.envs.http.client import JsonClient
 from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.annotate.base import AnnotationError, Annotations, Provenance, TurnAnnotator
@@ -35,7 +35,7 @@ INSTRUCTION: Final = (
 MAX_CRITERIA: Final = 24  # as in the paper, after merging
 PASSED, FAILED, SCORE = "rubric.passed", "rubric.failed", "rubric.score"
 DEFAULTS: dict[str, Any] = {
-    "field": "rubric", "key_variable": "", "cache": "", "timeout": 60.0, "max_attempts": 5, "workers": 8, "max_chars": 2000,
+    "field": "rubric", "key_variable": "", "cache": "", "timeout": 60.0, "max_attempts": 5, "max_tokens": 0, "workers": 8, "max_chars": 2000,
 }  # fmt: skip
 
 
@@ -85,7 +85,12 @@ def _is_row(row: Any) -> bool:
 
 
 _QUESTION: Final[ChatQuestion[list[dict[str, Any]]]] = ChatQuestion(
-    instruction=INSTRUCTION, max_tokens=2048, field="verdicts", parse=_rows, is_value=_is_value, error=AnnotationError
+    instruction=INSTRUCTION,
+    max_tokens=VERDICT_TOKENS,
+    field="verdicts",
+    parse=_rows,
+    is_value=_is_value,
+    error=AnnotationError,
 )
 
 
@@ -100,7 +105,7 @@ class RubricAnnotator(TurnAnnotator):
         url: base URL of an OpenAI-compatible server.
         model: name of the model on that server.
         field: field of the task's payload with the criteria, a list of texts.
-        key_variable, cache, timeout, max_attempts, workers, max_chars, client: see ``JudgeAnnotator``.
+        key_variable, cache, timeout, max_attempts, max_tokens, workers, max_chars, client: see ``JudgeAnnotator``.
     """
 
     turn_names = (PASSED, FAILED)
@@ -116,6 +121,7 @@ class RubricAnnotator(TurnAnnotator):
         cache: str = "",
         timeout: float = 60.0,
         max_attempts: int = 5,
+        max_tokens: int = 0,
         workers: int = 8,
         max_chars: int = 2000,
         client: JsonClient | None = None,
@@ -129,7 +135,7 @@ class RubricAnnotator(TurnAnnotator):
         )
         self._chat = CachedChat(
             url, model, _QUESTION, key=(self.provenance.text(),), key_variable=key_variable, cache=cache,
-            timeout=timeout, max_attempts=max_attempts, client=client,
+            timeout=timeout, max_attempts=max_attempts, max_tokens=max_tokens, client=client,
         )  # fmt: skip
 
     def annotate(self, groups: Sequence[Group]) -> list[Annotations]:

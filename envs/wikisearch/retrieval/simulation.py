@@ -185,7 +185,12 @@ def _is_documents(value: Any) -> bool:
 
 
 _QUESTION: Final[ChatQuestion[_Documents]] = ChatQuestion(
-    instruction=_INSTRUCTION, max_tokens=MIN_TOKENS, field="documents", parse=_parse, is_value=_is_documents
+    instruction=_INSTRUCTION,
+    max_tokens=MIN_TOKENS,
+    field="documents",
+    parse=_parse,
+    is_value=_is_documents,
+    may_be_cut=True,
 )
 
 

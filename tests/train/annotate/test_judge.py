@@ -54,6 +54,13 @@ def test_every_turn_gets_its_score() -> None:
     assert '"model":"served:m"' in done.trajectories[0].provenance["judge.score"]
 
 
+def test_thoughts_before_a_score_are_no_part_of_it_and_their_room_is_an_option() -> None:
+    [done] = annotate([searched()], judge(Client("<think>10? No, 3.</think>\n7")))
+    assert {turn.values["judge.score"] for turn in done.turns} == {0.7}
+    with pytest.raises(AnnotationError, match=r"has thoughts alone.*max_tokens 50"):
+        annotate([searched()], judge(Client("<think>Perhaps 10"), max_tokens=50))
+
+
 def test_the_judge_receives_the_task_the_turns_before_and_the_next_observation() -> None:
     client = Client()
     annotate([searched()], judge(client, context_turns=1))

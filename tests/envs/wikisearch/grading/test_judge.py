@@ -17,16 +17,61 @@ def chat(text: str) -> dict[str, Any]:
     return {"choices": [{"message": {"content": text}}]}
 
 
-@pytest.mark.parametrize(("text", "score"), [("CORRECT", 1.0), ("incorrect.", 0.0), ("Verdict: Correct", 1.0)])
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        ("CORRECT", 1.0), ("incorrect.", 0.0), ("Verdict: Correct", 1.0), (" **INCORRECT**\n", 0.0),
+        ("<think>Is it correct? No: INCORRECT fits.</think>\n\nCORRECT", 1.0),
+    ],
+)  # fmt: skip
 def test_a_verdict_is_parsed(text: str, score: float) -> None:
     with serving(replying(chat(text))) as url:
         assert ModelJudge(url, "m", max_attempts=1)("q", ["g"], "a") == score
 
 
-@pytest.mark.parametrize("body", [chat("maybe"), chat("CORRECT or INCORRECT"), chat(""), {}, {"choices": []}, [1]])
+@pytest.mark.parametrize(
+    "body",
+    [
+        *map(chat, ("maybe", "CORRECT or INCORRECT", "", "The candidate is not correct.", "Not Correct", "PARTIALLY CORRECT",
+                    "It is correct", "UNCORRECT", "<think>It is CORRECT", "CORRECT</think>")),
+        {}, {"choices": []}, [1],
+    ],
+)  # fmt: skip
 def test_no_verdict_is_an_error(body: Any) -> None:
     with serving(replying(body)) as url, pytest.raises(ServiceError):
         ModelJudge(url, "m", max_attempts=1)("q", ["g"], "a")
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ({"content": "<think>\nOkay, is the candidate correct? The"}, "was cut"),
+        ({"content": "CORRECT"}, "was cut"),
+        ({"content": None, "reasoning": "Is it correct?"}, "in the field reasoning"),
+        ({"content": "", "reasoning_content": "Is it correct?"}, "in the field reasoning_content"),
+    ],
+)
+def test_a_cut_reply_is_an_error_that_names_the_cut_and_is_not_cached(message: Any, said: str, tmp_path: Path) -> None:
+    body = {"choices": [{"message": message, "finish_reason": "length"}]}
+    cache = str(tmp_path / "verdicts.jsonl")
+    with serving(replying(body)) as url, pytest.raises(ServiceError, match=f"{said}.*max_tokens=…") as error:
+        ModelJudge(url, "m", max_attempts=1, cache=cache)("q", ["g"], "a")
+    assert "finish_reason 'length', max_tokens 4096" in str(error.value)
+    assert not Path(cache).exists()
+
+
+def test_the_limit_of_a_reply_is_an_option() -> None:
+    asked: list[Any] = []
+
+    def answer(handler: Exchange, body: Any) -> None:
+        asked.append(body)
+        replying(chat("CORRECT"))(handler, body)
+
+    with serving(answer) as url:
+        make_judge({"url": url, "model": "m", "max_tokens": 9000})("q", ["g"], "a")
+    assert asked[0]["max_tokens"] == 9000
+    with pytest.raises(ConfigError, match="max_tokens must be at least 1"):
+        make_judge({"url": "http://127.0.0.1:9", "model": "m", "max_tokens": -1})
 
 
 def test_verdicts_are_requested_once_and_cached_in_a_file(tmp_path: Path) -> None:
