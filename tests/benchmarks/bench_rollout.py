@@ -36,7 +36,7 @@ from creditflow.train.rollout.asynchronous import AsynchronousEngine
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.tasks import group_env_factory, panel_tasks
 from creditflow.train.settings.schema import EnvConfig
-from creditflow.train.statistics.student import t_quantile
+from creditflow.train.statistics import t_quantile
 from creditflow.wrappers.records.group import Group
 
 MOVES = ("up", "down", "left", "right")

@@ -22,7 +22,6 @@ from creditflow.train.analyses import finding
 from creditflow.train.analyses.entities import Episode, episodes, with_entities
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, percent, run_analysis
 from creditflow.train.arguments.programs import run_program
-from creditflow.train.statistics import sign_test
 from creditflow.wrappers.graphs.entity_reading import EntityReader
 from creditflow.wrappers.records.group import Group
 
@@ -60,6 +59,8 @@ def _normalised(rates: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _scope(per_group: Sequence[NDArray[np.float64]], correct: Sequence[NDArray[np.bool_]]) -> dict[str, Any]:
     """Histograms, means and the sign test of one scope."""
+    from scipy.stats import binomtest
+
     rate = np.concatenate(per_group)
     normalised = np.concatenate([_normalised(rates) for rates in per_group])
     is_correct = np.concatenate(correct)
@@ -82,7 +83,7 @@ def _scope(per_group: Sequence[NDArray[np.float64]], correct: Sequence[NDArray[n
         "correct_higher": more,
         "incorrect_higher": less,
         "equal": len(gaps) - more - less,
-        "sign_test_p": sign_test(more, less) if more + less else float("nan"),
+        "sign_test_p": float(binomtest(more, more + less).pvalue) if more + less else float("nan"),
     }
 
 

@@ -22,7 +22,7 @@ from creditflow.train.analyses import finding
 from creditflow.train.analyses.entities import episodes, with_entities
 from creditflow.train.analyses.finding import Finding, NotDefined, Table, decimals, run_analysis
 from creditflow.train.arguments.programs import run_program
-from creditflow.train.statistics import N_RESAMPLES, cluster_bootstrap, pearson
+from creditflow.train.statistics import pearson
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityProgress, EntityReader
 from creditflow.wrappers.records.group import Group
@@ -84,7 +84,7 @@ def clustered_correlation(
     x: Sequence[NDArray[np.float64]],
     y: Sequence[NDArray[np.float64]],
     *,
-    n_resamples: int = N_RESAMPLES,
+    n_resamples: int = 2000,
     seed: int = 0,
 ) -> tuple[float, float, float]:
     """Pearson's r over all entries, and its 95 % percentile interval from resampling clusters; nan where undefined.
@@ -99,10 +99,10 @@ def clustered_correlation(
     if len(x) < 2 or np.isnan(r):
         return r, float("nan"), float("nan")
     clusters = np.split(np.arange(len(every_x)), np.cumsum([len(cluster) for cluster in x])[:-1])
-    low, high = cluster_bootstrap(
-        clusters, lambda at: pearson(every_x[at], every_y[at]), n_resamples=n_resamples, rng=np.random.default_rng(seed)
-    )
-    return r, low, high
+    drawn = np.random.default_rng(seed).integers(len(clusters), size=(n_resamples, len(clusters)))
+    resamples = [np.concatenate([clusters[i] for i in row]) for row in drawn]
+    low, high = np.nanquantile([pearson(every_x[at], every_y[at]) for at in resamples], [0.025, 0.975])
+    return r, float(low), float(high)
 
 
 def _by_step(rollouts: Sequence[_Rollout]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from creditflow.train.rollout.answers import mean_answer_scores
 from creditflow.train.rollout.engine import Engine
 from creditflow.train.rollout.own_metrics import Metric, measured
 from creditflow.train.settings.rollout import WAVE
-from creditflow.train.statistics import Interval, normal_interval, wilson_interval
+from creditflow.train.statistics import Interval, normal_interval, rate_interval, t_quantile
 from creditflow.wrappers.episode_rewards import transcript_of
 from creditflow.wrappers.records.group import Group
 
@@ -46,20 +46,23 @@ def pass_at_k(successes: NDArray[np.int64], samples: int, k: int) -> NDArray[np.
 def clustered_interval(per_task: NDArray[np.float64]) -> Interval:
     """95 % interval of the mean of numbers in [0, 1] over tasks, tasks being the independent units.
 
-    A normal approximation; where all tasks are equal (all failed, all solved) it would have no width, so
-    Wilson's interval for as many trials is used instead.
+    The mean is as certain as the success rate of m independent trials, whose interval is that of Clopper and Pearson (Korn and
+    Graubard, 1998): m = p (1 − p) / SE² · (z / t)², as the variance SE² of the mean is itself estimated. Each task in [0, 1] has at
+    most the variance p (1 − p), so m is at least the number of tasks, which is also used where all tasks are equal.
 
     Args:
         per_task: float64 (tasks,), in [0, 1].
 
     >>> tuple(round(x, 3) for x in clustered_interval(np.zeros(10)))
-    (0.0, 0.278)
+    (0.0, 0.308)
     """
-    mean, tasks = float(per_task.mean()), len(per_task)
-    if tasks > 1 and not np.ptp(per_task):
-        return wilson_interval(mean * tasks, tasks)
-    low, high = normal_interval(per_task)
-    return Interval(max(0.0, low), min(1.0, high))
+    mean, tasks = min(float(per_task.mean()), 1.0), len(per_task)
+    if tasks == 1:
+        return Interval(0.0, 1.0)
+    square = float(per_task.var(ddof=1)) / tasks if np.ptp(per_task) else 0.0
+    narrowed = (t_quantile(math.inf) / t_quantile(tasks - 1.0)) ** 2
+    trials = max(mean * (1.0 - mean) / square * narrowed, tasks) if square > 0.0 else tasks
+    return rate_interval(mean * trials, trials)
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class Evaluation:
     def summary(self) -> dict[str, Any]:
         """Numbers for logs and tables, by name."""
         n = len(self.task_ids)
-        low, high = wilson_interval(int(self.greedy.sum()), n)
+        low, high = rate_interval(int(self.greedy.sum()), n)
         out: dict[str, Any] = {
             "tasks": n,
             "greedy": float(self.greedy.mean()),

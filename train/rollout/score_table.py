@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.wikisearch.slices import DATA_SETS
 from creditflow.train.rollout.evaluation import Evaluation, clustered_interval
-from creditflow.train.statistics import crossed_strata_mean, normal_interval, wilson_interval
+from creditflow.train.statistics import crossed_strata_mean, normal_interval, rate_interval
 from creditflow.train.text_table import text_table
 
 __all__ = [
@@ -153,7 +153,7 @@ def estimate(groups: Sequence[NDArray[np.float64]]) -> Estimate:
 
     Args:
         groups: float64 (S, T), rows are seeds, the same of all groups, and columns are the tasks of one group. Numbers in [0, 1] have an interval in [0, 1], which is
-            Wilson's for as many tasks where neither tasks nor seeds differ.
+            that of as many trials where neither tasks nor seeds differ.
     """
     low_, high_ = min(float(values.min()) for values in groups), max(float(values.max()) for values in groups)
     bounded = low_ >= 0 and high_ <= 1
@@ -165,7 +165,7 @@ def estimate(groups: Sequence[NDArray[np.float64]]) -> Estimate:
     low, high = strata.interval
     if bounded and strata.standard_error <= NO_ERROR:
         tasks = sum(values.shape[1] for values in groups)
-        low, high = wilson_interval(min(strata.mean, 1.0) * tasks, tasks)
+        low, high = rate_interval(min(strata.mean, 1.0) * tasks, tasks)
     elif bounded:
         low, high = max(0.0, low), min(1.0, high)
     return Estimate(strata.mean, low, high) if math.isfinite(low) else Estimate(strata.mean, -math.inf, math.inf)

@@ -31,7 +31,7 @@ import numpy as np
 
 from creditflow.envs.alfworld.game_files.folder import find_root, game_paths
 from creditflow.train.adapters.verl_agent.environments import make_envs
-from creditflow.train.statistics.student import t_quantile
+from creditflow.train.statistics import t_quantile
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -20,7 +20,7 @@ from benchmarks.peer.work import WARM_UP, WORKS, Work
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.reading.json_text import read_json
 from creditflow.train.bench.report.provenance import provenance
-from creditflow.train.statistics.student import t_quantile
+from creditflow.train.statistics import t_quantile
 from creditflow.train.text_table import text_table
 
 __all__ = ["compare", "run_part", "table"]

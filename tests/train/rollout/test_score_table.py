@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from creditflow.train.rollout.evaluation import Evaluation
 from creditflow.train.rollout.score_table import MEAN, estimate, latex_table, score_rows, score_text
-from creditflow.train.statistics import crossed_mean, wilson_interval
+from creditflow.train.statistics import crossed_mean, rate_interval
 
 KINDS = ("pick_two_obj_and_place", "pick_and_place_simple", "bridge_comparison", "")
 
@@ -150,7 +150,7 @@ def test_a_seed_that_is_better_on_all_sets_counts_once_in_their_mean() -> None:
 )
 def test_results_whose_means_are_equal_by_chance_have_an_interval_with_a_width(groups: list[Any]) -> None:
     found, tasks = estimate(groups), sum(values.shape[1] for values in groups)
-    assert (found.low, found.high) == pytest.approx(tuple(wilson_interval(found.mean * tasks, tasks)))
+    assert (found.low, found.high) == pytest.approx(tuple(rate_interval(found.mean * tasks, tasks)))
     assert found.low < found.mean < found.high
 
 
@@ -165,5 +165,5 @@ def test_an_estimate_over_seeds_is_the_crossed_mean() -> None:
     equal = estimate([np.zeros((3, 4))])
     assert (equal.mean, equal.low) == (0.0, 0.0)
     solved = estimate([np.ones((3, 4))])
-    assert (solved.mean, solved.low, solved.high) == (1.0, *wilson_interval(4, 4))
+    assert (solved.mean, solved.low, solved.high) == (1.0, *rate_interval(4, 4))
     assert 0.0 < equal.high < 1.0, "no success among four tasks does not show that there is none"

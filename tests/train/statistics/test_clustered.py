@@ -14,13 +14,13 @@ from hypothesis.extra.numpy import arrays
 
 from creditflow.envs.errors import ConfigError
 from creditflow.train.statistics import (
-    clustered_mean,
+    ClusteredMean,
     crossed_mean,
     crossed_strata_mean,
+    mean_errors,
     stratified_mean,
     t_quantile,
 )
-from creditflow.train.statistics.clustered import ClusteredMean, mean_errors
 
 N = 4000  # simulated studies
 BINOMIAL_ERROR = math.sqrt(0.95 * 0.05 / N)  # of a simulated coverage: .0034
@@ -135,35 +135,10 @@ def test_the_mean_and_its_error_are_equivariant_under_shift_and_scale(values, sh
     assert other.standard_error == pytest.approx(scale * one.standard_error, nan_ok=True)
 
 
-@given(values=VALUES, data=st.data())
-def test_the_order_of_the_results_does_not_matter(values, data):
-    seeds, tasks = values.shape
-    entries = data.draw(st.permutations([(s, t) for s in range(seeds) for t in range(tasks)]))
-    found = clustered_mean([values[at] for at in entries], [f"task {t}" for _, t in entries], [s for s, _ in entries])
-    whole = crossed_mean(values)
-    assert (found.mean, found.standard_error) == pytest.approx((whole.mean, whole.standard_error), nan_ok=True)
-
-
 def test_a_textbook_two_way_table():
     """Mean squares by hand: tasks 32, seeds 24, rest 0; variance (32 + 24) / 6."""
     found = crossed_mean([[0.0, 4.0, 8.0], [4.0, 8.0, 12.0]])
     assert (found.mean, found.standard_error) == pytest.approx((6.0, math.sqrt(56.0 / 6.0)))
-    assert found.components == pytest.approx((16.0, 8.0, 0.0))
-
-
-def test_components_are_recovered():
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(1, 400)) * 2.0 + rng.normal(size=(400, 1)) * 0.5 + rng.normal(size=(400, 400))
-    assert crossed_mean(values).components == pytest.approx((4.0, 0.25, 1.0), rel=0.2)
-
-
-def test_seeds_are_the_samples_where_tasks_differ_by_seed():
-    found = clustered_mean([1.0, 3.0, 5.0, 9.0], ["a", "b", "c", "d"], [0, 0, 1, 1])
-    assert (found.mean, found.standard_error, found.degrees_of_freedom) == (4.5, 2.5, 1.0)
-
-
-def test_repeats_of_a_task_under_a_seed_are_averaged():
-    assert clustered_mean([1.0, 3.0, 6.0], ["a", "a", "b"]) == crossed_mean([[2.0, 6.0]])
 
 
 def test_a_single_result_has_no_interval_and_equal_results_have_a_point():
@@ -180,19 +155,6 @@ def test_a_stratum_without_error_adds_no_degrees_of_freedom():
     assert (found.mean, found.standard_error, found.degrees_of_freedom) == pytest.approx(
         (3.5, part.standard_error / 2, 1.0)
     )
-
-
-@pytest.mark.parametrize(
-    ("values", "tasks", "seeds", "message"),
-    [
-        ([], [], [], "a mean needs values"),
-        ([1.0], ["a", "b"], None, "a mean needs values"),
-        ([1.0, 2.0, 3.0], ["a", "b", "a"], [0, 0, 1], "1 of 4 pairs of task and seed are missing"),
-    ],
-)
-def test_a_design_that_is_neither_crossed_nor_nested_is_rejected(values, tasks, seeds, message):
-    with pytest.raises(ConfigError, match=message):
-        clustered_mean(values, tasks, seeds)
 
 
 @given(

@@ -37,11 +37,19 @@ from creditflow.train.policy.network.scratch import build_model, build_tokenizer
 from creditflow.train.policy.optimizer import clip_gradient, learning_rate, make_optimizer, set_learning_rate
 from creditflow.train.run.folder import export_model, init_run_folder, load_run_tokenizer, unfinished_run
 from creditflow.train.run.metrics_log import open_logger
-from creditflow.train.statistics import auroc, calibration_error, logistic_fit
+from creditflow.train.statistics import auroc
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.jsonl import read_groups
 
-__all__ = ["SuccessLossConfig", "SuccessTrainer", "calibration", "evaluate_success", "hazard_loss", "paper_loss"]
+__all__ = [
+    "SuccessLossConfig",
+    "SuccessTrainer",
+    "calibration",
+    "calibration_error",
+    "evaluate_success",
+    "hazard_loss",
+    "paper_loss",
+]
 
 
 class SuccessTrainer:
@@ -207,6 +215,35 @@ def calibration(model: SuccessModel, samples: Sequence[Sample], batch_tokens: in
 
 
 SURVIVAL_FLOOR = 1e-5  # of 1 − Π(1 − h), as released
+
+
+def calibration_error(probability: NDArray[np.float64], outcome: NDArray[np.bool_], bins: int = 10) -> float:
+    """Expected calibration error: Σ n_b / N · |mean outcome − mean probability| over equal bins b; nan if N = 0."""
+    if not len(probability):
+        return float("nan")
+    bin_of = np.minimum((probability * bins).astype(np.int64), bins - 1)
+    gap = np.bincount(bin_of, outcome - probability, minlength=bins)
+    return float(np.abs(gap).sum() / len(probability))
+
+
+def logistic_fit(
+    features: NDArray[np.float64], positive: NDArray[np.bool_], ridge: float, rounds: int = 30
+) -> NDArray[np.float64]:
+    """Weights of logistic regression on (N, F) features by Newton's method; ``ridge`` is per sample.
+
+    >>> weights = logistic_fit(np.array([[1.0], [1.0], [1.0], [1.0]]), np.array([True, True, True, False]), 0.0)
+    >>> round(float(weights[0]), 4)  # log 3
+    1.0986
+    """
+    weights = np.zeros(features.shape[1])
+    penalty = ridge * len(features)
+    for _ in range(rounds):
+        probability = 1.0 / (1.0 + np.exp(-features @ weights))
+        curvature = (features * (probability * (1.0 - probability))[:, None]).T @ features + penalty * np.eye(
+            len(weights)
+        )
+        weights -= np.linalg.solve(curvature, features.T @ (probability - positive) + penalty * weights)
+    return weights
 
 
 def paper_loss(

@@ -21,7 +21,7 @@ from creditflow.train.bench.report.tidy import Measure, Results, Setting, baseli
 from creditflow.train.bench.report.verdicts import Verdict, against, contrast_texts, p_text, verdicts
 from creditflow.train.bench.variants.names import MethodName
 from creditflow.train.rollout.score_table import latex_cells
-from creditflow.train.statistics import ClusteredMean, Contrast, probability_of_improvement
+from creditflow.train.statistics import Contrast
 
 __all__ = [
     "AREA_TITLE",
@@ -592,15 +592,11 @@ def _study_table(suite: Suite, setting: Setting, endpoint: str) -> Table:
     family = against(base, schemes, results.measure(endpoint))
     schemes = _best_first(results, endpoint, schemes)
 
-    def improvement(name: str) -> str:
-        return "–" if name == base else _limited(probability_of_improvement(values[name], values[base])).text(2)
-
     rows = _method_rows(
         (*schemes, *controls),
         [
             (f"{shown} [95 % CI]", lambda name: results.estimate(endpoint, name).text()),
             *_contrast_columns(f"minus {base} [95 % CI]", results, endpoint, base, family),
-            ("probability of improvement [95 % CI]", improvement),
         ],
     )
     seeds, tasks = next(iter(values.values())).shape
@@ -608,22 +604,13 @@ def _study_table(suite: Suite, setting: Setting, endpoint: str) -> Table:
         f"{setting.long_title}: {shown}",
         f"{seeds} seeds, {f'the same {tasks} tasks under each' if tasks > 1 else 'each with its own tasks'}. "
         f"Intervals: 95 %, over seeds and tasks. p is adjusted by Holm over {len(family)} schemes; detectable is the true "
-        f"difference that such a test finds with probability .8. Probability of improvement: that a run beats one of {base} "
-        "on the same task, ties counting half.",
+        f"difference that such a test finds with probability .8.",
         rows,
         len(schemes),
         tuple(None if name == base else results.estimate(endpoint, name, base) for name in (*schemes, *controls)),
         f"Which scheme is best: {setting.long_title}, {shown}?",
         f"{shown}, minus {base}",
     )
-
-
-def _limited(mean: ClusteredMean) -> Estimate:
-    """A probability, whose interval is cut at 0 and 1."""
-    estimate = Estimate.of(mean)
-    if math.isnan(estimate.low):
-        return estimate
-    return Estimate(estimate.mean, max(estimate.low, 0.0), min(estimate.high, 1.0))
 
 
 # -- training through an environment ------------------------------------------------------------------------------------

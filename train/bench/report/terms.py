@@ -68,7 +68,6 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "exact gradient": "the gradient of the exact success rate, computed instead of sampled",
     "percentage point": "one hundredth: a success rate of 0.50 instead of 0.40 is 10 points more",
     "ms per 1000 turns": "time to assign credit to 1000 recorded turns, in milliseconds on one core; one measurement, without an interval",
-    "probability of improvement": "probability that a run with the method beats a run of the baseline on the same task; ties count half",
 }
 
 # what stands in texts for a definition; the longest that fits is taken
@@ -83,7 +82,7 @@ _ALIASES: Final[Mapping[str, str]] = {
     "scheme": "scheme, control, method", "schemes": "scheme, control, method", "method": "scheme, control, method", "credit": "credit",
     "sanity checks": "sanity check", "keys": "keys", "aliased": "keys", "distinct": "keys", "rank correlation": "rank correlation",
     "exact advantage": "oracle_adv", "table per task": "table per task", "preregistered": "preregistered prediction", "turn budget": "mean success during training",
-    "mean success": "mean success during training", "ms per 1000 turns": "ms per 1000 turns", "probability of improvement": "probability of improvement",
+    "mean success": "mean success during training", "ms per 1000 turns": "ms per 1000 turns",
     "percentage points": "percentage point", "warm-up": "warm-up", "floor": "floor", "imitation": "imitation", "greedy": "greedy",
     "temperature": "temperature", "entropy": "entropy", "exact gradient": "exact gradient",
 }  # fmt: skip

@@ -24,7 +24,7 @@ from creditflow.train.policy.network.scratch import ScratchConfig, build_model, 
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.tasks import group_env_factory
 from creditflow.train.run.assemble import make_policy_agent
-from creditflow.train.statistics import wilson_interval
+from creditflow.train.statistics import rate_interval
 from creditflow.train.trainer import Trainer
 
 
@@ -57,7 +57,7 @@ def test_played_episodes_agree_with_the_exact_values(trained: Trainer, temperatu
     assert 0.05 < values.success < 0.95
     assert values.invalid > 0.01
     episodes = played(trained, agent, count, seed=4)
-    low, high = wilson_interval(sum(one.success for one in episodes), len(episodes))
+    low, high = rate_interval(sum(one.success for one in episodes), len(episodes))
     assert low <= values.success <= high
     for name, counts in (("turns", [len(one.turns) for one in episodes]),
                          ("invalid", [sum(not turn.valid for turn in one.turns) for one in episodes])):  # fmt: skip
@@ -111,7 +111,7 @@ def test_a_house_with_other_commands_in_every_state_agrees_with_its_episodes(
     assert 0.05 < values.success < 0.95
     assert values.invalid > 0.05
     episodes = played(run, agent, 2000, seed=2)
-    low, high = wilson_interval(sum(one.success for one in episodes), len(episodes))
+    low, high = rate_interval(sum(one.success for one in episodes), len(episodes))
     assert low <= values.success <= high
     invalid = [sum(not turn.valid for turn in one.turns) for one in episodes]
     assert abs(np.mean(invalid) - values.invalid) <= 1.96 * np.std(invalid, ddof=1) / np.sqrt(len(invalid))

@@ -16,7 +16,7 @@ from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.rollout.engine import RolloutEngine
 from creditflow.train.rollout.evaluation import Evaluation, clustered_interval, evaluate, pass_at_k, task_type
 from creditflow.train.rollout.score_table import score_rows
-from creditflow.train.statistics import wilson_interval
+from creditflow.train.statistics import rate_interval
 from creditflow.wrappers.group_env import GroupEnv
 from creditflow.wrappers.records.group import Group
 
@@ -34,13 +34,6 @@ def test_pass_at_k_needs_k_samples() -> None:
         pass_at_k(np.array([1]), 2, 3)
 
 
-def test_wilson_interval_has_known_values_and_stays_in_range() -> None:
-    assert wilson_interval(0, 10)[0] == 0.0
-    assert wilson_interval(0, 10)[1] == pytest.approx(0.2775, abs=1e-4)
-    assert wilson_interval(10, 10)[1] == pytest.approx(1.0)
-    assert wilson_interval(10, 10)[1] <= 1.0
-
-
 def test_clustered_interval_widens_with_the_variance() -> None:
     narrow, wide = clustered_interval(np.array([0.4, 0.5, 0.6])), clustered_interval(np.array([0.0, 0.5, 1.0]))
     assert wide[0] < narrow[0] < 0.5 < narrow[1] < wide[1]
@@ -49,7 +42,7 @@ def test_clustered_interval_widens_with_the_variance() -> None:
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_equal_tasks_do_not_give_an_interval_of_width_zero(rate: float) -> None:
     low, high = clustered_interval(np.full(4, rate))
-    assert (low, high) == pytest.approx(wilson_interval(4 * rate, 4))
+    assert (low, high) == pytest.approx(rate_interval(4 * rate, 4))
     assert high - low > 0.4
 
 

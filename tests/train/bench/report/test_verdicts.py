@@ -153,7 +153,7 @@ def test_a_study_has_a_table_for_every_endpoint():
     assert held_out.title.endswith("held-out success")
     assert [row[0] for row in area.rows[1:]] == [area.rows[1][0], area.rows[2][0], *[r[0] for r in area.rows[3:5]], "oracle_adv"]  # fmt: skip
     assert {row[0] for row in area.rows[1:5]} == set(MEANS)
-    assert {len(row) for row in area.rows} == {6}
+    assert {len(row) for row in area.rows} == {5}
 
 
 @given(p=st.floats(0.0, 1.0))

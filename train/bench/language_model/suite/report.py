@@ -19,8 +19,7 @@ from creditflow.train.bench.methods import is_control
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import Table
 from creditflow.train.bench.report.verdicts import contrast_texts
-from creditflow.train.statistics import ClusteredMean, crossed_mean
-from creditflow.train.statistics.contrasts import Contrast
+from creditflow.train.statistics import ClusteredMean, Contrast, crossed_mean
 from creditflow.train.text_table import text_table
 
 __all__ = ["language_model_conclusions", "language_model_tables", "language_model_text", "learning_title"]

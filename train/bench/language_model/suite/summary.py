@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.train.bench.report.statistics import Estimate
-from creditflow.train.statistics.clustered import ClusteredMean, crossed_mean, stratified_mean
-from creditflow.train.statistics.contrasts import Contrast, contrasts_of
+from creditflow.train.statistics import ClusteredMean, Contrast, contrasts_of, crossed_mean, stratified_mean
 
 __all__ = [
     "ENDPOINTS",
