@@ -83,7 +83,6 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         self.tasks = tasks
         self.max_steps = max_steps
         self.elapsed_steps = 0
-        self.training_progress = 0.0  # fraction of a training run that is done, set by the trainer; for curricula
         self.num_starts = 0  # resets and restored snapshots so far, from which wrappers notice a restored state
         self._task: Task | None = None
         self._over = True

@@ -5,7 +5,7 @@ verified on every opening, as are contents of files up to ``MAX_CHECKED`` bytes;
 no pickle: arrays are raw little-endian numbers, texts are UTF-8 or JSON.
 
 Checksums detect damage, not tampering: whoever can write a folder can write new checksums. Our own readers therefore
-validate what they read; libraries that open their own files in such a folder (tantivy, Lucene) do not.
+validate what they read; libraries that open their own files in such a folder (Lucene) do not.
 """
 
 from __future__ import annotations

@@ -55,16 +55,13 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         questions: otherwise instead of a panel, the path of a question file (see ``question_files``).
         world: instead, ``{"articles": N, "questions": M, "seed": S}``: another fictional encyclopedia.
         corpus: with ``questions``: the path of a passage file or index folder; a folder names its engine.
-        retriever: with ``questions``, instead of a corpus: ``{"url": …}``, a search server (see ``retrieval.remote``);
-            ``{"web_search": {"url": …, "key_variable": …}, "web_page": …, "recording": …}``, the web (see ``retrieval.web``); or
+        retriever: with ``questions``, instead of a corpus: ``{"url": …}``, a search server (see ``retrieval.remote``); or
             ``{"index": …, "engine": …, "corpus": …, "memory": …, "threads": …}`` (see ``retrieval.opening``).
         file_format: with ``questions``: the file's format, or "auto".
         answers: with ``questions``: what to do where the answer is not a graph node: "none", "virtual" or "skip".
         dialect: "plain", "search_r1", "pica", "tool_call", or "browse": the corpus as a web site (see ``protocol.dialects``
             and ``retrieval.site``).
         site: with "browse": how pages are shown, ``{"snippet": …, "page_passages": …, "reader": …}`` (``site.SiteOptions``).
-        simulation: searches are simulated (ZeroSearch): ``{"start": …, "end": …, "base": …, "seed": …, "model": …}``, with documents
-            of the corpus or of a served model, noisy by a curriculum (see ``retrieval.simulation``); not with "browse".
         top_k: passages that a search returns for each query.
         metric: "em", "f1" (bags of words), "pica_f1" (sets of words) or "sub_em": the metric that is the ``score``.
         judge: instead of the metric: a callable (question, golden answers, answer) → score in [0, 1], or the arguments
@@ -104,7 +101,6 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         answers: str = "none",
         dialect: str = "plain",
         site: Mapping[str, Any] | None = None,
-        simulation: Mapping[str, Any] | None = None,
         top_k: int = 3,
         metric: str = "em",
         judge: Judge | Mapping[str, Any] | None = None,
@@ -128,10 +124,6 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         self.dialect = named_dialect(dialect)
         if (site_settings := site_options(site, dialect)) is not None:
             library = library.on_site(site_settings)
-        if simulation is not None:
-            if site_settings is not None:
-                raise ConfigError("simulated search has no pages to visit: use another dialect than 'browse'")
-            library = library.simulated(simulation)
         super().__init__(tasks=library.tasks, max_steps=max_steps)
         self.action_space, self.observation_space = TextSpace((f"answer: {UNKNOWN}",)), TextSpace()
         self.library, self.render_mode = library, render_mode
@@ -199,8 +191,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
             self._listed = ()
             return Outcome(episode.grade.score, True, True)
         if action.tool == "search":
-            k, rng = self.budget.top_k, self.np_random
-            groups = self.library.search(episode.question, action.items, k, self.training_progress, rng)
+            groups = self.library.search(action.items, self.budget.top_k)
             self._step.queries = action.items
         else:
             groups = [page for page in self._step.opened if page is not None]

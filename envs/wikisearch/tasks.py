@@ -9,8 +9,6 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from creditflow.envs.errors import ConfigError, DataError, OracleLimitError, short_repr, unknown_name_error
 from creditflow.envs.files.paths import checked_path
 from creditflow.envs.tasks import PanelRow, RowTasks, Task, TaskSource, parse_panel_spec
@@ -23,9 +21,7 @@ from creditflow.envs.wikisearch.retrieval.corpus import MemoryCorpus
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.opening import open_corpus, open_engine
 from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
-from creditflow.envs.wikisearch.retrieval.simulation import Simulation, open_simulation
 from creditflow.envs.wikisearch.retrieval.site import SiteOptions, open_site
-from creditflow.envs.wikisearch.retrieval.web import WebRetriever
 from creditflow.envs.wikisearch.slices import SLICES, find_questions
 from creditflow.envs.wikisearch.world.ask import build_question
 from creditflow.envs.wikisearch.world.encyclopedia import (
@@ -53,36 +49,24 @@ class Library:
         retriever: the engine.
         digest: digest of the corpus; "" if it is unknown.
         shared_reader: finds names for all questions; None where each question has its own reader.
-        simulation: answers searches in place of the engine; pages cannot be visited then.
     """
 
     tasks: TaskSource
     retriever: Retriever
     digest: str = ""
     shared_reader: Reader | None = None
-    simulation: Simulation | None = None
 
     @property
     def local(self) -> LocalRetriever | None:
-        """The engine, if it runs in this process and answers the searches."""
-        return self.retriever if isinstance(self.retriever, LocalRetriever) and self.simulation is None else None
+        """The engine, if it runs in this process."""
+        return self.retriever if isinstance(self.retriever, LocalRetriever) else None
 
-    def search(
-        self, question: Question, queries: Sequence[str], k: int, progress: float, rng: np.random.Generator
-    ) -> list[tuple[Passage, ...]]:
-        """The best ``k`` passages for each query of a question.
-
-        Args:
-            question: the task.
-            queries: the queries of one call.
-            k: passages for each.
-            progress, rng: the fraction of a training run that is done, and the episode's random numbers, for a simulation.
+    def search(self, queries: Sequence[str], k: int) -> list[tuple[Passage, ...]]:
+        """The best ``k`` passages for each query.
 
         Raises:
             ServiceError: the engine cannot answer.
         """
-        if self.simulation is not None:
-            return self.simulation.search(question, queries, k, progress, rng)
         return [tuple(hit.passage for hit in hits) for hits in self.retriever.search(queries, k)]
 
     def visit(self, names: Sequence[str], goal: str) -> list[tuple[Passage, ...] | None]:
@@ -91,7 +75,7 @@ class Library:
         Raises:
             ServiceError: the engine cannot answer.
         """
-        return [None] * len(names) if self.simulation is not None else self.retriever.visit(names, goal)
+        return self.retriever.visit(names, goal)
 
     def reader(self, question: Question) -> Reader:
         """The reader that finds names in passages."""
@@ -112,22 +96,12 @@ class Library:
         except OracleLimitError:
             return None
 
-    def simulated(self, options: Mapping[str, Any]) -> Library:
-        """The same tasks with simulated search; the options are those of ``open_simulation``.
-
-        Raises:
-            ConfigError: a wrong option.
-        """
-        return replace(self, simulation=open_simulation(options, self.local))
-
     def on_site(self, options: SiteOptions) -> Library:
-        """The same tasks over the corpus as a web site; over the web itself as they are.
+        """The same tasks over the corpus as a web site.
 
         Raises:
             ConfigError: the corpus is on a server.
         """
-        if isinstance(self.retriever, WebRetriever):
-            return self  # its pages have URLs of their own
         if self.local is None:
             raise ConfigError(
                 "dialect='browse' shows a corpus in this process as a web site, but the retriever is a server: give corpus=PATH"
@@ -244,14 +218,12 @@ def _engine_of(corpus: str | None, server: Any) -> Retriever:
 
 
 def _engine(options: Any) -> Retriever:
-    """A search server (``url``), the web (``web_search``), or an engine in this process (``index``, ``corpus``)."""
+    """A search server (``url``) or an engine in this process (``index``, ``corpus``)."""
     if not isinstance(options, Mapping):
         raise ConfigError(
             f"retriever must be a mapping such as {{'url': …}} or {{'index': …}}, got {short_repr(options)}"
         )
     maker: Callable[..., Retriever] = HttpRetriever if "url" in options else open_engine
-    if "web_search" in options:
-        maker = WebRetriever
     parameters = signature(maker).parameters
     if unknown := sorted(set(options) - set(parameters)):
         raise unknown_name_error("option of a retriever", unknown[0], parameters)

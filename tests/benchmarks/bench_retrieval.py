@@ -1,16 +1,12 @@
-"""The retrieval engines compared, and the cost of tantivy as the corpus grows.
+"""The retrieval engines compared.
 
-    python tests/benchmarks/bench_retrieval.py [--passages FILE --questions FILE …] [--engines bm25 tantivy lucene]
-        [--grow 62500 250000 1000000] [--out FILE.json]
+    python tests/benchmarks/bench_retrieval.py [--passages FILE --questions FILE …] [--engines bm25 lucene] [--out FILE.json]
 
 Without files the fictional encyclopedia is searched with its own questions. An engine that is not installed is left out
-with a message; all three: ``pip install -e '.[tantivy,lucene]'``, ``pip install --no-deps pyserini==0.25.0``, and Java.
+with a message; both: ``pip install -e '.[lucene]'``, ``pip install --no-deps pyserini==0.25.0``, and Java.
 Every engine builds and searches in processes of its own, one after the other, so that their memory is measured separately.
-R@k is the mean fraction of a question's golden passages among the best k. Grown corpora are made of the passages' own text:
-each passage is a title and runs of 12 to 24 words from random positions, about 100 words; so word frequencies are those of
-real text, the vocabulary does not grow with the corpus, and equal scores are rare. Milliseconds and seconds are wall-clock
-time on a machine with other work; CPU time is given too. The estimate for 21,015,324 passages fits a line to seconds and
-bytes, and a power of the size to milliseconds; for a build's memory it adds tantivy's heap to that of the bookkeeping.
+R@k is the mean fraction of a question's golden passages among the best k. Milliseconds and seconds are wall-clock time on a machine with other work; CPU
+time is given too.
 """
 
 from __future__ import annotations
@@ -30,20 +26,17 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from benchmarks.tasks.retrieval_tasks import bookkeeping, build, search
+from benchmarks.tasks.retrieval_tasks import build, search
 
 from creditflow.envs.errors import MissingExtraError
 from creditflow.envs.files.atomic import atomic_writer
 from creditflow.envs.wikisearch.question_files import read_questions
 from creditflow.envs.wikisearch.questions import Question
 from creditflow.envs.wikisearch.retrieval.engines.java import find_jar, find_java
-from creditflow.envs.wikisearch.retrieval.engines.tantivy_index import HEAP
 from creditflow.envs.wikisearch.world.build import build_wiki
 from creditflow.envs.wikisearch.world.encyclopedia import DEFAULT_ARTICLES
 from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.bench.report.provenance import provenance
-
-WIKI_18 = 21_015_324
 
 
 def questions_of(paths: Sequence[str]) -> list[Question]:
@@ -76,13 +69,13 @@ def part_of(args: argparse.Namespace, part: str, **task: Any) -> dict[str, Any]:
     return figures
 
 
-def measured(engine: str, args: argparse.Namespace, count: int = 0) -> tuple[dict[str, Any], list[list[str]]]:
+def measured(engine: str, args: argparse.Namespace) -> tuple[dict[str, Any], list[list[str]]]:
     """Build and search in two processes; returns the measurements and the ids found."""
     with tempfile.TemporaryDirectory(prefix="retrieval.") as scratch:
         where = {"folder": f"{scratch}/index", "results": f"{scratch}/found.json"}
         figures: dict[str, Any] = {"engine": engine}
         for part in ("build", "search"):
-            figures |= part_of(args, part, engine=engine, count=count, **where)
+            figures |= part_of(args, part, engine=engine, **where)
         found: list[list[str]] = json.loads(Path(where["results"]).read_text(encoding="ascii"))
     print("  ".join(f"{k} {v:.1f}" if isinstance(v, float) else f"{v}" for k, v in figures.items()), flush=True)
     return figures, found
@@ -96,8 +89,7 @@ def installed(engine: str) -> bool:
         except MissingExtraError as error:
             print(f"lucene is left out: {error}")
             return False
-    needed = {"tantivy": "tantivy", "lucene": "jnius_config"}.get(engine)
-    if needed is not None and find_spec(needed) is None:
+    if engine == "lucene" and find_spec("jnius_config") is None:
         print(f"{engine} is left out: install creditflow[{engine}]")
         return False
     return True
@@ -118,33 +110,10 @@ def compare(args: argparse.Namespace, questions: Sequence[Question]) -> list[dic
     return [figures for figures, _ in runs]
 
 
-def estimate(rows: Sequence[dict[str, Any]], kept: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Extrapolation to the passages of wiki-18.
-
-    The memory of a build is not linear: tantivy's writer fills its heap once, while the bookkeeping keeps growing.
-    """
-    sizes = np.array([row["passages"] for row in rows], float)
-    slope, start = np.polyfit([row["passages"] for row in kept], [row["peak_private_mib"] for row in kept], 1)
-    estimates: dict[str, Any] = {
-        "passages": WIKI_18,
-        "build_private_mib": float(start + slope * WIKI_18 + HEAP / 2**20),
-    }
-    for name in ("build_seconds", "build_cpu_seconds", "passages_mib", "index_mib"):
-        slope, start = np.polyfit(sizes, [row[name] for row in rows], 1)
-        estimates[name] = float(start + slope * WIKI_18)
-    for name in ("cpu_ms", "mean_ms", "p95_ms"):
-        power, start = np.polyfit(np.log(sizes), np.log([row[name] for row in rows]), 1)
-        estimates[name], estimates[f"{name}_grows_with_size_to_the"] = (
-            float(np.exp(start + power * np.log(WIKI_18))),
-            float(power),
-        )
-    return estimates
-
-
 def versions() -> dict[str, str]:
     """Versions of the engines."""
     found = {}
-    for name in ("tantivy", "pyjnius", "pyserini"):
+    for name in ("pyjnius", "pyserini"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -180,10 +149,7 @@ def main() -> None:
     parser = CommandParser(description=__doc__)
     parser.add_argument("--passages", help="JSON lines of passages (.gz or plain)")
     parser.add_argument("--questions", nargs="+", help="question files with golden passages")
-    parser.add_argument(
-        "--engines", nargs="*", default=["bm25", "tantivy", "lucene"], help="engines to measure (default all)"
-    )
-    parser.add_argument("--grow", nargs="*", type=int, default=[], help="sizes of corpora for tantivy")
+    parser.add_argument("--engines", nargs="*", default=["bm25", "lucene"], help="engines to measure (default all)")
     parser.add_argument("--out", help="JSON file of all figures")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -205,11 +171,9 @@ def run(args: argparse.Namespace) -> None:
     if args.task:
         task = json.loads(args.task)
         if task["part"] == "build":
-            done = build(task["engine"], task["folder"], args.passages, task["count"])
-        elif task["part"] == "search":
-            done = search(task["folder"], questions, task["results"])
+            done = build(task["engine"], task["folder"], args.passages)
         else:
-            done = bookkeeping(task["folder"], task["count"])
+            done = search(task["folder"], questions, task["results"])
         print(json.dumps(done))
         return
     load = os.getloadavg()[0]
@@ -220,11 +184,7 @@ def run(args: argparse.Namespace) -> None:
         "load_at_start": load,
         "questions": len(questions),
         "engines": compare(args, questions),
-        "grown": [measured("tantivy", args, count)[0] for count in args.grow],
     }
-    if len(args.grow) >= 3:
-        report["bookkeeping"] = [part_of(args, "bookkeeping", count=count) for count in (500_000, 1_000_000, 2_000_000)]
-        report["estimate_of_wiki_18"] = estimate(report["grown"], report["bookkeeping"])
     deliver(report, args.out)
 
 

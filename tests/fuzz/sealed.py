@@ -13,7 +13,7 @@ from creditflow.envs.files.checksummed_folder import HEADER, write_checksums
 from fuzz.mutate_bytes import below, mutate_bytes, pick
 from fuzz.mutate_data import mutate_json
 
-__all__ = ["damaged", "mutate_seal_kept", "mutate_sealed", "unpack"]
+__all__ = ["damaged", "mutate_sealed", "unpack"]
 
 
 def unpack(folder: Path) -> bytes:
@@ -45,11 +45,6 @@ def mutate_sealed(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
     return json.dumps(
         {"file": name, "to": new.decode("latin-1"), "gone": below(rng, 20) == 0, "seal": below(rng, 5) > 0}
     ).encode("ascii")
-
-
-def mutate_seal_kept(rng: np.random.Generator, samples: Sequence[bytes]) -> bytes:
-    """Return such a case with the old checksums, for engines that rely on checksums for safety."""
-    return json.dumps(json.loads(mutate_sealed(rng, samples)) | {"seal": False}).encode("ascii")
 
 
 def damaged(source: Path, case: bytes, target: Path) -> None:

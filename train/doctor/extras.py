@@ -128,8 +128,7 @@ USES: Final = {
     "serve": "serve search indexes and success models over HTTP",
     "vllm": "sample with vLLM",
     "ray": "play on a Ray cluster",
-    "dense": "dense and hybrid retrieval with faiss",
-    "tantivy": "search millions of passages with tantivy",
+    "dense": "dense retrieval with faiss",
     "lucene": "search with Lucene in a Java machine",
     "webshop": "name the nouns of products as the original WebShop does",
     "alfworld": "play on the real TextWorld engine, for comparison; brings GPL parts",
@@ -149,7 +148,7 @@ USES: Final = {
 }
 # what each adds to the core on disk, in MB of 10^6 bytes; measured by tests/packaging/extra_sizes.py, see EXTRAS.md
 MEGABYTES: Final = {
-    "train": 1023, "lora": 1034, "train-log": 1152, "bench": 78, "serve": 5, "ray": 253, "dense": 1091, "tantivy": 18,
+    "train": 1023, "lora": 1034, "train-log": 1152, "bench": 78, "serve": 5, "ray": 253, "dense": 1091,
     "lucene": 88, "webshop": 238, "alfworld": 300, "export": 323, "openenv": 317, "sb3": 850, "trl": 1302, "verl": 1749,
     "verifiers": 395, "rllm": 42, "gem-llm": 238, "skyrl-gym": 91, "torchrl": 884, "docs": 255, "dev": 366,
 }  # fmt: skip

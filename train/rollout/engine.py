@@ -72,7 +72,6 @@ class RolloutEngine:
         seed: int,
         iteration: int = 0,
         trial: int = 0,
-        progress: float = 0.0,
         report: RolloutReport | None = None,
         on_turn: Callable[[int, int], None] | None = None,
     ) -> list[Group]:
@@ -83,7 +82,6 @@ class RolloutEngine:
             tasks: tasks to play.
             seed, iteration: seed the episodes' generators.
             trial: number of the attempt, for agents that learn from earlier ones.
-            progress: fraction of the training run that is done, for environments with a curriculum.
             report: where counts and errors are added.
             on_turn: called after every turn with (running episodes, all episodes); what it raises ends the call.
 
@@ -93,10 +91,8 @@ class RolloutEngine:
         report = RolloutReport() if report is None else report
         while len(self._group_envs) < len(tasks):
             self._group_envs.append(self._make_group())
-        starter = EpisodeStarter(seed, iteration, trial, report, self._free_branch_envs(progress))
-        groups = [
-            starter.start_group(_at(progress, env), task) for env, task in zip(self._group_envs, tasks, strict=False)
-        ]
+        starter = EpisodeStarter(seed, iteration, trial, report, self._free_branch_envs())
+        groups = [starter.start_group(env, task) for env, task in zip(self._group_envs, tasks, strict=False)]
         if tasks and not any(group.episodes for group in groups):
             raise NoGroupError(f"no group could start; the first error was: {report.errors[0]}")
         self._play_out(agent, groups, starter, on_turn)
@@ -147,14 +143,14 @@ class RolloutEngine:
             group.generated_tokens += len(decision.tokens.completion)
         return True
 
-    def _free_branch_envs(self, progress: float) -> Iterator[GroupEnv]:
+    def _free_branch_envs(self) -> Iterator[GroupEnv]:
         """Environments of single episodes: those of earlier calls, then new ones, made when they are needed."""
         for env in self._branch_envs:
-            yield _at(progress, env)
+            yield env
         while self._make_branch is not None:
             env = self._make_branch()
             self._branch_envs.append(env)
-            yield _at(progress, env)
+            yield env
 
     def _fork_if_uncertain(
         self, group: RunningGroup, episode: RunningEpisode, decision: Decision, agent: Agent, starter: EpisodeStarter
@@ -171,10 +167,3 @@ class RolloutEngine:
         branches = config.branches(entropy, episode.first_turn_entropy, episode.rng)
         for _ in range(min(branches, config.remaining(len(group.episodes), group.generated_tokens))):
             starter.add_branch(group, episode, agent)
-
-
-def _at(progress: float, env: GroupEnv) -> GroupEnv:
-    """The environments, told how much of the training run is done."""
-    for member in env.members:
-        member.base.training_progress = progress
-    return env

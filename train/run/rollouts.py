@@ -119,7 +119,7 @@ class Rollouts:
         return sampler.sync_numbers
 
     def _sample(self, slot: int, iteration: int, on_turn: OnTurn | None) -> SampledGroups:
-        rollout, total = self._settings.rollout, self._settings.update.iterations
+        rollout = self._settings.rollout
         agent = assemble.make_policy_agent(
             self._settings, self._samplers[slot], self._tokenizer,
             temperature=rollout.temperature, top_p=rollout.top_p, top_k=rollout.top_k,
@@ -127,5 +127,5 @@ class Rollouts:
         )  # fmt: skip
         return sample_groups(
             self._engine, agent, self._tasks, rollout,
-            seed=self._settings.seed, iteration=iteration, progress=iteration / max(total, 1), on_turn=on_turn,
+            seed=self._settings.seed, iteration=iteration, on_turn=on_turn,
         )  # fmt: skip

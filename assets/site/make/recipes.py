@@ -259,9 +259,6 @@ PUBLISHED: Final[dict[str, Published]] = {
     "r1_instruct_wikisearch": Published(
         "", "", "mean accuracy 27.1 (RewardFlow table 2)", quotes=(("rewardflow", "R1-Instruct 27.0 53.7 19.9 23.7 29.2 7.2 29.3 27.1"),)
     ),
-    "zerosearch_wikisearch": Published(
-        "", "", "mean accuracy 31.7 (RewardFlow table 2)", quotes=(("rewardflow", "ZeroSearch 41.4 57.4 44.8 27.4 30.0 9.8 11.1 31.7"),)
-    ),
     "stepsearch_wikisearch": Published(
         "", "", "HotpotQA: exact match .345 (PiCA table 1)", quotes=(("pica", "StepSearch 0.345 0.320 0.174 0.344 0.296"),)
     ),

@@ -52,7 +52,7 @@ class Retriever(Protocol):
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The best ``k`` passages for each query, best first.
 
-        Ties are ordered by id, with tantivy, dense and hybrid by row.
+        Ties are ordered by id, with dense by row.
 
         Raises:
             ServiceError: the engine cannot answer.

@@ -12,7 +12,7 @@ from creditflow.envs.files.checksummed_folder import HEADER, ChecksummedFolder, 
 from creditflow.envs.reading.failures import naming
 from creditflow.envs.wikisearch.retrieval.corpus import Corpus, MemoryCorpus, corpus_digest, read_passages
 from creditflow.envs.wikisearch.retrieval.disk_corpus import DiskCorpus
-from creditflow.envs.wikisearch.retrieval.engines.base import ENCODED, ENGINES
+from creditflow.envs.wikisearch.retrieval.engines.base import ENGINES
 from creditflow.envs.wikisearch.retrieval.engines.lucene_prebuilt import (
     is_lucene,
     is_prebuilt_name,
@@ -48,12 +48,12 @@ def open_engine(
             must be the indexed corpus; with another Lucene index it has the passages, unless the index stores them.
         index: index folder of this package, a Lucene index that Anserini or pyserini built, or with the engine "lucene"
             the name of one of pyserini's prebuilt indexes, which pyserini downloads.
-        engine: "bm25", "tantivy", "lucene", "dense", "hybrid", or "auto": the engine of the index, and BM25 for a passage file.
+        engine: "bm25", "lucene", "dense", or "auto": the engine of the index, and BM25 for a passage file.
         memory: limit of Java's heap, such as "4g", set once per process; for "lucene" alone.
         threads: threads that search the queries of one call; for all engines but "bm25".
-        encoder: folder of the encoder that the index was built with; for "dense" and "hybrid", which need it.
+        encoder: folder of the encoder that the index was built with; for "dense", which needs it.
         probes: lists of an approximate index that are searched; 0 for the default.
-        device: where queries are encoded: "auto", "cpu", "cuda", …; for "dense" and "hybrid".
+        device: where queries are encoded: "auto", "cpu", "cuda", …; for "dense".
 
     Raises:
         ConfigError: a wrong argument, or the index is of another engine.
@@ -74,7 +74,7 @@ def open_engine(
     dense = {"encoder": encoder, "probes": probes, "device": device}
     if not index:
         if engine not in ("auto", "bm25"):
-            how = _BUILD.format(engine=engine) + (" --encoder FOLDER" if engine in ENCODED else "")
+            how = _BUILD.format(engine=engine) + (" --encoder FOLDER" if engine == "dense" else "")
             raise ConfigError(f"the engine {engine} needs an index folder; build one: {how}")
         _check_options("bm25", memory, threads, dense)
         return index_passages(_in_memory(corpus))
@@ -122,8 +122,8 @@ def _check_options(engine: str, memory: str, threads: int, dense: Mapping[str, A
     if threads > 1 and engine == "bm25":
         raise ConfigError(f"the engine bm25 searches in one thread, got threads={threads}")
     has_dense = dense != {"encoder": "", "probes": 0, "device": "auto"}
-    if has_dense and engine not in ENCODED:
-        raise ConfigError(f"encoder, probes and device work only with {' and '.join(ENCODED)}, not with {engine}")
+    if has_dense and engine != "dense":
+        raise ConfigError(f"encoder, probes and device work only with the engine dense, not with {engine}")
 
 
 def _passages(corpus: str) -> Corpus:

@@ -1,4 +1,4 @@
-"""The tasks that ``bench_retrieval.py`` measures in separate processes: building an index, searching it, bookkeeping."""
+"""The tasks that ``bench_retrieval.py`` measures in separate processes: building an index, searching it."""
 
 from __future__ import annotations
 
@@ -6,37 +6,18 @@ import json
 import resource
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from creditflow.envs.wikisearch.questions import Question
-from creditflow.envs.wikisearch.retrieval.base import Passage
 from creditflow.envs.wikisearch.retrieval.corpus import read_passages
-from creditflow.envs.wikisearch.retrieval.disk_corpus import PassageWriter
 from creditflow.envs.wikisearch.retrieval.opening import open_engine
 from creditflow.envs.wikisearch.retrieval.store import write_store
 
 DEPTH = 10
-
-
-def words_of(path: str) -> NDArray[np.object_]:
-    """All words of the passages in a file, in order."""
-    return np.array([word for passage in read_passages(path) for word in passage.text.split()], object)
-
-
-def grown(words: NDArray[np.object_], count: int, seed: int = 0) -> Iterator[Passage]:
-    """``count`` passages made of runs of these words."""
-    rng = np.random.default_rng(seed)
-    for number in range(count):
-        lengths = rng.integers(12, 25, 5)
-        starts = rng.integers(0, len(words) - 25, 6)
-        runs = [words[start : start + length] for start, length in zip(starts[1:], lengths, strict=True)]
-        title = " ".join(words[starts[0] : starts[0] + 2])
-        yield Passage(str(number), title, " ".join(word for run in runs for word in run), f"{title} {number // 4}")
 
 
 def resident(field: str) -> float:
@@ -63,23 +44,15 @@ class PrivateMemory(threading.Thread):
         return self.peak
 
 
-def build(engine: str, folder: str, passages: str, count: int) -> dict[str, Any]:
-    """Build an index in this process, of ``count`` passages made of the given ones' words, or of these if it is 0."""
-    extra = {}
-    if count:
-        words, sample, start = words_of(passages), 20_000, time.perf_counter()
-        for _ in grown(words, sample):
-            pass
-        extra["seconds_of_making_passages"] = (time.perf_counter() - start) * count / sample
-        extra["rss_before_build_mib"] = resident("VmRSS")
-    stream = grown(words, count) if count else read_passages(passages)
+def build(engine: str, folder: str, passages: str) -> dict[str, Any]:
+    """Build an index in this process."""
     watch, before, cpu = PrivateMemory(), time.perf_counter(), time.process_time()
-    write_store(folder, stream, engine)
+    write_store(folder, read_passages(passages), engine)
     private = watch.stop()
     child = resource.getrusage(resource.RUSAGE_CHILDREN)
     sizes = {file.name: file.stat().st_size for file in Path(folder).iterdir()}
     corpus = sum(size for name, size in sizes.items() if name.startswith(("passages", "by_", "header")))
-    return extra | {
+    return {
         "build_seconds": time.perf_counter() - before,
         "build_cpu_seconds": time.process_time() - cpu + child.ru_utime + child.ru_stime,
         "build_peak_mib": max(resident("VmHWM"), child.ru_maxrss / 1024),
@@ -87,16 +60,6 @@ def build(engine: str, folder: str, passages: str, count: int) -> dict[str, Any]
         "passages_mib": corpus / 2**20,
         "index_mib": (sum(sizes.values()) - corpus) / 2**20,
     }
-
-
-def bookkeeping(folder: str, count: int) -> dict[str, Any]:
-    """Memory that a build needs for the passages alone, measured with empty passages and without an engine."""
-    Path(folder).mkdir()
-    watch, writer = PrivateMemory(), PassageWriter(Path(folder))
-    for number in range(count):
-        writer.add(Passage(str(number), str(number), "", str(number)))
-    writer.finish()
-    return {"passages": count, "peak_private_mib": watch.stop()}
 
 
 def search(folder: str, questions: Sequence[Question], results: str) -> dict[str, Any]:

@@ -151,7 +151,6 @@ def test_nothing_is_overwritten(encoder: Path, tmp_path: Path) -> None:
         ("dense", {"approximate": "hnsw"}, "codes of an approximate index"),
         ("dense", {"approximate": "pq5"}, "multiple of 5"),
         ("dense", {"lists": 4}, "lists requires an approximate index"),
-        ("hybrid", {"lexical": "lucene"}, "unknown lexical engine"),
         ("dense", {"max_tokens": 99}, "reads at most 32 tokens"),
     ],
 )  # fmt: skip

@@ -23,7 +23,7 @@ from creditflow.envs.wikisearch.retrieval.opening import open_engine
 pytestmark = pytest.mark.dense
 
 
-@pytest.mark.parametrize("kind", ["exact", "hybrid-sq8"])
+@pytest.mark.parametrize("kind", ["exact", "sq8"])
 @pytest.mark.parametrize("harm", HARMS)
 def test_damage_of_any_file_is_found_when_the_folder_is_opened(
     encoder: Path, tmp_path: Path, kind: str, harm: str
@@ -111,8 +111,8 @@ def test_another_encoder_another_corpus_and_options_that_do_not_fit(encoder: Pat
         open_engine(index=path)
     with pytest.raises(ConfigError, match="no lists to probe"):
         open_engine(index=path, encoder=str(encoder), probes=4)
-    with pytest.raises(ConfigError, match="built for the engine 'dense', not 'hybrid'"):
-        open_engine(index=path, encoder=str(encoder), engine="hybrid")
+    with pytest.raises(ConfigError, match="built for the engine 'dense', not 'lucene'"):
+        open_engine(index=path, encoder=str(encoder), engine="lucene")
     with pytest.raises(ConfigError, match="memory works only with the engine lucene"):
         open_engine(index=path, encoder=str(encoder), memory="1g")
     with pytest.raises(DataError, match="is not an encoder folder"):
@@ -120,7 +120,7 @@ def test_another_encoder_another_corpus_and_options_that_do_not_fit(encoder: Pat
     (tmp_path / "p.jsonl").write_text('{"id": "0", "contents": "Town\\nOne cat."}\n', encoding="ascii")
     with pytest.raises(DataError, match="was built from other passages"):
         open_engine(index=path, encoder=str(encoder), corpus=str(tmp_path / "p.jsonl"))
-    with pytest.raises(ConfigError, match="encoder, probes and device work only with dense and hybrid, not with bm25"):
+    with pytest.raises(ConfigError, match="encoder, probes and device work only with the engine dense, not with bm25"):
         open_engine(corpus=str(tmp_path / "p.jsonl"), encoder=str(encoder))
     with pytest.raises(ConfigError, match="needs an index folder"):
         open_engine(corpus=str(tmp_path / "p.jsonl"), encoder=str(encoder), engine="dense")

@@ -1,4 +1,4 @@
-"""Dense and hybrid engines on real index folders: what holds for every engine, and the environment over them."""
+"""The dense engine on real index folders: what holds for every engine, and the environment over them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from creditflow.envs.text.encoding.encoder import TextEncoder
 from creditflow.envs.text.encoding.settings import EncoderSettings
 from creditflow.envs.wikisearch.env import WikiSearchEnv
 from creditflow.envs.wikisearch.retrieval.engines.dense_options import DenseOptions
-from creditflow.envs.wikisearch.retrieval.engines.hybrid_index import reciprocal_rank_fusion
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
-from creditflow.envs.wikisearch.retrieval.store import open_store, write_store
 
 pytestmark = pytest.mark.dense
 
@@ -82,30 +80,6 @@ def test_exact_search_is_brute_force_over_the_encoders_own_vectors(encoder: Path
         assert ids(hits) == [PASSAGES[row].id for row in best]
 
 
-def test_hybrid_is_the_fusion_of_both_rankings(encoder: Path, tmp_path: Path) -> None:
-    queries = ["market charter", PASSAGES[3].title, "zzzz qqqq"]
-    parts = []
-    for engine in ("bm25", "dense"):
-        dense = DenseOptions(encoder=str(encoder)) if engine == "dense" else None
-        write_store(tmp_path / engine, PASSAGES, engine, dense=dense)
-        given: dict[str, Any] = {"encoder": str(encoder)} if dense else {}
-        parts.append(LocalRetriever(*open_store(tmp_path / engine, **given)).index.rank(queries, 100))
-    found = opened(build(tmp_path / "hybrid", encoder, "hybrid"), encoder).index.rank(queries, 12)
-    for lexical, dense_ranking, (rows, scores) in zip(*parts, found, strict=True):
-        expected = reciprocal_rank_fusion([lexical[0].tolist(), dense_ranking[0].tolist()], 12)
-        assert list(zip(rows.tolist(), scores.tolist(), strict=True)) == [(row, np.float32(s)) for row, s in expected]
-
-
-def test_hybrid_fuses_with_tantivy_too(encoder: Path, tmp_path: Path) -> None:
-    pytest.importorskip("tantivy")
-    engine = opened(build(tmp_path / "index", encoder, "hybrid", lexical="tantivy"), encoder, threads=2)
-    write_store(tmp_path / "alone", PASSAGES, "tantivy")
-    lexical = LocalRetriever(*open_store(tmp_path / "alone")).index.rank([PASSAGES[0].title], 100)[0][0].tolist()
-    dense_rows = opened(build(tmp_path / "dense", encoder), encoder).index.rank([PASSAGES[0].title], 100)[0][0].tolist()
-    expected = [row for row, _ in reciprocal_rank_fusion([lexical, dense_rows], 7)]
-    assert engine.index.rank([PASSAGES[0].title], 7)[0][0].tolist() == expected
-
-
 def test_an_environment_searches_with_it(encoder: Path, tmp_path: Path) -> None:
     world = tmp_path / "world"
     from creditflow.envs.wikisearch.retrieval.corpus import read_passages
@@ -113,8 +87,8 @@ def test_an_environment_searches_with_it(encoder: Path, tmp_path: Path) -> None:
 
     build_wiki(world, articles=400, questions=8)
     corpus = world / "passages.jsonl.gz"
-    index = build(tmp_path / "index", encoder, "hybrid", passages=read_passages(corpus))
-    retriever = {"index": str(index), "encoder": str(encoder), "engine": "hybrid"}
+    index = build(tmp_path / "index", encoder, passages=read_passages(corpus))
+    retriever = {"index": str(index), "encoder": str(encoder), "engine": "dense"}
     env = WikiSearchEnv(questions=str(world / "train.jsonl"), retriever=retriever)
     _, info = env.reset(seed=0)
     _, _, _, _, info = env.step(f"search: {info['admissible_actions'][0]}")

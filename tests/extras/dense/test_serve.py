@@ -1,4 +1,4 @@
-"""``creditflow serve-search`` with dense and hybrid engines: built, served on loopback, limited, the same for any company."""
+"""``creditflow serve-search`` with the dense engine: built, served on loopback, limited, the same for any company."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=["dense", "hybrid"])
+@pytest.fixture(scope="module", params=["dense"])
 def options(request: pytest.FixtureRequest, corpus: Path, encoder: Path) -> list[str]:
     index = corpus.parent / request.param
     found = ["--engine", request.param, "--index", str(index), "--encoder", str(encoder)]

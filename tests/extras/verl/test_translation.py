@@ -39,7 +39,6 @@ RUNNABLE = {
         "critic.kind=none", "credit={scheme: grpo}", "update.loss.ratio=token", "update.loss.aggregation=token_mean",
     ],
     "stepsearch_wikisearch": ["update.minibatch_size=0", "update.minibatches=4"],
-    "zerosearch_wikisearch": ["rollout.top_p=1.0"],
     "quickstart": [
         "model.path=somebody/model", "sft.episodes=0", "prompting.max_context=96", "update.optimizer.schedule=cosine",
         "update.loss.aggregation=token_mean", "update.minibatches=1", "update.minibatch_size=64",

@@ -1,8 +1,6 @@
 """Passage files and question files of many data sets, transcripts of Search-R1, index folders of passages.
 
-Index folders are damaged with the old checksums or with new ones. Cases of tantivy keep the old ones: the library maps its
-files unchecked, and whoever can write checksums of such a folder is trusted (see ``tantivy_index``).
-"""
+Index folders are damaged with the old checksums or with new ones."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from creditflow.wrappers.records.jsonl import read_groups, write_jsonl
 from fuzz.mutate_bytes import mutate_bytes
 from fuzz.mutate_data import mutate_lines
 from fuzz.samples import bomb
-from fuzz.sealed import damaged, mutate_seal_kept, mutate_sealed, unpack
+from fuzz.sealed import damaged, mutate_sealed, unpack
 from fuzz.target import MismatchError, Target
 
 CORPUS = "".join(
@@ -146,7 +144,7 @@ _BUILT: dict[str, Path] = {}
 
 def _build_index(engine: str) -> Callable[[Path], Sequence[bytes]]:
     def make(place: Path) -> Sequence[bytes]:
-        write_store(place / "index", PASSAGES, engine, "15m" if engine == "tantivy" else "")
+        write_store(place / "index", PASSAGES, engine)
         _BUILT[engine] = place / "index"
         return [unpack(place / "index")]
 
@@ -193,15 +191,5 @@ TARGETS = (
     ),
     Target(
         name="indexes/bm25", read=_read_index("bm25"), seeds=_build_index("bm25"), mutate=mutate_sealed, cases=120, place="index"
-    ),
-    Target(
-        name="indexes/tantivy",
-        read=_read_index("tantivy"),
-        seeds=_build_index("tantivy"),
-        mutate=mutate_seal_kept,
-        cases=80,
-        place="index",
-        needs=("tantivy",),
-        seconds=10.0,
     ),
 )  # fmt: skip

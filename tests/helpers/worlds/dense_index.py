@@ -1,4 +1,4 @@
-"""Index folders of the dense and hybrid engines over the passages that all engines are tested with."""
+"""Index folders of the dense engine over the passages that all engines are tested with."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "int8": {"precision": "int8"},
     "pq4": {"approximate": "pq4"},
     "sq8": {"approximate": "sq8", "lists": 5},
-    "hybrid": {"engine": "hybrid"},
-    "hybrid-sq8": {"engine": "hybrid", "approximate": "sq8", "precision": "int8"},
 }
 
 

@@ -44,7 +44,6 @@ REFUSED = {
     "search_r1_ppo_wikisearch": {"rollout.top_p", "critic", "update.loss.kl_in"},
     "steppo_alfworld": {"critic", "update.loss.ratio", "update.loss.aggregation"},
     "stepsearch_wikisearch": {"update.minibatch_size"},
-    "zerosearch_wikisearch": {"rollout.top_p"},
 }  # fmt: skip
 
 

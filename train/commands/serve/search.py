@@ -2,12 +2,12 @@
 
   creditflow serve-search                                                            the fictional encyclopedia
   creditflow serve-search --corpus wiki.jsonl                                        BM25 in memory
-  creditflow serve-search --corpus wiki.jsonl --index wiki.idx --engine tantivy      built if it does not exist, then served
+  creditflow serve-search --corpus wiki.jsonl --index wiki.idx --engine lucene       built if it does not exist, then served
   creditflow serve-search --index wiki.idx                                           opened with the engine it was built for
   creditflow serve-search --index bm25/ [--corpus wiki.jsonl]                        a Lucene index of Anserini or pyserini
   creditflow serve-search --index wikipedia-dpr-100w --engine lucene                 one of pyserini's prebuilt indexes
 
-Index folders of the engines tantivy and lucene are opened by their libraries, which trust them: serve only folders from
+Index folders of the engine lucene are opened by Lucene, which trusts them: serve only folders from
 sources whose programs you would run. Checksums detect damage, not manipulation. Passage files may come from any source.
 """
 
@@ -27,8 +27,8 @@ from creditflow.envs.reading.failures import naming
 from creditflow.envs.text.encoding.settings import POOLINGS
 from creditflow.envs.text.vectors.shards import PRECISIONS
 from creditflow.envs.wikisearch.retrieval.corpus import read_passages
-from creditflow.envs.wikisearch.retrieval.engines.base import ENCODED, ENGINES
-from creditflow.envs.wikisearch.retrieval.engines.dense_options import LEXICAL, DenseOptions
+from creditflow.envs.wikisearch.retrieval.engines.base import ENGINES
+from creditflow.envs.wikisearch.retrieval.engines.dense_options import DenseOptions
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
 from creditflow.envs.wikisearch.retrieval.opening import open_engine
 from creditflow.envs.wikisearch.retrieval.server import ServerLimits
@@ -63,9 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--build-only", action="store_true", help="build --index and exit; --force replaces an existing one"
     )
-    parser.add_argument(
-        "--memory", default="", help="memory limit, such as 512m or 4g: of Java, and of tantivy while building"
-    )
+    parser.add_argument("--memory", default="", help="memory limit of Java, such as 512m or 4g")
     parser.add_argument(
         "--threads",
         type=int,
@@ -133,31 +131,28 @@ def _engine(args: argparse.Namespace) -> LocalRetriever:
             )
         dense_options(args, "bm25")
         return load_encyclopedia(args.seed, args.articles).retriever
-    corpus, memory = args.corpus or "", args.memory
+    corpus = args.corpus or ""
     if args.index and args.corpus and not Path(args.index).exists():
         _build(args)
         corpus = ""  # it has just been indexed
-        memory = memory if args.engine == "lucene" else ""  # tantivy's is for building
     elif options := build_options(args):
         raise ConfigError(
             f"--{next(iter(options)).replace('_', '-')} is for building an index; an existing index keeps the settings it was built with"
         )
     return open_engine(
-        corpus=corpus, index=args.index or "", engine=args.engine, memory=memory, threads=args.threads,
+        corpus=corpus, index=args.index or "", engine=args.engine, memory=args.memory, threads=args.threads,
         encoder=args.encoder or "", probes=args.probes, device=args.device,
     )  # fmt: skip
 
 
 _BUILDS = ("pooling", "query_prefix", "passage_prefix", "max_tokens", "normalise", "precision", "approximate", "lists",
-           "lexical", "batch")  # fmt: skip
+           "batch")  # fmt: skip
 
 
 def add_dense_arguments(parser: argparse.ArgumentParser) -> None:
-    """Define the arguments of the engines dense and hybrid."""
-    add_input(
-        parser, "--encoder", help="dense, hybrid: encoder folder (safetensors); searching needs the one of the build"
-    )
-    build = parser.add_argument_group("building an index for dense or hybrid; the index remembers them")
+    """Define the arguments of the engine dense."""
+    add_input(parser, "--encoder", help="dense: encoder folder (safetensors); searching needs the one of the build")
+    build = parser.add_argument_group("building an index for dense; the index remembers them")
     build.add_argument("--pooling", choices=POOLINGS, help="default: that of the encoder's folder, otherwise mean")
     build.add_argument("--query-prefix", metavar="TEXT", help="text before queries; E5: 'query: '")
     build.add_argument("--passage-prefix", metavar="TEXT", help="text before passages; E5: 'passage: '")
@@ -168,7 +163,6 @@ def add_dense_arguments(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--precision", choices=tuple(PRECISIONS), help="dtype of the stored vectors")
     build.add_argument("--approximate", metavar="CODES", help="also build an approximate index: pqM (M bytes) or sq8")
     build.add_argument("--lists", type=int, metavar="N", help="inverted lists of it (default about √passages)")
-    build.add_argument("--lexical", choices=LEXICAL, help="hybrid: the engine fused with the vectors (default bm25)")
     build.add_argument("--batch", type=int, metavar="N", help="passages encoded together (default 32)")
     parser.add_argument(
         "--probes",
@@ -192,12 +186,10 @@ def dense_options(args: argparse.Namespace, engine: str) -> DenseOptions | None:
         ConfigError: an encoder is missing, or options are given to an engine that has none of them.
     """
     options = build_options(args)
-    if engine not in ENCODED:
+    if engine != "dense":
         searched = {"encoder": args.encoder, "probes": args.probes, "device": args.device != "auto"}
         if named := [*(name for name, value in searched.items() if value), *options]:
-            raise ConfigError(
-                f"--{named[0].replace('_', '-')} is for the engines {' and '.join(ENCODED)}, this is {engine}"
-            )
+            raise ConfigError(f"--{named[0].replace('_', '-')} is for the engine dense, this is {engine}")
         return None
     if not args.encoder:
         raise ConfigError(f"the engine {engine} needs --encoder FOLDER")

@@ -4,22 +4,19 @@
 engine   needs                                 ranking                            equal scores
 ======== ===================================== ================================== =========================
 bm25     nothing                               Lucene's: k₁ 0.9, b 0.4, Porter    in the order of ids
-tantivy  ``pip install -e '.[tantivy]'`` similar: k₁ 1.2, b 0.75, Snowball  in the order of passages
 lucene   pyserini and Java, see below          the one of published BM25 runs     in the order of ids
-dense    ``pip install -e '.[dense]'``   inner products of vectors          in the order of passages
-hybrid   the same                              BM25 and vectors, by fused ranks   in the order of passages
+dense    ``pip install -e '.[dense]'``           inner products of vectors          in the order of passages
 ======== ===================================== ================================== =========================
 
 An index folder is built by ``creditflow serve-search --build-only --corpus FILE.jsonl --engine NAME --index FOLDER``
 (``store.write_store``) and opened, with the engine that it was built for, wherever a corpus is named. bm25 also
-indexes a passage file in memory and suits some hundred thousand passages; tantivy suits tens of millions.
+indexes a passage file in memory and suits some hundred thousand passages; lucene suits tens of millions.
 
-dense and hybrid need an encoder, any folder that ``transformers.AutoModel`` opens from safetensors, when an index is built and
+dense needs an encoder, any folder that ``transformers.AutoModel`` opens from safetensors, when an index is built and
 when it is searched (``--encoder FOLDER``, ``{"index": …, "encoder": …}``); the index remembers its digest, pooling, prefixes, length and
 normalisation. E5 is built with ``--query-prefix 'query: ' --passage-prefix 'passage: ' --max-tokens 256``. Search is exact over
 memory-mapped shards (float32, float16 or int8), or with ``--approximate pq96`` over the ``--probes`` nearest lists of a faiss index, whose
 candidates are scored exactly (``envs/text/vectors`` says why faiss). An interrupted build goes on from ``FOLDER.parts``.
-hybrid fuses the ranks of bm25, or with ``--lexical tantivy`` of tantivy, with those of the vectors (Σ 1 / (60 + rank)).
 
 Lucene is searched through pyserini's ``LuceneSearcher``. It needs three things, none of which is the 6.6 GB that pyserini requires:
 

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from creditflow.envs.wikisearch.retrieval.base import Passage
 
-__all__ = ["ENCODED", "ENGINES", "IndexBuilder", "Ranking", "RowIndex", "no_ranking"]
+__all__ = ["ENGINES", "IndexBuilder", "Ranking", "RowIndex", "no_ranking"]
 
-ENGINES: Final = ("bm25", "tantivy", "lucene", "dense", "hybrid")
-ENCODED: Final = ("dense", "hybrid")  # engines that need an encoder
+ENGINES: Final = ("bm25", "lucene", "dense")
 
 Ranking = tuple[NDArray[np.int64], NDArray[np.float32]]
 """Rows (n,) and scores (n,), best first."""

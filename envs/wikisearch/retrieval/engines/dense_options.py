@@ -1,24 +1,21 @@
-"""How an index of vectors is built: its encoder, precision, approximate lists, and for hybrid search the lexical engine."""
+"""How an index of vectors is built: its encoder, precision and approximate lists."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.text.encoding.settings import EncoderSettings, folder_settings
 from creditflow.envs.text.vectors.approximate import ApproximateSettings
 from creditflow.envs.text.vectors.shards import PRECISIONS
 
-__all__ = ["LEXICAL", "DenseOptions"]
-
-LEXICAL: Final = ("bm25", "tantivy")
+__all__ = ["DenseOptions"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DenseOptions:
-    """Options of a build for "dense" or "hybrid".
+    """Options of a build for "dense".
 
     Attributes:
         encoder: folder of a transformer encoder with its tokenizer.
@@ -30,7 +27,6 @@ class DenseOptions:
         precision: of the stored vectors: "float32", "float16" or "int8".
         approximate: "" for exact search alone, or codes of an approximate index: "pqM" or "sq8".
         lists: inverted lists of the approximate index; 0 for about √rows.
-        lexical: engine that hybrid search fuses with: "bm25" or "tantivy".
         batch: passages in a forward pass.
         device: "auto", "cpu", "cuda", …
 
@@ -47,7 +43,6 @@ class DenseOptions:
     precision: str = "float16"
     approximate: str = ""
     lists: int = 0
-    lexical: str = "bm25"
     batch: int = 32
     device: str = "auto"
 
@@ -59,12 +54,8 @@ class DenseOptions:
                 f"no encoder folder {short_repr(self.encoder, 200)}. Nothing is downloaded automatically; download one with: "
                 "hf download NAME --local-dir FOLDER"
             )
-        for what, value, allowed in (
-            ("precision", self.precision, PRECISIONS),
-            ("lexical engine", self.lexical, LEXICAL),
-        ):
-            if value not in allowed:
-                raise unknown_name_error(what, value, allowed)
+        if self.precision not in PRECISIONS:
+            raise unknown_name_error("precision", self.precision, PRECISIONS)
         if self.lists and not self.approximate:
             raise ConfigError("lists requires an approximate index; pass its codes too, such as approximate='pq96'")
         self.codes()

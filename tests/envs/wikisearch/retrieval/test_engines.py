@@ -138,10 +138,7 @@ def test_the_jar_is_that_of_pyserini_or_of_the_folder_that_pyserinis_variable_na
 
 
 def test_missing_packages_are_named_with_their_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in ("tantivy", "jnius_config"):
-        monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtraError, match=r"creditflow\[tantivy\]"):
-        write_store(tmp_path / "index", PASSAGES, "tantivy")
+    monkeypatch.setitem(sys.modules, "jnius_config", None)
     with pytest.raises(MissingExtraError, match=r"creditflow\[lucene\]"):
         java.java_machine()
     assert list(tmp_path.iterdir()) == []
@@ -163,13 +160,13 @@ def test_a_memory_limit_is_a_number_and_a_unit(memory: str) -> None:
     ("options", "message"),
     [
         ({}, "needs a corpus"),
-        ({"corpus": "p.jsonl", "engine": "tantivi"}, "did you mean 'tantivy'"),
+        ({"corpus": "p.jsonl", "engine": "lucen"}, "did you mean 'lucene'"),
         ({"corpus": "p.jsonl", "engine": "lucene"}, "needs an index folder; build one: creditflow serve-search"),
         ({"corpus": "p.jsonl", "memory": "1g"}, "works only with the engine lucene"),
         ({"corpus": "p.jsonl", "threads": 2}, "searches in one thread"),
         ({"corpus": "p.jsonl", "threads": 0}, "threads is from 1"),
-        ({"corpus": "p.jsonl", "device": "cuda"}, "device work only with dense and hybrid"),
-        ({"corpus": "p.jsonl", "probes": 2}, "probes and device work only with dense and hybrid"),
+        ({"corpus": "p.jsonl", "device": "cuda"}, "device work only with the engine dense"),
+        ({"corpus": "p.jsonl", "probes": 2}, "probes and device work only with the engine dense"),
         ({"index": 3}, "index is a text"),
     ],
 )
@@ -215,10 +212,7 @@ def test_an_environment_takes_an_engine_by_name_and_knows_its_options(tmp_path: 
 
 
 def test_importing_the_environment_touches_no_engine() -> None:
-    code = (
-        "import sys, creditflow.envs.wikisearch; "
-        "assert not {'tantivy', 'jnius', 'jnius_config', 'pyserini'} & set(sys.modules)"
-    )
+    code = "import sys, creditflow.envs.wikisearch; assert not {'jnius', 'jnius_config', 'pyserini'} & set(sys.modules)"
     subprocess.run(
         [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     )

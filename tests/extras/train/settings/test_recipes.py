@@ -127,7 +127,7 @@ def test_there_is_a_recipe_for_every_method_on_the_environments_of_its_paper() -
     }
     search = {f"{name}_wikisearch" for name in
               ("gigpo", "rewardflow", "sapo", "egrpo", "stepsearch", "search_r1_grpo", "search_r1_ppo", "pica",
-               "gspo", "dapo", "dr_grpo", "arpo", "r1_instruct", "zerosearch")}  # fmt: skip
+               "gspo", "dapo", "dr_grpo", "arpo", "r1_instruct")}  # fmt: skip
     interactive |= {"steppo_alfworld", "ppo_alfworld", "ppo_webshop"}
     assert interactive | search <= {path.stem for path in RECIPES}
 
