@@ -21,7 +21,7 @@ from creditflow.agents.language_model.pretrained import open_tokenizer
 from creditflow.agents.models.vision import VISION_FAMILIES, has_vision, text_config
 from creditflow.agents.prompts import make_prompt, slots_of
 from creditflow.agents.scripted import RandomAgent
-from creditflow.envs.errors import ConfigError, DataError, MissingExtraError, short_repr
+from creditflow.envs.errors import ConfigError, CreditflowError, DataError, MissingExtraError, short_repr
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.reading.model_folders import check_model_files
 from creditflow.envs.tasks import Task
@@ -29,8 +29,8 @@ from creditflow.train.annotate.scheme import make_scheme
 from creditflow.train.rollout.engine import Budget, RolloutEngine
 from creditflow.train.rollout.tasks import group_env_factory, needs_texts, panel_tasks, training_tasks
 from creditflow.train.run.estimate.hours import Panels, hours_table
-from creditflow.train.run.estimate.memory import memory_table
-from creditflow.train.run.estimate.prompts import rough_tokens
+from creditflow.train.run.estimate.memory import GB, memory_of, memory_table
+from creditflow.train.run.estimate.prompts import measured_prompts, rough_tokens
 from creditflow.train.run.estimate.sizes import FAMILIES, KNOWN, ModelSizes, known_sizes
 from creditflow.train.settings.reading import to_plain_data
 from creditflow.train.settings.schema import TrainConfig
@@ -62,7 +62,7 @@ def describe(settings: TrainConfig) -> None:
     valid, final = (panels.get(spec, 0) for spec in (evaluation.panel, evaluation.final_panel))
     judged = Panels(min(valid, evaluation.limit) if evaluation.limit else valid, final)
     needs = (
-        f"{memory_table(sizes, settings)}\n\n{hours_table(sizes, settings, tasks, judged, count)}"
+        _needs(sizes, settings, tasks, judged, count)
         if sizes is not None
         else f"neither GPU memory nor hours are estimated: that needs one of {', '.join(KNOWN)}, or torch and a local model of {', '.join(FAMILIES)}"
     )
@@ -76,6 +76,23 @@ def describe(settings: TrainConfig) -> None:
         file=sys.stderr,
     )
     print("\n".join(f"# {line}" for line in (*engine, *needs.splitlines())), file=sys.stderr)
+
+
+def _needs(
+    sizes: ModelSizes, settings: TrainConfig, tasks: list[Task], panels: Panels, count: Callable[[str], int]
+) -> str:
+    """Memory and hours on a GPU; on a CPU the memory alone, as the speeds of CPUs differ too much."""
+    longest = 0
+    if not settings.prompting.max_context:
+        try:
+            # a policy's own prompts are not much longer than those that the expert is shown
+            longest = int(1.25 * measured_prompts(settings, tasks, count).longest)
+        except CreditflowError:  # an environment without an oracle: as long as the model's longest sequence
+            longest = 0
+    if settings.device == "cpu":
+        peak = memory_of(sizes, settings, longest=longest).peak
+        return f"memory at the peak: {peak / GB:.2g} GB, without Python's own; hours are estimated for GPUs only"
+    return f"{memory_table(sizes, settings, longest=longest)}\n\n{hours_table(sizes, settings, tasks, panels, count)}"
 
 
 def _engine(settings: TrainConfig) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from creditflow.envs.errors import ConfigError
+from creditflow.train.dry_run import describe
 from creditflow.train.run.estimate.memory import Memory, memory_of, memory_table
 from creditflow.train.run.estimate.sizes import KNOWN, known_sizes
 from creditflow.train.settings.reading import load_mapping
@@ -102,3 +103,27 @@ def test_a_target_that_the_model_lacks_is_refused() -> None:
     with pytest.raises(ConfigError, match="did you mean 'q_proj'"):
         memory("gigpo_alfworld_7b_lora", "model.lora.target_modules=[q_prj]")
     assert known_sizes("Some/Model") is None
+
+
+def test_without_a_limit_the_longest_prompt_of_the_experts_episodes_counts_and_not_the_models_longest() -> None:
+    settings = recipe("gigpo_sokoban", "prompting.max_context=0", "update.batch_tokens=1024")
+    sizes = known_sizes(settings.model.path)
+    assert sizes is not None
+    whole, shown = (memory_of(sizes, settings, longest=longest) for longest in (0, 1024))
+    assert whole == memory_of(
+        sizes, recipe("gigpo_sokoban", f"prompting.max_context={sizes.positions}", "update.batch_tokens=1024")
+    )
+    assert shown == memory_of(sizes, recipe("gigpo_sokoban", "prompting.max_context=1024", "update.batch_tokens=1024"))
+    assert memory_of(sizes, settings, longest=10**9) == whole
+
+
+@pytest.mark.parametrize(("device", "table"), [("auto", True), ("cpu", False)])
+def test_a_dry_run_counts_prompts_as_long_as_shown_and_prints_no_table_of_gpus_for_a_cpu(
+    device: str, table: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = recipe("gigpo_sokoban", "prompting.max_context=0", f"device={device}")
+    describe(settings)
+    printed = capsys.readouterr().err
+    assert ("GB on the GPU" in printed, "GPU hours, estimated" in printed) == (table, table)
+    if not table:
+        assert "memory at the peak" in printed

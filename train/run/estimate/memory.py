@@ -104,8 +104,15 @@ class Memory:
         return self.permanent + (sum if self.overlapping else max)((self.update, self.rollout))
 
 
-def memory_of(sizes: ModelSizes, settings: TrainConfig, gpu_gb: int = 0) -> Memory:
-    """Bytes on the GPU; ``gpu_gb`` is its size in GB, of which vLLM takes a fraction."""
+def memory_of(sizes: ModelSizes, settings: TrainConfig, gpu_gb: int = 0, *, longest: int = 0) -> Memory:
+    """Bytes on the GPU.
+
+    Args:
+        sizes: sizes of the model.
+        settings: settings of the run.
+        gpu_gb: the GPU's size in GB, of which vLLM takes a fraction.
+        longest: tokens of the longest prompt with its completion, where ``prompting.max_context`` sets no limit; 0: as the model's.
+    """
     model, rollout, lora = settings.model, settings.rollout, settings.model.lora
     check_targets(sizes, settings)
     base = BYTES[lora.base_dtype] if lora.rank else BYTES["float32"]
@@ -125,7 +132,7 @@ def memory_of(sizes: ModelSizes, settings: TrainConfig, gpu_gb: int = 0) -> Memo
     if settings.critic.kind == "separate":
         of_critic = sizes.adapter(lora.rank, lora.target_modules) if lora.rank else sizes.decoder
         critic = sizes.decoder * base + (of_critic * 4 if lora.rank else 0) + of_critic * 12
-    context = settings.prompting.max_context or sizes.positions
+    context = settings.prompting.max_context or min(longest or sizes.positions, sizes.positions)
     rows = rollout.concurrent_episodes
     per_token = 2 * sizes.layers * sizes.kv_heads * sizes.head_dim * sampled
     truncated = settings.truncation is not None
@@ -194,10 +201,10 @@ def _new_tokens(settings: TrainConfig, context: int) -> int:
     return prompt if whole else -(-prompt // turns)
 
 
-def memory_table(sizes: ModelSizes, settings: TrainConfig) -> str:
-    """The table, in GB of 10⁹ bytes."""
+def memory_table(sizes: ModelSizes, settings: TrainConfig, *, longest: int = 0) -> str:
+    """The table, in GB of 10⁹ bytes; ``longest`` as in ``memory_of``."""
     gpus = VLLM_GPUS if settings.generation.backend == "vllm" else (0,)
-    found = [memory_of(sizes, settings, gb) for gb in gpus]
+    found = [memory_of(sizes, settings, gb, longest=longest) for gb in gpus]
     kept = {True: "activations, checkpointed", False: "activations, all stored"}
     names = {
         "weights": "weights", "gradients": "gradients", "moments": "optimiser states", "reference": "reference policy",

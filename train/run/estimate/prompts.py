@@ -39,6 +39,7 @@ class Prompts:
         later: what every later turn adds: a prompt of its own (history "window"), or a message ("append").
         action: a completion that writes an action without a thought.
         pictures: tokens of pictures in a prompt; they are counted in ``first`` and ``later`` too.
+        longest: tokens of the longest prompt with its completion, in an episode of ``limit`` turns.
     """
 
     turns: float
@@ -47,6 +48,7 @@ class Prompts:
     later: float
     action: float
     pictures: float = 0.0
+    longest: int = 0
 
 
 def rough_tokens(text: str) -> int:
@@ -82,6 +84,10 @@ def measured_prompts(
     engine.play(agent, list(tasks[::step][:EPISODES]), seed=settings.seed)
     limit = min(filter(None, (agent.limit, settings.rollout.max_turns)))
     first = float(np.mean(agent.first))
+    if settings.prompting.history == "window":
+        longest = max(agent.first + agent.later) + settings.rollout.max_new_tokens
+    else:
+        longest = max(agent.first) + (limit - 1) * max(agent.later, default=0) + limit * settings.rollout.max_new_tokens
     return Prompts(
         turns=min(float(limit), 1.0 + len(agent.later) / len(agent.first)),
         limit=limit,
@@ -89,6 +95,7 @@ def measured_prompts(
         later=float(np.mean(agent.later)) if agent.later else first,
         action=float(np.mean(agent.actions)),
         pictures=float(np.mean(agent.pictures)),
+        longest=longest,
     )
 
 
