@@ -50,6 +50,7 @@ COMMANDS = {
     "serve-reward": "serve a success model over HTTP, with the interface of PiCA's released reward service",
     "new": "create a template for your own credit scheme, environment, agent or metric, with tests",
     "doctor": "print what is installed, what is missing, and how to get it",
+    "model": "make a model folder from a model in another format (GGUF)",
     "data": "list, check, import, export, build, verify and label data",
 }
 

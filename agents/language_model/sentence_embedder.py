@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from creditflow.agents.language_model.pretrained import require_torch
-from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
+from creditflow.envs.errors import ConfigError, unknown_name_error
 from creditflow.envs.reading.failures import loading
+from creditflow.envs.reading.model_folders import check_model_files
 from creditflow.envs.text.encoding.encoder import TextEncoder
 from creditflow.envs.text.encoding.settings import folder_settings
 from creditflow.wrappers.canonical.embedding import DenseVectors, Embedder, HashingEmbedder
@@ -42,9 +43,8 @@ def model_folder(model: str) -> Path:
         DataError: the folder has no model.
     """
     folder = Path(model).expanduser()
+    check_model_files(folder)
     if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise DataError(f"{model} is not a model folder: no config.json (expected the output of save_pretrained())")
         return folder
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from creditflow.agents.backends.base import Sampling
 from creditflow.agents.backends.vllm.backend import VllmBackend
 from creditflow.agents.backends.vllm.config import VllmConfig
@@ -17,6 +15,7 @@ from creditflow.agents.language_model.pretrained import (
     require_torch,
 )
 from creditflow.envs.errors import ConfigError, DataError
+from creditflow.envs.reading.model_folders import check_model_files
 
 __all__ = ["make_vllm_agent"]
 
@@ -51,8 +50,7 @@ def make_vllm_agent(
     kind = "cpu" if release.cpu else "cuda"
     if device != "auto" and device.partition(":")[0] != kind:
         raise ConfigError(f"{release.distribution} {release.version} runs on {kind}, got device {device!r}")
-    if not (Path(argument) / "config.json").is_file():
-        raise DataError(f"{argument} is not a model folder: no config.json (expected the output of save_pretrained())")
+    check_model_files(argument)
     from creditflow.agents.backends.vllm.engine import VllmEngine
 
     try:

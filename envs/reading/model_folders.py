@@ -42,12 +42,13 @@ def model_settings(path: Path, kind: type[Any] = dict) -> Any:
 def check_model_files(folder: str | Path) -> None:
     """Check that the files of a folder are not too long and the model is not too deep.
 
-    A name that is not a folder is not checked.
+    A name that is neither a folder nor a file is not checked.
 
     Raises:
         DataError: a file or the model is too large, or there is no ``config.json``.
     """
     folder = Path(folder)
+    _require_no_gguf(folder)
     if not folder.exists():
         return
     if not (folder / "config.json").is_file():
@@ -61,6 +62,14 @@ def check_model_files(folder: str | Path) -> None:
             count = section.get(name, 0)
             if isinstance(count, int | float) and count > MAX_LAYERS:
                 raise DataError(f"{folder / 'config.json'}: {name} is {count}, at most {MAX_LAYERS:,} are built")
+
+
+def _require_no_gguf(folder: Path) -> None:
+    """Raise DataError for the name of a GGUF file, with the command that makes a folder of it."""
+    if folder.suffix == ".gguf":
+        raise DataError(
+            f"{folder} is a GGUF file; a model folder is expected here. Make one with: creditflow model import {folder} --out DIR"
+        )
 
 
 def check_token_ids(folder: str | Path) -> None:
@@ -99,6 +108,7 @@ def saved_tokenizer(path: str | Path) -> Any:
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+    _require_no_gguf(Path(path))
     settings = Path(path) / "tokenizer_config.json"
     kind = model_settings(settings).get("tokenizer_class") if settings.is_file() else None
     plain = kind in ("TokenizersBackend", "PreTrainedTokenizerFast")

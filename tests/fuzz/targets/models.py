@@ -192,6 +192,33 @@ def _read_checkpoint(case: bytes, folder: Path) -> None:
     load_checkpoint(found, *_trained())
 
 
+# -- a GGUF file -----------------------------------------------------------------------------------------------------
+def _read_gguf(case: bytes, folder: Path) -> None:
+    from creditflow.agents.models.gguf.reading import open_gguf
+
+    path = folder / "model.gguf"
+    path.write_bytes(case)
+    file = open_gguf(path)
+    for name in file.tensors:
+        file.array(name)
+
+
+def _gguf_traps() -> Sequence[bytes]:
+    """Return headers with counts, lengths and dimensions far beyond the file, and long lists of short texts."""
+    from helpers.models.gguf_files import gguf_bytes, tiny_gguf
+
+    data, huge = tiny_gguf(), struct.pack("<Q", 2**62)
+    traps = [data[:at] + huge + data[at + 8 :] for at in (8, 16, 24)]
+    traps += [gguf_bytes({"a": 1}, {"x": ((2**31, 2**31, 2**31), "F32", b"")}), gguf_bytes({"a": ["x"] * 10**6}, {})]
+    return traps
+
+
+def _gguf_samples(_: Path) -> Sequence[bytes]:
+    from helpers.models.gguf_files import tiny_gguf
+
+    return [tiny_gguf(kind) for kind in ("F32", "Q4_0", "Q4_1", "Q8_0", "BF16")]
+
+
 def _target(
     name: str, write: Callable[[Path], None], read: Callable[[bytes, Path], None], cases: int, *traps: str
 ) -> Target:
@@ -202,6 +229,9 @@ def _target(
 
 
 TARGETS = (
+    Target(
+        name="models/gguf", read=_read_gguf, seeds=_gguf_samples, mutate=mutate_bytes, traps=_gguf_traps, place="model.gguf",
+    ),
     _target(
         "model", _write_model, _read_model, 60,
         "config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json", "model.safetensors",
