@@ -11,7 +11,7 @@ import pytest
 
 from creditflow.envs.plugins import registry
 from creditflow.train.bench.exact.gridworlds import register_grids
-from creditflow.train.rollout.plugins import REGISTRIES
+from creditflow.train.rollout.plugins import registries
 
 SCHEME = '''"""A scheme."""
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class Ladder(gym.Env):
 def registries_restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The fixture ``forgotten``: registries as they are, and as they were again after the test."""
     register_grids()  # otherwise a test that imports the benchmark first would forget them too
-    for entries in REGISTRIES.values():
+    for entries in registries().values():
         monkeypatch.setattr(entries, "_entries", entries.entries())
     monkeypatch.setattr(registry, "_LOADED", dict(registry._LOADED))
     ids, modules = set(gym.registry), set(sys.modules)
@@ -80,7 +80,7 @@ def registries_restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def forget() -> None:
     """What the start of another process does to the registries."""
     for plugin in registry.loaded():
-        del REGISTRIES[plugin.kind]._entries[plugin.name]
+        del registries()[plugin.kind]._entries[plugin.name]
         gym.registry.pop(f"plugins/{plugin.name}-v0", None)
     registry._LOADED.clear()
 

@@ -95,8 +95,8 @@ def _words(parser: argparse.ArgumentParser) -> tuple[list[str], dict[str, list[s
 def _names() -> dict[Kind, list[str]]:
     """Names that are no choices, as code and arguments may follow them, by kind."""
     from creditflow.envs.registration import ENVIRONMENTS
-    from creditflow.train.rollout.plugins import REGISTRIES
+    from creditflow.train.rollout.plugins import registries
 
-    return {kind: list(registry.shipped()) for kind, registry in REGISTRIES.items()} | {
+    return {kind: list(registry.shipped()) for kind, registry in registries().items()} | {
         "environment": list(ENVIRONMENTS)
     }

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.foreign.env import DEFAULT_LIMIT
 from creditflow.envs.registration import ENVIRONMENTS, limit_option
-from creditflow.envs.wikisearch.grading.rewards import Reward, named_reward
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.settings.bounds import MAX_SEED
 from creditflow.train.settings.overrides import apply_overrides
+
+if TYPE_CHECKING:
+    from creditflow.envs.wikisearch.grading.rewards import Reward
 
 __all__ = [
     "add_env_arguments",
@@ -70,6 +72,8 @@ def parse_rewards(names: Iterable[str]) -> dict[str, Reward]:
     Raises:
         ConfigError: an unknown name.
     """
+    from creditflow.envs.wikisearch.grading.rewards import named_reward  # imports the environment
+
     return {name: named_reward(name) for name in names}
 
 

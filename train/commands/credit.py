@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr, unknown_name_error
-from creditflow.envs.wikisearch.grading.rewards import REWARDS
 from creditflow.train.arguments.logs import add_log_argument, log_of, open_output
 from creditflow.train.arguments.options import parse_rewards
 from creditflow.train.arguments.outputs import add_input, add_output
@@ -30,7 +29,6 @@ from creditflow.train.arguments.plugins import add_code
 from creditflow.train.settings.overrides import apply_overrides
 from creditflow.train.text_table import counted
 from creditflow.wrappers import credit
-from creditflow.wrappers.episode_rewards import with_reward
 from creditflow.wrappers.records.group import Group
 
 __all__ = ["add_arguments", "run"]
@@ -51,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="parameter of the scheme (repeatable)"
     )
     parser.add_argument(
-        "--reward", metavar="NAME", help="compute credit from this transcript reward instead of the recorded one (search only): "
-        + ", ".join(REWARDS),
+        "--reward", metavar="NAME", help="compute credit from this transcript reward instead of the recorded one (search only; "
+        "an unknown name is answered with those that exist)",
     )  # fmt: skip
     add_input(
         parser, "--tokenizer", metavar="FOLDER",
@@ -82,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
     log = log_of(args, texts)
     groups = list(log.groups)
     for reward in rewards.values():
+        from creditflow.wrappers.episode_rewards import with_reward  # imports the environment of the rewards
+
         groups = [with_reward(group, reward) for group in groups]
     if args.why:
         group, trajectory, turn = _turn_of(args.why, groups)

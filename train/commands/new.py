@@ -151,9 +151,9 @@ def _imported(kind: str) -> set[str]:
 
 def _taken(kind: Kind) -> set[str]:
     """Names of this kind that the package uses itself."""
-    from creditflow.train.rollout.plugins import REGISTRIES
+    from creditflow.train.rollout.plugins import registries
 
-    names = set(REGISTRIES[kind].shipped())
+    names = set(registries()[kind].shipped())
     if kind != "scheme":
         return names
     from creditflow.train.bench.methods import NAMED, ORACLES, STATELESS

@@ -6,24 +6,19 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 import gymnasium as gym
 
-from creditflow.agents.registry import REGISTRY as AGENTS
 from creditflow.envs.errors import ConfigError, CreditflowError, short_repr
 from creditflow.envs.foreign.failures import failed_environment
 from creditflow.envs.plugins.code import load_code
 from creditflow.envs.plugins.registry import Kind, Registry, loaded
 from creditflow.envs.reading.failures import summary
-from creditflow.envs.registration import REGISTRY as ENVIRONMENTS
-from creditflow.train.rollout.own_metrics import METRICS
 from creditflow.train.text_table import text_table
 from creditflow.wrappers.credit.base import Scheme
-from creditflow.wrappers.credit.registry import SCHEMES
 
 __all__ = [
-    "REGISTRIES",
     "Carried",
     "PluginError",
     "carried",
@@ -33,12 +28,20 @@ __all__ = [
     "load_plugin_of",
     "naming_plugins",
     "plugins_text",
+    "registries",
 ]
 
 Carried = tuple[tuple[Kind, str, str], ...]  # kind, spec and digest of each
-REGISTRIES: Final[dict[Kind, Registry[Any]]] = {
-    registry.kind: registry for registry in (SCHEMES, ENVIRONMENTS, AGENTS, METRICS)
-}
+
+
+def registries() -> dict[Kind, Registry[Any]]:
+    """The registry of every kind; their modules are imported only when one is looked up."""
+    from creditflow.agents.registry import REGISTRY as AGENTS
+    from creditflow.envs.registration import REGISTRY as ENVIRONMENTS
+    from creditflow.train.rollout.own_metrics import METRICS
+    from creditflow.wrappers.credit.registry import SCHEMES
+
+    return {registry.kind: registry for registry in (SCHEMES, ENVIRONMENTS, AGENTS, METRICS)}
 
 
 class PluginError(CreditflowError):
@@ -51,7 +54,7 @@ def load_plugin_of(kind: Kind, spec: str, digest: str = "") -> str:
     Raises:
         ConfigError: it cannot be loaded, or is not of this kind.
     """
-    return REGISTRIES[kind].load(spec, digest=digest)
+    return registries()[kind].load(spec, digest=digest)
 
 
 def load_plugin(spec: str) -> str:

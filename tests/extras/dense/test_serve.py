@@ -21,9 +21,9 @@ from helpers.worlds.retrieval_contract import PASSAGES as EVERY
 
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.http import bound, url_of
-from creditflow.envs.wikisearch import HttpRetriever
 from creditflow.envs.wikisearch.retrieval.documents import write_document
 from creditflow.envs.wikisearch.retrieval.local import LocalRetriever
+from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
 from creditflow.envs.wikisearch.retrieval.server import ServerLimits, create_app
 from creditflow.train.commands.serve import search as serve_search
 

@@ -42,8 +42,9 @@ def test_a_missing_corpus_is_a_data_error() -> None:
 
 def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
     pytest.importorskip("starlette", reason="the server needs the extra [serve]")
-    from creditflow.envs.wikisearch import HttpRetriever, load_encyclopedia
+    from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
     from creditflow.envs.wikisearch.retrieval.server import create_app
+    from creditflow.envs.wikisearch.world.encyclopedia import load_encyclopedia
 
     engine = load_encyclopedia(3, 400).retriever
     with served(create_app(engine)) as url:
@@ -62,8 +63,9 @@ def test_a_served_encyclopedia_is_searched_by_our_own_client() -> None:
 def test_a_server_with_a_key_answers_only_those_who_send_it(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("starlette", reason="the server needs the extra [serve]")
     from creditflow.envs.http.callers import KeyCheck
-    from creditflow.envs.wikisearch import HttpRetriever, load_encyclopedia
+    from creditflow.envs.wikisearch.retrieval.remote import HttpRetriever
     from creditflow.envs.wikisearch.retrieval.server import create_app
+    from creditflow.envs.wikisearch.world.encyclopedia import load_encyclopedia
 
     monkeypatch.setenv("SEARCH_KEY", "correct-horse")
     monkeypatch.setenv("OTHER_KEY", "correct-horsf")
