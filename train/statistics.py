@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+Name = TypeVar("Name")
 
 ALPHA: Final = 0.05
 POWER: Final = 0.8
@@ -355,7 +356,7 @@ class Contrast:
         return self.interval.low > 0.0 or self.interval.high < 0.0
 
 
-def contrasts_of(differences: Mapping[str, ClusteredMean]) -> dict[str, Contrast]:
+def contrasts_of(differences: Mapping[Name, ClusteredMean]) -> dict[Name, Contrast]:
     """A family of contrasts from their mean differences, by name."""
     adjusted = holm([difference.p_value for difference in differences.values()])
     level = ALPHA / max(len(differences), 1)

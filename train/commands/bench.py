@@ -51,7 +51,7 @@ from creditflow.train.bench.document import RunOptions
 from creditflow.train.bench.language_model.suite.work import LM_PRESETS
 from creditflow.train.bench.presets import PRESETS
 from creditflow.train.bench.report.figures import require_plots
-from creditflow.train.bench.report.page import require_report, write_report
+from creditflow.train.bench.report.page import headline, require_report, write_report
 from creditflow.train.bench.report.plots import document_plots, draw_plots
 from creditflow.train.bench.report.sanity import require_sane
 from creditflow.train.bench.report.tables import latex_tables
@@ -179,14 +179,19 @@ def _language_models(args: argparse.Namespace, schemes: Sequence[str], options: 
 
 
 def _present(document: Mapping[str, Any], out: Path | None, args: argparse.Namespace) -> int:
+    """Print what was asked for; the last lines say what won, how sure that is, and where the report is."""
     if args.latex:
         print(_latex(document))
     else:
         print(json.dumps(document, indent=1, allow_nan=False) if args.json else document_text(document))
+    opening = headline(document)
+    lines = [f"What won: {opening.sentence}", f"How sure: {opening.trust}"]
     if out is not None:
         draw_plots(document_plots(document), out)
         write_report(document, out / "report.html")
-        print(f"\n{out / 'report.html'}", file=sys.stderr if args.json or args.latex else sys.stdout)
+        lines.append(f"Report: {out / 'report.html'}")
+    if out is not None or not (args.json or args.latex):
+        print("", *lines, sep="\n", file=sys.stderr if args.json or args.latex else sys.stdout)
     require_sane(document)
     return 0
 

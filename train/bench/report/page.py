@@ -14,7 +14,6 @@ import base64
 import hashlib
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
@@ -32,14 +31,12 @@ from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import Table, regime_table, suite_tables, undefined_table
 from creditflow.train.bench.report.terms import DEFINITIONS, Words
 from creditflow.train.bench.report.text import prediction_rows
-from creditflow.train.bench.report.verdicts import Verdict, standing, verdicts
+from creditflow.train.bench.report.verdicts import Verdict, names_text, sentences, standing, verdicts
 from creditflow.train.statistics import Contrast
 
 __all__ = ["headline", "require_report", "write_report"]
 
 BREAKS = re.compile(r"(?<=[_={])(?=\w)")  # where a long name may go on in the next line
-MAX_NAMES: Final = 3  # of schemes in a sentence
-SMALL: Final = 5  # tasks or seeds below which a run is called small
 TITLES: Final[Mapping[str, str]] = {
     "table per task": "One table per task",
     "shared policy": "One policy for many tasks",
@@ -204,106 +201,24 @@ def headline(document: Mapping[str, Any]) -> Headline:
             False,
             None,
         )
-    trust = f"The benchmark works as it should: all {len(checks)} sanity checks passed." if checks else ""
     of_run = verdicts(document)
+    trust = f"The benchmark works as it should: all {len(checks)} sanity checks passed." if checks else ""
+    if of_run:
+        number = of_run[0].family
+        trust += f" Leads are adjusted (Holm) for all {number} comparisons of schemes with their baseline."
     rows = [row for verdict in of_run for row in _rows(verdict)]
     unit = (
         "mean success during training compared with the baseline, in percentage points. The best scheme was selected on these same "
-        "results, so its lead is probably an overestimate. The intervals account for the number of schemes compared"
+        "results, so its lead is probably an overestimate. The intervals account for the number of schemes and settings compared"
     )
-    played = [suite for suite in document["suites"] if "rows" in suite]
-    if of_run or not played:
-        return Headline(_sentence(of_run), trust, True, chart_of(rows, unit))
-    sentences = [sentence for suite in played for sentence in suite_conclusions(suite)]
-    if len(played) == 1:
-        sentences = [_capital(sentence.removeprefix(f"{played[0]['name']}: ")) for sentence in sentences]
-    return Headline(" ".join(sentences), trust, True, None)
+    found = sentences(of_run)
+    silent = [f"{suite['name']}: nothing is compared." for suite in document["suites"] if not _spoken(suite, of_run)]
+    sentence = " ".join([*found, *silent]) or "Nothing is compared: no learning curves of two schemes or more were run."
+    return Headline(sentence, trust.strip(), True, chart_of(rows, unit))
 
 
-def _sentence(of_run: Sequence[Verdict]) -> str:
-    """Who learned fastest, in how many settings, and how certain that is."""
-    if not of_run:
-        return "Nothing is compared: no learning curves of two schemes or more were run."
-    ahead = [verdict for verdict in of_run if standing(verdict) != "baseline"]
-    if not ahead:
-        return "No scheme learned faster than the baseline" + (" in any setting." if len(of_run) > 1 else ".")
-    best, count = max(
-        Counter(v.leader.name for v in ahead).items(), key=lambda item: (item[1], _mean_lead(ahead, item[0]))
-    )
-    led = [verdict for verdict in ahead if verdict.leader.name == best]
-    if len(of_run) == 1:
-        return f"{best} learned fastest{_points(led[0].lead)}. {_caveat(led[0])}"
-    kinds = Counter[str](standing(verdict) for verdict in led)
-    clauses = [
-        f"in {kinds[kind]} of them {text}"
-        for kind, text in (
-            ("clear", "its lead is statistically clear"),
-            ("shared", "other schemes may be as good"),
-            ("unclear", "the difference from the baseline may be chance"),
-        )
-        if kinds[kind]
-    ]
-    caveats = ", and ".join(clauses)
-    if len(clauses) == 1:
-        caveats = caveats.replace(f"in {count} of them", "in each of them" if count > 1 else "there")
-    text = f"{best} learned fastest in {_settings(count, len(of_run))}. {caveats[0].upper()}{caveats[1:]}."
-    return f"{text}{_elsewhere(ahead, best)}{_small(of_run)}"
-
-
-def _caveat(verdict: Verdict) -> str:
-    """How certain the lead of the one setting is."""
-    kind = standing(verdict)
-    if kind == "clear":
-        return "The difference is statistically clear."
-    if kind == "shared":
-        return f"The difference from the baseline is statistically clear, but {_names(verdict.leader.tied)} may be as good."
-    leaders = f" {_names(list(verdict.faster))} learned clearly faster than the baseline." if verdict.faster else ""
-    return f"The difference from the baseline may be chance.{leaders}{_small([verdict])}"
-
-
-def _elsewhere(ahead: Sequence[Verdict], best: str) -> str:
-    """The leaders of other settings whose lead over the baseline is clear."""
-    rivals = [verdict for verdict in ahead if verdict.leader.name != best and standing(verdict) in ("clear", "shared")]
-    if not rivals:
-        return ""
-    leaders = Counter(verdict.leader.name for verdict in rivals).most_common(MAX_NAMES)
-    return " " + _listed([f"{name} had the best clear lead in {_settings(count)}" for name, count in leaders]) + "."
-
-
-def _small(of_run: Sequence[Verdict]) -> str:
-    """The advice for a run of few samples in which something is unclear."""
-    samples = [int(number) for verdict in of_run for number in re.findall(r"\d+(?= (?:tasks|seeds))", verdict.samples)]
-    unclear = any(standing(verdict) == "unclear" for verdict in of_run)
-    if not (unclear and samples and min(samples) < SMALL):
-        return ""
-    return " This run is small. A larger --preset gives a clearer answer."
-
-
-def _mean_lead(of_run: Sequence[Verdict], name: str) -> float:
-    return max(v.lead.difference.mean for v in of_run if v.leader.name == name and v.lead is not None)
-
-
-def _points(lead: Contrast | None) -> str:
-    return "" if lead is None else f", {100 * lead.difference.mean:.1f} percentage points ahead of the baseline"
-
-
-def _settings(count: int, of: int = 0) -> str:
-    if of and count == of:
-        return "both settings" if of == 2 else f"all {of} settings"
-    if of:
-        return f"{count} of {of} settings"
-    return f"{count} setting" + ("s" if count > 1 else "")
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - MAX_NAMES
-    if more <= 0:
-        return _listed(names)
-    return ", ".join(names[:MAX_NAMES]) + f" and {more} other" + ("s" if more > 1 else "")
+def _spoken(suite: Mapping[str, Any], of_run: Sequence[Verdict]) -> bool:
+    return any(verdict.suite == suite["name"] for verdict in of_run)
 
 
 def _rows(verdict: Verdict) -> Iterator[Interval]:
@@ -313,10 +228,12 @@ def _rows(verdict: Verdict) -> Iterator[Interval]:
     kind, tied = standing(verdict), verdict.leader.tied
     title = f"{TITLES.get(verdict.regime, verdict.regime)}: {verdict.tasks}, {verdict.keys} state keys"
     notes = [f"{verdict.batch}, {verdict.samples}".capitalize()]
+    if kind == "few":
+        notes.append(f"{verdict.number} tasks are too few for a verdict")
     if kind == "unclear":
         notes.append("The lead may be chance")
     if tied:
-        notes.append(f"{verdict.leader.name} is not distinguishable from {_names(tied)}")
+        notes.append(f"{verdict.leader.name} is not distinguishable from {names_text(tied)}")
     mark = None
     if verdict.headroom is not None:
         relative = verdict.headroom.times(100).text(1, "+").replace("-", "−")

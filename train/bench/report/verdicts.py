@@ -1,13 +1,14 @@
 """Which scheme is best in a setting, and how certain that is.
 
-Comparisons are planned (each scheme with the baseline, with Holm's adjustment over the schemes) or chosen afterwards (the best
-scheme with all others, adjusted over all pairs). ``standing`` turns them into one of four words. The report's first sentence,
-its chart and its table follow from that word, so that they cannot contradict each other.
+Comparisons with the baseline are planned: those of all schemes in all settings of a run are one family, with one adjustment by Holm.
+Those of the best scheme with the others are chosen afterwards and adjusted over all pairs of a setting. ``standing`` turns them into one
+of five words. The report's sentences, its chart and its table follow from that word, so that they cannot contradict each other.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -18,6 +19,7 @@ from creditflow.train.bench.methods import is_control
 from creditflow.train.bench.report.design import unstable_rivals
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tidy import (
+    BASELINE,
     EXACT,
     Measure,
     Results,
@@ -27,23 +29,29 @@ from creditflow.train.bench.report.tidy import (
     main_schemes,
     results_of,
 )
-from creditflow.train.statistics import Contrast, contrasts_of
+from creditflow.train.statistics import ClusteredMean, Contrast, contrasts_of
 
 __all__ = [
+    "FEW_TASKS",
     "Leader",
     "Standing",
     "Verdict",
     "against",
     "contrast_texts",
     "leader_of",
+    "names_text",
     "p_text",
+    "sentences",
     "standing",
     "verdicts",
     "verdicts_on",
+    "winner",
 ]
 
 LARGE_GROUP: Final = 16
-Standing = Literal["clear", "shared", "unclear", "baseline"]
+FEW_TASKS: Final = 10  # so few tasks of one suite say little about others like them, whatever their interval
+MAX_NAMES: Final = 3  # of schemes in a sentence
+Standing = Literal["clear", "shared", "unclear", "few", "baseline"]
 
 
 def against(base: str, schemes: Sequence[str], measure: Measure) -> dict[str, Contrast]:
@@ -105,6 +113,10 @@ class Verdict(NamedTuple):
         faster: contrasts of the schemes above the baseline that are separated from it, the largest first; the leader need not be one.
         unstable: methods whose order with the leader depends on a factor of the suite's design, with these factors; the leader
             counts as not separated from them.
+        suite: name of the suite.
+        base: name of the baseline.
+        number: number of tasks on which schemes were compared.
+        family: number of comparisons over which leads are adjusted.
     """
 
     regime: str
@@ -117,6 +129,10 @@ class Verdict(NamedTuple):
     headroom: Estimate | None
     faster: Mapping[str, Contrast] = MappingProxyType({})
     unstable: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    suite: str = ""
+    base: str = BASELINE
+    number: int = FEW_TASKS
+    family: int = 1
 
 
 def standing(verdict: Verdict) -> Standing:
@@ -126,31 +142,84 @@ def standing(verdict: Verdict) -> Standing:
         "clear": the adjusted interval of its lead over the baseline excludes 0, and it is separated from all other schemes;
         "shared": the interval excludes 0, but other schemes may be as good;
         "unclear": the interval contains 0, or there is none;
+        "few": fewer than ``FEW_TASKS`` tasks were compared;
         "baseline": the baseline itself has the best mean.
     """
     if verdict.lead is None:
         return "baseline"
+    if verdict.number < FEW_TASKS:
+        return "few"
     if not verdict.lead.separates:
         return "unclear"
     return "shared" if verdict.leader.tied else "clear"
 
 
+def winner(verdict: Verdict) -> Contrast | None:
+    """The largest lead over the baseline that is certain; None if there is none."""
+    if standing(verdict) in ("clear", "shared"):
+        return verdict.lead
+    return next(iter(verdict.faster.values()), None)
+
+
+def sentences(of_run: Sequence[Verdict]) -> list[str]:
+    """What each suite that ran shows, null results too; an order is stated only where its adjusted interval excludes 0."""
+    by_suite: dict[str, list[Verdict]] = {}
+    for verdict in of_run:
+        by_suite.setdefault(verdict.suite or verdict.tasks, []).append(verdict)
+    return [f"{suite}: {_of_suite(found)}." for suite, found in by_suite.items()]
+
+
+def _of_suite(found: Sequence[Verdict]) -> str:
+    base, several = found[0].base, len(found) > 1
+    certain = [(verdict, lead) for verdict in found if (lead := winner(verdict)) is not None]
+    clauses: list[str] = []
+    for name, count in Counter(_name(verdict, lead) for verdict, lead in certain).most_common():
+        if several:
+            clauses.append(f"{name} learned faster than {base} in {count} of {len(found)} settings")
+            continue
+        [(verdict, lead)] = certain
+        points = Estimate(lead.difference.mean, *lead.interval).times(100).text(1, "+")
+        clauses.append(f"{name} learned faster than {base}, by {points} percentage points")
+        if verdict.lead is lead and verdict.leader.tied:
+            clauses.append(f"{names_text(verdict.leader.tied)} may be as good")
+    without = [verdict for verdict in found if winner(verdict) is None]
+    few = [verdict for verdict in without if verdict.number < FEW_TASKS]
+    if few:
+        where = f" in {len(few)} of {len(found)} settings" if several else ""
+        tasks = " or ".join(map(str, sorted({verdict.number for verdict in few})))
+        clauses.append(f"{tasks} tasks are too few for a verdict{where}")
+    if len(without) > len(few):
+        where = f" in {len(without) - len(few)} of {len(found)} settings" if several else ""
+        clauses.append(f"no scheme learned clearly faster than {base}{where}")
+    return "; ".join(clauses)
+
+
+def _name(verdict: Verdict, lead: Contrast) -> str:
+    return verdict.leader.name if lead is verdict.lead else next(iter(verdict.faster))
+
+
+def names_text(names: Sequence[str]) -> str:
+    """The names as words of a sentence, the first three in full."""
+    more = len(names) - MAX_NAMES
+    if more > 0:
+        return ", ".join(names[:MAX_NAMES]) + f" and {more} other" + ("s" if more > 1 else "")
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
 def verdicts(document: Mapping[str, Any]) -> list[Verdict]:
-    """A verdict for every setting in which policies were trained: tables, shared policies and language models."""
-    by_setting: list[Verdict] = []
+    """A verdict for every setting in which policies were trained, with one adjustment of their leads."""
+    found: list[Compared] = []
     for suite in document["suites"]:
-        if "rows" not in suite:  # training through an environment has one setting, and its own conclusion
-            by_setting += [
-                _stable(verdict, suite) for verdict in verdicts_on(results_of(suite), suite["schemes"], suite["name"])
-            ]
+        of_suite = _compared(results_of(suite), suite["schemes"], suite["name"])
+        found += [(_stable(verdict, suite), differences) for verdict, differences in of_suite]
     if "language_models" in document:
         results = language_model_results(document["language_models"], document["amounts"]["learning"])
         schemes = [name for name in results.methods(results.endpoints[0]) if not is_control(name)]
-        by_setting += verdicts_on(results, schemes)
-    return by_setting
+        found += _compared(results, schemes, "language models")
+    return _one_family(found)
 
 
-def verdicts_on(results: Results, schemes: Sequence[str], suite: str = "") -> Iterator[Verdict]:
+def verdicts_on(results: Results, schemes: Sequence[str], suite: str = "") -> list[Verdict]:
     """The verdicts on some results, where at least two schemes were trained.
 
     Args:
@@ -158,6 +227,33 @@ def verdicts_on(results: Results, schemes: Sequence[str], suite: str = "") -> It
         schemes: names of the schemes; others are controls.
         suite: name of the suite.
     """
+    return _one_family(list(_compared(results, schemes, suite)))
+
+
+Compared = tuple[
+    Verdict, Mapping[str, ClusteredMean]
+]  # a verdict without leads, and each scheme's mean minus the baseline's
+
+
+def _one_family(found: Sequence[Compared]) -> list[Verdict]:
+    """The verdicts with their leads, adjusted over the comparisons of all of them."""
+    family = contrasts_of(
+        {(at, name): difference for at, (_, of_setting) in enumerate(found) for name, difference in of_setting.items()}
+    )
+    adjusted = []
+    for at, (verdict, of_setting) in enumerate(found):
+        leads = {name: family[at, name] for name in of_setting}
+        faster = [name for name, lead in leads.items() if lead.separates and lead.difference.mean > 0.0]
+        order = sorted(faster, key=lambda name: -leads[name].difference.mean) if verdict.number >= FEW_TASKS else []
+        adjusted.append(
+            verdict._replace(
+                lead=leads.get(verdict.leader.name), faster={name: leads[name] for name in order}, family=len(family)
+            )
+        )
+    return adjusted
+
+
+def _compared(results: Results, schemes: Sequence[str], suite: str) -> Iterator[Compared]:
     groups: dict[tuple[Any, ...], list[Setting]] = {}
     for setting in results.settings:
         groups.setdefault(_group(setting), []).append(setting)
@@ -172,16 +268,22 @@ def verdicts_on(results: Results, schemes: Sequence[str], suite: str = "") -> It
             compared = main_schemes(compared)
         if len(compared) < 2:
             continue
-        measure = chosen.measure(endpoint)
-        leader, leads = leader_of(compared, measure), against(baseline(compared), compared, measure)
-        faster = [name for name, lead in leads.items() if lead.separates and lead.difference.mean > 0.0]
-        yield Verdict(
-            *(_table_cells(chosen, suite) if tabular else _study_cells(chosen, endpoint)),
-            leader,
-            leads.get(leader.name),
-            Estimate.of(measure(EXACT, leader.name)) if EXACT in methods else None,
-            {name: leads[name] for name in sorted(faster, key=lambda name: -leads[name].difference.mean)},
+        measure, base = chosen.measure(endpoint), baseline(compared)
+        leader = leader_of(compared, measure)
+        cells = _table_cells(chosen, suite) if tabular else _study_cells(chosen, endpoint)
+        headroom = Estimate.of(measure(EXACT, leader.name)) if EXACT in methods else None
+        verdict = Verdict(
+            *cells, leader, None, headroom, suite=suite, base=base, number=_tasks(chosen, endpoint, tabular)
         )
+        yield verdict, {name: measure(name, base) for name in compared if name != base}
+
+
+def _tasks(results: Results, endpoint: str, tabular: bool) -> int:
+    """Number of tasks of some settings: tables of one kind share theirs, and each seed can have its own."""
+    if tabular:
+        return sum(max(len(one.tasks) for one in of_kind.settings) for of_kind in results.by("kind").values())
+    shapes = [(setting, next(iter(setting.values[endpoint].values())).shape) for setting in results.settings]
+    return sum(tasks if tasks > 1 else seeds * setting.batch for setting, (seeds, tasks) in shapes)
 
 
 def _group(setting: Setting) -> tuple[Any, ...]:

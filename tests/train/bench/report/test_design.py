@@ -8,10 +8,9 @@ import pytest
 from creditflow.envs.errors import DataError
 from creditflow.train.bench.observations import Observation, Observations
 from creditflow.train.bench.report.design import pairs_of, unstable_rivals
-from creditflow.train.bench.report.page import _sentence
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import design_tables
-from creditflow.train.bench.report.verdicts import Leader, Verdict, _stable
+from creditflow.train.bench.report.verdicts import Leader, Verdict, _stable, sentences, standing
 from creditflow.train.statistics import ClusteredMean, contrasts_of
 
 FACTORS = {"loss average": ("token mean", "trajectory mean"), "optimiser": ("KL steps", "Adam 0.03", "Adam 0.1")}
@@ -86,11 +85,11 @@ def test_no_headline_counts_a_lead_whose_sign_depends_on_a_factor():
     lead = contrasts_of({"grouptd": ClusteredMean(0.1, 0.001, 9.0)})["grouptd"]
     leader = Leader("grouptd", Estimate(0.6, 0.59, 0.61), (), float("nan"))
     verdict = Verdict("shared policy", "pits", "distinct", "16 tasks × 8 rollouts", "5 seeds", leader, lead, None)
-    assert "The difference is statistically clear." in _sentence([verdict])
+    assert standing(verdict) == "clear"
     stable = _stable(verdict, suite())
     assert stable.leader.tied == ("graphgpo",)
-    assert "The difference is statistically clear." not in _sentence([stable])
-    assert "but graphgpo may be as good" in _sentence([stable])
+    assert standing(stable) == "shared"
+    assert "graphgpo may be as good" in sentences([stable])[0]
 
 
 def test_the_tables_name_the_factor_and_choose_each_methods_own_rate_on_other_seeds():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -14,12 +13,21 @@ from hypothesis import strategies as st
 from creditflow.train.bench.exact.tasks import SOKOBAN_KINDS
 from creditflow.train.bench.report.chart import Interval, chart_of
 from creditflow.train.bench.report.conclusions import conclusions
-from creditflow.train.bench.report.page import _rows, _sentence, headline
+from creditflow.train.bench.report.page import _rows, headline
 from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import suite_tables
 from creditflow.train.bench.report.terms import DEFINITIONS, Words, about_method
 from creditflow.train.bench.report.tidy import study_results
-from creditflow.train.bench.report.verdicts import Leader, Verdict, standing, verdicts_on
+from creditflow.train.bench.report.verdicts import (
+    FEW_TASKS,
+    Leader,
+    Verdict,
+    sentences,
+    standing,
+    verdicts,
+    verdicts_on,
+    winner,
+)
 from creditflow.train.bench.shared.tasks import SHARED_KINDS
 from creditflow.train.bench.studies import Study
 from creditflow.train.statistics import ClusteredMean, Contrast
@@ -41,79 +49,81 @@ def verdict(name: str, tied: tuple[str, ...] = (), *, clear: bool = True, faster
 
 
 BASELINE = verdict("grpo")._replace(lead=None)
-SMALL = " This run is small. A larger --preset gives a clearer answer."
+
+
+LEAD = "a learned faster than grpo, by +10.0 [+5.8, +14.2] percentage points"
+NONE = "no scheme learned clearly faster than grpo"
 
 
 @pytest.mark.parametrize(
     ("of_run", "sentence"),
     [
-        ([], "Nothing is compared: no learning curves of two schemes or more were run."),
-        ([BASELINE], "No scheme learned faster than the baseline."),
-        ([BASELINE] * 2, "No scheme learned faster than the baseline in any setting."),
-        ([verdict("a")], "a learned fastest, 10.0 percentage points ahead of the baseline. The difference is statistically clear."),
-        ([verdict("a", ("b", "c"))], "a learned fastest, 10.0 percentage points ahead of the baseline. The difference from the baseline is statistically clear, but b and c may be as good."),
-        ([verdict("a", clear=False)], "a learned fastest, 10.0 percentage points ahead of the baseline. The difference from the baseline may be chance." + SMALL),
-        ([verdict("a", clear=False, faster=("b",))], "a learned fastest, 10.0 percentage points ahead of the baseline. The difference from the baseline may be chance. b learned clearly faster than the baseline." + SMALL),
-        ([verdict("a")] * 2 + [verdict("b")], "a learned fastest in 2 of 3 settings. In each of them its lead is statistically clear. b had the best clear lead in 1 setting."),
-        ([verdict("a"), verdict("a", ("b",))], "a learned fastest in both settings. In 1 of them its lead is statistically clear, and in 1 of them other schemes may be as good."),
-        ([verdict("a"), verdict("b", clear=False), BASELINE], "a learned fastest in 1 of 3 settings. There its lead is statistically clear." + SMALL),
-        ([verdict("a", clear=False)] * 3, "a learned fastest in all 3 settings. In each of them the difference from the baseline may be chance." + SMALL),
+        ([BASELINE], f"t: {NONE}."),
+        ([verdict("a")], f"t: {LEAD}."),
+        ([verdict("a", ("b", "c"))], f"t: {LEAD}; b and c may be as good."),
+        ([verdict("a", clear=False)], f"t: {NONE}."),
+        ([verdict("b", clear=False, faster=("a",))], f"t: {LEAD}."),
+        ([verdict("a")._replace(number=6)], "t: 6 tasks are too few for a verdict."),
+        (
+            [verdict("a")] * 2 + [verdict("b"), BASELINE],
+            "t: a learned faster than grpo in 2 of 4 settings; b learned faster than grpo in 1 of 4 settings; no scheme learned clearly "
+            "faster than grpo in 1 of 4 settings.",
+        ),
+        ([verdict("a")._replace(suite="one"), BASELINE._replace(suite="two")], f"one: {LEAD}. two: {NONE}."),
     ],
-)  # fmt: skip
-def test_the_verdict_is_a_sentence(of_run: list[Verdict], sentence: str) -> None:
-    assert _sentence(of_run) == sentence
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 2**32 - 1), st.integers(2, 6), st.sampled_from((0.0, 0.02, 0.05)), st.integers(2, 6)),
-        min_size=1,
-        max_size=4,
-    )
 )
+def test_every_suite_has_a_sentence_and_an_order_only_where_its_interval_excludes_0(
+    of_run: list[Verdict], sentence: str
+) -> None:
+    assert " ".join(sentences(of_run)) == sentence
+
+
+RUNS = st.tuples(
+    st.integers(0, 2**32 - 1),
+    st.integers(2, 6),
+    st.sampled_from((0.0, 0.02, 0.05)),
+    st.integers(2, 6),
+    st.sampled_from((6, 12)),
+)
+
+
+@given(st.lists(RUNS, min_size=1, max_size=4))
 @settings(max_examples=60, deadline=None)
-def test_the_headline_never_contradicts_the_intervals_that_are_drawn(drawn: list[tuple[int, int, float, int]]) -> None:
-    """Over random results: it calls a lead clear, or chance, in exactly the settings whose drawn interval excludes, or contains, 0."""
-    of_run = []
-    for number, (seed, seeds, spread, schemes) in enumerate(drawn):
+def test_what_is_said_follows_from_the_intervals_that_are_drawn_in_one_family(
+    drawn: list[tuple[int, int, float, int, int]],
+) -> None:
+    """Over random results: an order is stated exactly where an interval, adjusted over all suites, excludes 0 on enough tasks."""
+    suites = []
+    for number, (seed, seeds, spread, schemes, tasks) in enumerate(drawn):
         rng = np.random.default_rng(seed)
         names = ["grpo", *(f"s{i}" for i in range(1, schemes))]
-        runs = {name: (rng.normal(0.0, spread) + rng.normal(0.0, 0.02, (seeds, 3))).tolist() for name in names}
-        study = Study("shared policy", f"kind {number}", "distinct", 4, 8, "", {"area": runs})
-        of_run += list(verdicts_on(study_results([study], "both"), names))
-    sentence = _sentence(of_run)
-    counts = Counter[str]()
-    for one in of_run:
+        runs = {name: (rng.normal(0.0, spread) + rng.normal(0.0, 0.02, (seeds, tasks))).tolist() for name in names}
+        study = Study("shared policy", "kind", "distinct", 4, 8, "", {"area": runs})
+        suites.append({"name": f"suite {number}", "schemes": names, "studies": [study.to_json()]})
+    of_run = verdicts({"suites": suites})
+    said = sentences(of_run)
+    assert [one.partition(":")[0] for one in said] == [suite["name"] for suite in suites], "every suite is named"
+    for one, sentence in zip(of_run, said, strict=True):
+        assert one.family == sum(len(suite["schemes"]) - 1 for suite in suites)
+        found = winner(one)
+        assert ("learned faster than" in sentence) == (found is not None)
+        if found is not None:
+            assert found.interval.low > 0.0 and one.number >= FEW_TASKS
         rows = list(_rows(one))
         assert bool(rows) == (standing(one) != "baseline")
-        if not rows:
-            continue
-        lead, clear = rows[0], one.lead is not None and one.lead.separates
-        assert (lead.estimate.low > 0.0 or lead.estimate.high < 0.0) == clear
-        assert ("may be chance" in lead.note) == (not clear)
-        assert (lead.kind == "best") == (standing(one) == "clear")
-        assert all(row.estimate.low > 0.0 for row in rows[1:])
-        if sentence.startswith(f"{one.leader.name} "):
-            counts[standing(one)] += 1
-    if "any setting" in sentence or sentence.startswith("No scheme"):
-        assert not counts
-        return
-    if len(of_run) == 1:
-        assert ("The difference is statistically clear." in sentence) == bool(counts["clear"])
-        assert ("may be chance" in sentence) == bool(counts["unclear"])
-        return
-    for kind, words in (("clear", "its lead is"), ("shared", "other schemes may"), ("unclear", "the difference from")):
-        found = re.search(rf"(?:(there)|in (each|\d+) of them) {words}", sentence, re.IGNORECASE)
-        text = (found[1] or found[2]) if found else "0"
-        assert (counts.total() if text == "each" else 1 if text == "There" else int(text)) == counts[kind]
+        for row in rows[1:]:
+            assert row.estimate.low > 0.0
+        if rows:
+            assert ("may be chance" in rows[0].note) == (standing(one) == "unclear")
+            assert (rows[0].kind == "best") == (standing(one) == "clear")
 
 
 def test_a_scheme_behind_a_noisy_best_mean_can_be_the_one_that_is_separated_from_the_baseline() -> None:
     rng = np.random.default_rng(0)
     runs = {
-        "grpo": np.zeros((8, 5)),
-        "noisy": 0.05 + rng.normal(0.0, 0.2, (8, 1)) + np.zeros((8, 5)),
-        "steady": 0.03 + rng.normal(0.0, 0.002, (8, 5)),
+        "grpo": np.zeros((8, 12)),
+        "noisy": 0.05 + rng.normal(0.0, 0.2, (8, 1)) + np.zeros((8, 12)),
+        "steady": 0.03 + rng.normal(0.0, 0.002, (8, 12)),
     }
     runs["noisy"] += 0.05 - runs["noisy"].mean()
     study = Study(
@@ -122,7 +132,7 @@ def test_a_scheme_behind_a_noisy_best_mean_can_be_the_one_that_is_separated_from
     [found] = verdicts_on(study_results([study], "both"), list(runs))
     assert found.leader.name == "noisy" and found.lead is not None and not found.lead.separates
     assert list(found.faster) == ["steady"]
-    assert "steady learned clearly faster than the baseline" in _sentence([found])
+    assert sentences([found])[0].startswith("kind: steady learned faster than grpo, by +")
     assert [row.name for row in _rows(found)] == ["noisy", "steady"]
 
 

@@ -88,10 +88,10 @@ def test_the_page_escapes_what_it_shows(hostile, tmp_path):
     assert HOSTILE in page.text
 
 
-def played(lead):
-    """Three seeds and four tasks; the lead of "mine" differs from task to task by ±.02."""
-    base = [[0.5, 0.4, 0.6, 0.5]] * 3
-    mine = [[area + lead + change for area, change in zip(base[0], (0.02, -0.02, 0.02, -0.02), strict=True)]] * 3
+def played(lead, tasks=12):
+    """Three seeds; the lead of "mine" differs from task to task by ±.02."""
+    base = [[0.5, 0.4, 0.6, 0.5] * (tasks // 4)] * 3
+    mine = [[area + lead + 0.02 * (-1) ** task for task, area in enumerate(base[0])]] * 3
 
     def row(areas):
         return {"area": [float(np.mean(areas)), 0.0, 1.0], "gain": [0.0, 0.0, 0.0], "area_by_seed": areas, "first": 0.4, "curve": [0.4]}  # fmt: skip
@@ -100,40 +100,23 @@ def played(lead):
     return {"suites": [{"name": "shop", "schemes": ["grpo", "mine"], "rows": rows}], "predictions": None}
 
 
-def test_the_conclusion_of_a_played_suite_names_a_best_scheme_only_if_it_separates_from_the_baseline():
-    assert conclusions(played(0.1))[1] == (
-        "shop: mine learns fastest; its mean success during training exceeds that of grpo by +0.100 [+0.063, +0.137] "
-        "(no exact values)."
+def test_a_played_suite_has_a_sentence_and_few_tasks_no_verdict():
+    assert re.fullmatch(
+        r"shop: mine learned faster than grpo, by \+10.0 \[\+8.\d, \+11.\d\] percentage points.",
+        conclusions(played(0.1))[1],
     )
-    assert conclusions(played(0.02))[1] == ("shop: no scheme learns clearly faster than grpo (no exact values).")
+    assert conclusions(played(0.005))[1] == "shop: no scheme learned clearly faster than grpo."
+    assert conclusions(played(0.1, tasks=4))[1] == "shop: 4 tasks are too few for a verdict."
 
 
-def test_the_report_of_a_played_suite_opens_with_its_conclusion():
-    document = played(0.02)
-    assert headline(document).sentence == "No scheme learns clearly faster than grpo (no exact values)."
+def test_the_report_of_played_suites_opens_with_a_sentence_for_each():
+    document = played(0.005)
     document["suites"].append(document["suites"][0] | {"name": "house"})
-    assert headline(document).sentence == (
-        "shop: no scheme learns clearly faster than grpo (no exact values). "
-        "house: no scheme learns clearly faster than grpo (no exact values)."
+    shown = headline(document)
+    assert shown.sentence == (
+        "shop: no scheme learned clearly faster than grpo. house: no scheme learned clearly faster than grpo."
     )
-
-
-def test_the_conclusion_of_a_played_suite_looks_at_every_scheme_and_names_those_level_with_the_best():
-    document = played(0.02)
-    rows = document["suites"][0]["rows"]
-    base = np.array(rows["grpo"]["area_by_seed"])
-    for name, lead in (("steady", 0.01), ("close", 0.0099)):
-        areas = base + lead + np.array([1e-3, -1e-3, 1e-3, -1e-3]) * (1 if name == "steady" else -1)
-        rows[name] = {**rows["mine"], "area": [float(areas.mean()), 0.0, 1.0], "area_by_seed": areas.tolist()}
-    document["suites"][0]["schemes"] = list(rows)
-    assert conclusions(document)[1].startswith(
-        "shop: steady learns clearly faster than grpo, mine does not; the former's mean success during training exceeds that of grpo by +0.010 "
-    )
-    del rows["mine"]
-    assert re.search(
-        r"steady learns fastest; its .* by \+0.010 .*, but may be no better than close \(no exact",
-        conclusions(document)[1],
-    )
+    assert "for all 2 comparisons" in shown.trust
 
 
 def test_a_suite_of_studies_is_on_the_page_and_in_the_text(document, tmp_path):

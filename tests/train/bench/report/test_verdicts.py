@@ -73,7 +73,6 @@ def test_studies_are_strata_of_equal_weight():
 def test_the_verdicts_are_by_regime_keys_batch_and_condition():
     document = {
         "suites": [
-            {"name": "shop", "rows": {}},  # played suites have no verdict
             suite(
                 study(**MEANS, oracle_adv=0.7),
                 study("open", seed=1, **MEANS, oracle_adv=0.7),
@@ -142,7 +141,7 @@ def test_language_models_are_compared_by_their_area_on_held_out_tasks():
 
 
 def test_there_is_no_verdict_without_two_schemes_on_a_learning_curve():
-    assert regime_table({"suites": [{"name": "shop", "rows": {}}, suite(study(grpo=0.5))]}) is None
+    assert regime_table({"suites": [suite(study(grpo=0.5))]}) is None
 
 
 def test_a_study_has_a_table_for_every_endpoint():
