@@ -17,7 +17,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -126,6 +126,8 @@ def install_command(extra: str, lines: Sequence[str] | None = None, root: Path |
     wanted = f"[{extra}]" if extra else ""
     if (root / "pyproject.toml").is_file():
         return f"pip install -e '{'.' if root == Path.cwd() else root}{wanted}'"
+    from importlib import metadata  # imports email and zipfile: only when something is missing
+
     named = dict.fromkeys(_required(extra, lines if lines is not None else metadata.requires("creditflow") or ()))
     return "pip install " + " ".join(f"'{one}'" for one in named)
 
