@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import gymnasium as gym
 
@@ -57,6 +57,28 @@ class Outcome(NamedTuple):
     truncated: bool = False
 
 
+# what a copy has besides its arguments and its snapshot
+_COPIED: Final = (
+    "spec", "max_steps", "action_space", "observation_space", "num_starts", "_np_random", "_np_random_seed", "_over",
+)  # fmt: skip
+
+
+def _copied(
+    kind: type[AgentEnv[Any, Any, Any]],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    snapshot: str | None,
+    after: Mapping[str, Any],
+) -> AgentEnv[Any, Any, Any]:
+    """Return an environment as ``AgentEnv.__reduce__`` describes it."""
+    env = kind(*args, **kwargs)
+    if snapshot is not None:
+        env.set_state(snapshot)
+    for name, value in after.items():
+        setattr(env, name, value)
+    return env
+
+
 class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
     """Base class of all environments: one task per episode, reasons for rejected actions, a step limit.
 
@@ -76,6 +98,13 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
     # False: some admissible actions are free text (searches, answers), so the list of admissible actions is incomplete
     lists_all_actions: bool = True
     metadata: dict[str, Any] = {"render_modes": []}
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]  # of the constructor
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Keep the arguments, from which a copy is made."""
+        env = super().__new__(cls)
+        env._arguments = args, kwargs
+        return env
 
     def __init__(self, *, tasks: TaskSource, max_steps: int) -> None:
         if not isinstance(max_steps, int) or isinstance(max_steps, bool) or max_steps < 1:
@@ -253,6 +282,11 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         if parsed is not None and not reason:
             return None
         return self._observe(), self._info(parsed is not None, False, False, reason)
+
+    def __reduce__(self) -> Any:
+        """Copy and pickle an environment as its arguments, the snapshot of its episode and its random numbers."""
+        after = {name: getattr(self, name) for name in _COPIED}
+        return _copied, (type(self), *self._arguments, None if self._task is None else self.get_state(), after)
 
     def _judge(self, action: ActT) -> tuple[ParsedT | None, str]:
         """The parsed action, or None, and why it would be rejected; "" if it would not."""

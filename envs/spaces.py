@@ -1,12 +1,20 @@
-"""The space of all strings, for text observations and actions."""
+"""The space of all strings, for text observations and actions, and what Gymnasium's wrappers and vectors do with it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import multiprocessing
+from collections.abc import Iterable, Iterator, Sequence
+from ctypes import c_char
+from typing import Any, Final
 
 import numpy as np
-from gymnasium.spaces import Space
+from gymnasium.spaces import Space, utils
+from gymnasium.vector.utils import (
+    create_shared_memory,
+    read_from_shared_memory,
+    write_to_shared_memory,
+)
+from gymnasium.wrappers.utils import create_zero_array
 
 from creditflow.envs.errors import ConfigError, short_repr
 
@@ -64,3 +72,79 @@ class TextSpace(Space[str]):
 
     def __repr__(self) -> str:
         return f"TextSpace({list(self.samples)!r})" if self.samples != ("",) else "TextSpace()"
+
+
+# -- Gymnasium's wrappers: a text is flat already, and the empty one fills a stack of frames --------------------------
+@utils.flatten_space.register(TextSpace)
+def _flat_space(space: TextSpace) -> TextSpace:
+    return space
+
+
+@utils.flatten.register(TextSpace)
+def _flat(_: TextSpace, x: str) -> str:  # type: ignore[misc]  # mypy takes the variable of spaces for one type
+    return x
+
+
+@utils.unflatten.register(TextSpace)
+def _unflat(_: TextSpace, x: str) -> str:  # type: ignore[misc]  # mypy takes the variable of spaces for one type
+    return x
+
+
+@create_zero_array.register(TextSpace)
+def _no_text(_: TextSpace) -> str:  # type: ignore[misc]  # mypy takes the variable of spaces for one type
+    return ""
+
+
+# -- shared memory of ``AsyncVectorEnv``: for each environment the number of bytes of its text, then the bytes -----------
+SHARED_BYTES: Final = 2**18  # of one text
+_LENGTH: Final = 4  # bytes of the number
+
+
+class _SharedTexts(Sequence[str]):
+    """The texts that environments wrote last. ``AsyncVectorEnv`` returns a copy of them, which is a tuple."""
+
+    def __init__(self, memory: Any, n: int) -> None:
+        self._memory, self._n = memory, n
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._now()[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> tuple[str, ...]:
+        return self._now()
+
+    def _now(self) -> tuple[str, ...]:
+        texts, whole = [], memoryview(self._memory).cast("B")
+        for start in range(0, self._n * SHARED_BYTES, SHARED_BYTES):
+            size = int.from_bytes(whole[start : start + _LENGTH], "little")
+            texts.append(bytes(whole[start + _LENGTH : start + _LENGTH + size]).decode("utf-8", "surrogatepass"))
+        return tuple(texts)
+
+
+@create_shared_memory.register(TextSpace)
+def _share(_: TextSpace, n: int = 1, ctx: Any = multiprocessing) -> Any:
+    return ctx.RawArray(c_char, n * SHARED_BYTES)
+
+
+@read_from_shared_memory.register(TextSpace)
+def _read_shared(_: TextSpace, shared_memory: Any, n: int = 1) -> _SharedTexts:
+    return _SharedTexts(shared_memory, n)
+
+
+@write_to_shared_memory.register(TextSpace)
+def _write_shared(_: TextSpace, index: int, values: str, shared_memory: Any) -> None:
+    data = values.encode("utf-8", "surrogatepass")
+    if len(data) > SHARED_BYTES - _LENGTH:
+        raise ConfigError(
+            f"an observation of {len(data):,} bytes is too long for shared memory, which takes {SHARED_BYTES - _LENGTH:,}; pass "
+            "vector_kwargs={'shared_memory': False}, or use creditflow.make_vec"
+        )
+    start = index * SHARED_BYTES
+    memoryview(shared_memory).cast("B")[start : start + _LENGTH + len(data)] = (
+        len(data).to_bytes(_LENGTH, "little") + data
+    )

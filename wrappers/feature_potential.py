@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +33,14 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.wrappers.canonical.embedding import HashingEmbedder
-from creditflow.wrappers.potentials import Potentials, PotentialStore, digest_of, read_document, write_document
+from creditflow.wrappers.potentials import (
+    Potentials,
+    PotentialStore,
+    StoreLock,
+    digest_of,
+    read_document,
+    write_document,
+)
 from creditflow.wrappers.records.trajectory import Trajectory
 
 __all__ = ["FeaturePotentials", "FeatureStore", "ObservationFeatures", "Store", "Version", "feature_rows", "read_by"]
@@ -293,7 +299,7 @@ class FeatureStore:
         self._discount, self._ridge = discount, ridge
         self._moments, self._targets = np.zeros((size, size)), np.zeros(size)
         self._pending: list[tuple[str, Floats, Floats]] = []  # a digest, features (T, size), returns (T,)
-        self._lock = threading.Lock()
+        self._lock = StoreLock()
         parameters = {"discount": discount, "size": size, "window": window, "ridge": ridge}
         self._current = FeaturePotentials(parameters=MappingProxyType(parameters))
 

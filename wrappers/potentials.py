@@ -12,6 +12,7 @@ the order in which they were collected.
 
 from __future__ import annotations
 
+import copyreg
 import json
 import math
 import threading
@@ -43,6 +44,7 @@ __all__ = [
     "UNSEEN_EPISODES",
     "PotentialStore",
     "Potentials",
+    "StoreLock",
     "digest_of",
     "discounted_parameters",
     "distance_discount",
@@ -221,7 +223,7 @@ class PotentialStore:
         self._kind, self._instance = kind, instance
         self._pending: list[Group] = []
         self._windows: dict[str, list[Group]] = {}
-        self._lock = threading.Lock()
+        self._lock = StoreLock()
         self._watch: _Recurrence | None = None
         settings = {"window": window, "anchored": self.anchored, "dead_ends": dead_ends, **parameters}
         if shuffle is not None:
@@ -431,6 +433,46 @@ def refusal_reason(scheme: str) -> str:
 KeyedValues = tuple[Sequence[str], Floats]
 
 
+def _read_only(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(mapping)
+
+
+copyreg.pickle(MappingProxyType, lambda mapping: (_read_only, (dict(mapping),)))  # potentials are copied with wrappers
+
+
+class StoreLock:
+    """The lock of a store. Its copy is a new lock, as the copy of a store is a store of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> Any:
+        return StoreLock, ()
+
+
+# functions with names, which can be pickled
+def _one(_: Any) -> float:
+    return 1.0
+
+
+def _success_reward(scheme: Any) -> float:
+    return float(scheme.success_reward)
+
+
+def _no_history(_: Any) -> int:
+    return 0
+
+
+def _history_length(scheme: Any) -> int:
+    return int(scheme.history_length)
+
+
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """How a scheme values states.
@@ -447,8 +489,8 @@ class _Kind:
     values: Callable[[Any, Group], KeyedValues]
     parameters: tuple[str, ...]
     by_distance: bool = False
-    goal: Callable[[Any], float] = lambda _scheme: 1.0
-    depth: Callable[[Any], int] = lambda _scheme: 0
+    goal: Callable[[Any], float] = _one
+    depth: Callable[[Any], int] = _no_history
     fixed: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -515,7 +557,7 @@ POTENTIALS: Mapping[str, _Kind] = MappingProxyType(
             _graphgpo,
             ("distance_discount", "key", "merge", "success_reward"),
             by_distance=True,
-            goal=lambda scheme: float(scheme.success_reward),
+            goal=_success_reward,
         ),
         "grouptd": _Kind(
             _from_diagnostics,
@@ -525,7 +567,7 @@ POTENTIALS: Mapping[str, _Kind] = MappingProxyType(
         "hgpo": _Kind(
             _hgpo,
             ("discount", "history_length", "key", "merge", "weight_exponent", "weight_offset"),
-            depth=lambda scheme: int(scheme.history_length),
+            depth=_history_length,
         ),
         "rewardflow": _Kind(_rewardflow, ("discount", "key", "merge"), by_distance=True),
         "rtmc": _Kind(_from_diagnostics, ("discount", "key", "merge", "outcome", "prior", "prior_weight")),

@@ -17,9 +17,10 @@ from creditflow.envs.alfworld.snapshot import game_of_task, read_snapshot, write
 from creditflow.envs.alfworld.tasks import FolderTasks, open_tasks
 from creditflow.envs.alfworld.world import World
 from creditflow.envs.core import AgentEnv, Outcome
-from creditflow.envs.errors import ConfigError, DataError, EpisodeError, check_name, short_repr
+from creditflow.envs.errors import DataError, EpisodeError, check_name
 from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
+from creditflow.envs.text.frame import FRAMES_PER_SECOND, RENDER_MODES, check_render_mode, rendered
 
 __all__ = ["ALFWorldEnv"]
 
@@ -62,7 +63,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
 
     env_name: ClassVar[str] = "alfworld"
     observation_is_reply: ClassVar[bool] = True
-    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": FRAMES_PER_SECOND}
 
     def __init__(
         self,
@@ -87,8 +88,7 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         if syntax is not None:
             check_name("syntax", syntax, DIALECTS)
         check_name("reward", reward, REWARDS)
-        if render_mode not in (None, "ansi"):
-            raise ConfigError(f"render_mode must be None or 'ansi', got {short_repr(render_mode)}")
+        check_render_mode(render_mode)
         self._backend = make_backend(backend)
         self._uses_textworld = backend == "textworld"
         tasks = open_tasks(
@@ -224,6 +224,6 @@ class ALFWorldEnv(AgentEnv[str, str, str]):
         path = self.tasks.path_of(task.task_id) if isinstance(self.tasks, FolderTasks) else None
         return None if path is None else fields_from_file(path)
 
-    def render(self) -> str | None:
-        """Return the augmented observation with ``render_mode="ansi"``, else None."""
-        return OBSERVATIONS["augmented"](self.world, self._history) if self.render_mode == "ansi" else None
+    def render(self) -> Any:
+        """Return the augmented observation, as a text or a frame."""
+        return rendered(OBSERVATIONS["augmented"](self.world, self._history), self.render_mode)

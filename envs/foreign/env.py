@@ -19,6 +19,7 @@ about states is shared by the episodes with equal ``info["task_key"]``: by all o
 
 from __future__ import annotations
 
+import copyreg
 import json
 import re
 import warnings
@@ -87,6 +88,10 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
     """
 
     env_name: ClassVar[str] = "foreign"
+
+    def __reduce__(self) -> Any:
+        """Copy and pickle the environment inside as it is: it has no snapshots that another one could restore."""
+        return copyreg.__newobj__, (type(self),), self.__dict__  # type: ignore[attr-defined]  # as pickle does by default
 
     def __init__(
         self,

@@ -8,9 +8,10 @@ from hashlib import blake2b
 from typing import Any, ClassVar, Final
 
 from creditflow.envs.core import AgentEnv, Outcome
-from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
+from creditflow.envs.errors import EpisodeError
 from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
+from creditflow.envs.text.frame import FRAMES_PER_SECOND, RENDER_MODES, check_render_mode, rendered
 from creditflow.envs.webshop.actions import ShopAction, parse_action
 from creditflow.envs.webshop.catalogue.stock import Stock
 from creditflow.envs.webshop.goals.goals import Goal
@@ -78,7 +79,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
 
     env_name: ClassVar[str] = "webshop"
     lists_all_actions = False
-    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": FRAMES_PER_SECOND}
 
     def __init__(
         self,
@@ -100,8 +101,7 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         tagger: str = "rules",
         render_mode: str | None = None,
     ) -> None:
-        if render_mode not in (None, "ansi"):
-            raise ConfigError(f"render_mode must be None or 'ansi', got {short_repr(render_mode)}")
+        check_render_mode(render_mode)
         self.preset = resolve_preset(
             preset,
             obs_mode=obs_mode,
@@ -289,9 +289,9 @@ class WebShopEnv(AgentEnv[str, str, ShopAction]):
         """The parts of the score; zeros before a purchase."""
         return self._parts
 
-    def render(self) -> str | None:
-        """The page with labelled buttons, in render mode "ansi"."""
-        return self._render("text_rich") if self.render_mode == "ansi" else None
+    def render(self) -> Any:
+        """The page with labelled buttons, as a text or a frame."""
+        return rendered(self._render("text_rich"), self.render_mode)
 
     def describe(self) -> Mapping[str, Any]:
         """Facts to report with results: catalogue, search engine, number of goals, the preset's options."""

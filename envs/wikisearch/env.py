@@ -28,6 +28,7 @@ from creditflow.envs.errors import ConfigError, EpisodeError, short_repr
 from creditflow.envs.spaces import TextSpace
 from creditflow.envs.tasks import Task
 from creditflow.envs.text.entity_matching import EntityMatcher
+from creditflow.envs.text.frame import FRAMES_PER_SECOND, RENDER_MODES, check_render_mode, rendered
 from creditflow.envs.wikisearch.actions import Call
 from creditflow.envs.wikisearch.evidence import UNKNOWN, num_evidence
 from creditflow.envs.wikisearch.grading.grade import Grader, Judge
@@ -87,7 +88,7 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
 
     env_name: ClassVar[str] = "wikisearch"
     lists_all_actions, actions_reveal_answer = False, True  # the golden answer is listed once its evidence is seen
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": FRAMES_PER_SECOND}
 
     def __init__(
         self,
@@ -112,11 +113,9 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
         oracle: str = "exact",
         render_mode: str | None = None,
     ) -> None:
-        if render_mode not in (None, "ansi") or oracle not in ("exact", "proxy"):
-            raise ConfigError(
-                f"render_mode must be None or 'ansi' and oracle 'exact' or 'proxy', got {short_repr(render_mode)} and "
-                f"{short_repr(oracle)}"
-            )
+        check_render_mode(render_mode)
+        if oracle not in ("exact", "proxy"):
+            raise ConfigError(f"oracle must be 'exact' or 'proxy', got {short_repr(oracle)}")
         self.budget = Budget(top_k, max_calls, max_tokens, max_passage_chars, max_result_tokens)
         library = open_library(
             panel=panel, questions=questions, world=world, corpus=corpus, server=retriever, file_format=file_format, answers=answers
@@ -306,9 +305,9 @@ class WikiSearchEnv(AgentEnv[str, str, Call]):
                 self._oracle = EvidenceOracle(self._states, self.dialect, graph, graph.reader)
         return self._oracle
 
-    def render(self) -> str | None:
-        """The present observation."""
-        return self._observe() if self.render_mode == "ansi" else None
+    def render(self) -> Any:
+        """The present observation, as a text or a frame."""
+        return rendered(self._observe(), self.render_mode)
 
 
 @dataclass

@@ -26,6 +26,7 @@ import csv
 import hashlib
 import io
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -39,6 +40,7 @@ from creditflow.envs.files.paths import checked_path
 from creditflow.envs.reading.json_text import parse_json, read_json_rows
 from creditflow.envs.reading.streams import read_text
 from creditflow.envs.tasks import PanelRow, Task
+from creditflow.envs.wikisearch.grading.scoring import normalises_to_nothing
 from creditflow.envs.wikisearch.questions import (
     ANSWER_RULES,
     Entity,
@@ -182,6 +184,9 @@ def read_questions(path: str | Path, *, file_format: str = "auto", answers: str 
     Raises:
         ConfigError: an unknown format or rule.
         DataError: the file or a row is malformed; names the row.
+
+    Warns:
+        UserWarning: golden answers that are articles or punctuation alone.
     """
     if file_format not in ("auto", *FORMATS):
         raise unknown_name_error("question format", file_format, ["auto", *FORMATS])
@@ -199,9 +204,24 @@ def read_questions(path: str | Path, *, file_format: str = "auto", answers: str 
             question = with_virtual_answer(question)
         if answers != "skip" or question.answer_node:
             questions.append(question)
+    _warn_of_bare_answers(path, questions)
     if not questions:
         raise DataError(f"{path} contains no questions" + (" with an answer node" if answers == "skip" else ""))
     return questions
+
+
+def _warn_of_bare_answers(path: str | Path, questions: Sequence[Question]) -> None:
+    """Warn of golden answers of which the usual normalisation leaves nothing."""
+    bare = [
+        (question.id, answer) for question in questions for answer in question.answers if normalises_to_nothing(answer)
+    ]
+    if bare:
+        examples = ", ".join(f"{short_repr(answer)} of question {short_repr(name)}" for name, answer in bare[:3])
+        warnings.warn(
+            f"{path}: {len(bare)} golden answers are articles or punctuation alone ({examples}), of which the usual normalisation "
+            "leaves nothing; they are compared as they are written",
+            stacklevel=3,
+        )
 
 
 def read_question(row: Any, file_format: str = "auto", *, fallback_id: str = "") -> Question:

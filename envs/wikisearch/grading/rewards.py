@@ -25,7 +25,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from creditflow.envs.errors import ConfigError, short_repr, unknown_name_error
 from creditflow.envs.wikisearch.grading.grade import Judge
-from creditflow.envs.wikisearch.grading.scoring import METRICS, normalize_answer, set_f1, token_f1
+from creditflow.envs.wikisearch.grading.scoring import METRICS, set_f1, sub_match, token_f1
 
 __all__ = [
     "FORMAT_RULES",
@@ -100,9 +100,8 @@ def final_answer(transcript: Transcript) -> str | None:
 
 def retrieved_answer(transcript: Transcript) -> bool:
     """Whether an information block contains a golden answer."""
-    blocks = [normalize_answer(block) for block in _INFORMATION.findall(transcript.prompt + transcript.response)]
-    normalized = [normalize_answer(answer) for answer in transcript.golden]
-    return any(answer in block for block in blocks for answer in normalized)
+    blocks = _INFORMATION.findall(transcript.prompt + transcript.response)
+    return any(sub_match(block, transcript.golden) for block in blocks)
 
 
 # -- formats ------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Answer metrics: normalisation, exact match, substring match, token F1.
 
 The normalisation is the one that all open-domain question sets share, in its published order: lower case, ASCII punctuation
-deleted, articles dropped, spaces collapsed. Curly quotes and dashes are not ASCII and stay.
+deleted, articles dropped, spaces collapsed. Curly quotes and dashes are not ASCII and stay. Of a golden answer such as "A" or
+"!!!" nothing would be left, and every prediction would contain it; such an answer is compared as it is written.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from typing import Final
 
 from creditflow.envs.errors import check_name
 
-__all__ = ["METRICS", "exact_match", "metric", "normalize_answer", "pica_f1", "set_f1", "sub_match", "token_f1"]
+__all__ = [
+    "METRICS",
+    "exact_match",
+    "metric",
+    "normalises_to_nothing",
+    "normalize_answer",
+    "pica_f1",
+    "set_f1",
+    "sub_match",
+    "token_f1",
+]
 
 _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
@@ -29,16 +40,42 @@ def normalize_answer(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
+def normalises_to_nothing(answer: str) -> bool:
+    """Whether an answer that has text has none once it is normalised.
+
+    >>> [normalises_to_nothing(answer) for answer in ("A", "!!!", "The The", "The Who", "")]
+    [True, True, True, False, False]
+    """
+    return bool(answer.strip()) and not normalize_answer(answer)
+
+
+def _compared(prediction: str, answer: str) -> tuple[str, str]:
+    """The forms in which a prediction and a golden answer are compared."""
+    if normalises_to_nothing(answer):
+        return " ".join(prediction.split()), " ".join(answer.split())
+    return normalize_answer(prediction), normalize_answer(answer)
+
+
 def exact_match(prediction: str, golden: Iterable[str]) -> float:
     """1.0 if the prediction equals a golden answer once both are normalised, else 0.0."""
-    normalized = normalize_answer(prediction)
-    return float(any(normalized == normalize_answer(answer) for answer in golden))
+    pairs = (_compared(prediction, answer) for answer in golden)
+    return float(any(predicted == expected for predicted, expected in pairs))
 
 
 def sub_match(prediction: str, golden: Iterable[str]) -> float:
-    """1.0 if a golden answer occurs inside the prediction, else 0.0. An empty golden answer occurs everywhere."""
-    normalized = normalize_answer(prediction)
-    return float(any(normalize_answer(answer) in normalized for answer in golden))
+    """1.0 if a golden answer occurs inside the prediction, else 0.0. An empty golden answer occurs everywhere.
+
+    An answer that is compared as it is written occurs as whole words: "A" in "option A", and not in "an Apple".
+    """
+    return float(any(_occurs(prediction, answer) for answer in golden))
+
+
+def _occurs(prediction: str, answer: str) -> bool:
+    predicted, expected = _compared(prediction, answer)
+    if normalises_to_nothing(answer):
+        begin, end = (r"\b" if edge.isalnum() else "" for edge in (expected[0], expected[-1]))
+        return re.search(begin + re.escape(expected) + end, predicted) is not None
+    return expected in predicted
 
 
 def token_f1(prediction: str, golden: Iterable[str]) -> float:
@@ -51,7 +88,7 @@ def token_f1(prediction: str, golden: Iterable[str]) -> float:
 
 
 def _multiset_f1(prediction: str, answer: str) -> float:
-    predicted, golden_tokens = normalize_answer(prediction).split(), normalize_answer(answer).split()
+    predicted, golden_tokens = (text.split() for text in _compared(prediction, answer))
     common = (Counter(predicted) & Counter(golden_tokens)).total()
     return 2.0 * common / (len(predicted) + len(golden_tokens)) if common else 0.0
 
@@ -62,10 +99,9 @@ def pica_f1(prediction: str, golden: Iterable[str]) -> float:
     >>> pica_f1("Duran Duran", ["Duran Duran"])
     1.0
     """
-    predicted = set(normalize_answer(prediction).split())
     scores = []
     for answer in golden:
-        golden_tokens = set(normalize_answer(answer).split())
+        predicted, golden_tokens = (set(text.split()) for text in _compared(prediction, answer))
         common = len(predicted & golden_tokens)
         scores.append(2.0 * common / (len(predicted) + len(golden_tokens)) if common else 0.0)
     return max(scores, default=0.0)
@@ -81,7 +117,7 @@ def set_f1(prediction: str, golden: Iterable[str]) -> float:
     """
     best = 0.0
     for answer in golden:
-        predicted, golden_tokens = normalize_answer(prediction).split(), normalize_answer(answer).split()
+        predicted, golden_tokens = (text.split() for text in _compared(prediction, answer))
         common = len(set(predicted) & set(golden_tokens))
         if common:
             precision, recall = common / len(predicted), common / len(golden_tokens)

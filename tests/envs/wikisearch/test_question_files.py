@@ -175,3 +175,14 @@ def test_unknown_formats_and_rules_are_errors_with_the_near_name(tmp_path: Path)
         read_questions(tmp_path / "q", file_format="hotpot_qa")
     with pytest.raises(ConfigError, match="did you mean 'virtual'"):
         read_questions(tmp_path / "q", answers="virtuel")
+
+
+def test_golden_answers_of_which_nothing_would_be_left_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    rows = [
+        {"id": f"q{i}", "question": "Which?", "golden_answers": [text]}
+        for i, text in enumerate(["A", "The Who", "!!!"])
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="ascii")
+    with pytest.warns(UserWarning, match=r"2 golden answers .*'A' of question 'q0', '!!!' of question 'q2'"):
+        assert len(read_questions(path)) == 3

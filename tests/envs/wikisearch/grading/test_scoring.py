@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from creditflow.envs.errors import ConfigError
 from creditflow.envs.text.entity_matching import Lexicon, normalized_phrase, phrase_tokens
 from creditflow.envs.wikisearch.grading.grade import Grader
-from creditflow.envs.wikisearch.grading.scoring import exact_match, normalize_answer, pica_f1, sub_match, token_f1
+from creditflow.envs.wikisearch.grading.scoring import (
+    METRICS,
+    exact_match,
+    normalises_to_nothing,
+    normalize_answer,
+    pica_f1,
+    sub_match,
+    token_f1,
+)
 from creditflow.envs.wikisearch.questions import Question
 
 QUESTION = Question("q", "Who?", ("Ada Lovelace", "Countess"))
@@ -101,3 +109,28 @@ def test_scripts_without_spaces_match_inside_sentences(entity: str, text: str) -
 def test_the_longest_name_wins_and_mentions_do_not_overlap() -> None:
     lexicon = Lexicon({"York": "York", "New York": "New York", "New York Times": "Times"})
     assert lexicon.mentions("The New York Times of York, New York") == ("Times", "York", "New York")
+
+
+BARE = st.lists(st.sampled_from(["a", "An", "THE", "!", "?!", "(", "the."]), min_size=1, max_size=3).map(" ".join)
+
+
+@given(BARE, st.text(max_size=12))
+def test_an_answer_of_articles_and_punctuation_is_compared_as_it_is_written(golden: str, prediction: str) -> None:
+    assert normalises_to_nothing(golden)
+    for name, score in METRICS.items():
+        assert score(golden, [golden]) == 1.0, name
+    same = prediction.split() == golden.split()
+    assert exact_match(prediction, [golden]) == float(same)
+    if not set(prediction.split()) & set(golden.split()):
+        assert token_f1(prediction, [golden]) == pica_f1(prediction, [golden]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("prediction", "golden", "found"),
+    [
+        ("B", "A", 0.0), ("", "A", 0.0), ("option A", "A", 1.0), ("an Apple", "A", 0.0), ("a", "A", 0.0),
+        ("what?!", "!!!", 0.0), ("hey!!!", "!!!", 1.0), ("the Beatles", "The The", 0.0), ("by The  The", "The The", 1.0),
+    ],
+)  # fmt: skip
+def test_such_an_answer_occurs_as_whole_words(prediction: str, golden: str, found: float) -> None:
+    assert sub_match(prediction, [golden]) == found
