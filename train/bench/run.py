@@ -102,6 +102,8 @@ def _run_suite(
     horizon = max(suite_env.horizon for suite_env in suite.envs)
     earlier = _record(suite, seed, iteration=1) if any(name.endswith("[fitted]") for name in names) else []
     selection = select_methods(names, groups, horizon=horizon, exact=bool(suite.kinds), earlier=earlier)
+    if not all(suite_env.expert for suite_env in suite.envs):
+        selection = selection.without("oracle_progress", "the environment has no oracle")
     facts = {
         "name": suite.name,
         "spec": suite.spec,
@@ -127,15 +129,23 @@ def _record(suite: Suite, seed: int, iteration: int = 0) -> list[Group]:
     """Record the suite's log: one group per task with the initial policy; another iteration gives other rollouts."""
     groups = list[Group]()
     for suite_env in suite.envs:
-        env = GroupEnv(suite_env.env, size=LOG_SIZE, oracle=not suite.kinds, policy="tabular", **suite_env.settings)
+        env = GroupEnv(
+            suite_env.env,
+            size=LOG_SIZE,
+            oracle=not suite.kinds and suite_env.expert,
+            policy="tabular",
+            **suite_env.settings,
+        )
         agent = TabularAgent(optimal_prob=suite_env.optimal_prob)
         recorded = play_groups(env, agent, suite_env.tasks, seed=seed, iteration=iteration)
         groups += progress(recorded, f"{suite.name}: log", len(suite_env.tasks))
     return groups
 
 
-def _expert_success(suite: Suite) -> float:
-    """Success rate of the expert on the suite's tasks."""
+def _expert_success(suite: Suite) -> float | None:
+    """Success rate of the expert on the suite's tasks; None without an expert."""
+    if not all(suite_env.expert for suite_env in suite.envs):
+        return None
     solved = []
     for suite_env in suite.envs:
         env = GroupEnv(suite_env.env, size=1, texts=False, **suite_env.settings)

@@ -41,6 +41,11 @@ class MethodSelection(NamedTuple):
             "controls": [name for name in self.controls if name not in undefined],
         }
 
+    def without(self, control: str, reason: str) -> MethodSelection:
+        """The selection without a control, and why it is missing."""
+        controls = tuple(name for name in self.controls if name != control)
+        return MethodSelection(self.schemes, controls, {**self.undefined, control: reason})
+
     def settings(self) -> dict[str, str]:
         """Descriptions of the methods that differ from their paper's preset, by name."""
         return settings_of([*self.schemes, *(name for name in self.controls if name.endswith("]"))])

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+
 from creditflow.envs.core import AgentEnv
 from creditflow.envs.errors import ConfigError, DataError, unknown_name_error
-from creditflow.envs.registration import ENVIRONMENTS, REGISTRY, make
+from creditflow.envs.registration import ENVIRONMENTS, REGISTRY, bare_env, make
 from creditflow.envs.tasks import Task, panel_names
 from creditflow.train.bench.exact.tasks import GRID_BLOCK, exact_kinds, grid_seed
 from creditflow.train.bench.presets import Preset
@@ -34,6 +36,7 @@ class SuiteEnv:
             short tasks.
         horizon: turn limit.
         oracle: whether the oracle's distances are exact (True) or a proxy.
+        expert: whether there is an expert, which any other Gymnasium environment lacks.
     """
 
     env: str
@@ -42,6 +45,7 @@ class SuiteEnv:
     optimal_prob: float
     horizon: int
     oracle: bool
+    expert: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ def suite_name(spec: str) -> str:
         DataError: the path does not exist.
     """
     name, path, _ = _parts(spec)
-    if name not in SUITES and not REGISTRY.is_plugin(name):
+    if name not in SUITES and not REGISTRY.is_plugin(name) and name not in gymnasium.registry:
         raise unknown_name_error("suite", name, [*SUITES, *filter(REGISTRY.is_plugin, REGISTRY.entries())])
     if path is not None and not Path(path).exists():
         raise DataError(f"suite {spec!r}: {path} does not exist")
@@ -133,8 +137,13 @@ def _suite_env(spec: str, name: str, settings: Mapping[str, Any], limit: int, op
         env = make(name, **settings).unwrapped
     except TypeError as error:
         raise ConfigError(f"suite {spec!r}: {name} does not accept files: {error}") from error
-    if not isinstance(env, AgentEnv):
-        raise ConfigError(f"suite {spec!r}: not a creditflow environment")
+    if not isinstance(
+        env, AgentEnv
+    ):  # any other Gymnasium environment: its tasks are its first seeds, and it has no expert
+        foreign = {**settings, "success": "positive_reward"}
+        env = bare_env(name, foreign)
+        seeds = tuple(env.tasks.from_content({"seed": number}) for number in range(limit))
+        return SuiteEnv(name, foreign, seeds, 0.0, env.max_steps, False, expert=False)
     ids = env.tasks.task_ids()
     if not ids:
         raise ConfigError(f"suite {spec!r}: its task source is endless, so there is no list to choose tasks from")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -201,3 +202,34 @@ def test_quick_compares_every_registered_scheme_and_full_their_variants_too():
 
 def test_results_contain_neither_nan_nor_infinity(out):
     json.loads((out / "results.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+
+
+PLAIN = """
+import gymnasium as gym
+from gymnasium import spaces
+
+
+class Line(gym.Env):
+    action_space, observation_space = spaces.Discrete(2), spaces.Discrete(6)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x = 1
+        return self.x, {}
+
+    def step(self, action):
+        self.x = max(0, min(5, self.x + (1 if action else -1)))
+        return self.x, float(self.x == 5), self.x == 5, False, {}
+"""
+
+
+@pytest.mark.parametrize("name", ["line.py:Line", "FrozenLake-v1"])
+@pytest.mark.filterwarnings("ignore:.*names no limit")
+def test_any_gymnasium_environment_is_a_suite(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("line.py").write_text(PLAIN)
+    options = ["--schemes", "grpo,gigpo", "--workers", "1", "--out", "out"]
+    assert main(["bench", "--preset", "smoke", "--envs", name, *options]) == 0
+    [suite] = json.loads(Path("out/results.json").read_text())["suites"]
+    assert set(suite["rows"]) >= {"grpo", "gigpo"} and suite["expert"] is None
+    assert "oracle_progress" in suite["undefined"]

@@ -78,7 +78,7 @@ def suite_description(suite: Mapping[str, Any]) -> str:
     if log:
         recorded = (
             f"The recorded log has {log['trajectories']} rollouts with {log['turns']} turns, {log['success']:.0%} of the "
-            f"rollouts successful; the expert solves {suite['expert']:.0%} of the tasks."
+            f"rollouts successful{_expert(suite['expert'])}."
         )
     if "variations" in suite:
         return _shared_description(suite)
@@ -99,6 +99,10 @@ def suite_description(suite: Mapping[str, Any]) -> str:
         f"{len(cells)} cells. Kinds of task: {', '.join(kinds)}. Initial success rates: {successes}. Group sizes: {sizes}. "
         f"{tasks} tasks per cell, at most {suite['horizon']} turns. Values are exact. {recorded}"
     )
+
+
+def _expert(success: float | None) -> str:
+    return "" if success is None else f"; the expert solves {success:.0%} of the tasks"
 
 
 def _shared_description(suite: Mapping[str, Any]) -> str:

@@ -655,7 +655,7 @@ def _played_table(suite: Suite) -> Table:
         "same rollouts for all methods, and is without an interval. Coverage, turn-level and dead groups: fractions of the recorded log. Turn-level: turns whose credit differs from the "
         f"mean of their rollout. M1 to M5 are not defined here: {suite['why']}."
     )
-    if not suite["oracle"]:
+    if not suite["oracle"] and "oracle_progress" in by_method:
         note += " oracle_progress uses a proxy, as the distances of this environment are not exact."
     return Table(
         AREA_TITLE,
