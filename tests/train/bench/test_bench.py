@@ -86,7 +86,9 @@ def test_a_second_run_with_several_workers_gives_the_same_numbers(document, tmp_
 
 def test_a_stored_run_is_shown_as_it_was(out, document, tmp_path, capsys):
     assert main(["bench", "--show", str(out / "results.json")]) == 0
-    assert capsys.readouterr().out == document_text(document) + "\n"
+    printed = capsys.readouterr().out
+    assert printed.startswith(document_text(document) + "\n\nWhat won: ")
+    assert [line.partition(":")[0] for line in printed.splitlines()[-2:]] == ["What won", "How sure"]
     write_results(document, tmp_path / "packed.json.gz")
     assert main(["bench", "--show", str(tmp_path / "packed.json.gz"), "--out", str(tmp_path / "page")]) == 0
     assert (tmp_path / "page" / "report.html").read_bytes() == (out / "report.html").read_bytes()
@@ -225,7 +227,7 @@ class Line(gym.Env):
 
 @pytest.mark.parametrize("name", ["line.py:Line", "FrozenLake-v1"])
 @pytest.mark.filterwarnings("ignore:.*names no limit")
-def test_any_gymnasium_environment_is_a_suite(name, tmp_path, monkeypatch):
+def test_any_gymnasium_environment_is_a_suite(name, forgotten, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("line.py").write_text(PLAIN)
     options = ["--schemes", "grpo,gigpo", "--workers", "1", "--out", "out"]

@@ -142,7 +142,7 @@ def test_a_run_continues_without_the_schemes_that_cannot_score(registered, tmp_p
 def test_a_run_without_schemes_still_shows_the_controls(registered, tmp_path, capsys):
     command = ["bench", "--preset", "smoke", "--envs", "grids", "--workers", "1", "--schemes", "needy"]
     assert main([*command, "--out", str(tmp_path)]) == 0
-    assert "no scheme is defined here" in capsys.readouterr().out
+    assert "grids: no two schemes were compared." in capsys.readouterr().out
 
 
 def test_an_unknown_scheme_suggests_the_near_name():

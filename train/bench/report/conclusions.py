@@ -8,8 +8,7 @@ from typing import Any
 from creditflow.train.bench.language_model.suite.report import language_model_conclusions
 from creditflow.train.bench.report.sanity import sanity_checks
 from creditflow.train.bench.report.tidy import correlation_estimate, results_of
-from creditflow.train.bench.report.verdicts import sentences as verdict_sentences
-from creditflow.train.bench.report.verdicts import verdicts
+from creditflow.train.bench.report.verdicts import verdict_sentences
 
 __all__ = ["conclusions", "prediction_conclusion", "suite_conclusions", "suite_description"]
 
@@ -23,7 +22,7 @@ def conclusions(document: Mapping[str, Any]) -> list[str]:
         sentences.append(f"{len(failed)} of {len(checks)} sanity checks FAILED: do not use these results.")
     elif checks:
         sentences.append(f"All {len(checks)} sanity checks passed.")
-    sentences += verdict_sentences(verdicts(document))
+    sentences += verdict_sentences(document)
     for suite in document["suites"]:
         sentences += suite_conclusions(suite)
     if "language_models" in document:

@@ -31,7 +31,7 @@ from creditflow.train.bench.report.statistics import Estimate
 from creditflow.train.bench.report.tables import Table, regime_table, suite_tables, undefined_table
 from creditflow.train.bench.report.terms import DEFINITIONS, Words
 from creditflow.train.bench.report.text import prediction_rows
-from creditflow.train.bench.report.verdicts import Verdict, names_text, sentences, standing, verdicts
+from creditflow.train.bench.report.verdicts import Verdict, names_text, standing, verdict_sentences, verdicts
 from creditflow.train.statistics import Contrast
 
 __all__ = ["headline", "require_report", "write_report"]
@@ -211,14 +211,8 @@ def headline(document: Mapping[str, Any]) -> Headline:
         "mean success during training compared with the baseline, in percentage points. The best scheme was selected on these same "
         "results, so its lead is probably an overestimate. The intervals account for the number of schemes and settings compared"
     )
-    found = sentences(of_run)
-    silent = [f"{suite['name']}: nothing is compared." for suite in document["suites"] if not _spoken(suite, of_run)]
-    sentence = " ".join([*found, *silent]) or "Nothing is compared: no learning curves of two schemes or more were run."
+    sentence = " ".join(verdict_sentences(document)) or "Nothing is compared."
     return Headline(sentence, trust.strip(), True, chart_of(rows, unit))
-
-
-def _spoken(suite: Mapping[str, Any], of_run: Sequence[Verdict]) -> bool:
-    return any(verdict.suite == suite["name"] for verdict in of_run)
 
 
 def _rows(verdict: Verdict) -> Iterator[Interval]:

@@ -43,6 +43,7 @@ __all__ = [
     "p_text",
     "sentences",
     "standing",
+    "verdict_sentences",
     "verdicts",
     "verdicts_on",
     "winner",
@@ -167,6 +168,14 @@ def sentences(of_run: Sequence[Verdict]) -> list[str]:
     for verdict in of_run:
         by_suite.setdefault(verdict.suite or verdict.tasks, []).append(verdict)
     return [f"{suite}: {_of_suite(found)}." for suite, found in by_suite.items()]
+
+
+def verdict_sentences(document: Mapping[str, Any]) -> list[str]:
+    """What every suite of a run shows; of one in which no two schemes learned, that."""
+    of_run = verdicts(document)
+    compared = {verdict.suite for verdict in of_run}
+    silent = [suite["name"] for suite in document["suites"] if suite["name"] not in compared]
+    return [*sentences(of_run), *(f"{name}: no two schemes were compared." for name in silent)]
 
 
 def _of_suite(found: Sequence[Verdict]) -> str:
