@@ -29,6 +29,7 @@ __all__ = [
     "REGISTRY",
     "Entry",
     "bare_env",
+    "default_arguments",
     "env_id",
     "limit_option",
     "load_environment",
@@ -218,11 +219,19 @@ def _made(gym_id: str, arguments: Mapping[str, Any]) -> gym.Env[Any, Any]:
     return gym.make(spec, **ours)
 
 
+def default_arguments(name: str) -> dict[str, Any]:
+    """The arguments of an environment that have a default, with it."""
+    return {key: one.default for key, one in _parameters(env_id(name)).items() if one.default is not Parameter.empty}
+
+
+def _parameters(gym_id: str) -> Mapping[str, Parameter]:
+    entry_point: Any = gym.spec(gym_id).entry_point
+    return signature(load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point).parameters
+
+
 def _check_arguments(name: str, gym_id: str, given: Mapping[str, Any]) -> None:
     """Reject arguments that neither the environment nor Gymnasium's ``make`` takes."""
-    entry_point: Any = gym.spec(gym_id).entry_point
-    creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
-    parameters = signature(creator).parameters
+    parameters = _parameters(gym_id)
     if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
     if "panel" in given and "panel" not in parameters:

@@ -257,7 +257,7 @@ def test_vectors_of_every_space_are_shaped_as_single_environments_are(name: str)
             self.left -= 1
             return self.observation_space.sample(), float(action), self.left == 0, False, {}
 
-    single = [DenseReward(Seen(), "features", gamma=0.9) for _ in range(2)]
+    single: Any = [DenseReward(Seen(), "features", gamma=0.9) for _ in range(2)]
     vector = VectorDenseReward(
         SyncVectorEnv([lambda: ForeignEnv(Seen(), success="none")] * 2), "features", gamma=0.9, store=single[0].store
     )

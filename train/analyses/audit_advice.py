@@ -16,16 +16,15 @@ from creditflow.wrappers.credit.registry import lookup
 __all__ = [
     "EVIDENCE",
     "RARELY",
-    "RECOMMENDED",
     "audit_text",
     "cautions",
     "evidence_text",
     "recommendation_text",
+    "recommended",
     "supported_variant",
     "warnings",
 ]
 
-RECOMMENDED: Final = "grouptd"  # for every log
 # tests/evidence: settings and protocol
 EVIDENCE: Final = (
     "In 96 settings, which ran twice with different tasks, grouptd was within 2 points of the best scheme in 94 and in 92. No "
@@ -35,23 +34,55 @@ EVIDENCE: Final = (
 RARELY: Final = 0.1  # of the turns; of the measured settings two lie below, all others above
 
 FEW_CONFLICTS = 0.01  # fraction of turns up to which conflicts are no reason to change a scheme
-MANY_SINGLETONS = 0.5
+HALF = 0.5
 MOSTLY_EXPLAINED = 0.5
 LOW_COVERAGE = 0.2  # coverage below which a scheme is warned about
 
 
-def recommendation_text(options: Mapping[str, Any], reason: str, cautioned: tuple[str, ...]) -> str:
+def recommended(found: Audit, keys: Keys) -> tuple[str, dict[str, Any], str]:
+    """The scheme for a log by the table of the README, from what the audit counted: its name, options and the reason.
+
+    Args:
+        found: the audit.
+        keys: statistics of the keys that states are compared by.
+
+    Returns:
+        "grouptd" where states repeat, "blend" where they rarely do, "" where most groups have one rollout.
+    """
+    if found.singleton_groups > HALF:
+        return (
+            "",
+            {},
+            (
+                f"{found.singleton_groups:.0%} of the groups have one rollout, and schemes compare the rollouts of a group: play several "
+                "of each task (--group-size 8), or name the group that rollouts belong to when you import the log"
+            ),
+        )
+    if keys.singletons > HALF:
+        return (
+            "blend",
+            {},
+            (
+                f"{keys.singletons:.0%} of the turns are in states visited once, so their returns cannot be pooled. Look for a coarser "
+                "state key first; with one, grouptd"
+            ),
+        )
+    return "grouptd", *supported_variant(found)
+
+
+def recommendation_text(scheme: str, options: Mapping[str, Any], reason: str, cautioned: tuple[str, ...]) -> str:
     """The recommended scheme as plain text, to stand first.
 
     Args:
-        options: options beside its defaults that suit the log's keys, from ``supported_variant``.
+        scheme: its name; "" recommends none.
+        options: options beside its defaults that suit the log's keys, from ``recommended``.
         reason: why these.
         cautioned: from ``cautions``.
     """
     settings = "".join(f" --set {name}={value}" for name, value in options.items())
     lines = [
-        f"Recommended scheme: {RECOMMENDED}{'' if options else ', with its defaults'}",
-        f"  creditflow credit --scheme {RECOMMENDED}{settings} LOG",
+        f"Recommended scheme: {scheme or 'none'}{', with its defaults' if scheme and not options else ''}",
+        *([f"  creditflow credit --scheme {scheme}{settings} LOG"] if scheme else []),
         f"  {reason[0].upper()}{reason[1:]}.",
         *(f"  Caution: {caution}." for caution in cautioned),
     ]
@@ -78,11 +109,6 @@ def cautions(keys: Keys) -> tuple[str, ...]:
 def supported_variant(found: Audit) -> tuple[dict[str, Any], str]:
     """The options of ``grouptd`` that suit the log's keys, besides its defaults, and the reason."""
     state, text = found.state, found.text
-    if state.singletons > MANY_SINGLETONS:
-        return {}, (
-            f"{state.singletons:.0%} of the turns are in states visited once: few returns can be pooled; more rollouts "
-            "per group, or coarser keys, would help more than any option"
-        )
     if state.conflicted <= FEW_CONFLICTS:
         if text is not None and text.conflicted > FEW_CONFLICTS:
             return {"key": "state"}, (

@@ -4,8 +4,8 @@
   creditflow audit --json rollouts.jsonl.gz --out audit.json
   creditflow audit train.jsonl --validation valid.jsonl
 
-The report begins with the recommended scheme and its options, and ends with the evidence for it. Rules that choose a scheme by a log's
-features were fitted to runs of the benchmark, and none was better on suites left out than always using this scheme.
+The report begins with the recommended scheme and its options, by the table of the README: grouptd where states repeat, blend where they
+rarely do, none where groups have one rollout. It ends with the evidence for grouptd.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from creditflow.envs.reading.plain_data import nan_as_none
 from creditflow.train.analyses.audit import audit
 from creditflow.train.analyses.audit_advice import (
     EVIDENCE,
-    RECOMMENDED,
     audit_text,
     cautions,
     evidence_text,
     recommendation_text,
-    supported_variant,
+    recommended,
     warnings,
 )
 from creditflow.train.analyses.leakage import overlap
@@ -63,17 +62,24 @@ def run(args: argparse.Namespace) -> int:
     keys = measured.text if args.key == "text" else measured.state
     if keys is None:
         raise DataError("the log has no text keys; leave out --key text, or record rollouts with texts")
-    options, reason = supported_variant(measured)
+    scheme, options, reason = recommended(measured, keys)
     cautioned = cautions(keys)
     if args.json:
-        advice = {"grouptd": options, "grouptd_reason": reason, "warnings": warnings(measured)}
-        recommended = {"scheme": RECOMMENDED, "parameters": options, "cautions": cautioned, "evidence": EVIDENCE}
-        data = asdict(measured) | advice | {"recommendation": recommended}
+        evidence = EVIDENCE if scheme == "grouptd" else ()
+        advice = {
+            "scheme": scheme,
+            "parameters": options,
+            "reason": reason,
+            "cautions": cautioned,
+            "evidence": evidence,
+        }
+        data = asdict(measured) | {"warnings": warnings(measured), "recommendation": advice}
         if leaked is not None:
             data["validation"] = leaked._asdict()
         text = json.dumps(nan_as_none(data), indent=1, allow_nan=False)
     else:
-        sections = [recommendation_text(options, reason, cautioned), audit_text(measured), evidence_text()]
+        sections = [recommendation_text(scheme, options, reason, cautioned), audit_text(measured)]
+        sections += [evidence_text()] if scheme == "grouptd" else []
         text = "\n\n".join([f"{leaked}."] * (leaked is not None) + sections)
     print_text(text, args.out)
     return 0

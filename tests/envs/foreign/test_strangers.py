@@ -52,7 +52,7 @@ def shaped(env: DenseReward, steps: int) -> tuple[int, int]:
 @pytest.mark.parametrize("scheme", ["grouptd", "gigpo", "features"])
 @pytest.mark.parametrize("name", MAKERS)
 def test_dense_rewards_are_learned_under_ordinary_resets(name: str, scheme: str) -> None:
-    needed = {} if scheme != "grouptd" else {"success": SUCCESS.get(name, "positive_reward")}
+    needed: dict[str, Any] = {} if scheme != "grouptd" else {"success": SUCCESS.get(name, "positive_reward")}
     if name == "CartPole-v1" and scheme != "features":
         needed["state_key"] = "rounded:0"
     env = DenseReward(MAKERS[name](), scheme, gamma=0.97, truncation="bootstrap", publish_every=5, **needed)
@@ -177,7 +177,7 @@ def test_options_of_reset_reach_every_member_and_belong_to_the_task() -> None:
 
 @pytest.mark.parametrize("name", [LAKE, "creditflow/Sokoban-v0"])
 def test_a_refused_action_that_may_be_tried_again_is_unknown_to_the_wrappers_inside(name: str) -> None:
-    own = {} if name.startswith("creditflow") else {"success": "positive_reward"}
+    own: dict[str, Any] = {} if name.startswith("creditflow") else {"success": "positive_reward"}
     gamma, episodes = 0.9, 12
     env = InvalidActions(DenseReward(gym.make(name), "gigpo", gamma=gamma, **own), "retry", retries=1)
     rng = np.random.default_rng(0)
@@ -195,10 +195,14 @@ def test_a_refused_action_that_may_be_tried_again_is_unknown_to_the_wrappers_ins
 @pytest.mark.parametrize("outside", [lambda env: gym.wrappers.TimeLimit(env, 5), lambda env: env])
 @pytest.mark.parametrize("truncation", ["end", "bootstrap"])
 def test_an_episode_that_is_cut_outside_is_learned_from_and_said_where_it_matters(outside, truncation) -> None:
-    inner = DenseReward(gym.make(LAKE), "gigpo", gamma=0.9, success="positive_reward", truncation=truncation)
-    env, learned = outside(inner), []
-    observe = inner.store.observe
-    inner.store.observe = lambda episode: (learned.append(episode), observe(episode))[1]
+    inner: Any = DenseReward(gym.make(LAKE), "gigpo", gamma=0.9, success="positive_reward", truncation=truncation)
+    env, learned, observe = outside(inner), list[Any](), inner.store.observe
+
+    def observe_too(episode: Any) -> None:
+        learned.append(episode)
+        observe(episode)
+
+    inner.store.observe = observe_too
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for episode in range(6):

@@ -14,6 +14,7 @@ from creditflow.train.analyses.audit_advice import (
     audit_text,
     cautions,
     recommendation_text,
+    recommended,
     supported_variant,
     warnings,
 )
@@ -138,8 +139,8 @@ def test_conflicts_in_keys_that_hardly_repeat_are_no_reason_for_options():
     members = [walk(f"w{i}", f"a{i}{letter}z", actions=["go"] * 3) for i, letter in enumerate("xyw")]
     found = audit([Group(tuple(members))])
     assert found.state.conflicted == pytest.approx(1 / 3)
-    variant, reason = supported_variant(found)
-    assert variant == {}
+    scheme, variant, reason = recommended(found, found.state)
+    assert (scheme, variant) == ("blend", {})
     assert "visited once" in reason
 
 
@@ -181,15 +182,38 @@ def test_states_that_hardly_recur_call_for_caution() -> None:
     rare = audit([Group((walk("w0", "abc"), walk("w1", "abd")))]).state._replace(singletons=0.96)
     [caution] = cautions(rare)
     assert "only 4% of the turns" in caution
-    assert f"\n  Caution: {caution}." in recommendation_text({}, "the keys are Markov", (caution,))
+    assert f"\n  Caution: {caution}." in recommendation_text("grouptd", {}, "the keys are Markov", (caution,))
     assert cautions(rare._replace(singletons=0.89)) == ()
+
+
+@pytest.mark.parametrize(
+    ("singletons", "alone", "scheme"),
+    [(0.2, 0.0, "grouptd"), (0.5, 0.5, "grouptd"), (0.83, 0.0, "blend"), (0.2, 1.0, ""), (0.83, 0.51, "")],
+)
+def test_the_recommendation_is_that_of_the_readmes_table(singletons: float, alone: float, scheme: str) -> None:
+    found = audit([Group((walk("w0", "abg", "success"), walk("w1", "ac")))])
+    found = replace(found, state=found.state._replace(singletons=singletons), singleton_groups=alone)
+    name, options, reason = recommended(found, found.state)
+    assert name == scheme
+    shown = recommendation_text(name, options, reason, ())
+    assert shown.startswith(f"Recommended scheme: {scheme or 'none'}")
+    assert ("creditflow credit --scheme" in shown) == bool(scheme)
+    if not scheme:
+        assert "--group-size" in reason
+
+
+def test_a_log_with_one_rollout_a_task_gets_no_recommendation(tmp_path, capsys) -> None:
+    write_jsonl(tmp_path / "log.jsonl", [Group((walk("w0", "abg", "success", group=name),)) for name in "gh"])
+    assert main(["audit", str(tmp_path / "log.jsonl")]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Recommended scheme: none\n") and "Why grouptd?" not in shown
 
 
 def test_the_recommended_command_can_be_run_as_printed(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_jsonl("LOG", [Group((walk("w0", "abg", "success"), walk("w1", "ac")))])
-    for options in ({}, {"key": "state"}):
-        command = recommendation_text(options, "keys", ()).splitlines()[1].split()
+    for scheme, options in (("grouptd", {}), ("grouptd", {"key": "state"}), ("blend", {})):
+        command = recommendation_text(scheme, options, "keys", ()).splitlines()[1].split()
         assert main([*command[1:], "--out", "credit.jsonl", "--force"]) == 0
 
 
@@ -213,7 +237,8 @@ def test_the_command_prints_text_and_json(tmp_path, capsys):
     assert main(["audit", "--json", str(log)]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["turns"] == 3
-    assert data["grouptd"] == {}
+    advice = data["recommendation"]
+    assert (advice["scheme"], advice["parameters"]) == ("grouptd", {}) and advice["evidence"]
     assert main(["audit", str(log), "--out", str(tmp_path / "audit.txt")]) == 0
     assert (tmp_path / "audit.txt").read_text("utf-8") == shown  # with the characters that are not ASCII
     assert not shown.isascii()
