@@ -161,6 +161,11 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT, ParsedT]):
         """Return the text of an action as logs record it (here of the texts that this environment takes)."""
         return action if isinstance(action, str) else str(action)
 
+    def observation_text(self, observation: Any) -> str | None:
+        """Return the text of an observation, itself or the entry "text" of a mapping, as prompts and logs show it; None without one."""
+        text = observation.get("text") if isinstance(observation, Mapping) else observation
+        return text if isinstance(text, str) else None
+
     def parse_text(self, text: str) -> ParsedT | None:
         """Return the parsed action of a text; None if it cannot be parsed. Texts with equal results are the same action."""
         return self._parse(text)[0]

@@ -7,6 +7,7 @@ numbers are seeded by (seed, purpose, iteration), so a resumed run repeats the u
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -62,6 +63,7 @@ from creditflow.train.run.iteration_log import (
 )
 from creditflow.train.run.metrics_log import open_logger, profiled
 from creditflow.train.run.rollouts import Rollouts
+from creditflow.train.run.stop_request import StopRequest
 from creditflow.train.settings.schema import TrainConfig
 from creditflow.wrappers.credit.base import Credit
 from creditflow.wrappers.credit.branches import share_prefixes
@@ -101,12 +103,14 @@ class Trainer:
         self.critic: Critic | None = None
         self.reference: Any = None
         self.annotators: list[Annotator] = []
+        self._saved: Progress | None = None  # as of the last checkpoint
         if checkpoint is not None:
             self._load(checkpoint)
         else:
             self.tokenizer = init_run_folder(self.folder, settings, self.tokenizer)
         self.rollouts = Rollouts(settings, self.scheme, self.model, self.tokenizer, self.tasks, self.backend)
         self._resumed = checkpoint
+        self._stop = StopRequest(lambda text: self.logger.print(text))
         self.logger = open_logger(self.folder, settings.log, self.progress, checkpoint, stream)
 
     def run(self) -> dict[str, Any]:
@@ -114,7 +118,20 @@ class Trainer:
 
         Raises:
             DivergedError: a loss or gradient is not finite; the state before it was saved.
+            KeyboardInterrupt: Ctrl-C; the last finished step was saved, and the command that continues was printed.
         """
+        try:
+            with self._stop:
+                return self._run()
+        except KeyboardInterrupt:
+            self.logger.print(
+                f"stopped after {self.progress.folder}; continue with: creditflow train --resume {shlex.quote(str(self.folder))}"
+            )
+            raise
+        finally:
+            self.logger.close()
+
+    def _run(self) -> dict[str, Any]:
         log = self.logger.print
         log(f"{assemble.describe_model(self.model)} on {self.backend.device}; {len(self.tasks)} tasks; "
             f"scheme {self.scheme.name}; from {self.progress.folder}")  # fmt: skip
@@ -127,6 +144,7 @@ class Trainer:
             if self.progress.done == 0:
                 results["after_sft"] = self.evaluate_panel(self.settings.evaluation.panel, "valid", 0)
             self.rollouts.begin(self.progress.done, self._resumed)
+            self._stop_if_asked()
             for iteration in range(self.progress.done, total):
                 with profiled(self.folder, iteration + 1, self.settings.log.profile):
                     self._train_iteration(iteration)
@@ -135,6 +153,7 @@ class Trainer:
                     self.evaluate_panel(self.settings.evaluation.panel, "valid", iteration + 1)
                 if (iteration + 1) % max(1, self.settings.checkpoint.every) == 0 or iteration + 1 == total:
                     self._save()
+                self._stop_if_asked()
             if total:
                 results["after_rl"] = self.evaluate_panel(self.settings.evaluation.panel, "valid", total)
             results["final"] = self.evaluate_panel(self.settings.evaluation.final_panel, "final", total)
@@ -145,8 +164,14 @@ class Trainer:
             raise
         finally:
             self.rollouts.close()
-            self.logger.close()
         return results
+
+    def _stop_if_asked(self) -> None:
+        """Save the state between two steps and stop, if Ctrl-C was pressed."""
+        if self._stop.made:
+            if self._saved != self.progress:
+                self._save()
+            raise KeyboardInterrupt
 
     def _run_sft(self) -> None:
         sft = self.settings.sft
@@ -175,6 +200,7 @@ class Trainer:
             every = self.settings.checkpoint.every
             if every and step % (every * 10) == 0 and step < sft.steps:
                 self._save()
+            self._stop_if_asked()
 
     def _start_rl(self) -> None:
         """A new optimiser and critic, the reference policy (a copy of the policy after SFT), and annotators."""
@@ -184,8 +210,9 @@ class Trainer:
             self._save()
         if self.settings.update.loss.kl_weight and self.reference is None:
             self.reference = load_or_save_reference(
-                self.folder, self.model, self.optimizer, self.settings.update.loss.reference_dtype
-            )
+                self.folder, self.model, self.optimizer, self.settings.update.loss.reference_dtype,
+                begun=self.progress.done > 0,
+            )  # fmt: skip
         self.annotators = run_annotators(self.settings, self.critic)
         self.backend.sync(self.progress.folder)
 
@@ -208,6 +235,7 @@ class Trainer:
         with timed("rollout"), sampling_memory_errors(self.settings.generation):
             sampled = self.sample(iteration)
             groups, report = sampled.groups, sampled.report
+        report.require_room()
         if self.annotators:
             with timed("annotate"), memory_errors(update.batch_tokens):
                 for annotator in self.annotators:
@@ -300,13 +328,14 @@ class Trainer:
     def _load(self, checkpoint: Path) -> None:
         if checkpoint.name.startswith("rl-"):
             self._init_rl_modules()
-        self.progress = load_checkpoint(checkpoint, self._trained_modules(), self.optimizer)
+        self.progress = self._saved = load_checkpoint(checkpoint, self._trained_modules(), self.optimizer)
 
     def _save(self) -> None:
         save_checkpoint(
             self.checkpoints, self.progress, self._trained_modules(), self.optimizer,
             keep=self.settings.checkpoint.keep, extra={"records": self.logger.records}, write=self._add_files,
         )  # fmt: skip
+        self._saved = self.progress
 
     def _add_files(self, checkpoint: Path) -> None:
         """Write into a checkpoint what belongs to it beside weights and moments."""

@@ -315,8 +315,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _see(self, observation: Any) -> None:
         """Keep what the next turn records of an observation: its text, and the name of its picture, which is stored."""
-        text = observation.get("text") if isinstance(observation, Mapping) else observation
-        self._observation = text if self._texts and isinstance(text, str) else ""
+        self._observation = (self._base.observation_text(observation) or "") if self._texts else ""
         pixels = None if self._pictures is None else picture_in(observation)
         self._images = ()
         if self._pictures is not None and pixels is not None:

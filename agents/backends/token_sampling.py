@@ -7,8 +7,13 @@ from typing import Any
 import torch
 
 from creditflow.agents.backends.base import Sampling
+from creditflow.envs.errors import DataError
 
-__all__ = ["entropy_of", "kept_tokens", "sample_tokens", "token_probabilities"]
+__all__ = ["ModelError", "entropy_of", "kept_tokens", "require_numbers", "sample_tokens", "token_probabilities"]
+
+
+class ModelError(DataError):
+    """A model whose weights give no numbers."""
 
 
 def sample_tokens(logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, Any]:
@@ -22,8 +27,12 @@ def sample_tokens(logits: Any, uniform: Any, sampling: Sampling) -> tuple[Any, A
     Returns:
         int64 (R,) tokens, float32 (R,) log-probabilities under the distribution sampled from (for greedy decoding: the
         whole distribution at temperature 1).
+
+    Raises:
+        ModelError: the model computes NaN.
     """
     logprobs = _log_softmax(logits, sampling)
+    require_numbers(logprobs)
     if sampling.temperature == 0.0:
         token = logprobs.argmax(-1)
     else:
@@ -45,12 +54,29 @@ def token_probabilities(logits: Any, sampling: Sampling) -> Any:
     Args:
         logits: float32 (R, V).
         sampling: temperature and truncation.
+
+    Raises:
+        ModelError: the model computes NaN.
     """
     logprobs = _log_softmax(logits, sampling)
+    require_numbers(logprobs)
     if sampling.temperature == 0.0:
         return torch.zeros_like(logprobs, dtype=torch.float64).scatter(-1, logprobs.argmax(-1, keepdim=True), 1.0)
     weights = _weights(logprobs, sampling)
     return weights / weights.sum(-1, keepdim=True)
+
+
+def require_numbers(logprobs: Any) -> None:
+    """Reject log-probabilities that are no numbers, from which no token can be drawn.
+
+    Raises:
+        ModelError: one is NaN.
+    """
+    if bool(torch.isnan(logprobs).any()):
+        raise ModelError(
+            "the model computes NaN instead of probabilities: its weights are damaged or have overflowed (a run that diverged, float16). "
+            "Use an earlier checkpoint, or another type: model.dtype=float32"
+        )
 
 
 def _log_softmax(logits: Any, sampling: Sampling) -> Any:

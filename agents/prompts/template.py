@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from string import ascii_lowercase
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from creditflow.agents.base import View
 from creditflow.envs.errors import ConfigError, unknown_name_error
@@ -162,8 +162,7 @@ def task_text(view: View) -> str:
     if field is not None:
         return str(view.env.task.content[field])
     observation = view.observation
-    text = observation.get("text") if isinstance(observation, Mapping) else observation
-    seen = not isinstance(text, str) and picture_in(observation) is not None
+    seen = view.env.observation_text(observation) is None and picture_in(observation) is not None
     texts = PICTURE_TEXTS if seen else TASK_TEXTS
     return texts.get(view.env.env_name, "").replace("{legend}", getattr(view.env, "legend", ""))
 
@@ -186,7 +185,7 @@ def slots_of(prompt: Prompt, view: View, window: int = 0, reflections: str = "")
             f"the prompt {prompt.name!r} lists the admissible actions, and {view.env.env_name}'s list gives the answer "
             "away; set prompting.prompt to one that does not, such as 'search-v1', 'tools-v1' or 'react-search-v1'"
         )
-    text = _text_of(prompt, view.observation)
+    text = _text_of(prompt, view)
     turns = view.turns
     lines = [
         _substitute(
@@ -214,26 +213,26 @@ def slots_of(prompt: Prompt, view: View, window: int = 0, reflections: str = "")
     )
 
 
-def _text_of(prompt: Prompt, observation: Any) -> str:
-    """The text in an observation: itself, or the entry "text" of a mapping; "" where the template needs none.
+def _text_of(prompt: Prompt, view: View) -> str:
+    """The text of an observation; "" where the template needs none.
 
     Raises:
         ConfigError: the template shows a text or a picture that the observation does not have.
     """
-    observed = observation.get("text") if isinstance(observation, Mapping) else observation
-    text = observed if isinstance(observed, str) else ""
+    observation = view.observation
+    text = view.env.observation_text(observation)
     if prompt.shows_pictures and picture_in(observation) is None:
         raise ConfigError(
             f"the prompt {prompt.name!r} shows a picture, but this environment's observations are {type(observation).__name__} "
             "without one; make it with pictures (Sokoban: obs_mode: rgb), or choose a prompt without {image}"
         )
-    if prompt.reads_text and not isinstance(observed, str):
+    if prompt.reads_text and text is None:
         raise ConfigError(
             f"the prompt {prompt.name!r} shows a text, but this environment's observations are {type(observation).__name__}; "
             "make it with a text observation mode, or choose a prompt that shows pictures, such as 'look-v1', and a "
             "vision-language model"
         )
-    return text
+    return text or ""
 
 
 def grid_rows(text: str) -> list[str] | None:

@@ -16,9 +16,10 @@ from gymnasium import Space, spaces
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.spaces import TextSpace
 
-__all__ = ["MAX_LISTED", "action_text", "check_action_space", "listed_actions", "read_action"]
+__all__ = ["MAX_LISTED", "action_text", "check_action_space", "listed_actions", "read_action", "shown_text"]
 
 MAX_LISTED: Final = 256  # of a larger space no actions are listed
+MAX_SHOWN: Final = 2_000  # characters of an observation in a prompt
 _KINDS: Final = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}  # kinds of numbers that an array of each kind takes
 # a string is never an element of these; Box would warn that it casts it before it said so
 _NUMERIC: Final = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
@@ -51,6 +52,26 @@ def action_text(action: Any) -> str:
     if isinstance(action, str):
         return action
     return json.dumps(_plain(action), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def shown_text(observation: Any) -> str | None:
+    """Return an observation as JSON, floats to four digits; None if it has more than ``MAX_SHOWN`` characters, as pictures have.
+
+    >>> shown_text(np.int64(3)), shown_text({"at": np.array([0.123456, 2]), "held": ()}), shown_text(np.zeros((99, 99)))
+    ('3', '{"at":[0.1235,2.0],"held":[]}', None)
+    """
+    if isinstance(observation, np.ndarray) and observation.size > MAX_SHOWN:
+        return None
+    text = json.dumps(_to_digits(_plain(observation)), sort_keys=True, separators=(",", ":"))
+    return text if len(text) <= MAX_SHOWN else None
+
+
+def _to_digits(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {name: _to_digits(item) for name, item in value.items()}
+    return [_to_digits(item) for item in value] if isinstance(value, list) else value
 
 
 def read_action(space: Space[Any], action: Any) -> Any:

@@ -31,7 +31,13 @@ import numpy as np
 
 from creditflow.envs.core import AgentEnv, Oracle, Outcome
 from creditflow.envs.errors import ConfigError, DataError, UnknownTaskError, short_repr
-from creditflow.envs.foreign.actions import action_text, check_action_space, listed_actions, read_action
+from creditflow.envs.foreign.actions import (
+    action_text,
+    check_action_space,
+    listed_actions,
+    read_action,
+    shown_text,
+)
 from creditflow.envs.foreign.failures import note_failure
 from creditflow.envs.foreign.keys import StateKey, content_key
 from creditflow.envs.foreign.results import read_reset, read_step
@@ -234,6 +240,11 @@ class ForeignEnv(AgentEnv[Any, Any, Any]):
     def _extra_info(self) -> dict[str, Any]:
         own = {key: value for key, value in self._inner_info.items() if key not in _RESERVED}
         return {**own, "task_key": self._task_key}
+
+    def observation_text(self, observation: Any) -> str | None:
+        """Return the text of an observation: itself, or of numbers and what is made of them JSON; None of pictures and what is long."""
+        text = super().observation_text(observation)
+        return text if text is not None else shown_text(observation)
 
     def action_from_text(self, text: str) -> Any:
         """Return the action for an entry of ``admissible_actions``."""

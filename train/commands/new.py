@@ -6,7 +6,7 @@
   creditflow new metric patience
   creditflow new hub-package sokoban --for verifiers      one of our environments as a package for openenv, verifiers or nemo-gym
 
-The template runs as generated. Its tests pass (pytest DIR), and DIR/NAME.py:CLASS can be used wherever a command takes a scheme, an
+An environment gets NAME.yaml too, which trains a small model in it. The template runs as generated. Its tests pass (pytest DIR), and DIR/NAME.py:CLASS can be used wherever a command takes a scheme, an
 environment, an agent or a metric. After `pip install -e DIR` its name is enough.
 """
 
@@ -16,6 +16,7 @@ import argparse
 import ast
 import keyword
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from importlib.resources import files
@@ -68,14 +69,14 @@ def run(args: argparse.Namespace) -> int:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"--out {folder} is a file; expected a folder")
     folder.mkdir(parents=True, exist_ok=True)
-    # the two files may stand among others
-    targets = [Target(folder / file, Output(), "the file") for file in (f"{args.name}.py", f"test_{args.name}.py")]
+    # these files may stand among others
+    targets = [Target(folder / file, Output(), "the file") for file in _templates(args.kind, args.name)]
     with claimed(targets, [], force=args.force, resumes=False):
         _write(folder, args.kind, args.name)
     return 0
 
 
-def _values(kind: str, name: str) -> dict[str, str]:
+def _values(kind: str, name: str, folder: str = ".") -> dict[str, str]:
     """What is put into the templates."""
     words = [word for word in name.split("_") if word]
     return {
@@ -84,6 +85,7 @@ def _values(kind: str, name: str) -> dict[str, str]:
         "kind": KINDS[kind],
         "group": GROUPS[KINDS[kind]],
         "dashed": "-".join(words),
+        "folder": folder,
     }
 
 
@@ -93,11 +95,16 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
     )
 
 
+def _templates(kind: str, name: str) -> dict[str, str]:
+    """The template of each file."""
+    files = {f"{name}.py": kind, f"test_{name}.py": f"{kind}_test"}
+    return files | ({f"{name}.yaml": f"{kind}_train"} if kind == "env" else {})
+
+
 def _write(folder: Path, kind: str, name: str) -> None:
-    values = _values(kind, name)
+    values = _values(kind, name, str(folder))
     project = folder / "pyproject.toml"
-    templates = {f"{name}.py": kind, f"test_{name}.py": f"{kind}_test", "pyproject.toml": "pyproject"}
-    for file, template in templates.items():
+    for file, template in {**_templates(kind, name), "pyproject.toml": "pyproject"}.items():
         text = _filled(template, values)
         if file == project.name and project.exists():
             print(f"{project} exists: to make {name} known by its name, add\n\n" + _entry(values), file=sys.stderr)
@@ -106,9 +113,12 @@ def _write(folder: Path, kind: str, name: str) -> None:
             stream.write(text)
     print(f"{folder / f'{name}.py'}:{values['Class']}")
     print(
-        f"its first lines show how to run it; with pytest installed, test it with: python -m pytest {folder}",
+        f"its first lines show how to run it; with pytest installed, test it with: python -m pytest {shlex.quote(str(folder))}",
         file=sys.stderr,
     )
+    if kind == "env":
+        module, config = shlex.quote(str(folder / f"{name}.py")), shlex.quote(str(folder / f"{name}.yaml"))
+        print(f"train in it: creditflow train {config} --load {module}:{values['Class']}", file=sys.stderr)
 
 
 def _entry(values: dict[str, str]) -> str:

@@ -96,7 +96,9 @@ class RolloutEngine:
         if tasks and not any(group.episodes for group in groups):
             raise NoGroupError(f"no group could start; the first error was: {report.errors[0]}")
         self._play_out(agent, groups, starter, on_turn)
-        return [group.record(policy_version(agent)) for group in groups if group.episodes]
+        played = [group.record(policy_version(agent)) for group in groups if group.episodes]
+        report.add_episodes(played)
+        return played
 
     def _play_out(
         self,

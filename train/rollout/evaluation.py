@@ -19,6 +19,7 @@ from creditflow.envs.wikisearch.protocol.dialects import Dialect
 from creditflow.train.rollout.answers import mean_answer_scores
 from creditflow.train.rollout.engine import Engine
 from creditflow.train.rollout.own_metrics import Metric, measured
+from creditflow.train.rollout.running import RolloutReport
 from creditflow.train.settings.rollout import WAVE
 from creditflow.train.statistics import Interval, normal_interval, rate_interval, t_quantile
 from creditflow.wrappers.episode_rewards import transcript_of
@@ -181,7 +182,7 @@ def evaluate(
         keep: called with every group that was played, all trials included.
 
     Raises:
-        ConfigError: no tasks, a task that cannot be started, or several trials of an agent that does not reflect.
+        ConfigError: no tasks, a context that no prompt fits, a task that cannot be started, or several trials of an agent that does not reflect.
     """
     if not tasks:
         raise ConfigError("there are no tasks to evaluate on")
@@ -191,6 +192,9 @@ def evaluate(
     rounds = [players[1].round(1 + r) for r in range(samples)] if sampled is not None else []
     reported = rounds or [greedy_groups]
     episodes = [group for groups in reported for group in groups]
+    played = RolloutReport()
+    played.add_episodes(episodes)
+    played.require_room()
     turns = [turn for group in episodes for turn in group.turns]
 
     def by_task(value: Callable[[Group], float]) -> NDArray[np.float64]:

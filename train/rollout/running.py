@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from creditflow.agents.base import Agent, Decision, TurnTokens, View
 from creditflow.agents.language_model.tokens import join_tokens
+from creditflow.envs.errors import ConfigError
 from creditflow.envs.tasks import Task
 from creditflow.train.rollout.environment_errors import environment_errors
 from creditflow.wrappers.group_env import payload
@@ -47,12 +49,35 @@ class RolloutReport:
         errors: messages of environment errors, one per failed episode or group.
         groups_failed_to_start: number of groups without a single episode.
         prompt_tokens, completion_tokens: tokens read and generated; those that a branch shares with its parent count once.
+        episodes: number of episodes.
+        without_room: number of those that the token limit ended before their first turn.
     """
 
     errors: list[str] = field(default_factory=list)
     groups_failed_to_start: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    episodes: int = 0
+    without_room: int = 0
+
+    def add_episodes(self, groups: Sequence[Group]) -> None:
+        """Count the episodes of groups that were played."""
+        members = [member for group in groups for member in group.trajectories]
+        self.episodes += len(members)
+        self.without_room += sum(not member.turns and member.stop_reason == "token_limit" for member in members)
+
+    def require_room(self) -> None:
+        """Check that a prompt fitted the context.
+
+        Raises:
+            ConfigError: not one did, so that nothing can be learned or measured.
+        """
+        if self.episodes and self.without_room == self.episodes:
+            raise ConfigError(
+                f"not one of {self.episodes} episodes had room for its first turn: every prompt and rollout.max_new_tokens together are "
+                "longer than the context. Raise prompting.max_context (--max-context), lower rollout.max_new_tokens, or choose a "
+                "shorter prompt"
+            )
 
     def add_error(self, error: Exception) -> None:
         """Record what an environment raised."""

@@ -154,13 +154,19 @@ def load_run_tokenizer(folder: Path) -> Any:
     return open_tokenizer(path)
 
 
-def load_or_save_reference(folder: Path, model: Any, optimizer: Any, dtype: str = "same") -> Any:
+def load_or_save_reference(
+    folder: Path, model: Any, optimizer: Any, dtype: str = "same", *, begun: bool = False
+) -> Any:
     """The reference policy of the KL term: the policy at the start of RL, with LoRA its base.
 
     Args:
         folder: the run folder.
         model, optimizer: in their current state, which is saved as the reference if the folder has none yet.
         dtype: type of its weights in memory; the folder has those of the policy.
+        begun: whether RL has begun, so that the model is no longer the reference.
+
+    Raises:
+        DataError: the folder of a run that has begun has lost it.
     """
     if has_adapter(model):
         return BasePolicy(model)
@@ -169,6 +175,11 @@ def load_or_save_reference(folder: Path, model: Any, optimizer: Any, dtype: str 
     saved = latest_checkpoint(path)
     if saved is not None:
         load_checkpoint(saved, reference)
+    elif begun:
+        raise DataError(
+            f"{path}: the reference policy of the KL term is missing, the policy before RL, and the trained one cannot stand for it. "
+            "Put the folder back, or start the run again with --force"
+        )
     else:
         save_checkpoint(path, Progress("rl", 0), model, optimizer)
     if dtype != "same":

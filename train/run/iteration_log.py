@@ -59,6 +59,7 @@ def rollout_sums(
         "groups_discarded": discarded,
         "groups_failed_to_start": report.groups_failed_to_start,
         "env_errors": len(report.errors),
+        "token_limits": sum(t.stop_reason == "token_limit" for t in episodes),
         "steps_with_credit": int((np.abs(step) > 0).sum()),
         "prompt_tokens": report.prompt_tokens,
         "completion_tokens": report.completion_tokens,
@@ -148,7 +149,7 @@ def iteration_metrics(sums: Mapping[str, float]) -> dict[str, float]:
         sums: ``rollout_sums``, ``entity_sums`` and ``graph_sums`` together.
     """
     episodes, turns, graphs = sums["episodes"], sums["turns"], sums["graphs"]
-    copied = ("groups_discarded", "groups_failed_to_start", "env_errors")
+    copied = ("groups_discarded", "groups_failed_to_start", "env_errors", "token_limits")
     metrics = {name: sums[name] for name in ("episodes", "branches", "turns")} | {
         "success": sums["successes"] / episodes,
         "return": sums["returns"] / episodes,
@@ -215,6 +216,10 @@ def log_iteration(
     metrics |= {f"seconds_{name}": value for name, value in seconds.items()} | {"seconds": sum(seconds.values())}
     logger.write("rl", number, "iteration", metrics)
     logger.print(format_iteration(number, total, metrics, seconds))
+    if cut := int(metrics["token_limits"]):
+        logger.print(
+            f"  {cut} of {int(metrics['episodes'])} episodes were ended by a limit of tokens, not by the environment"
+        )
     if errors:
         logger.print(f"  {len(errors)} environment errors, the first: {errors[0]}")
 

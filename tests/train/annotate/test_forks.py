@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -51,22 +52,43 @@ def test_equal_seeds_give_equal_values_whatever_else_is_annotated(log: Path, tmp
 
 
 @pytest.mark.parametrize("annotator", ["forks:2", "oracle"])
-@pytest.mark.parametrize(
-    ("limit", "message"),
-    [
-        (3, "recorded under a longer one; use at least the recorded one: --env-set max_steps="),
-        (40, "recorded under a shorter limit, .* --env-set max_steps=14"),
-    ],
-)
-def test_another_step_limit_than_the_recorded_one_is_reported_with_the_option_that_mends_it(
-    annotator: str, limit: int, message: str, log: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("limit", [3, 40])
+def test_another_step_limit_than_the_recorded_one_is_refused(
+    annotator: str, limit: int, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert any(len(m.turns) > 3 for group in read_groups(log) for m in group.trajectories)
-    assert any(m.stop_reason == "env_limit" for group in read_groups(log) for m in group.trajectories)
     place = [*PLACE[:-1], f"max_steps={limit}"]
     command = ["annotate", "--with", annotator, *place, str(log), "--out", str(log.with_name("x.jsonl"))]
+    assert main(command) == 2
+    assert f"recorded with max_steps=14, and --env-set gives max_steps={limit}" in capsys.readouterr().err
+    assert main([*command[:4], "webshop", str(log), "--out", str(log.with_name("x.jsonl"))]) == 2
+    assert "the log was recorded in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limit", [3, 40])
+def test_another_limit_shows_in_the_replay_of_a_log_that_does_not_name_its_own(
+    limit: int, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    log.write_text("".join(json.dumps({**row, "provenance": {}}) + "\n" for row in rows))
+    command = [
+        "annotate",
+        "--with",
+        "oracle",
+        *PLACE[:-1],
+        f"max_steps={limit}",
+        str(log),
+        "--out",
+        str(log.with_name("x.jsonl")),
+    ]
     assert main(command) == 3
-    assert re.search(message, capsys.readouterr().err.replace("\n", " "))
+    assert re.search("--env-set max_steps=", capsys.readouterr().err)
+
+
+def test_the_arguments_that_a_log_was_recorded_with_need_not_be_repeated(log: Path) -> None:
+    command = ["annotate", "--with", "forks:4", "--env", "sokoban", "--set", "agent=noisy:0.8"]
+    assert main([*command, str(log), "--out", str(log.with_name("short.jsonl"))]) == 0
+    values = [[t.turns for t in group.trajectories] for group in read_groups(log.with_name("short.jsonl"))]
+    assert values == [[t.turns for t in group.trajectories] for group in forked(log, "a.jsonl")]
 
 
 @pytest.mark.parametrize(("spec", "message"), [("forks:many", "number of continuations"), ("forks:4", "name the env")])
