@@ -109,7 +109,7 @@ class Conversations:
         slots = slots_of(self.prompt, view, self.window, self.reflections(view))
         if not view.turns or self.history == "window":
             template = "windowed" if view.turns else "first"
-            new = self.chat.first_prompt_ids(self.prompt.fill("system", slots), self.prompt.fill(template, slots))
+            new = self.chat.first_prompt_ids(self.prompt.fill("system", slots), self.prompt.message(template, slots))
             new, pictures = self._with_pictures(template, new, view)
             return PendingCompletion(view, new, new, pictures, pictures)
         earlier = self._running.get(view.env)
@@ -118,7 +118,7 @@ class Conversations:
                 "an append-only history must be recorded from the first turn of the episode; use history='window' to "
                 "start in the middle of an episode"
             )
-        new = self.chat.next_prompt_ids(self.prompt.fill("later", slots), ended=earlier.ends[-1][1])
+        new = self.chat.next_prompt_ids(self.prompt.message("later", slots), ended=earlier.ends[-1][1])
         new, pictures = self._with_pictures("later", new, view)
         before = (picture for turn in earlier.pictures for picture in turn)
         return PendingCompletion(view, new, np.concatenate([earlier.ids, new]), pictures, (*before, *pictures))

@@ -1,28 +1,38 @@
 """Turn messages into token ids, so that a growing conversation is never encoded twice.
 
-A chat template is rendered once with placeholders, to find the text that it writes between two completions. After that every
-turn only *appends* ids: completions stay as they were sampled. A template that cuts thoughts out of earlier completions
-therefore cannot change the past.
+A chat template is rendered once with placeholders, to find the text that it writes around messages and between completions.
+After that every turn only *appends* ids: completions stay as they were sampled. A template that cuts thoughts out of earlier
+completions therefore cannot change the past.
+
+Control tokens come from the template alone. The text of a message is encoded with special tokens split, so an observation
+that contains ``<|im_end|>`` cannot end its message.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.agents.language_model.text_ids import TextEncoder, added_tokens, inside
+from creditflow.agents.models.pictures import VISION_TOKENS
+from creditflow.agents.prompts.template import PICTURE
 from creditflow.envs.errors import ConfigError, short_repr
 from creditflow.envs.reading.failures import loading
 from creditflow.envs.text.plain_text import plain_text
 
-__all__ = ["Chat", "PlainChat", "TemplateChat", "make_chat"]
+__all__ = ["Chat", "Message", "PlainChat", "TemplateChat", "make_chat"]
 
 Ids = NDArray[np.int32]
-_USER_TEXT: Final = "CREDITFLOWUSERTEXT"
+Message = str | Sequence[str]  # a text, or texts between which there are pictures
+# placeholders, with characters that a template might escape
+_SYSTEM_TEXT: Final = "CREDITFLOW<'&\">SYSTEM TEXT"
+_USER_TEXT: Final = "CREDITFLOW<'&\">USER TEXT"
 _COMPLETION_TEXT: Final = "CREDITFLOWANSWERTEXT"
-_MAX_CACHED: Final = 65_536  # encoded texts; boards and pages recur
+_PLACES: Final = re.compile(f"({_SYSTEM_TEXT}|{_USER_TEXT})")
 
 
 class Chat(Protocol):
@@ -36,11 +46,11 @@ class Chat(Protocol):
     end_ids: frozenset[int]
     completion_prefix: str
 
-    def first_prompt_ids(self, system: str, user: str) -> Ids:
+    def first_prompt_ids(self, system: str, user: Message) -> Ids:
         """Encode the messages before the first completion."""
         ...
 
-    def next_prompt_ids(self, user: str, *, ended: bool) -> Ids:
+    def next_prompt_ids(self, user: Message, *, ended: bool) -> Ids:
         """Encode the text between two completions; ``ended``: the first one ended with an end token."""
         ...
 
@@ -53,28 +63,103 @@ class Chat(Protocol):
         ...
 
 
-class _Encoder:
-    """Encodes texts without adding special tokens, and caches the results."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
-        self._cache: dict[str, Ids] = {}
-
-    def __call__(self, text: str) -> Ids:
-        ids = self._cache.get(text)
-        if ids is None:
-            with loading("the tokenizer cannot encode a text"):
-                ids = np.asarray(self.tokenizer.encode(plain_text(text), add_special_tokens=False), np.int32)
-            ids.flags.writeable = False
-            if len(self._cache) >= _MAX_CACHED:
-                self._cache.clear()
-            self._cache[text] = ids
-        return ids
+def _stripped(message: Message) -> list[str]:
+    """The texts of a message, without white space around the whole."""
+    texts = [message] if isinstance(message, str) else list(message)
+    texts[0] = texts[0].lstrip()
+    texts[-1] = texts[-1].rstrip()
+    return texts
 
 
 def _end_ids(tokenizer: Any, own: int, given: Sequence[int]) -> frozenset[int]:
     """End tokens of a completion: the chat format's own, those of a generation config, and the tokenizer's, if it has one."""
     return frozenset({own, *given} | ({tokenizer.eos_token_id} - {None}))
+
+
+class _Frame:
+    """What a template writes around messages, as ids.
+
+    Tokenizers look for their added tokens first, so what lies between two of them is encoded as if it stood alone: the
+    template's own tokens become ids once, and the text between them, with the message in it, is encoded with special tokens
+    split. A tokenizer that encodes a text otherwise at its beginning gets the whole text instead, cut inside every added token
+    that a message contains.
+
+    Args:
+        rendered: the template's text, with placeholders.
+        tokenizer: a Hugging Face tokenizer.
+        encode: encodes texts.
+    """
+
+    def __init__(self, rendered: str, tokenizer: Any, encode: TextEncoder) -> None:
+        self._tokenizer, self._encode = tokenizer, encode
+        self._pieces = _PLACES.split(rendered)
+        added = added_tokens(tokenizer)
+        self._picture = np.array([added[token] for token in VISION_TOKENS if token in added], np.int32)
+        longest_first = sorted(filter(None, added), key=len, reverse=True)
+        find = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
+        self._cut = inside(longest_first)
+        self._parts: list[Ids | list[str]] = []  # ids, or texts and placeholders
+        texts: list[str] = []
+        for piece in self._pieces:
+            if _PLACES.fullmatch(piece):
+                texts.append(piece)
+                continue
+            text, *others = find.split(piece)
+            texts.append(text)
+            for token, following in zip(others[::2], others[1::2], strict=True):
+                self._parts += [texts, np.array([added[token]], np.int32)]
+                texts = [following]
+        self._parts.append(texts)
+        self._parts = [
+            part if isinstance(part, np.ndarray) or _has_place(part) else encode("".join(part)) for part in self._parts
+        ]
+        probe = {_SYSTEM_TEXT: ["Rules: 1"], _USER_TEXT: ["the text 1\nof a message"]}
+        self._whole = self._ids(probe).tolist() != self._ids_of_whole(probe).tolist()
+
+    def ids(self, system: str, user: Message) -> Ids:
+        """Ids of the whole, with these messages in their places."""
+        messages = {_SYSTEM_TEXT: [system.strip()], _USER_TEXT: _stripped(user)}
+        return self._ids_of_whole(messages) if self._whole else self._ids(messages)
+
+    def _ids(self, messages: Mapping[str, list[str]]) -> Ids:
+        ids: list[Ids] = []
+        for part in self._parts:
+            if isinstance(part, list):
+                texts = [""]
+                for text in part:
+                    first, *others = messages.get(text, (text,))
+                    texts[-1] += first
+                    texts += others
+                ids.append(_between(texts, self._picture, self._encode))
+            else:
+                ids.append(part)
+        return np.concatenate(ids)
+
+    def _ids_of_whole(self, messages: Mapping[str, list[str]]) -> Ids:
+        texts = [""]
+        for piece in self._pieces:
+            if piece not in messages:
+                texts[-1] += piece
+                continue
+            for number, text in enumerate(messages[piece]):
+                first, *others = self._cut.split(text)
+                texts[-1] += (PICTURE if number else "") + first
+                texts += others
+        with loading("the tokenizer cannot encode a text"):
+            ids = [self._tokenizer.encode(plain_text(text), add_special_tokens=False) for text in texts]
+        return np.concatenate([np.array(one, np.int32) for one in ids])
+
+
+def _has_place(texts: Sequence[str]) -> bool:
+    return any(map(_PLACES.fullmatch, texts))
+
+
+def _between(texts: Sequence[str], picture: Ids, encode: TextEncoder) -> Ids:
+    """Ids of texts, with a picture's between two of them."""
+    ids = [encode(texts[0])]
+    for text in texts[1:]:
+        ids += [picture, encode(text)]
+    return np.concatenate(ids) if len(ids) > 1 else ids[0]
 
 
 class TemplateChat:
@@ -104,57 +189,71 @@ class TemplateChat:
             raise ConfigError(f"the options of a chat template are a mapping, got {short_repr(options)}")
         # a fixed date: some templates write today's into the system message, and prompts must not depend on the clock
         self._options = {"date_string": "01 Jan 2025"} | dict(options or {})
-        self._encode = _Encoder(tokenizer)
-        messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": _COMPLETION_TEXT}]
-        rendered = self._render([*messages, {"role": "user", "content": _USER_TEXT}])
-        if rendered.count(_COMPLETION_TEXT) != 1 or rendered.count(_USER_TEXT) != 1:
+        user = {"role": "user", "content": _USER_TEXT}
+        messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": _COMPLETION_TEXT}, user]
+        between = self._render(messages, _COMPLETION_TEXT, _USER_TEXT).partition(_COMPLETION_TEXT)[2]
+        after = between.partition(_USER_TEXT)[2]
+        self.completion_prefix = "<think>" if after.rstrip().endswith("<think>") else ""
+        added = added_tokens(tokenizer)
+        ends = [token for token in added if token and between.startswith(token)]
+        if not ends:
             raise ConfigError(
-                "the chat template changes the messages; use prompting.history: window if it leaves single messages "
-                "unchanged, otherwise prompting.chat: plain"
+                f"the chat template ends a completion with {between[:20]!r}, which is not one special token, so "
+                "the model cannot end its turn; use prompting.chat: plain"
             )
-        between = rendered.partition(_COMPLETION_TEXT)[2]
-        self._between, _, self._after = between.partition(_USER_TEXT)
-        self.completion_prefix = "<think>" if self._after.rstrip().endswith("<think>") else ""
-        self._end, self._end_text = self._turn_end()
+        end = max(ends, key=len)
+        self._end = added[end]
         self.end_ids = _end_ids(tokenizer, self._end, end_ids)
+        self._encode_completion = TextEncoder(tokenizer)
+        self._encode = TextEncoder(tokenizer, [token for token in added if token in between])
+        self._next = {False: self._frame(between), True: self._frame(between[len(end) :])}
+        self._first: dict[bool, _Frame] = {}  # with or without a system message, which some templates do not take
 
-    def first_prompt_ids(self, system: str, user: str) -> Ids:
+    def first_prompt_ids(self, system: str, user: Message) -> Ids:
         """Encode the messages before the first completion."""
-        messages = [{"role": "system", "content": system}] if system else []
-        return self._encode(self._render([*messages, {"role": "user", "content": user.strip()}]))
+        with_system = bool(system)
+        if with_system not in self._first:
+            messages = [{"role": "user", "content": _USER_TEXT}]
+            places = [_USER_TEXT]
+            if with_system:
+                messages.insert(0, {"role": "system", "content": _SYSTEM_TEXT})
+                places.append(_SYSTEM_TEXT)
+            self._first[with_system] = self._frame(self._render(messages, *places))
+        return self._first[with_system].ids(system, user)
 
-    def next_prompt_ids(self, user: str, *, ended: bool) -> Ids:
+    def next_prompt_ids(self, user: Message, *, ended: bool) -> Ids:
         """Encode the text between two completions."""
-        between = self._between[len(self._end_text) :] if ended else self._between
-        return self._encode(between + user.strip() + self._after)
+        return self._next[ended].ids("", user)
 
     def encode_completion(self, text: str) -> Ids:
         """Encode a completion's text, and append an end token."""
-        return np.append(self._encode(text), np.int32(self._end))
+        return np.append(self._encode_completion(text), np.int32(self._end))
 
     def decode_completion(self, ids: Sequence[int]) -> str:
         """Decode a completion, without its end token."""
         return self.completion_prefix + _decode(self._tokenizer, ids, self.end_ids)
 
-    def _render(self, messages: list[dict[str, str]]) -> str:
+    def _frame(self, rendered: str) -> _Frame:
+        return _Frame(rendered, self._tokenizer, self._encode)
+
+    def _render(self, messages: list[dict[str, str]], *places: str) -> str:
+        """The template's text of messages.
+
+        Raises:
+            ConfigError: it does not contain each placeholder once, unchanged.
+        """
         with loading("the chat template cannot be rendered", ConfigError):
-            return str(
+            rendered = str(
                 self._tokenizer.apply_chat_template(
                     messages, tokenize=False, add_generation_prompt=True, **self._options
                 )
             )
-
-    def _turn_end(self) -> tuple[int, str]:
-        """The token that the template puts after a completion, and its text."""
-        first = int(self._encode(self._between)[0]) if len(self._encode(self._between)) else -1
-        text = self._tokenizer.decode([first]) if first >= 0 else ""
-        special = set(self._tokenizer.all_special_ids) | set(getattr(self._tokenizer, "added_tokens_decoder", {}))
-        if first not in special or not self._between.startswith(text):
+        if any(rendered.count(place) != 1 for place in places):
             raise ConfigError(
-                f"the chat template ends a completion with {self._between[:20]!r}, which is not one special token, so "
-                "the model cannot end its turn; use prompting.chat: plain"
+                "the chat template changes the messages; use prompting.history: window if it leaves single messages "
+                "unchanged, otherwise prompting.chat: plain"
             )
-        return first, text
+        return rendered
 
 
 class PlainChat:
@@ -172,7 +271,7 @@ class PlainChat:
 
     def __init__(self, tokenizer: Any, end_ids: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
-        self._encode = _Encoder(tokenizer)
+        self._encode = TextEncoder(tokenizer)
         line = self._encode("\n")
         if len(line) != 1:
             raise ConfigError(
@@ -180,16 +279,22 @@ class PlainChat:
             )
         self._end = int(line[0])
         self.end_ids = _end_ids(tokenizer, self._end, end_ids)
+        with loading("the tokenizer cannot encode a text"):
+            added = tokenizer.encode("")  # what the tokenizer itself writes around every text
+        self._begin = np.array(added[:1] if added[:1] == [tokenizer.bos_token_id] else [], np.int32)
+        named = added_tokens(tokenizer)
+        self._picture = np.array([named[token] for token in VISION_TOKENS if token in named], np.int32)
 
-    def first_prompt_ids(self, system: str, user: str) -> Ids:
+    def first_prompt_ids(self, system: str, user: Message) -> Ids:
         """Encode the messages before the first completion."""
-        first = getattr(self._tokenizer, "bos_token_id", None)
-        ids = self._encode("\n\n".join(filter(None, (system, user.strip()))) + "\n>")
-        return ids if first is None else np.concatenate([np.array([first], np.int32), ids])
+        first, *others = _stripped(user)
+        ids = self._ids(["\n\n".join(filter(None, (system, first))), *others])
+        return np.concatenate([self._begin, ids])
 
-    def next_prompt_ids(self, user: str, *, ended: bool) -> Ids:
+    def next_prompt_ids(self, user: Message, *, ended: bool) -> Ids:
         """Encode the text between two completions."""
-        return self._encode(("" if ended else "\n") + user.strip() + "\n>")
+        first, *others = _stripped(user)
+        return self._ids([("" if ended else "\n") + first, *others])
 
     def encode_completion(self, text: str) -> Ids:
         """Encode a completion's text, and append an end token."""
@@ -198,6 +303,9 @@ class PlainChat:
     def decode_completion(self, ids: Sequence[int]) -> str:
         """Decode a completion, without its end token."""
         return _decode(self._tokenizer, ids, self.end_ids)
+
+    def _ids(self, texts: list[str]) -> Ids:
+        return _between([*texts[:-1], texts[-1] + "\n>"], self._picture, self._encode)
 
 
 def _decode(tokenizer: Any, ids: Sequence[int], end_ids: frozenset[int]) -> str:

@@ -12,10 +12,10 @@ studies of learning, not a full observation.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache, partial
 from string import ascii_lowercase
-from types import MappingProxyType
 from typing import Final
 
 from creditflow.agents.base import View
@@ -145,11 +145,23 @@ class Prompt:
 
     def fill(self, part: str, slots: Slots) -> str:
         """Fill the slots of one part; braces inside a slot's text are left alone."""
-        return _substitute(getattr(self, part), {name: getattr(slots, name) for name in _NAMES})
+        return _substitute(getattr(self, part), partial(getattr, slots))
+
+    def message(self, part: str, slots: Slots) -> str | list[str]:
+        """Fill the slots of one part; with pictures, the texts between which they are."""
+        if not self.pictures(part):
+            return self.fill(part, slots)
+        return [_substitute(text, partial(getattr, slots)) for text in getattr(self, part).split("{image}")]
 
 
-def _substitute(text: str, values: Mapping[str, str]) -> str:
-    return _SLOT.sub(lambda match: values[match[1]], text)
+def _substitute(text: str, value: Callable[[str], str]) -> str:
+    return _SLOT.sub(lambda match: value(match[1]), text)
+
+
+@lru_cache(maxsize=256)
+def _slots_shown(prompt: Prompt) -> frozenset[str]:
+    """The slots that the messages of a prompt have."""
+    return frozenset(_SLOT.findall("".join((prompt.system, prompt.first, prompt.later, prompt.windowed))))
 
 
 def task_text(view: View) -> str:
@@ -168,7 +180,7 @@ def task_text(view: View) -> str:
 
 
 def slots_of(prompt: Prompt, view: View, window: int = 0, reflections: str = "") -> Slots:
-    """The slot texts of one view.
+    """The texts of the slots that a prompt shows, of one view; the others are empty where they take work.
 
     Args:
         prompt: the template; its ``turn`` and ``refused`` texts are used.
@@ -185,26 +197,26 @@ def slots_of(prompt: Prompt, view: View, window: int = 0, reflections: str = "")
             f"the prompt {prompt.name!r} lists the admissible actions, and {view.env.env_name}'s list gives the answer "
             "away; set prompting.prompt to one that does not, such as 'search-v1', 'tools-v1' or 'react-search-v1'"
         )
-    text = _text_of(prompt, view)
+    text, shown = _text_of(prompt, view), _slots_shown(prompt)
     turns = view.turns
     lines = [
         _substitute(
             prompt.turn,
-            MappingProxyType({"step": str(i + 1), "observation": turns[i].observation, "action": turns[i].action}),
+            {"step": str(i + 1), "observation": turns[i].observation, "action": turns[i].action}.__getitem__,
         )
-        for i in range(max(0, len(turns) - window), len(turns))
+        for i in range(max(0, len(turns) - window) if "history" in shown else len(turns), len(turns))
     ]
     reason = turns[-1].invalid_reason if turns else ""
     return Slots(
-        task=task_text(view),
+        task=task_text(view) if "task" in shown else "",
         step=str(len(turns) + 1),
         steps=str(view.env.max_steps),
         history="\n".join(lines),
         observation=text,
-        cells=places(text),
-        around=around(text),
-        actions="\n".join(view.info["admissible_actions"]),
-        refused=_substitute(prompt.refused, {"reason": reason}) if reason else "",
+        cells=places(text) if "cells" in shown else "",
+        around=around(text) if "around" in shown else "",
+        actions="\n".join(view.info["admissible_actions"]) if "actions" in shown else "",
+        refused=_substitute(prompt.refused, {"reason": reason}.__getitem__) if reason else "",
         lessons=reflections,
         image=PICTURE if prompt.shows_pictures else "",
         moves=str(getattr(view.env, "moves_per_turn", 1)),

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.language_model.pretrained import require_torch
+from creditflow.agents.language_model.text_ids import text_ids
 from creditflow.agents.models.vision import text_config
-from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.base import AnnotationError, Provenance
 from creditflow.train.annotate.registry import Context
 from creditflow.train.run.digest import folder_digest
@@ -109,4 +109,4 @@ def open_scorer(
 
 def encoded(tokenizer: Any, text: str) -> NDArray[np.int32]:
     """The tokens of a plain text, int32, without special ones."""
-    return np.asarray(tokenizer.encode(plain_text(text), add_special_tokens=False), np.int32)
+    return np.asarray(text_ids(tokenizer, [text])[0], np.int32)

@@ -16,8 +16,8 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from creditflow.agents.language_model.text_ids import text_ids
 from creditflow.envs.errors import ConfigError, DataError
-from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.success.names import by_origin
 from creditflow.wrappers.records.group import Group
 from creditflow.wrappers.records.trajectory import Turn
@@ -167,5 +167,5 @@ class Encoder:
         if ids is None:
             if len(self._known) >= 65_536:
                 self._known.clear()
-            ids = self._known[text] = tuple(self.tokenizer.encode(plain_text(text), add_special_tokens=False))
+            ids = self._known[text] = tuple(text_ids(self.tokenizer, [text])[0])
         return ids

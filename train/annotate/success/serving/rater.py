@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from creditflow.agents.language_model.text_ids import text_ids
 from creditflow.envs.errors import DataError
-from creditflow.envs.text.plain_text import plain_text
 from creditflow.train.annotate.success.encoding import Encoded, EpisodeTooLongError
 from creditflow.train.annotate.success.model import open_success
 from creditflow.train.annotate.success.predict import EpisodeBatch, predict_success, read_logits
@@ -68,7 +68,7 @@ class LocalRater:
         ids: list[int] = []
         ends = []
         for piece in pieces[:-1]:
-            ids += tokenizer.encode(plain_text(piece), add_special_tokens=False)
+            ids += text_ids(tokenizer, [piece])[0]
             ids += [] if self._placeholder_id is None else [self._placeholder_id]
             if not ids:
                 raise DataError("the text begins with a placeholder: there is no step before it")
