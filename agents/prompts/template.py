@@ -255,6 +255,7 @@ def grid_rows(text: str) -> list[str] | None:
     return rows if fits and all(len(row) == width for row in rows) else None
 
 
+@lru_cache(maxsize=4096)  # boards recur
 def places(text: str) -> str:
     r"""List the position (row letter, column number) of every symbol but the most frequent one.
 
@@ -279,6 +280,7 @@ def places(text: str) -> str:
     return " ".join(symbol + position for symbol in ordered for position in positions[symbol])
 
 
+@lru_cache(maxsize=4096)
 def around(text: str) -> str:
     r"""List the symbols around the player, nearest first, each with its offset in cells: up or down, then left or right.
 

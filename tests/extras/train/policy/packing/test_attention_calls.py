@@ -97,6 +97,26 @@ def test_a_difference_that_16_bits_excuse_is_rejected_in_float32(
         check_packing(model)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_16_bits_excuse_rounding_but_no_wrong_attention(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the size of hidden states; rows of special tokens are never asked for, which may be untrained."""
+    model = pretrained(tmp_path).to(getattr(torch, dtype))
+    with torch.no_grad():
+        model.get_input_embeddings().weight[: model.config.vocab_size // 8] = torch.nan
+        model.get_decoder().norm.weight *= 300.0
+    check_packing(model, "bfloat16")
+    right = packed_hidden
+
+    def neighbours(decoder: Any, ids: Any, positions: Any, packed: Any) -> Any:
+        return right(decoder, ids, positions + 1 * (positions > 5), packed)
+
+    monkeypatch.setattr("creditflow.train.policy.packing.attention.packed_hidden", neighbours)
+    with pytest.raises(ConfigError, match="other values"):
+        check_packing(model, "bfloat16")
+
+
 @pytest.mark.parametrize("token", range(3))
 def test_results_that_are_no_numbers_are_rejected(token: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever they are: of the tokens here, the first belong to all sequences, the last to one."""
