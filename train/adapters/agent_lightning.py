@@ -33,12 +33,13 @@ def credited(adapter: type[Any], scheme: Scheme) -> type[Any]:
             if self.trace_aggregator_level != "transition":
                 raise ConfigError("credit needs a row per turn: trace_aggregator_level: transition")
             turns = [(rollout, t) for rollout in completed_rollouts for t in range(len(rollout.triplets or ()))]
+            rewards = [reward for rollout in completed_rollouts for reward in _rewards(rollout)]
             columns = TurnColumns(
                 group=[rollout.data_id for rollout, _ in turns],
                 trajectory=[rollout.rollout_id for rollout, _ in turns],
                 turn=[t for _, t in turns],
                 state=[rollout.triplets[t].metadata["state_key"] for rollout, t in turns],
-                reward=[rollout.triplets[t].reward or 0.0 for rollout, t in turns],
+                reward=rewards,
                 ended=[(rollout.final_reward or 0.0) > 0.0 for rollout, _ in turns],
             )
             result = advantages(scheme, columns, incomplete="zero")
@@ -53,6 +54,14 @@ def credited(adapter: type[Any], scheme: Scheme) -> type[Any]:
             return batch, {**metrics, "training/credit_groups": len(result.groups)}
 
     return CreditAdapter
+
+
+def _rewards(rollout: Any) -> list[float]:
+    """A reward for each turn; an outcome that no triplet has is the last turn's."""
+    rewards = [float(triplet.reward or 0.0) for triplet in rollout.triplets or ()]
+    if rewards and not any(rewards):
+        rewards[-1] = float(rollout.final_reward or 0.0)
+    return rewards
 
 
 def row_advantages(token_level_rewards: Any, response_mask: Any, **_: Any) -> tuple[Any, Any]:

@@ -39,16 +39,15 @@ class CreditAdvantage(AdvantageFn, ExperienceOperator):
 
     def process(self, exps: list[Any]) -> tuple[list[Any], dict[str, float]]:
         """The experiences with credit, and metrics; groups of one run get none."""
-        first: dict[str, int] = {}
-        for exp in exps:
-            first[exp.eid.rid] = min(first.get(exp.eid.rid, exp.eid.step), exp.eid.step)
+        first = min([1, *(exp.eid.step for exp in exps)])  # some workflows count from 1, then in every run
         columns: dict[str, Any] = {}
         for ours, theirs in COLUMNS.items():
             columns[ours] = [exp.info.get(theirs) for exp in exps]
-        absent = {name: None for name in ("next_state", "ended") if None in columns[name]}
+        read = {"next_state": all, "ended": any}  # an end is read at the last turn, where a missing one is an error
+        absent = {name: None for name, some in read.items() if not some(cell is not None for cell in columns[name])}
         turns = TurnColumns(
             group=[exp.eid.tid for exp in exps], trajectory=[exp.eid.rid for exp in exps], called=COLUMNS,
-            turn=[exp.eid.step - first[exp.eid.rid] for exp in exps],  # some workflows count from 1
+            turn=[exp.eid.step - first for exp in exps],
             **{**columns, **absent},
         )  # fmt: skip
         result = advantages(self.scheme, turns, incomplete="zero")

@@ -328,6 +328,11 @@ class Scheme(ABC):
         return self.requires
 
     @property
+    def search_fields(self) -> tuple[str, ...]:
+        """Fields of search turns that the scheme reads with these parameters, out of "entities", "queries" and "doc_ids"."""
+        return ()
+
+    @property
     def couples_groups(self) -> bool:
         """Whether the credit of a group depends on the other groups of its batch, so that a batch is scored as a whole.
 

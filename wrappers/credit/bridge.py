@@ -24,9 +24,7 @@ adapter must pass.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
 from typing import Any, Final, Literal
@@ -35,7 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError, short_repr
+from creditflow.envs.foreign.keys import content_key
 from creditflow.envs.reading.failures import naming
+from creditflow.envs.sums import settled_sum
 from creditflow.wrappers.credit.base import Credit, Scheme
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.records.group import Group
@@ -59,6 +59,7 @@ __all__ = [
     "over_spans",
     "over_tokens",
     "per_completion",
+    "per_run",
     "read_record",
     "require_plain",
     "sampled_runs",
@@ -73,7 +74,7 @@ Incomplete = Literal["refuse", "zero", "keep"]
 
 
 def numbers(values: Any) -> NDArray[np.float64]:
-    """A tensor or array as float64. Tensors are moved off their device.
+    """A tensor or array as float64. Tensors are moved off their device, and masked items are NaN.
 
     Raises:
         TrajectoryError: the values are not numbers.
@@ -81,34 +82,41 @@ def numbers(values: Any) -> NDArray[np.float64]:
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
     try:
+        if isinstance(values, np.ma.MaskedArray):
+            return np.ma.filled(values.astype(np.float64), np.nan)
         return np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise TrajectoryError(f"expected an array of numbers, got {short_repr(values)}: {error}") from error
 
 
+_NO_TEXT: Final = "value "  # begins the key of a state that is no text
+_ESCAPED: Final = f"{_NO_TEXT}text "  # begins the key of a text that begins like one
+
+
 def state_text(state: Any) -> str:
     """What identifies a state, as text: equal states and no others have equal texts.
 
-    Texts are kept as they are, so that similarity can compare them. Arrays are hashed and nested lists written out.
+    Texts are kept as they are, so that similarity can compare them. Other values are identified by their content
+    (``content_key``): the type of an array's numbers, the sign of a zero and the width of a text do not matter.
 
-    >>> state_text("You are in a room."), state_text((1, 0, 6)), state_text(np.array([1, 0, 6]))[:6]
-    ('You are in a room.', '[1,0,6]', 'array:')
+    >>> state_text("You are in a room."), state_text(36)
+    ('You are in a room.', 'value int:36')
+    >>> state_text(np.array([1, 0], np.int8)) == state_text(np.array([1.0, -0.0])) != state_text("[1,0]")
+    True
 
     Raises:
-        TrajectoryError: a state of another kind.
+        TrajectoryError: the state is missing (None, NaN), or has no content to compare.
     """
+    state = _plain(state)
+    if _missing(state):
+        raise TrajectoryError(
+            f"the state is missing: expected a text, an array or plain lists and numbers, got {state!r}"
+        )
     if isinstance(state, str):
-        return state
-    if hasattr(state, "detach"):
-        state = state.detach().cpu().numpy()
-    if isinstance(state, np.generic):
-        state = state.item()
-    if isinstance(state, np.ndarray):
-        head = f"{state.dtype.str}{state.shape}".encode()
-        return "array:" + hashlib.blake2b(head + np.ascontiguousarray(state).tobytes(), digest_size=16).hexdigest()
+        return str(state) if not state.startswith(_NO_TEXT) else _ESCAPED + state
     try:
-        return json.dumps(state, separators=(",", ":"), sort_keys=True, default=_plain)
-    except (TypeError, ValueError, RecursionError) as error:
+        return _NO_TEXT + content_key(state)
+    except ConfigError as error:
         raise TrajectoryError(
             f"a state is a text, an array or plain lists and numbers, got {type(state).__name__}: {error}"
         ) from None
@@ -150,9 +158,7 @@ def make_episode(
             f"episode {name!r}: {n} rewards need {n} or {n + 1} states and {n} actions (and at least one turn), got "
             f"{len(states)} states and {len(actions)} actions"
         )
-    for t, reward in enumerate(rewards):
-        if not is_number(reward):
-            raise TrajectoryError(f"episode {name!r}: turn {t}: reward must be finite, got {short_repr(reward)}")
+    _require_finite(name, rewards)
     reason = _stop_reason(ended)
     keys = [*states] if len(states) > n else [*states, f"{name} #last"]
     turns = tuple(
@@ -195,15 +201,17 @@ class GroupedTurns:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class TurnColumns:
-    """A batch of N turns as columns: sequences, arrays or tensors of length N, in any order of groups and episodes.
+    """A batch of N turns as columns: sequences, arrays, tensors or columns of a data frame, of length N, read by position.
+
+    Rows of groups and episodes may stand in any order.
 
     Attributes:
         group, trajectory: name of the turn's group (episodes of one task that are compared) and of its episode.
         state: what identifies the state before the turn: a key, the text or image shown, an array.
         reward: the environment's reward of the turn (no return, no penalty), in its own unit.
         ended: how the turn's episode ended: a stop reason ("success", "failed", "env_limit", "token_limit", …) or
-            whether it succeeded. It is read at the episode's last turn. Without it a positive sum of rewards is a
-            success and any other end a limit, as in the released code of forks of verl-agent.
+            whether it succeeded (True, False, 1 or 0). It is read at the episode's last turn. Without it a positive sum of
+            rewards (``settled_sum``) is a success and any other end a limit, as in the released code of forks of verl-agent.
         turn: number of the turn in its episode, from 0 without gaps. With it rows may stand anywhere and copies of a row
             count once. Without it the rows of an episode must stand in the order they were played, each once.
         next_state: what identifies the state after the turn. Without it the last state of an episode counts as one that no
@@ -265,12 +273,14 @@ class TurnColumns:
         for name, column in {**columns, **self.values}.items():
             if column is not None and len(column) != n:
                 raise TrajectoryError(f"{self._called(name)} has {len(column)} rows, {self._called('group')} has {n}")
-        active = np.ones(n, np.bool_) if self.active is None else self._column("active") != 0.0
+        active = np.ones(n, np.bool_) if self.active is None else self._flags("active")
         rewards = self._column("reward")
+        cells = _Cells({name: list(column) for name, column in columns.items() if column is not None}, self._called)
+        tasks = {_name(name): task for name, task in self.tasks.items()}
         members: dict[str, dict[str, list[int]]] = {}
         owner: dict[str, str] = {}
         for i in np.flatnonzero(active).tolist():
-            group_name, episode_name = _text(self.group[i]), _text(self.trajectory[i])
+            group_name, episode_name = cells.name("group", i), cells.name("trajectory", i)
             if owner.setdefault(episode_name, group_name) != group_name:
                 raise TrajectoryError(
                     f"trajectory {episode_name!r} has rows in the groups {owner[episode_name]!r} and {group_name!r}"
@@ -281,11 +291,11 @@ class TurnColumns:
         for g, (group_name, episodes) in enumerate(members.items()):
             trajectories, start = [], 0
             for episode_name, rows in episodes.items():
-                ordered, position = self._timeline(episode_name, rows)
+                ordered, position = self._timeline(episode_name, rows, cells)
                 group[rows], turn[rows] = g, start + position
-                trajectories.append(self._episode(group_name, episode_name, ordered, rewards))
+                trajectories.append(self._episode(group_name, episode_name, ordered, rewards, cells))
                 start += len(ordered)
-            groups.append(Group(tuple(trajectories), self.tasks.get(group_name, {})))
+            groups.append(Group(tuple(trajectories), tasks.get(group_name, {})))
         return GroupedTurns(tuple(groups), group, turn)
 
     def _called(self, name: str) -> str:
@@ -299,7 +309,15 @@ class TurnColumns:
                 raise TrajectoryError(f"expected one number a row, got an array of the shape {column.shape}")
         return column
 
-    def _timeline(self, name: str, rows: list[int]) -> tuple[list[int], NDArray[np.int64]]:
+    def _flags(self, name: str) -> NDArray[np.bool_]:
+        """bool (N,): a column of truth values."""
+        column = self._column(name)
+        if not np.isin(column, (0.0, 1.0)).all():
+            wrong = column[~np.isin(column, (0.0, 1.0))][0]
+            raise TrajectoryError(f"{self._called(name)} must contain True and False (or 1 and 0), got {wrong:g}")
+        return column != 0.0
+
+    def _timeline(self, name: str, rows: list[int], cells: _Cells) -> tuple[list[int], NDArray[np.int64]]:
         """One row for every turn, in order, and the position of each of ``rows`` in it."""
         if self.turn is None:
             return rows, np.arange(len(rows))
@@ -312,9 +330,9 @@ class TurnColumns:
         _, first, position = np.unique(turns, return_index=True, return_inverse=True)
         for i, p in zip(rows, position.tolist(), strict=True):
             original = rows[int(first[p])]
-            if i != original and (differing := self._difference(i, original)):
+            if i != original and (differing := self._difference(i, original, cells)):
                 raise TrajectoryError(
-                    f"trajectory {name!r} has two different rows of {called} {self.turn[i]}: {self._called(differing)} "
+                    f"trajectory {name!r} has two different rows of {called} {turns[int(first[p])]}: {self._called(differing)} "
                     "differs; copies of a row must be whole"
                 )
         if not np.array_equal(turns[first], np.arange(len(first))):
@@ -324,25 +342,20 @@ class TurnColumns:
             )
         return [rows[i] for i in first.tolist()], position.reshape(-1)
 
-    def _difference(self, row: int, original: int) -> str:
+    def _difference(self, row: int, original: int, cells: _Cells) -> str:
         """The first column in which two rows that should be copies differ, or "" if none does."""
-        readers: dict[str, Callable[[Any], Any]] = {
-            "state": state_text,
-            "next_state": state_text,
-            "reward": float,
-            "action": _text,
-            "valid": _text,
-        }
-        for name, read in readers.items():
-            column = getattr(self, name)
-            if column is not None and read(column[row]) != read(column[original]):
+        for name, column in cells.columns.items():
+            if name != "turn" and _content(column[row]) != _content(column[original]):
                 return name
-        return ""
+        one, other = self._annotations(row), self._annotations(original)
+        return next((name for name in self.values if one.get(name) != other.get(name)), "")
 
-    def _episode(self, group: str, name: str, rows: list[int], rewards: NDArray[np.float64]) -> Trajectory:
-        states = [state_text(self.state[i]) for i in rows]
+    def _episode(
+        self, group: str, name: str, rows: list[int], rewards: NDArray[np.float64], cells: _Cells
+    ) -> Trajectory:
+        states = [cells.state("state", i) for i in rows]
         if self.next_state is not None:
-            following = [state_text(self.next_state[i]) for i in rows]
+            following = [cells.state("next_state", i) for i in rows]
             for t, (after, before) in enumerate(zip(following, states[1:], strict=False)):
                 if after != before:
                     raise TrajectoryError(
@@ -351,30 +364,34 @@ class TurnColumns:
                         f"{self._called('turn')}, the number of each row's turn in its episode"
                     )
             states.append(following[-1])
-        total, stop_reason = float(rewards[rows].sum()), "success"
-        if self.ended is not None:
-            stop_reason = _stop_reason(self.ended[rows[-1]])
-        elif not total > 0.0:
-            stop_reason = "env_limit"
+        paid = rewards[rows].tolist()
+        _require_finite(name, paid)
+        try:
+            total = settled_sum(paid)
+        except OverflowError:
+            raise TrajectoryError(f"trajectory {name!r}: the sum of its rewards exceeds float64") from None
+        ended = cells.columns["ended"][rows[-1]] if self.ended is not None else total > 0.0 or "env_limit"
         score: float | None = None
         if self.score is not None:
             score = float(self._column("score")[rows[-1]])
         elif self.ended is None and 0.0 <= total <= 1.0:
             score = total
+        with naming(f"trajectory {name!r}: {self._called('ended')}"):
+            stop_reason = _stop_reason(ended)
         return make_episode(
             name,
             group_id=group,
             states=states,
-            rewards=rewards[rows].tolist(),
-            actions=[] if self.action is None else [_text(self.action[i]) for i in rows],
-            valid=[] if self.valid is None else (self._column("valid")[rows] != 0.0).tolist(),
+            rewards=paid,
+            actions=[] if self.action is None else [cells.name("action", i) for i in rows],
+            valid=[] if self.valid is None else self._flags("valid")[rows].tolist(),
             ended=stop_reason,
             score=score,
             values=[self._annotations(i) for i in rows] if self.values else (),
         )
 
     def _annotations(self, row: int) -> dict[str, float]:
-        annotations = {name: float(column[row]) for name, column in self.values.items()}
+        annotations = {name: float(numbers(column)[row]) for name, column in self.values.items()}
         return {name: value for name, value in annotations.items() if not np.isnan(value)}
 
 
@@ -423,7 +440,8 @@ def advantages(
     Raises:
         TrajectoryError: turns that do not fit together (``TurnColumns.grouped``), incomplete groups, or spans that do not fit
             the mask (``over_spans``).
-        ConfigError: a scheme whose annotations or task fields the columns lack, which credits tokens or learns a critic.
+        ConfigError: a scheme whose annotations or task fields the columns lack, which credits tokens or learns a critic, or
+            which reads texts of turns (see ``assign_groups``).
     """
     chosen = make(scheme) if isinstance(scheme, str) else scheme
     grouped = turns.grouped()
@@ -514,8 +532,17 @@ def assign_groups(groups: Sequence[Group], scheme: Scheme) -> list[Credit]:
     """The credit of each group, as numbers per turn.
 
     Raises:
-        ConfigError: a scheme that credits tokens, learns a critic, or reads annotations that the turns lack.
+        ConfigError: a scheme that credits tokens, learns a critic, or reads annotations, texts or fields of searches of which
+            the turns have none.
     """
+    fields_read = [*(name for name in scheme.texts if name != "observation"), *scheme.search_fields]
+    turns = [turn for group in groups for turn in group.turns]
+    if fields_read and turns and not any(getattr(turn, name) for turn in turns for name in fields_read):
+        raise ConfigError(
+            f"scheme {scheme.name!r} reads {', '.join(fields_read)} of turns, and these turns have none of them: columns of turns "
+            "and conversations do not carry them. Score a log that has them (credit.make(…).assign(group)), or play in a "
+            "creditflow environment, whose records do"
+        )
     annotated = {name for group in groups for turn in group.turns[:1] for name in turn.values}
     if scheme.requires_tokens or not annotated.issuperset(scheme.needs):
         require_plain(scheme)
@@ -586,6 +613,30 @@ def per_completion(played: Trajectory, per_turn: NDArray[np.float64], completion
     return [*per_turn.tolist(), *[0.0] * failed]
 
 
+def per_run(played: Trajectory, per_turn: NDArray[np.float64], runs: int) -> list[float]:
+    """A number for each run of sampled tokens (``per_completion``). An empty completion has no run.
+
+    Where the environment failed, as many runs as turns can mean two things: every turn has one and the completion at which it
+    failed has none, or a turn's completion was empty. Which turn a run belongs to is then unknown.
+
+    Args:
+        played: the episode.
+        per_turn: float64 (T,), of its turns.
+        runs: how many runs of sampled tokens there are.
+
+    Raises:
+        TrajectoryError: another number of runs than turns, or turns that may be empty beside a failure.
+    """
+    empty = [t for t, turn in enumerate(played.turns) if not turn.response and not turn.action]
+    if empty and played.stop_reason == "env_error" and runs == len(per_turn):
+        raise TrajectoryError(
+            f"episode {played.trajectory_id!r} ended with env_error, and the completion of its turn {empty[0]} is empty: expected "
+            f"{runs + 1} runs of sampled tokens, got {runs}, so that which run is which turn is unknown; leave the episode "
+            "out, or keep the tokens of each completion apart"
+        )
+    return per_completion(played, per_turn, runs)
+
+
 def over_tokens(played: Trajectory, per_turn: NDArray[np.float64], counts: Sequence[int]) -> list[list[float]]:
     """For each sampled completion a list: its number (``per_completion``) on each of its tokens.
 
@@ -623,7 +674,7 @@ def over_mask(played: Trajectory, per_turn: NDArray[np.float64], mask: Sequence[
     """
     row = [0.0] * len(mask)
     if runs := sampled_runs(mask):
-        for (start, stop), number in zip(runs, per_completion(played, per_turn, len(runs)), strict=True):
+        for (start, stop), number in zip(runs, per_run(played, per_turn, len(runs)), strict=True):
             row[start:stop] = [number] * (stop - start)
     return row
 
@@ -687,23 +738,76 @@ def _incomplete(name: str, count: int, expected: int) -> TrajectoryError:
 
 
 def _stop_reason(ended: Any) -> Any:
-    """A stop reason, from one or from whether the episode succeeded."""
+    """A stop reason, from one or from whether the episode succeeded: True, False, 1 or 0, of Python or NumPy."""
+    ended = _plain(ended)
     if isinstance(ended, str):
-        return ended  # Trajectory checks it
-    if not isinstance(ended, bool | np.bool_ | int | float):
-        raise TrajectoryError(f"an end is a stop reason or whether the episode succeeded, got {short_repr(ended)}")
-    return "success" if ended else "failed"
+        return str(ended)  # Trajectory checks it
+    if isinstance(ended, bool | int | float) and ended in (0, 1):
+        return "success" if ended else "failed"
+    raise TrajectoryError(
+        "an end is a stop reason or whether the episode succeeded (True or False, 1 or 0), got "
+        f"{short_repr(ended)}: pass a stop reason for an end that is neither"
+    )
 
 
-def _text(cell: Any) -> str:
-    """A name or an action as text."""
+def _require_finite(name: str, rewards: Iterable[float]) -> None:
+    for t, reward in enumerate(rewards):
+        if not is_number(reward):
+            raise TrajectoryError(f"episode {name!r}: turn {t}: reward must be finite, got {short_repr(reward)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """The cells of columns by row number, whatever labels a column has; ``called`` names a column in messages."""
+
+    columns: Mapping[str, list[Any]]
+    called: Any
+
+    def name(self, column: str, row: int) -> str:
+        """A name or an action."""
+        with naming(f"{self.called(column)} of row {row}"):
+            return _name(self.columns[column][row])
+
+    def state(self, column: str, row: int) -> str:
+        """What identifies a state."""
+        with naming(f"{self.called(column)} of row {row}"):
+            return state_text(self.columns[column][row])
+
+
+def _plain(value: Any) -> Any:
+    """A tensor as an array, and a single number, flag or text of NumPy or a tensor as Python's."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    return value.item() if isinstance(value, np.generic) or (type(value) is np.ndarray and not value.shape) else value
+
+
+def _missing(cell: Any) -> bool:
+    """Whether a plain cell has no value: None, NaN, a masked item, or pandas' NA and NaT (which equal nothing either)."""
+    if cell is None or cell is np.ma.masked or type(cell).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(cell, float | np.datetime64 | np.timedelta64) and bool(cell != cell)  # NaN differs from itself
+
+
+def _name(cell: Any) -> str:
+    """A name or an action as text: numbers as they are written, whole ones without a point, other values by their content."""
+    cell = _plain(cell)
+    if _missing(cell):
+        raise TrajectoryError(f"a name is missing: expected a text or a number, got {cell!r}")
+    if isinstance(cell, str):
+        return str(cell)
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    if isinstance(cell, bool | int | float):
+        return str(cell)
+    if isinstance(cell, np.ndarray | Mapping | list | tuple | set | frozenset | bytes):
+        return state_text(cell)
     try:
         return str(cell)
     except (ValueError, RecursionError) as error:
         raise TrajectoryError(f"names and actions are texts, got {short_repr(cell)}") from error
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} has no plain form")
+def _content(cell: Any) -> str:
+    """What two copies of a cell have in common, a missing one included."""
+    cell = _plain(cell)
+    return "missing" if _missing(cell) else state_text(cell)

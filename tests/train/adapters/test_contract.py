@@ -133,7 +133,7 @@ def test_the_end_passes_the_contract(end: Any) -> None:
 
 def test_every_end_has_a_contract_test_or_a_reason_why_not() -> None:
     without = {
-        "estimators": "released code under test, not credit", "export": "logs out", "logs": "logs in",
+        "export": "logs out", "logs": "logs in",
         "openenv": "rewards per step travel, no advantages", "sb3": "rewards per step travel, no advantages",
         "nemo_gym": "rewards per step travel, no advantages",
     }  # fmt: skip

@@ -200,24 +200,23 @@ def test_a_wrong_mode_is_rejected() -> None:
 
 
 anchors = st.recursive(
-    st.text(max_size=4) | st.integers(-9, 9), lambda inner: st.lists(inner, max_size=3), max_leaves=6
+    st.text(max_size=4) | st.integers(-9, 9) | st.sampled_from(["1", "value int:1", "value text 1", "[1,0]"]),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=6,
 )
 
 
 @given(anchors, anchors)
 def test_equal_anchors_and_no_others_have_equal_keys(one: Any, other: Any) -> None:
-    def bare(key: Any) -> bool:
-        return isinstance(key, str)
-
-    if bare(one) == bare(other):
-        assert (state_text(one) == state_text(other)) == (one == other)
+    assert (state_text(one) == state_text(other)) == (one == other)
     assert state_text(tuple(one) if isinstance(one, list) else one) == state_text(one)
 
 
-def test_images_are_distinguished_by_content_shape_and_type() -> None:
+def test_images_are_distinguished_by_content_and_shape() -> None:
     image = np.arange(12, dtype=np.uint8)
-    different = [image, image.reshape(3, 4), image.astype(np.int16), image + 1]
-    assert len({state_text(one) for one in different}) == 4
+    different = [image, image.reshape(3, 4), image + 1]
+    assert len({state_text(one) for one in different}) == 3
+    assert state_text(image.astype(np.int16)) == state_text(image)
     assert state_text(image.reshape(3, 4).T.T) == state_text(image.reshape(3, 4))
     with pytest.raises(TrajectoryError, match="a text, an array or plain lists"):
         state_text(object())

@@ -20,13 +20,16 @@ from creditflow.envs.errors import ConfigError, CreditflowError, TrajectoryError
 from creditflow.train import adapters
 from creditflow.train.adapters.contract import CASES, ContractCase, OnTokens, check_end
 from creditflow.wrappers.credit.base import Scheme
-from creditflow.wrappers.credit.bridge import TurnColumns, assign_turns, over_spans, sampled_runs
+from creditflow.wrappers.credit.bridge import TurnColumns, assign_turns, over_mask, over_spans, sampled_runs
+from creditflow.wrappers.credit.random_group import random_group
 from creditflow.wrappers.records.group import Group
 
 TURNS: dict[str, Any] = {
     "group": ["g"] * 4, "trajectory": ["a", "a", "b", "b"], "turn": [0, 1, 0, 1], "state": ["s", "t", "s", "u"],
     "reward": [0.0, 1.0, 0.0, 0.0], "ended": [True, True, False, False],
 }  # fmt: skip
+
+MISSING = (None, float("nan"), np.float64("nan"), np.ma.masked, np.datetime64("NaT"))
 
 
 def taken(columns: TurnColumns, rows: np.ndarray[Any, Any]) -> TurnColumns:
@@ -117,6 +120,16 @@ def test_annotations_travel_as_columns() -> None:
         ({"reward": [0.0, float("nan"), 0.0, 0.0]}, "turn 1: reward must be finite"),
         ({"ended": ["won", "won", "failed", "failed"]}, "stop_reason must be one of"),
         ({"ended": [[], [], [], []]}, "an end is a stop reason or whether"),
+        *(({"ended": [end] * 4}, "an end is a stop reason or whether") for end in (float("nan"), -1.0, 0.3, 2, None)),
+        *(({name: [none] * 4}, f"{name} of row 0: .* missing") for name in ("state", "group") for none in MISSING),
+        *(
+            ({name: [none] * 4}, f"{name} of row 0: .* missing")
+            for name in ("trajectory", "action")
+            for none in MISSING
+        ),
+        ({"valid": [1, 0.5, 1, 1]}, "valid must contain True and False"),
+        ({"active": [1, float("nan"), 1, 1]}, "active must contain True and False"),
+        ({"reward": np.ma.masked_array([0.0, 1.0, 0.0, 0.0], [0, 1, 0, 0])}, "turn 1: reward must be finite"),
         ({"next_state": ["x", "end", "u", "end"]}, "next_state of its row 0 is not the state of its row 1"),
         ({"score": [0.0, 2.0, 0.0, 0.0]}, r"score must lie in \[0, 1\]"),
         ({"state": [object()] * 4}, "a state is a text, an array"),
@@ -126,6 +139,92 @@ def test_annotations_travel_as_columns() -> None:
 def test_columns_that_do_not_fit_together_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(CreditflowError, match=message):
         credit.advantages("gigpo", TurnColumns(**{**TURNS, **changes}))
+
+
+@pytest.mark.parametrize(
+    "end", [1, 1.0, np.int64(1), np.float32(1.0), np.bool_(True), np.array(True), np.str_("success")]
+)
+def test_a_success_is_true_or_one_of_any_library(end: Any) -> None:
+    [group] = TurnColumns(**{**TURNS, "ended": [end, end, False, False]}).grouped().groups
+    assert [member.stop_reason for member in group.trajectories] == ["success", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "reason"),
+    [
+        ([0.1, 0.2, -0.3], "env_limit"),  # 5.6e-17 in floats
+        ([1e-12, 1e-13], "success"),  # small in another unit, and no rounding error
+        ([-0.1, -0.2, 0.3], "env_limit"),
+        ([1e9, 1e-3, -1e9], "env_limit"),
+    ],
+)
+@pytest.mark.parametrize("unit", [1.0, 1e-6, 1e6])
+def test_without_ends_success_is_a_sum_that_exceeds_its_rounding_error(rewards: Any, reason: str, unit: float) -> None:
+    n = len(rewards)
+    columns = TurnColumns(group=["g"] * n, trajectory=["a"] * n, state=range(n), reward=np.array(rewards) * unit)
+    assert columns.grouped().groups[0].trajectories[0].stop_reason == reason
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("ended", ["success", "success", "failed", "failed"]), ("score", [1.0, 1.0, 0.5, 0.0]), ("valid", [1, 1, 0, 1]),
+        ("state", ["s", "t", "u", "s"]), ("reward", [0.0, 1.0, 0.5, 0.0]), ("action", ["x", "y", "z", "x"]),
+        ("next_state", ["t", "end", "other", "end"]),
+    ],
+)  # fmt: skip
+def test_copies_of_a_row_must_agree_in_every_column(name: str, column: list[Any]) -> None:
+    rows: dict[str, Any] = {
+        "group": ["g"] * 4, "trajectory": ["a", "a", "a", "b"], "turn": [0, 1, 1, 0], "state": ["s", "t", "t", "s"],
+        "reward": [0.0, 1.0, 1.0, 0.0], "ended": [True, True, True, False],
+    }  # fmt: skip
+    copies = [
+        credit.advantages("gigpo", TurnColumns(**rows)),
+        credit.advantages("gigpo", taken(TurnColumns(**rows), np.array([2, 3, 1, 0]))),
+    ]
+    assert copies[0].per_turn[[2, 3, 1, 0]].tolist() == copies[1].per_turn.tolist()
+    with pytest.raises(TrajectoryError, match=f"two different rows of turn 1: {name} differs"):
+        credit.advantages("gigpo", TurnColumns(**{**rows, name: column}))
+    with pytest.raises(TrajectoryError, match=r"two different rows of turn 1: value\.x differs"):
+        credit.advantages("gigpo", TurnColumns(**rows, values={"value.x": [0.0, 1.0, float("nan"), 0.0]}))
+
+
+def test_columns_of_a_sorted_frame_are_read_by_position() -> None:
+    class Labelled(list[Any]):  # as a column of a data frame after sorting: ``column[i]`` is the row with the label i
+        def __getitem__(self, label: Any) -> Any:
+            return super().__getitem__(len(self) - 1 - label)
+
+    frame = {name: Labelled(column) for name, column in TURNS.items()}
+    expected = credit.advantages("gigpo", TurnColumns(**TURNS)).per_turn
+    assert credit.advantages("gigpo", TurnColumns(**frame)).per_turn.tolist() == expected.tolist()
+
+
+def test_tasks_are_found_by_groups_that_are_numbers() -> None:
+    columns = TurnColumns(**{**TURNS, "group": np.array([7.0] * 4)}, tasks={7: {"a": 1}})  # type: ignore[dict-item]  # as people write
+    [group] = columns.grouped().groups
+    assert (group.group_id, dict(group.task)) == ("7", {"a": 1})
+
+
+@pytest.mark.parametrize("name", ["egrpo", "gdcr", "sapo", "stepsearch"])
+def test_schemes_that_read_what_columns_do_not_carry_are_refused_by_name(name: str) -> None:
+    group = random_group(np.random.default_rng(1))
+    with pytest.raises(ConfigError, match=f"scheme '{name}' reads .* of turns, and these turns have none"):
+        credit.advantages(name, TurnColumns.of([group]), incomplete="keep")
+    assert len(assign_turns([group], credit.make(name))) == 1  # of whole turns it is computed
+
+
+def test_an_empty_completion_before_a_failure_moves_no_credit() -> None:
+    [shown] = [case for case in CASES if case.name == "failed episodes"]
+    played = next(member for member in shown.episodes if member.stop_reason == "env_error")
+    first = played.turns[0]
+    second = replace(first, state_key=first.next_state_key, next_state_key="lost", action="", response="")
+    numbers = np.array([1.0, 2.0])
+    longer = replace(played, turns=(first, second), final_state_key="lost")
+    assert over_mask(longer, numbers, [1, 0, 1, 1, 0, 1]) == [1.0, 0.0, 2.0, 2.0, 0.0, 0.0]  # the third one failed
+    with pytest.raises(TrajectoryError, match="turn 1 is empty: expected 3 runs"):
+        over_mask(longer, numbers, [1, 0, 0, 1])
+    spoken = replace(longer, turns=(first, replace(second, action="x")))
+    assert over_mask(spoken, numbers, [1, 0, 0, 1]) == [1.0, 0.0, 0.0, 2.0]
 
 
 def test_messages_use_the_names_that_a_trainer_has_for_its_columns() -> None:

@@ -18,7 +18,7 @@ from creditflow.wrappers.credit.base import Scheme
 from creditflow.wrappers.credit.bridge import (
     FIELD,
     assign_episodes,
-    per_completion,
+    per_run,
     read_record,
     require_plain,
     sampled_runs,
@@ -59,7 +59,7 @@ def credit_output(output: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
         rewards.append(row)
         if mask and not runs:
             continue  # the generator left the whole row out of the loss (apply_overlong_filtering)
-        for (_, stop), number in zip(runs, per_completion(played, per_turn, len(runs)), strict=True):
+        for (_, stop), number in zip(runs, per_run(played, per_turn, len(runs)), strict=True):
             row[stop - 1] = number
     reported = [dict(each) for each in metrics]
     for each in reported:

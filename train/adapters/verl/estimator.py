@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.envs.errors import ConfigError, TrajectoryError
+from creditflow.envs.sums import settled_sum
 from creditflow.train.adapters.verl.credit import NAME, VERL, credit_batch, credit_settings
 from creditflow.train.adapters.verl.record import EpisodeRecord
 from creditflow.wrappers.credit.base import Scheme
@@ -80,7 +81,7 @@ def _refuse_states(scheme: Scheme) -> None:
 
 def _record(name: str, uid: str, rewards: NDArray[np.float64], mask: NDArray[np.bool_]) -> EpisodeRecord:
     """An episode of one turn with the row's summed reward and a state of its own."""
-    total = float(rewards.sum())
+    total = settled_sum(rewards.tolist())
     won = total > 0.0
     turn = Turn(f"row {name}", "", f"row {name} #end", reward=total)
     trajectory = Trajectory(

@@ -123,6 +123,11 @@ class PiCA(Scheme):
         """Declared properties. With a discount the differences do not telescope."""
         return super().checked_properties - (frozenset() if self.discount == 1.0 else {"telescoping"})
 
+    @property
+    def search_fields(self) -> tuple[str, ...]:
+        """Which turns are searches, where only these are rewarded."""
+        return ("queries",) if self.rewarded_turns == "searches" else ()
+
     def assign(self, group: Group) -> Credit:
         """Score one group.
 

@@ -46,6 +46,11 @@ class EntityScheme(OutcomeScheme):
     thoughts: Thoughts = "wide"
     observations: Observations = "text"
 
+    @property
+    def search_fields(self) -> tuple[str, ...]:
+        """The entities of passages, and the queries that found them."""
+        return ("entities", "queries")
+
     def undefined_on(self, group: Group) -> str:
         """Return why the scheme cannot score a group, or "" if it can."""
         if reason := malformed_turns(group, ("action", "observation", "thought", "response", "queries", "entities")):

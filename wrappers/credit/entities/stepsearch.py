@@ -140,6 +140,11 @@ class StepSearch(OutcomeScheme):
         """bool (G,): trajectories that count as unanswered."""
         return ~answered(group) if self.unanswered == "minus_one" else np.zeros(len(group), np.bool_)
 
+    @property
+    def search_fields(self) -> tuple[str, ...]:
+        """Queries, and the passages that they found."""
+        return ("queries", "doc_ids")
+
     def assign(self, group: Group) -> Credit:
         """Score one group.
 
