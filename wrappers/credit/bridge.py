@@ -312,10 +312,10 @@ class TurnColumns:
     def _flags(self, name: str) -> NDArray[np.bool_]:
         """bool (N,): a column of truth values."""
         column = self._column(name)
-        if not np.isin(column, (0.0, 1.0)).all():
-            wrong = column[~np.isin(column, (0.0, 1.0))][0]
-            raise TrajectoryError(f"{self._called(name)} must contain True and False (or 1 and 0), got {wrong:g}")
-        return column != 0.0
+        flags: NDArray[np.bool_] = column == 1.0
+        if len(wrong := column[~flags & (column != 0.0)]):
+            raise TrajectoryError(f"{self._called(name)} must contain True and False (or 1 and 0), got {wrong[0]:g}")
+        return flags
 
     def _timeline(self, name: str, rows: list[int], cells: _Cells) -> tuple[list[int], NDArray[np.int64]]:
         """One row for every turn, in order, and the position of each of ``rows`` in it."""

@@ -129,7 +129,10 @@ def test_annotations_travel_as_columns() -> None:
         ),
         ({"valid": [1, 0.5, 1, 1]}, "valid must contain True and False"),
         ({"active": [1, float("nan"), 1, 1]}, "active must contain True and False"),
-        ({"reward": np.ma.masked_array([0.0, 1.0, 0.0, 0.0], [0, 1, 0, 0])}, "turn 1: reward must be finite"),
+        (
+            {"reward": np.ma.masked_array([0.0, 1.0, 0.0, 0.0], [False, True, False, False])},
+            "turn 1: reward must be finite",
+        ),
         ({"next_state": ["x", "end", "u", "end"]}, "next_state of its row 0 is not the state of its row 1"),
         ({"score": [0.0, 2.0, 0.0, 0.0]}, r"score must lie in \[0, 1\]"),
         ({"state": [object()] * 4}, "a state is a text, an array"),
@@ -194,7 +197,7 @@ def test_columns_of_a_sorted_frame_are_read_by_position() -> None:
         def __getitem__(self, label: Any) -> Any:
             return super().__getitem__(len(self) - 1 - label)
 
-    frame = {name: Labelled(column) for name, column in TURNS.items()}
+    frame: dict[str, Any] = {name: Labelled(column) for name, column in TURNS.items()}
     expected = credit.advantages("gigpo", TurnColumns(**TURNS)).per_turn
     assert credit.advantages("gigpo", TurnColumns(**frame)).per_turn.tolist() == expected.tolist()
 

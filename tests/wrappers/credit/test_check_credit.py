@@ -40,7 +40,7 @@ def test_released_semantics_satisfy_the_contract_without_declared_properties(nam
         ("graphgpo", {"step_weight": 0.0}, False),  # without step credit nothing is monotone
         ("graphgpo", {"episode_weight": -1.0}, False),
         ("gigpo", {"std_eps": 1e-6}, False),
-        ("rewardflow", {"pruned_turns": "zero"}, False),
+        ("rewardflow", {"pruning": "none"}, False),
     ],
 )
 def test_properties_are_checked_only_for_the_papers_formula(name, parameters, declared):

@@ -105,7 +105,7 @@ def test_outcome_schemes_do_not_depend_on_the_number_of_turns(name, g):
 
 @pytest.mark.parametrize("name", ["graphgpo", "gigpo", "rewardflow"])
 def test_step_schemes_depend_on_the_number_of_turns(name):
-    g = group(walk("s g"), walk("s s g"))
+    g = group(walk("s g"), walk("s t g"))
     assert (make(name).assign(g).flat_step_advantages != 0.0).any()
 
 

@@ -46,8 +46,8 @@ class RewardFlow(StateScheme):
 
     R(s) = γ^d(s), where d is the number of hops to a success over the group's transitions, and R(s) = 0 if none is
     reachable (eqs. 2 to 4). Invalid transitions and those that do not change the state are pruned from the graph first.
-    A turn whose transition was pruned still gets the difference of its two states as the paper's wording implies, which
-    ``pruned_turns`` repairs. With ``merge``, similar states are one node before propagation, whose potential is at
+    The mean and deviation at a state are those of its kept transitions, because Group(s) contains no others (eqs. 5 to 7).
+    A turn whose transition was pruned is in no Group(s), so it gets the outcome advantage alone. With ``merge``, similar states are one node before propagation, whose potential is at
     least that of its best member.
 
     Two rules are ours, because the paper does not specify them. A success that cannot be reached from a state is left
@@ -68,8 +68,6 @@ class RewardFlow(StateScheme):
             pruning", where with text keys of raw observations an error message is a separate state), "self_loops"
             (released code for Sokoban, WebShop, Search) or "alfworld" (released ALFWorld manager: looking around and
             "Nothing happens" are skipped and bridged, which requires keys that are texts).
-        pruned_turns: "difference" (paper), "zero", which gives pruned turns q = 0, or "exclude", which also leaves them
-            out of the comparison.
     """
 
     name = "rewardflow"
@@ -102,7 +100,6 @@ class RewardFlow(StateScheme):
     step_scale: Scale = "std"
     propagation: Literal["success_hops", "mean_hops", "graph_network", "first_seen_rewards"] = "success_hops"
     pruning: Literal["invalid", "none", "self_loops", "alfworld"] = "invalid"
-    pruned_turns: Literal["difference", "zero", "exclude"] = "difference"
 
     def __post_init__(self) -> None:
         """Check every parameter."""
@@ -150,8 +147,8 @@ class RewardFlow(StateScheme):
             after, before = value[graph.target], value[graph.source]
             rewards = after - before
             names = graph.keys
-        if self.pruned_turns != "difference":
-            rewards = np.where(pruned, 0.0, rewards)
+        # the released code compares all turns of a state, and lets the pruned ones differ
+        kept = np.ones(len(pruned), np.bool_) if self.propagation == "first_seen_rewards" else ~pruned
         outcome, turn_part = self.outcome_part(group)
         penalties = self.score_penalties(group)
         compared = normalize(
@@ -160,12 +157,11 @@ class RewardFlow(StateScheme):
             len(states.keys),
             scale=self.step_scale,
             std_eps=self.std_eps,
-            sample=~pruned if self.pruned_turns == "exclude" else None,
+            sample=kept,
             magnitude=np.abs(after) + np.abs(before) + penalties,
             quantity="change of potential",
         )
-        if self.pruned_turns == "exclude":
-            compared = np.where(pruned, 0.0, compared)
+        compared = np.where(kept, compared, 0.0)
         return Credit.of(
             group,
             outcome=self.trajectory_weight * outcome,

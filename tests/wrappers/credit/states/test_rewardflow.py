@@ -286,24 +286,26 @@ def look_and_act(**options):
     return credit.make("rewardflow", discount=0.5, **options).assign(g)
 
 
-def test_pruned_turns_get_the_difference_of_their_states():
-    # R(s) = 1/4, R(n) = 0
+def test_the_comparison_at_a_state_has_its_kept_turns_alone():
     c = look_and_act()
-    assert c.step_rewards[1].tolist() == [-1 / 4, 1 / 4, 1 / 4, 1 / 2]
-
-
-def test_pruned_turns_can_get_zero_reward():
-    c = look_and_act(pruned_turns="zero")
-    assert c.step_rewards[1].tolist() == [0.0, 0.0, 1 / 4, 1 / 2]
-
-
-def test_excluded_pruned_turns_do_not_affect_the_comparison():
-    c = look_and_act(pruned_turns="exclude")
     clean = group(walk("s a g"), walk("s a g", name="looked"), walk("s x", "failed"))
     expected = credit.make("rewardflow", discount=0.5).assign(clean)
     assert c.step_advantages[1][:2].tolist() == [0.0, 0.0]
     np.testing.assert_allclose(c.step_advantages[1][2:], expected.step_advantages[1])
     np.testing.assert_allclose(c.step_advantages[0], expected.step_advantages[0])
+
+
+@pytest.mark.parametrize("pruned", range(3))
+def test_group_of_a_state_is_worked_out_by_hand(pruned: int) -> None:
+    """Two turns at s raise the potential from 1/2 to 1, one loses it: z-scores of (1/2, 1/2, -1/2) are .577, .577 and -1.155.
+
+    Invalid turns at s change nothing in this, and get no action credit, however many there are.
+    """
+    looks = ["s"] * (pruned + 1)
+    g = group(walk("s g"), walk(" ".join([*looks, "g"]), invalid=range(pruned), name="looked"), walk("s x", "failed"))
+    c = credit.make("rewardflow", discount=0.5).assign(g)
+    step = [part.round(3).tolist() for part in c.step_advantages]
+    assert step == [[0.577], [0.0] * pruned + [0.577], [-1.155]]
 
 
 def test_released_propagation_can_prune_invalid_transitions_too():
