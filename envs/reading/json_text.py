@@ -60,15 +60,17 @@ def _reject_constant(name: str) -> NoReturn:
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_reject_constant)
+_LENIENT: Final = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=lambda _: None)
 
 
-def parse_json(data: str | bytes, *, where: str, limits: Limits = JSON) -> Any:
+def parse_json(data: str | bytes, *, where: str, limits: Limits = JSON, nan_as_null: bool = False) -> Any:
     """Parse an untrusted JSON text.
 
     Args:
         data: text, or its UTF-8 bytes.
         where: file, line or request, with which every message begins.
         limits: limits of the text and of its values.
+        nan_as_null: whether NaN and infinities, which Python and pandas write, are None instead of an error.
 
     Returns:
         Dicts without repeated keys, lists, strings, finite numbers, booleans and None, within the limits.
@@ -79,7 +81,8 @@ def parse_json(data: str | bytes, *, where: str, limits: Limits = JSON) -> Any:
     if len(data) > limits.characters:
         raise DataError(f"{where}: longer than {limits.characters:,} characters")
     try:
-        value = decode_json(data.decode("utf-8") if isinstance(data, bytes) else data)
+        text = data.decode("utf-8") if isinstance(data, bytes) else data
+        value = decode_json(text, decoder=_LENIENT if nan_as_null else _DECODER)
     except UnicodeDecodeError as error:
         raise DataError(f"{where}: not UTF-8 text ({error.reason} at byte {error.start})") from error
     except ValueError as error:
@@ -88,18 +91,19 @@ def parse_json(data: str | bytes, *, where: str, limits: Limits = JSON) -> Any:
     return value
 
 
-def decode_json(text: str, *, locate: bool = True) -> Any:
+def decode_json(text: str, *, locate: bool = True, decoder: json.JSONDecoder = _DECODER) -> Any:
     """Decode a text of bounded length, for readers that check every value themselves (all others use ``parse_json``).
 
     Args:
         text: the text.
         locate: whether to find the line of a repeated key, which takes many times as long as decoding; False for servers.
+        decoder: decoder of this module.
 
     Raises:
         ValueError: not JSON, a repeated key, NaN or an infinity, too many levels; names no file.
     """
     try:
-        return _DECODER.decode(text)
+        return decoder.decode(text)
     except RepeatedKeyError:
         if not locate:
             raise
@@ -152,15 +156,26 @@ def read_json_lines(path: str | Path, *, longest: int = MAX_LINE) -> Iterator[tu
             yield where, parse_json(line, where=where, limits=limits)
 
 
-def read_json_rows(path: str | Path, *, longest: int = MAX_ROWS_FILE) -> list[tuple[str, Any]]:
+def read_json_rows(
+    path: str | Path, *, longest: int = MAX_ROWS_FILE, nan_as_null: bool = False
+) -> list[tuple[str, Any]]:
     """Return the rows of a JSON Lines file, or the elements of a file with one JSON list, each with its position.
+
+    Args:
+        path: the file.
+        longest: limit of its characters.
+        nan_as_null: as for ``parse_json``.
 
     Raises:
         DataError: as ``read_json``.
     """
     text = read_text(path, longest)
     if text.lstrip()[:1] == "[":
-        rows = parse_json(text, where=str(path), limits=Limits(characters=longest))
+        rows = parse_json(text, where=str(path), limits=Limits(characters=longest), nan_as_null=nan_as_null)
         return [(f"{path}: row {number}", row) for number, row in enumerate(rows, 1)]
     lines = ((f"{path}: line {number}", line) for number, line in enumerate(text.split("\n"), 1))
-    return [(where, parse_json(line, where=where)) for where, line in lines if line and not line.isspace()]
+    return [
+        (where, parse_json(line, where=where, nan_as_null=nan_as_null))
+        for where, line in lines
+        if line and not line.isspace()
+    ]

@@ -32,6 +32,7 @@ __all__ = [
 
 _GZIP: Final = b"\x1f\x8b"
 _BUFFER: Final = 2**20
+_BOM: Final = "\ufeff"  # which PowerShell and Excel put before a text
 DAMAGE: Final = (EOFError, OSError, zlib.error, lzma.LZMAError)
 
 
@@ -161,7 +162,7 @@ def read_text(path: str | Path, limit: int, encoding: str = "utf-8") -> str:
         DataError: as ``read_bytes``; or bytes that are invalid in this encoding.
     """
     try:
-        return read_bytes(path, limit).decode(encoding)
+        return read_bytes(path, limit).decode(encoding).removeprefix(_BOM)
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not {encoding.upper()} text ({error.reason} at byte {error.start})") from error
 
@@ -192,6 +193,8 @@ def numbered_lines(stream: IO[str], name: str, longest: int, encoding: str = "ut
             raise DataError(f"{where} cannot be read: {error.strerror}") from error
         if not line:
             return
+        if number == 1:
+            line = line.removeprefix(_BOM)
         if len(line) > longest:
             raise DataError(f"{where}: longer than {longest:,} characters")
         if line.isspace():

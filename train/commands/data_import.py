@@ -58,10 +58,10 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
     )
     logs.add_argument(
         "--done", metavar="FIELD",
-        help="messages: field that says how a rollout ended: true (by itself) or false (a limit cut it), or a word such as "
-        "length or max_turns (default: done)",
+        help="field that says how a rollout ended: true (by itself) or false (a limit cut it), or a word such as "
+        "length or max_turns (default: done, if there is one; verifiers: its own)",
     )  # fmt: skip
-    logs.add_argument("--messages", metavar="FIELD", help="messages: field of the list of messages (default: messages)")
+    logs.add_argument("--messages", metavar="FIELD", help="messages: field of the list of messages (default: messages, conversations and the like)")
     logs.add_argument(
         "--group", metavar="FIELD", help="field that names a rollout's group (default: the format's own rule)"
     )
@@ -94,7 +94,7 @@ def run_import(args: argparse.Namespace) -> int:
     if args.name not in ("trl", "verl"):
         _without_effect(args.name, set_options & {"turns"})
     if args.name != "messages":
-        _without_effect(args.name, set_options & {"done", "messages"})
+        _without_effect(args.name, set_options & {"messages"})
     if args.name != "webshop":
         _without_effect(args.name, {"seed"} if args.seed is not None else set())
     if args.name in EXPORTED:

@@ -99,6 +99,7 @@ class Trajectory:
         trial: number of the attempt when attempts learn from earlier ones (reflection); attempts are not i.i.d.
         values: annotations of the trajectory.
         provenance: source of each annotation of turns, tokens and trajectory (see ``train/annotate``).
+        system: text of the system's message, before the first observation.
 
     Raises:
         TrajectoryError: fields that contradict each other, or a number that is not finite or out of range.
@@ -122,6 +123,7 @@ class Trajectory:
     trial: int = 0
     values: Mapping[str, float] = field(default_factory=_no_values)
     provenance: Mapping[str, str] = field(default_factory=_no_provenance)
+    system: str = ""
 
     def __post_init__(self) -> None:
         name = f"trajectory {self.trajectory_id!r}"

@@ -7,10 +7,11 @@ nothing else), "none" (every visit has a key of its own), or a field.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Final, Literal
+from typing import Any, Final, cast
 
 from creditflow.envs.errors import ConfigError, TrajectoryError, short_repr
 from creditflow.train.adapters.logs.rows import MISSING, RowError, Tally, at_path, given_name, key_of, number
@@ -23,11 +24,11 @@ from creditflow.wrappers.records.trajectory import Trajectory, Turn
 __all__ = ["Episode", "Exchange", "ImportSettings", "group_episodes", "require_length"]
 
 KEYS: Final = ("observation", "history", "none")
-Limit = Literal["", "env_limit", "token_limit", "env_error"]
 LONGEST: Final = (
     50_000  # messages or turns of a rollout; a hostile line may have millions, each of which takes a kilobyte
 )
-REMAINDER: Final = 1e-6  # smaller differences of sums of rewards are rounding errors of the writer
+REMAINDER: Final = 1e-6  # relative; smaller differences of sums of rewards are rounding errors of the writer
+ROUNDING: Final = 1e-9  # relative; a sum that falls short of a threshold by less reaches it: 0.7 + 0.2 + 0.1 reaches 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class ImportSettings:
         reward: path of the reward; "" for the format's own; TRL: names of columns with weights, "a,b*0.5".
         success: path of the field that says whether a rollout succeeded; "" for the reward.
         success_at: a rollout counts as successful if that number is at least this.
-        done: plain messages: path of the field that says how a rollout ended; "" for the format's own rule.
+        done: path of the field that says how a rollout ended (``ends.py``); "" for the format's own rule.
         messages: plain messages: path of the list of messages; "" for "messages".
         turns: how a text without messages is cut into turns (verl): "roles", "search" or "single".
         strict: whether the first row that cannot be read is an error.
@@ -81,6 +82,8 @@ class Exchange:
         after: recorded fields of the environment's reply; a state key among them names the state after the turn.
         values: recorded numbers.
         images: names of images in the observation.
+        messages: number of messages that the turn consists of.
+        results: number of results of tools that were shown after it.
     """
 
     observation: str
@@ -93,6 +96,12 @@ class Exchange:
     after: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, float] = field(default_factory=dict)
     images: tuple[str, ...] = ()
+    messages: int = 1
+    results: int = 0
+
+    def with_results(self, results: int) -> Exchange:
+        """The turn with the number of results that were shown after it."""
+        return replace(self, results=results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +116,13 @@ class Episode:
         reward: recorded outcome.
         row: the row, in which fields are looked up.
         last_observation: text after the last response; None if there is none.
-        limit: why it was cut, or "" if it was not.
+        end: how it ended: "failed", why it was cut, or "" if it ended by itself and its outcome says the rest.
         policy: name of the model.
         values: recorded numbers of the rollout.
         tokens: its tokens, if the file has them.
         id: the file's own name of the rollout, kept as the trajectory's id; "" for its place in the file.
         task_id: the file's own name of the task, kept; "" for a digest of ``task``.
+        system: text of the system's messages.
     """
 
     where: str
@@ -122,12 +132,13 @@ class Episode:
     reward: float
     row: Mapping[str, Any]
     last_observation: str | None = None
-    limit: Limit = ""
+    end: str = ""
     policy: str = ""
     values: Mapping[str, float] = field(default_factory=dict)
     tokens: Tokens | None = None
     id: str = ""
     task_id: str = ""
+    system: str = ""
 
 
 def require_length(count: int) -> None:
@@ -178,6 +189,8 @@ def _names(source: str, episode: Episode, settings: ImportSettings) -> tuple[str
     task_id = episode.task_id or f"{source}1:{_digest(episode.task)}"
     if name in (None, ""):
         return task_id, task_id
+    if settings.group and not episode.task_id:  # the user says what belongs together, also where prompts differ
+        return f"{source}1:{_digest(name)}", given_name(name)
     # a log that names its tasks names its groups too: both are kept
     return task_id, given_name(name) if episode.task_id else f"{task_id}#{key_of(name)}"
 
@@ -192,9 +205,13 @@ def _id(episode: Episode, rollouts: Mapping[str, Any], settings: ImportSettings,
         if (name := given_name(value)) in rollouts:
             raise RowError(f"another rollout of its group has the same id under {settings.id!r}", short_repr(name))
         return name
-    if episode.id and episode.id in rollouts:
-        tally.note("ids repeat within a group; these rollouts are named by their place in the file")
-    return episode.id if episode.id and episode.id not in rollouts else position
+    if episode.id and episode.id not in rollouts:
+        return episode.id
+    tally.note("ids repeat within a group; these rollouts are named by their place in the file", int(bool(episode.id)))
+    name = position
+    while name in rollouts:  # somebody's id may read like a place in the file
+        name += "'"
+    return name
 
 
 def _digest(value: Any) -> str:
@@ -215,11 +232,9 @@ def _trajectory(
     states = _state_keys(episode, name, settings, tally)
     texts = [_text_key(turn.observation) for turn in episode.turns]
     texts.append(_unseen(name) if episode.last_observation is None else _text_key(episode.last_observation))
-    success = _success(episode, settings)
-    if success:
-        reason: StopReason = "success"
-    else:
-        reason = episode.limit or "failed"
+    # an end that says that the episode failed or broke outweighs its reward; a limit does not, as success may come in the last turn
+    success = episode.end not in ("failed", "env_error") and _success(episode, settings)
+    reason = "success" if success else episode.end or "failed"
     tally.note("score is the reward cut to [0, 1]", int(not 0.0 <= episode.reward <= 1.0))
     turns = []
     for t, (turn, reward) in enumerate(zip(episode.turns, _rewards(episode, tally), strict=True)):
@@ -234,24 +249,29 @@ def _trajectory(
         )  # fmt: skip
     return Trajectory(
         trajectory_id=trajectory_id, group_id=group_id, task_id=task_id, turns=tuple(turns), success=success,
-        score=min(max(episode.reward, 0.0), 1.0), stop_reason=reason, final_state_key=states[-1], final_text_key=texts[-1],
-        tokens=episode.tokens, policy=episode.policy, replica=replica, values=dict(episode.values),
+        score=min(max(episode.reward, 0.0), 1.0), stop_reason=cast(StopReason, reason), final_state_key=states[-1], final_text_key=texts[-1],
+        tokens=episode.tokens, policy=episode.policy, replica=replica, values=dict(episode.values), system=episode.system,
     )  # fmt: skip
 
 
 def _success(episode: Episode, settings: ImportSettings) -> bool:
     if not settings.success:
-        return episode.reward >= settings.success_at
+        return _reaches(episode.reward, settings.success_at)
     value = at_path(episode.row, settings.success)
-    if isinstance(value, bool):
-        return value
-    return number(value, settings.success) >= settings.success_at
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    return value if isinstance(value, bool) else _reaches(number(value, settings.success), settings.success_at)
+
+
+def _reaches(value: float, threshold: float) -> bool:
+    return value >= threshold or math.isclose(value, threshold, rel_tol=ROUNDING)
 
 
 def _rewards(episode: Episode, tally: Tally) -> list[float]:
     """The recorded rewards of turns if they add up to the outcome; else the outcome is the last turn's reward."""
     rewards = [turn.reward for turn in episode.turns]
-    if abs(sum(rewards) - episode.reward) <= REMAINDER * max(1.0, abs(episode.reward)):
+    largest = max(map(abs, [*rewards, episode.reward]))
+    if any(rewards) and abs(math.fsum(rewards) - episode.reward) <= REMAINDER * largest:
         return rewards
     tally.note(
         "rewards of turns do not add up to the outcome; only the outcome is used, at the last turn", int(any(rewards))
@@ -267,9 +287,21 @@ def _state_keys(episode: Episode, name: str, settings: ImportSettings, tally: Ta
     if mode in ("observation", "history"):
         tally.note("the state after the last response is not recorded", int(episode.last_observation is None))
         observations = [*(turn.observation for turn in turns), episode.last_observation or ""]
-        keys = [*map(_text_key, observations)] if mode == "observation" else _history_keys(observations, turns)
+        if mode == "history":
+            keys = _history_keys(observations, turns)
+        else:
+            keys = [_shown_key(text, name, t, episode) for t, text in enumerate(observations)]
+            unshown = sum(not text for text in observations[1 : len(turns)])
+            tally.note("turns before which nothing was shown: each is a state of its own", unshown)
         return [*keys[:-1], _unseen(name)] if episode.last_observation is None else keys
     return _field_keys(episode, name, mode, tally)
+
+
+def _shown_key(text: str, name: str, t: int, episode: Episode) -> str:
+    """The key of what was shown; before the first turn nothing means the start of the task, later it tells no state from another."""
+    if text:
+        return _text_key(text)
+    return key_of(["start", episode.task]) if t == 0 else key_of(["nothing shown", name, t])
 
 
 def _history_keys(observations: Sequence[str], turns: Sequence[Exchange]) -> list[str]:

@@ -1,209 +1,430 @@
-"""Chat messages and decoded texts as turns: each message that the model wrote is one turn, what came before it the observation.
+"""Conversations as turns: what the model wrote in one go is a turn, and what was shown to it before is the observation.
 
-Messages have the shape of OpenAI's API, as all of these libraries write them: ``role``, ``content`` (a text or a list of
-parts), ``tool_calls`` (objects, or objects as JSON texts) and ``reasoning_content``.
+Whoever writes messages writes them differently, and a scheme must see one action and one state in all of them. So every message is
+first read into a ``Message``, by what it contains: OpenAI's chat messages (also with a legacy ``function_call``, and with calls as JSON
+texts), Anthropic's blocks (``tool_use``, ``tool_result``, ``thinking``), items of the Responses API, ShareGPT's ``from`` and ``value``,
+calls and results in tags (``<tool_call>``, ``<tool_response>``, ``<functioncall>``), and the roles of ``ROLES``.
 
-Where a log has no messages, its text is cut at the lines that name a role, or by Search-R1's tags (``text_turns``). A tokenizer
-that skips special tokens leaves of ChatML's end and start of a turn only a line "user". A model that writes such a line itself
-cannot be told apart from it; the report therefore counts the cuts.
+An action is the turn's calls, each as ``name(arguments)`` with sorted keys, or else its text. It contains neither a thought nor the
+id of a call. Calls of one turn, and their results, are put in the order of the calls' texts. A message that says that it is not
+trained on (``weight: 0``, ``is_demo``, ``trainable: false``, ``loss_mask: 0``) is shown, and no turn.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from creditflow.envs.errors import DataError, check_name, short_repr
+from creditflow.envs.errors import DataError, short_repr
 from creditflow.envs.reading.json_text import parse_json
-from creditflow.envs.wikisearch.protocol.transcript import read_transcript
 from creditflow.train.adapters.logs.episodes import Exchange, require_length
-from creditflow.train.adapters.logs.rows import RowError, Tally
+from creditflow.train.adapters.logs.rows import RowError
 
-__all__ = ["TURNS", "Shown", "Written", "observed", "split_thought", "text_turns", "turns_of", "written"]
+__all__ = ["ROLES", "Message", "Shown", "read_message", "shown", "split_thought", "turns_of"]
+
+AGENT, CALLS, SYSTEM, CONTEXT = "agent", "calls", "system", "context"
+ROLES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("assistant", "model", "gpt", "bot", "ai", "agent", "chatbot"), AGENT),
+    **dict.fromkeys(("tool_call", "tool_calls", "function_call"), CALLS),  # the model's, with a call as content
+    **dict.fromkeys(("system", "developer"), SYSTEM),
+    **dict.fromkeys(("user", "human", "environment", "env", "observation"), CONTEXT),
+    **dict.fromkeys(("tool", "function", "ipython", "tool_response", "tool_result", "tool_output", "function_response"), CONTEXT),
+}  # fmt: skip
+RESULTS: Final = frozenset(
+    ("tool", "function", "ipython", "tool_response", "tool_result", "tool_output", "function_response")
+)
+_ITEMS: Final = {"function_call": "assistant", "reasoning": "assistant", "function_call_output": "tool"}  # of Responses
+_CALL_TAG: Final = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>|<functioncall>\s*(\{.*\})", re.DOTALL)
+_RESULT_TAG: Final = re.compile(r"<tool_response>\n?(.*?)\n?</tool_response>", re.DOTALL)
+_THINK, _THINK_END = "<think>", "</think>"
 
 
-_THINK_END: Final = "</think>"
+class Call(NamedTuple):
+    """A call of a tool: its text, ``name(arguments)``; its id; and name and arguments as JSON."""
+
+    text: str
+    id: str
+    json: str
+
+
+class Result(NamedTuple):
+    """What a tool answered, and the id of its call ("" if unknown)."""
+
+    text: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message of any spelling.
+
+    Attributes:
+        kind: "agent", "system" or "context".
+        text: what it says, without thoughts, calls and results.
+        thought: the model's reasoning.
+        calls: its calls of tools, in order.
+        results: results of tools in it, in order.
+        images: names of its images, which also stand in the text.
+        verbatim: the model's text as written, if the message is only a text; otherwise "".
+        fields: the message itself.
+    """
+
+    kind: str
+    text: str
+    thought: str = ""
+    calls: tuple[Call, ...] = ()
+    results: tuple[Result, ...] = ()
+    images: tuple[str, ...] = ()
+    verbatim: str = ""
+    fields: Mapping[str, Any] | None = None
+
+    @property
+    def response(self) -> str:
+        """Everything the model wrote, as chat templates write it: the thought in tags, the text, the calls in tags."""
+        if self.verbatim:
+            return self.verbatim
+        thought = f"{_THINK}\n{self.thought}\n{_THINK_END}\n" if self.thought else ""
+        calls = (f"<tool_call>\n{call.json}\n</tool_call>" for call in self.calls)
+        return "\n".join(filter(None, [thought, self.text, *calls]))
+
+    @property
+    def action(self) -> str:
+        """The calls in the order of their texts, or else the text."""
+        return "\n".join(sorted(call.text for call in self.calls)) or self.text
 
 
 class Shown(NamedTuple):
-    """Text of messages that the model did not write, and the names of their images."""
+    """Text of messages that the model did not write, the names of their images, and the number of results of tools."""
 
     text: str
     images: tuple[str, ...]
-
-
-class Written(NamedTuple):
-    """A message of the model: everything it wrote, the part that acts, and its reasoning."""
-
-    response: str
-    action: str
-    thought: str
+    results: int = 0
 
 
 def turns_of(messages: Sequence[Any], *, prompt: Sequence[Any] = ()) -> tuple[list[Exchange], Shown | None]:
     """The turns of a conversation, and what was shown after the last one (None: nothing).
 
+    Messages of the model that follow each other are one turn: some writers split an answer into a text and its calls.
+
     Args:
-        messages: messages, in which every message with the role "assistant" is the model's.
-        prompt: messages before them, of which none is.
+        messages: messages, of which those of the model are turns.
+        prompt: messages before them, all of which are context.
 
     Raises:
         RowError: a message of another form, or none of the model.
     """
-    require_length(len(messages))
+    require_length(len(messages) + len(prompt))
     turns: list[Exchange] = []
-    unanswered: list[Any] = [*prompt]
-    for message in messages:
-        if _role(message) != "assistant":
-            unanswered.append(message)
-            continue
-        before, said = observed(unanswered), written(message)
+    unanswered = [read_message(message) for message in prompt]
+    pending = list[Message]()  # messages of the model that no other message has followed yet
+    calls: tuple[Call, ...] = ()  # of the turn before what is unanswered
+
+    def end_turn() -> None:
+        nonlocal unanswered, pending, calls
+        if not pending:
+            return
+        before, joined = shown(unanswered, calls), _joined(pending)
+        if turns:
+            turns[-1] = turns[-1].with_results(before.results)
         turns.append(
-            Exchange(before.text, said.response, said.action, said.thought, images=before.images, fields=message)
-        )
-        unanswered = []
+            Exchange(
+                before.text, joined.response, joined.action, joined.thought, parsed=bool(joined.action), images=before.images,
+                fields=pending[0].fields or {}, messages=len(pending),
+            )
+        )  # fmt: skip
+        unanswered, pending, calls = [], [], joined.calls
+
+    for message in map(read_message, messages):
+        if message.kind == AGENT and _is_trained(message):
+            pending.append(message)
+        else:
+            end_turn()
+            unanswered.append(message)
+    end_turn()
     if not turns:
         raise RowError("no message was written by the model", f"{len(messages)} messages")
-    return turns, observed(unanswered) if unanswered else None
+    if not unanswered:
+        return turns, None
+    after = shown(unanswered, calls)
+    turns[-1] = turns[-1].with_results(after.results)
+    return turns, after
 
 
-def _role(message: Any) -> str:
-    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-        raise RowError("a message is not an object with a role", short_repr(message))
-    return str(message["role"])
+def system_text(messages: Iterable[Any]) -> str:
+    """The texts of the system's messages before the model's first."""
+    texts = []
+    for message in map(read_message, messages):
+        if message.kind == AGENT and _is_trained(message):
+            break
+        if message.kind == SYSTEM:
+            texts.append(message.text)
+    return "\n\n".join(filter(None, texts))
 
 
-def observed(messages: Sequence[Any]) -> Shown:
-    """The texts of messages that the model did not write, joined, with images by name."""
+def _is_trained(message: Message) -> bool:
+    fields = message.fields or {}
+    mask = fields.get("loss_mask", 1)
+    return not (
+        fields.get("weight", 1) == 0
+        or fields.get("is_demo") is True
+        or fields.get("trainable", True) in (False, 0)
+        or (not any(mask) if isinstance(mask, list) else mask in (False, 0))
+    )
+
+
+def _joined(messages: Sequence[Message]) -> Message:
+    """Messages that the model wrote one after the other, as one."""
+    if len(messages) == 1:
+        return messages[0]
+    return Message(
+        AGENT,
+        "\n".join(filter(None, (message.text for message in messages))),
+        "\n".join(filter(None, (message.thought for message in messages))),
+        tuple(call for message in messages for call in message.calls),
+        images=tuple(image for message in messages for image in message.images),
+    )
+
+
+def shown(messages: Sequence[Message], calls: Sequence[Call] = ()) -> Shown:
+    """The texts of messages that the model did not write, joined. Results stand in the order of the texts of their ``calls``.
+
+    The system's messages are no part of it: ``system_text`` has them.
+    """
+    results = [result for message in messages for result in message.results]
+    ordered = iter(_in_order_of_calls(results, calls))
     texts, images = [], list[str]()
     for message in messages:
-        _role(message)
-        texts.append(_content(message.get("content"), images))
-    return Shown("\n\n".join(filter(None, texts)), tuple(images))
+        if message.kind == SYSTEM:
+            continue
+        texts.append(message.response if message.kind == AGENT else message.text)
+        texts += [next(ordered).text for _ in message.results]
+        images += message.images
+    return Shown("\n\n".join(filter(None, texts)), tuple(images), len(results))
 
 
-def written(message: Mapping[str, Any]) -> Written:
-    """Text, action and reasoning of a message of the model."""
-    content = _content(message.get("content"), [])
-    reasoning = message.get("reasoning_content")
-    thought, rest = split_thought(content)
-    if isinstance(reasoning, str) and reasoning:
-        thought = reasoning
-    calls = message.get("tool_calls")
-    if calls is not None and not isinstance(calls, list):
-        raise RowError("tool_calls is not a list", short_repr(calls))
-    called = "\n".join(_call(call) for call in calls or ())
-    return Written("\n".join(filter(None, [content, called])), called or rest, thought)
+def _in_order_of_calls(results: Sequence[Result], calls: Sequence[Call]) -> list[Result]:
+    """Results by the text of their call; a call is known by its id, or by its position if there is a result for each."""
+    texts = {call.id: call.text for call in calls if call.id}
+    if results and all(result.id in texts for result in results):
+        return sorted(results, key=lambda result: texts[result.id])
+    if len(results) == len(calls) and not any(result.id in texts for result in results):
+        return [result for _, result in sorted(zip(calls, results, strict=True), key=lambda pair: pair[0].text)]
+    return list(results)
+
+
+def read_message(message: Any) -> Message:
+    """A message of any known spelling.
+
+    Raises:
+        RowError: another form, or an unknown role.
+    """
+    if isinstance(message, Message):
+        return message
+    if not isinstance(message, Mapping):
+        raise RowError("a message is not an object with a role", short_repr(message))
+    role = message.get("role", message.get("from", _ITEMS.get(str(message.get("type")))))
+    if not isinstance(role, str):
+        raise RowError("a message is not an object with a role", short_repr(message))
+    name = re.sub(r"[-\s]", "_", role.strip().lower())
+    if name not in ROLES:
+        raise RowError(f"a message has an unknown role; known are {', '.join(ROLES)}", short_repr(role))
+    content = _Content()
+    content.add(message.get("content", message.get("value", message.get("text"))))
+    content.add_item(message)
+    if ROLES[name] == CALLS:
+        content.calls += _calls("\n".join(content.texts))
+        content.texts.clear()
+    if ROLES[name] in (AGENT, CALLS):
+        return content.written(message)
+    text = "\n".join(content.texts)
+    if tagged := _RESULT_TAG.findall(text):
+        content.results += [Result(result, "") for result in tagged]
+        text = _RESULT_TAG.sub("", text).strip()
+    if name in RESULTS:
+        call_id = message.get("tool_call_id", message.get("call_id", ""))
+        content.results.append(Result(text, call_id if isinstance(call_id, str) else ""))
+        text = ""
+    kind = ROLES[name]
+    return Message(kind, text, results=tuple(content.results), images=tuple(content.images), fields=message)
+
+
+class _Content:
+    """What is in a message: collected from its content, from the parts of it, and from its other fields."""
+
+    def __init__(self) -> None:
+        self.texts = list[str]()
+        self.thoughts = list[str]()
+        self.calls = list[Call]()
+        self.results = list[Result]()
+        self.images = list[str]()
+        self.plain = True  # nothing but one text
+
+    def add(self, content: Any) -> None:
+        """Add a message's content: a text, a list of parts, or nothing."""
+        if content is None:
+            return
+        if isinstance(content, str):
+            self.texts.append(content)
+            return
+        self.plain = False
+        if isinstance(content, Mapping):
+            content = [content]
+        if not isinstance(content, list):
+            raise RowError("a message's content is neither a text nor a list of parts", short_repr(content))
+        for part in content:
+            self.add_part(part)
+
+    def add_part(self, part: Any) -> None:
+        """Add a part of a content, by its type."""
+        if isinstance(part, str):
+            self.texts.append(part)
+            return
+        if not isinstance(part, Mapping):
+            raise RowError("a part of a message is neither a text nor an object", short_repr(part))
+        kind = str(part.get("type", "text" if isinstance(part.get("text"), str) else ""))
+        if kind in ("thinking", "reasoning", "redacted_thinking", "reasoning.text", "reasoning.summary", "thought"):
+            self.thoughts.append(_texts(part, ("thinking", "reasoning", "text", "content", "summary")))
+        elif kind in ("tool_use", "tool_call", "function_call", "tool-call"):
+            self.calls.append(_call(part))
+        elif kind in ("tool_result", "function_call_output", "tool-result"):
+            value = part.get("content", part.get("output", part.get("result")))
+            call_id = part.get("tool_use_id", part.get("call_id", part.get("tool_call_id", "")))
+            self.results.append(Result(_plain(value, self.images), call_id if isinstance(call_id, str) else ""))
+        elif isinstance(part.get("text"), str):
+            self.texts.append(part["text"])
+        else:  # an image or a sound, by URL or as data: named, never kept
+            self.texts.append(_named(part, self.images))
+
+    def add_item(self, message: Mapping[str, Any]) -> None:
+        """Add what fields beside the content say: reasoning, calls, and the items of the Responses API."""
+        kind = message.get("type")
+        if kind in ("function_call", "function_call_output") and "role" not in message:
+            self.add_part(message)
+        if kind == "reasoning" and "role" not in message:
+            self.add_part({**message, "content": message.get("content") or message.get("summary")})
+            self.texts.clear()
+        for name in ("reasoning_content", "reasoning", "thinking", "thought", "reasoning_details"):
+            value = message.get(name)
+            if value and not self.thoughts:
+                text = value if isinstance(value, str) else _texts({"text": value}, ("text",))
+                self.thoughts += [text] if text else []
+        calls = message.get("tool_calls")
+        legacy = message.get("function_call")
+        self.calls += _calls(calls) if calls else []
+        self.calls += _calls(legacy) if legacy and isinstance(legacy, str | Mapping) else []
+
+    def written(self, message: Mapping[str, Any]) -> Message:
+        """The message of the model."""
+        structured = bool(self.thoughts or self.calls) or not self.plain
+        content = "\n".join(filter(None, self.texts))
+        thought, text = split_thought(content)
+        tagged = []
+        for match in _CALL_TAG.finditer(text):
+            try:
+                tagged += _calls(match[1] or match[2].replace("'{", "{").replace("}'", "}"))
+            except RowError:
+                tagged.clear()  # the model's own words, which are no call
+                break
+        if tagged:
+            text = _CALL_TAG.sub("", text).strip()
+        return Message(
+            AGENT, text, "\n".join(filter(None, [*self.thoughts, thought])), (*self.calls, *tagged), tuple(self.results),
+            tuple(self.images), "" if structured else content, message,
+        )  # fmt: skip
 
 
 def split_thought(content: str) -> tuple[str, str]:
-    """Reasoning within think tags, and the rest.
+    """Reasoning within think tags, and the rest. A thought that is not closed has no rest.
 
     >>> split_thought("<think>left is blocked</think> go up")
     ('left is blocked', 'go up')
+    >>> split_thought("<think>left is blo")
+    ('left is blo', '')
     """
     before, tag, after = content.rpartition(_THINK_END)
-    return (before.strip().removeprefix("<think>").strip(), after.strip()) if tag else ("", content)
+    if tag:
+        return before.strip().removeprefix(_THINK).strip(), after.strip()
+    before, tag, after = content.partition(_THINK)
+    return (after.strip(), before.strip()) if tag else ("", content)
 
 
-def _content(content: Any, images: list[str]) -> str:
-    """A message's text; the names of its images are appended to ``images``, and stand in the text."""
-    if content is None:
+def _texts(part: Mapping[str, Any], names: Iterable[str]) -> str:
+    """The text under the first of these names, or the texts of the parts there."""
+    for name in names:
+        value = part.get(name)
+        if isinstance(value, str) and value:
+            return value
+        if isinstance(value, list):
+            inner = [
+                item if isinstance(item, str) else _texts(item, names)
+                for item in value
+                if isinstance(item, str | Mapping)
+            ]
+            if text := "\n".join(filter(None, inner)):
+                return text
+    return ""
+
+
+def _plain(value: Any, images: list[str]) -> str:
+    """A result as text."""
+    if value is None:
         return ""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise RowError("a message's content is neither a text nor a list of parts", short_repr(content))
-    texts = []
-    for item in content:
-        if isinstance(item, str):
-            texts.append(item)
-        elif isinstance(item, Mapping) and isinstance(item.get("text"), str):
-            texts.append(item["text"])
-        elif isinstance(item, Mapping):  # an image or a sound, by URL or as data: named, never kept
-            data = json.dumps(item, sort_keys=True, separators=(",", ":")).encode()
-            name = f"{str(item.get('type', 'part'))[:20]}:{blake2b(data, digest_size=8).hexdigest()}"
-            images.append(name)
-            texts.append(f"[{name}]")
-        else:
-            raise RowError("a part of a message is neither a text nor an object", short_repr(item))
-    return "\n".join(texts)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "\n".join(filter(None, (_plain(item, images) for item in value)))
+    if isinstance(value, Mapping) and isinstance(value.get("text"), str):
+        return str(value["text"])
+    if isinstance(value, Mapping) and value.get("type") in ("image", "image_url", "input_image"):
+        return _named(value, images)
+    return json.dumps(value, sort_keys=True)
 
 
-def _call(call: Any) -> str:
-    """A tool call as "name(arguments)"."""
-    if isinstance(call, str):
+def _named(part: Mapping[str, Any], images: list[str]) -> str:
+    """The name of an image or a sound, in brackets."""
+    plain = {key: value for key, value in part.items() if key not in ("id", "cache_control")}
+    data = json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
+    name = f"{str(part.get('type', 'part'))[:20]}:{blake2b(data, digest_size=8).hexdigest()}"
+    images.append(name)
+    return f"[{name}]"
+
+
+def _calls(value: Any) -> list[Call]:
+    """Calls in a list, an object, or a JSON text of either."""
+    if isinstance(value, str):
         try:
-            call = parse_json(call, where="tool call")
+            value = parse_json(value, where="tool call")
         except DataError as error:
             raise RowError("a tool call is not JSON", str(error)) from None
-    inner = call.get("function") if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping) else call
-    if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
+    if isinstance(value, Mapping):
+        value = [value]
+    if not isinstance(value, list):
+        raise RowError("tool_calls is not a list", short_repr(value))
+    return [_calls(call)[0] if isinstance(call, str) else _call(call) for call in value]
+
+
+def _call(call: Any) -> Call:
+    """A call, with its arguments in one spelling."""
+    outer = call if isinstance(call, Mapping) else {}
+    inner = outer.get("function") if isinstance(outer.get("function"), Mapping) else outer
+    fields: Mapping[str, Any] = inner if isinstance(inner, Mapping) else {}
+    name = next((fields[key] for key in ("name", "tool_name", "toolName") if key in fields), None)
+    if not isinstance(name, str):
         raise RowError("a tool call has no name", short_repr(call))
-    arguments = inner.get("arguments", inner.get("args", ""))
-    if not isinstance(arguments, str):
-        arguments = json.dumps(arguments, sort_keys=True)
-    return f"{inner['name']}({arguments})"
-
-
-TURNS: Final = ("roles", "search", "single")
-_MARK: Final = re.compile(r"<\|im_(?:start|end)\|>|<\|endoftext\|>")
-_ENVIRONMENT: Final = re.compile(r"^(?:user|tool|system)$", re.MULTILINE)
-_MODEL: Final = re.compile(r"^assistant$", re.MULTILINE)
-
-
-def text_turns(prompt: str, output: str, how: str, tally: Tally) -> tuple[list[Exchange], str | None]:
-    """The turns of a decoded sequence, and the text after the last one (None: there is none).
-
-    Args:
-        prompt: decoded prompt, the first observation.
-        output: decoded rest, in which the model's and the environment's texts alternate.
-        how: "roles": cut at lines that are a role's name; "search": at Search-R1's tags; "single": not at all.
-        tally: counts the cuts.
-
-    Raises:
-        ConfigError: another value of ``how``.
-        RowError: nothing is the model's.
-    """
-    check_name("way to cut a text into turns", how, TURNS)
-    if how == "search":
-        return _search_turns(prompt, output)
-    text, turns, observation = _MARK.sub("", output), list[Exchange](), prompt
-    at = 0
-    while how == "roles" and (cut := _ENVIRONMENT.search(text, at)):
-        turns.append(_turn(observation, text[at : cut.start()]))
-        require_length(len(turns))
-        reply = _MODEL.search(text, cut.end())
-        if reply is None:
-            return _cut(turns, tally), text[cut.end() :].strip()
-        observation, at = text[cut.end() : reply.start()].strip(), reply.end()
-    turns.append(_turn(observation, text[at:]))
-    return _cut(turns, tally), None
-
-
-def _cut(turns: list[Exchange], tally: Tally) -> list[Exchange]:
-    tally.note("turns cut at a line that is a role's name", len(turns) - 1)
-    return turns
-
-
-def _turn(observation: str, text: str) -> Exchange:
-    said = text.strip()
-    thought, action = split_thought(said)
-    return Exchange(observation, said, action, thought)
-
-
-def _search_turns(prompt: str, output: str) -> tuple[list[Exchange], str | None]:
-    turns, observation = [], prompt
-    exchanges = read_transcript(output)
-    require_length(len(exchanges))
-    if not exchanges:
-        raise RowError("the output is empty")
-    for exchange in exchanges:
-        call = exchange.call
-        action = exchange.text if call is None else f"<{call.tool}>{call.items[0] if call.items else ''}</{call.tool}>"
-        turns.append(Exchange(observation, exchange.text, action, exchange.thought, parsed=call is not None))
-        observation = exchange.observation
-    return turns, observation or None
+    arguments = next((fields[key] for key in ("arguments", "args", "input", "parameters") if key in fields), None)
+    if isinstance(arguments, str):
+        try:
+            arguments = parse_json(arguments, where="")
+        except DataError:  # no JSON: the text itself
+            arguments = arguments.strip()
+    written = "" if arguments in (None, {}, "") else json.dumps(arguments, sort_keys=True)
+    if isinstance(arguments, str):
+        written = arguments
+    # an item of the Responses API has an id of its own beside that of the call
+    call_id = next((outer[key] for key in ("call_id", "id") if isinstance(outer.get(key), str)), "")
+    spelled = json.dumps({"name": name, "arguments": {} if arguments is None else arguments})
+    return Call(f"{name}({written})", call_id, spelled)

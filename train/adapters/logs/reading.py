@@ -39,10 +39,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from creditflow.envs.errors import ConfigError, check_name, short_repr
+from creditflow.envs.errors import ConfigError, check_name, short_repr, unknown_name_error
 from creditflow.envs.sums import sum_in_order
+from creditflow.train.adapters.logs.decoded_text import text_turns
+from creditflow.train.adapters.logs.ends import end_of, require_known_ends
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, group_episodes
-from creditflow.train.adapters.logs.messages import observed, split_thought, text_turns, turns_of
+from creditflow.train.adapters.logs.messages import read_message, shown, split_thought, system_text, turns_of
 from creditflow.train.adapters.logs.plain_messages import message_episodes
 from creditflow.train.adapters.logs.rows import (
     MISSING,
@@ -83,22 +85,44 @@ def read_log(source: str, path: str | Path, settings: ImportSettings | None = No
     tally = Tally(settings.strict)
 
     def counted() -> Iterator[tuple[str, Row | RowError]]:
-        for row in read_rows(path):
+        seen = set[str]()
+        for where, row in read_rows(path):
             tally.rows += 1
-            yield row
+            if isinstance(row, dict) and source != "verl-agent":  # its rows are turns, whose copies it drops itself
+                digest = key_of([row])
+                if digest in seen:
+                    if any(row.get(name) not in (None, "") for name in _OWN_NAMES):
+                        tally.note("copies of a row, with the same id, are counted once")
+                        continue
+                    tally.note("rows stand twice in the file; without an id each counts as a rollout of its own")
+                seen.add(digest)
+            yield where, row
 
     log = group_episodes(source, SOURCES[source](counted(), settings, tally), settings, tally)
+    require_known_ends(str(path), tally)
     require_any(str(path), log.groups, tally)
     return ImportReport(source, log, tally)
 
 
-_TRL_COLUMNS: Final = ("step", "prompt", "completion", "advantage", "image", "images")
+_OWN_NAMES: Final = ("id", "uid", "episode_id", "trajectory_id")
+
+_TRL_COLUMNS: Final = ("step", "prompt", "completion", "advantage", "image", "images", "done", "truncated")
 
 
 def trl_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
     """Yield the rollouts of a table."""
     weights = _weights(settings.reward)
-    return each_row(rows, tally, lambda where, row: _trl_episode(where, row, weights, settings, tally))
+    columns = set[str]()
+
+    def episode(where: str, row: Row) -> Episode:
+        columns.update(name for name in weights if at_path(row, name) is not MISSING)
+        columns.update(row)
+        return _trl_episode(where, row, weights, settings, tally)
+
+    yield from each_row(rows, tally, episode)
+    for name in weights:
+        if columns and name not in columns:
+            raise unknown_name_error("column of rewards", name, columns)
 
 
 def _weights(reward: str) -> dict[str, float]:
@@ -132,10 +156,14 @@ def _trl_episode(where: str, row: Row, weights: dict[str, float], settings: Impo
         raise RowError("no reward function scored it")
     reward = sum_in_order(weights[name] * number(value, name) for name, value in scored.items())
     turns, last = _trl_turns(prompt, completion, settings, tally)
+    system = system_text(prompt) if isinstance(prompt, list) else ""
     values = {f"reward.{name}": number(value, name) for name, value in scored.items()}
     if (advantage := row.get("advantage")) is not None:
         values["advantage.recorded"] = number(advantage, "advantage")
-    return Episode(where, prompt, row.get("step", ""), tuple(turns), reward, row, last, values=values)
+    end = end_of(row, settings.done, tally)
+    return Episode(
+        where, prompt, row.get("step", ""), tuple(turns), reward, row, last, end, values=values, system=system
+    )
 
 
 def _trl_turns(
@@ -146,8 +174,9 @@ def _trl_turns(
     context = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     if not isinstance(context, list) or not isinstance(completion, list):
         raise RowError("prompt and completion are neither texts nor lists of messages", f"{type(completion).__name__}")
-    observed(context)  # every message of the prompt is context, also the model's earlier ones
-    turns, after = turns_of(completion, prompt=context)
+    turns, after = turns_of(
+        completion, prompt=context
+    )  # every message of the prompt is context, also the model's earlier ones
     return turns, None if after is None else after.text
 
 
@@ -168,7 +197,7 @@ def _verl_episode(where: str, row: Row, settings: ImportSettings, tally: Tally) 
     if not isinstance(step, str | int):
         raise RowError("'step' is not a whole number", repr(type(step).__name__))
     return Episode(
-        where, prompt, [step, *_verl_sample(row)], tuple(turns), reward, row, after,
+        where, prompt, [step, *_verl_sample(row)], tuple(turns), reward, row, after, end_of(row, settings.done, tally),
         values={} if (recorded := at_path(row, "advantage")) is MISSING else {"advantage.recorded": number(recorded, "advantage")},
         id=own_name(row.get("uid")),
     )  # fmt: skip
@@ -224,8 +253,9 @@ def _verl_agent_episode(where: str, rows: list[Row], settings: ImportSettings, t
     # the prompt names the task only as far as it is shown; groups are compared by uid
     task = turns[0].observation if group is None else ["uid", group]
     return Episode(
-        where, task, [ordered[0].get("step"), group], turns, reward, ordered[0], id=own_name(ordered[0]["traj_uid"])
-    )
+        where, task, [ordered[0].get("step"), group], turns, reward, ordered[0], end=end_of(ordered[-1], settings.done, tally),
+        id=own_name(ordered[0]["traj_uid"]),
+    )  # fmt: skip
 
 
 def _verl_agent_ordered(rows: list[Row], tally: Tally) -> list[Row]:
@@ -270,49 +300,52 @@ def _verl_agent_turn(row: Row) -> Exchange:
 
 def openenv_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> Iterator[Episode]:
     """Yield the episodes of a collection."""
-    return each_row(rows, tally, lambda where, row: _openenv_episode(where, row, settings))
+    return each_row(rows, tally, lambda where, row: _openenv_episode(where, row, settings, tally))
 
 
-def _openenv_episode(where: str, row: Row, settings: ImportSettings) -> Episode:
+def _openenv_episode(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Episode:
     messages = row.get("messages")
     if not isinstance(messages, list):
         raise RowError("there is no list under 'messages'")
     name = settings.reward or "reward"
     reward = number(at_path(row, name), name)
     turns, after = turns_of(messages)
-    first = next(i for i, message in enumerate(messages) if message["role"] == "assistant")
     task = row.get("task")
     if task is None:
-        task = observed(messages[:first]).text
+        task = shown([read_message(message) for message in messages[: _first_turn(messages)]]).text
     return Episode(
-        where, task, "", tuple(_with_results(turns, _calls_run(messages), row.get("tool_trace"))), reward, row,
-        None if after is None else after.text, "" if row.get("done", True) is True else "env_limit",
-        id=own_name(row.get("episode_id")),
+        where, task, "", tuple(_with_results(turns, row.get("tool_trace"))), reward, row,
+        None if after is None else after.text, end_of(row, settings.done, tally), id=own_name(row.get("episode_id")),
+        system=system_text(messages),
     )  # fmt: skip
 
 
-def _calls_run(messages: Sequence[Any]) -> list[int]:
-    """How many tools ran after each message of the model; calls after the end, or beyond a limit, do not run."""
-    counts = list[int]()
-    for message in messages:
-        if message["role"] == "assistant":
-            counts.append(0)
-        elif message["role"] == "tool" and counts:
-            counts[-1] += 1
-    return counts
+def _first_turn(messages: Sequence[Any]) -> int:
+    return next(i for i, message in enumerate(messages) if read_message(message).kind == "agent")
 
 
-def _with_results(turns: list[Exchange], counts: Sequence[int], trace: Any) -> list[Exchange]:
-    """The turns with the result of the last tool that each called, and its reward."""
+def _with_results(turns: list[Exchange], trace: Any) -> list[Exchange]:
+    """The turns with the rewards of the tools that each called, added up, and the result of the last of them.
+
+    Calls after the end, or beyond a limit, do not run, and have neither a result among the messages nor an entry.
+
+    Raises:
+        RowError: the trace has not one entry for each result.
+    """
     entries = trace if isinstance(trace, list) else []
-    if sum(counts) != len(entries):  # unknown which result belongs to which turn
+    if not entries:
         return turns
+    results = sum(turn.results for turn in turns)
+    if results != len(entries):
+        raise RowError("'tool_trace' has not one entry for each result of a tool", f"{len(entries)} for {results}")
     out, at = [], 0
-    for turn, count in zip(turns, counts, strict=True):
-        at += count
-        entry = entries[at - 1] if count else {}
-        result = entry.get("result") if isinstance(entry, Mapping) else None
-        out.append(replace(turn, after=result if isinstance(result, Mapping) else {}, reward=_reward(result)))
+    for turn in turns:
+        called = [
+            entry.get("result") if isinstance(entry, Mapping) else None for entry in entries[at : at + turn.results]
+        ]
+        at += turn.results
+        after = called[-1] if called and isinstance(called[-1], Mapping) else {}
+        out.append(replace(turn, after=after, reward=sum_in_order(map(_reward, called))))
     return out
 
 

@@ -6,6 +6,8 @@ file that is damaged as a whole is an error. Compressed text and Parquet may not
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import json
 import math
 from collections import Counter
@@ -69,6 +71,7 @@ class Tally:
         examples: the first of them, by reason: where, and what was wrong.
         notes: what was assumed or adjusted, with the number of rollouts or turns concerned.
         turns, empty: turns read, and those of them in which the model wrote nothing.
+        unknown_ends: words under the field of ends that are not known.
     """
 
     strict: bool = False
@@ -78,6 +81,7 @@ class Tally:
     notes: Counter[str] = field(default_factory=Counter)
     turns: int = 0
     empty: int = 0
+    unknown_ends: Counter[str] = field(default_factory=Counter)
 
     def leave_out(self, where: str, error: RowError) -> None:
         """Count a row that cannot be read.
@@ -226,11 +230,14 @@ def text(row: Mapping[str, Any], name: str) -> str:
 
 
 def number(value: Any, name: str) -> float:
-    """A finite number; true and false count as 1 and 0.
+    """A finite number, also as a text; true and false count as 1 and 0.
 
     Raises:
         RowError: another value.
     """
+    if isinstance(value, str) and len(value) <= 40:
+        with contextlib.suppress(ValueError):
+            value = float(value)
     if isinstance(value, int | float):
         try:
             result = float(value)
@@ -244,9 +251,11 @@ def number(value: Any, name: str) -> float:
 def given_name(value: Any) -> str:
     """An id as the file gives it: a text of at most ``LONGEST_NAME`` characters or a whole number; anything else is hashed.
 
-    >>> given_name("run 7/ä"), given_name(12), given_name(None)[:5]
-    ('run 7/ä', '12', 'hash:')
+    >>> given_name("run 7/ä"), given_name(12), given_name(12.0), given_name(None)[:5]
+    ('run 7/ä', '12', '12', 'hash:')
     """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # as pandas writes whole numbers of a column with gaps
     if isinstance(value, str) and 0 < len(value) <= LONGEST_NAME:
         return value
     return str(value) if type(value) is int and abs(value) < 2**63 else key_of([value])
@@ -254,7 +263,7 @@ def given_name(value: Any) -> str:
 
 def own_name(value: Any) -> str:
     """The name under a format's own field; "" if there is none."""
-    return given_name(value) if isinstance(value, str | int) and not isinstance(value, bool) and value != "" else ""
+    return "" if value is None or value is MISSING or value == "" else given_name(value)
 
 
 def key_of(value: Any) -> str:
@@ -270,8 +279,17 @@ def key_of(value: Any) -> str:
         and not value.startswith("hash:")
     ):
         return value
-    written = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    written = json.dumps(_without_signed_zero(value), sort_keys=True, separators=(",", ":"))
     return "hash:" + blake2b(written.encode(), digest_size=16).hexdigest()
+
+
+def _without_signed_zero(value: Any) -> Any:
+    """A copy in which equal numbers are written equally: −0.0 as 0, and whole floats as integers."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    if isinstance(value, Mapping):
+        return {key: _without_signed_zero(item) for key, item in value.items()}
+    return [_without_signed_zero(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 Row = dict[str, Any]
@@ -294,8 +312,10 @@ def read_rows(path: str | Path) -> Iterator[tuple[str, Row | RowError]]:
         start = stream.read(4096)
     if start[:4] == _PARQUET:
         yield from _parquet_rows(Path(path))
-    elif start.lstrip()[:1] == b"[":
-        yield from ((where, _checked(row)) for where, row in read_json_rows(path, longest=MAX_ROWS_FILE))
+    elif start.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"[":
+        yield from (
+            (where, _checked(row)) for where, row in read_json_rows(path, longest=MAX_ROWS_FILE, nan_as_null=True)
+        )
     else:
         yield from _lines(path)
 
@@ -326,7 +346,7 @@ def _lines(path: str | Path) -> Iterator[tuple[str, Row | RowError]]:
         if line.isspace():
             continue
         try:
-            row = parse_json(line, where="", limits=_LINE)
+            row = parse_json(line, where="", limits=_LINE, nan_as_null=True)
         except DataError as error:
             cut = "" if line.endswith("\n") else " (the file ends here: is it truncated?)"
             yield where, RowError("the line is not JSON within the limits", str(error).removeprefix(": ") + cut)

