@@ -34,6 +34,7 @@ __all__ = [
     "UnknownTaskError",
     "check_name",
     "install_command",
+    "printable",
     "short_repr",
     "unknown_name_error",
 ]
@@ -173,6 +174,17 @@ def short_repr(value: object, limit: int = 60) -> str:
     except Exception:  # noqa: BLE001 - an error message about a bad value must not raise because of that value
         return f"{type(value).__name__} (too long to show)"
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def printable(text: str) -> str:
+    """Text of a log, a file name or an id for a terminal: control characters, which a terminal obeys, are written as escapes.
+
+    >>> printable("go\x1b[2J north")
+    'go\\x1b[2J north'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def check_name(kind: str, value: object, known: Iterable[str]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from creditflow.envs.errors import printable
+
 __all__ = ["counted", "text_table"]
 
 
@@ -14,6 +16,7 @@ def text_table(rows: Sequence[Sequence[str]], rule_before: int | None = None) ->
         rows: header first.
         rule_before: index of the row, not counting the header, above which a line is drawn.
     """
+    rows = [list(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     line = "  ".join("-" * width for width in widths)

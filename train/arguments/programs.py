@@ -18,7 +18,7 @@ from io import TextIOWrapper
 from types import ModuleType
 from typing import Final
 
-from creditflow.envs.errors import ConfigError, CreditflowError, DataError, MissingExtraError, UnknownTaskError
+from creditflow.envs.errors import ConfigError, CreditflowError, DataError, MissingExtraError, UnknownTaskError, printable
 from creditflow.envs.reading.failures import summary
 from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.arguments.plugins import add_load, load_named
@@ -82,7 +82,7 @@ def reported(work: Callable[[], int], *, show_traceback: bool, again: str) -> in
             return 0
         if show_traceback:
             traceback.print_exc()
-        print(f"creditflow: {_place(error)}{_message(error)}", file=sys.stderr)
+        print(printable(f"creditflow: {_place(error)}{_message(error)}"), file=sys.stderr)
         return _exit_code(error)
     except Exception as error:  # noqa: BLE001 - any other error is a defect; the message explains how to report it
         if show_traceback:

@@ -108,11 +108,14 @@ def _nothing_left(log: str) -> ConfigError:
 
 
 def _as_written(trajectory: Trajectory, chat: Chat, dialect: Dialect) -> Trajectory:
-    """An episode with the tokens of its own conversation: observations as messages of a user, responses as completions."""
+    """An episode with the tokens of its own conversation: the system's message, observations as a user's, responses as completions.
+
+    The response of an imported turn has its thought and its calls in the tags that chat templates write (``adapters/logs/messages.py``).
+    """
     turns: list[TurnTokens] = []
     for turn in trajectory.turns:
         prompt = (
-            chat.next_prompt_ids(turn.observation, ended=True) if turns else chat.first_prompt_ids("", turn.observation)
+            chat.next_prompt_ids(turn.observation, ended=True) if turns else chat.first_prompt_ids(trajectory.system, turn.observation)
         )
         ids = chat.encode_completion(turn.response or dialect.write(turn.action, turn.thought))
         turns.append(TurnTokens(prompt, ids, np.zeros(len(ids), np.float32), in_loss=turn.valid))

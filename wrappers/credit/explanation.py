@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from creditflow.envs.errors import ConfigError, unknown_name_error
+from creditflow.envs.errors import ConfigError, printable, unknown_name_error
 from creditflow.wrappers.credit.base import RECORDER, STEP, Credit, Recording, Scheme, SchemeContractError, Statistics
 from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.credit.states.keys import StateScheme
@@ -127,7 +127,7 @@ class Explanation:
         lines += ["", f"turns in this state: {len(turns)}", f"  {_listed(turns)}"]
         if self.numbers:
             lines += ["", "of this turn", *(f"  {name} {value:.6g}" for name, value in self.numbers.items())]
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
 
 def explain(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Set
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 import numpy as np
@@ -194,4 +194,21 @@ def encode_line(trajectory: Trajectory, task: Mapping[str, Any] | None) -> str:
             f"trajectory {trajectory.trajectory_id!r} cannot be written: a line of {len(line):,} characters, at most "
             f"{MAX_LINE:,} are read"
         )
+    _require_readable(line, trajectory)
     return line
+
+
+def _require_readable(line: str, trajectory: Trajectory) -> None:
+    """Raise TrajectoryError unless the line is read as the trajectory: one line that is not would make a log unreadable.
+
+    The fields are annotated, and not checked when a record is made, since that would slow every environment step.
+    """
+    name = f"trajectory {trajectory.trajectory_id!r} cannot be written, because it could not be read"
+    try:
+        decoded, _ = decode_line(line, ())
+    except TrajectoryError as error:
+        raise TrajectoryError(f"{name}: {error}") from None
+    written = trajectory if trajectory.tokens is None else replace(trajectory, tokens=decoded.tokens)
+    if decoded != written:
+        names = [f.name for f in fields(Trajectory) if getattr(decoded, f.name) != getattr(written, f.name)]
+        raise TrajectoryError(f"{name} as it is: {', '.join(names)} would change")
