@@ -10,6 +10,7 @@ that contains ``<|im_end|>`` cannot end its message.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -60,6 +61,10 @@ class Chat(Protocol):
 
     def decode_completion(self, ids: Sequence[int]) -> str:
         """Decode a completion, without its end token."""
+        ...
+
+    def pieces(self, messages: Sequence[Mapping[str, Any]]) -> list[tuple[Ids, Ids]]:
+        """The prompt and the completion of each turn of a recorded conversation: what the model's messages (weight not 0) add."""
         ...
 
 
@@ -233,11 +238,56 @@ class TemplateChat:
         """Decode a completion, without its end token."""
         return self.completion_prefix + _decode(self._tokenizer, ids, self.end_ids)
 
+    def pieces(self, messages: Sequence[Mapping[str, Any]]) -> list[tuple[Ids, Ids]]:
+        """The prompt and the completion of each turn of a recorded conversation.
+
+        The template writes calls and thoughts where it knows them, and otherwise they stand in tags in the text.
+
+        Raises:
+            ConfigError: the template changes earlier messages when later ones follow, so no sequence contains all turns.
+        """
+        added = added_tokens(self._tokenizer)
+        cut = inside(sorted(filter(None, added), key=len, reverse=True))
+        spelled = [_cut_inside(self._spelled(message), cut) for message in messages]
+        end = max((token for token, number in added.items() if number == self._end), key=len)
+        found, done = list[tuple[Ids, Ids]](), ""
+        for first, last in _turns(messages):
+            prompt = self._render(spelled[:first])
+            whole = self._render(spelled[:last], ask=False)
+            if not prompt.startswith(done) or not whole.startswith(prompt):
+                raise ConfigError(
+                    "the chat template changes earlier messages when later ones follow (it cuts thoughts, for instance), so "
+                    "the conversation cannot be imitated as written; use sft.replay: true, or another template"
+                )
+            written, mark, _ = whole[len(prompt) :].rpartition(end)
+            found.append(
+                (self._rendered_ids(prompt[len(done) :]), np.append(self._rendered_ids(written), np.int32(self._end)))
+            )
+            done = prompt + written + mark
+        return found
+
+    def _spelled(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """A message with what this template does not know in tags in its text."""
+        spelled = {name: value for name, value in message.items() if name != "weight"}
+        template = str(self._tokenizer.chat_template)
+        if "tool_calls" in spelled and "tool_calls" not in template:
+            calls = (f"<tool_call>{json.dumps(call['function'])}</tool_call>" for call in spelled.pop("tool_calls"))
+            spelled["content"] += "".join(calls)
+        if "reasoning_content" in spelled and "reasoning_content" not in template:
+            spelled["content"] = f"<think>{spelled.pop('reasoning_content')}</think>{spelled['content']}"
+        return spelled
+
+    def _rendered_ids(self, text: str) -> Ids:
+        """Ids of rendered text, whose messages are cut inside the special tokens that they spell."""
+        with loading("the tokenizer cannot encode a text"):
+            ids = [self._tokenizer.encode(plain_text(part), add_special_tokens=False) for part in text.split(_CUT)]
+        return np.concatenate([np.array(part, np.int32) for part in ids])
+
     def _frame(self, rendered: str) -> _Frame:
         return _Frame(rendered, self._tokenizer, self._encode)
 
-    def _render(self, messages: list[dict[str, str]], *places: str) -> str:
-        """The template's text of messages.
+    def _render(self, messages: Sequence[Mapping[str, Any]], *places: str, ask: bool = True) -> str:
+        """The template's text of messages, with ``ask`` up to where the model begins.
 
         Raises:
             ConfigError: it does not contain each placeholder once, unchanged.
@@ -245,7 +295,7 @@ class TemplateChat:
         with loading("the chat template cannot be rendered", ConfigError):
             rendered = str(
                 self._tokenizer.apply_chat_template(
-                    messages, tokenize=False, add_generation_prompt=True, **self._options
+                    list(messages), tokenize=False, add_generation_prompt=ask, **self._options
                 )
             )
         if any(rendered.count(place) != 1 for place in places):
@@ -254,6 +304,26 @@ class TemplateChat:
                 "unchanged, otherwise prompting.chat: plain"
             )
         return rendered
+
+
+def _turns(messages: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """First and last message, exclusive, of each turn: messages of the model, not of weight 0, that follow each other."""
+    trained = [message["role"] == "assistant" and message.get("weight") != 0 for message in messages]
+    starts = [i for i, flag in enumerate(trained) if flag and not (i and trained[i - 1])]
+    ends = [i + 1 for i, flag in enumerate(trained) if flag and trained[i + 1 : i + 2] != [True]]
+    return list(zip(starts, ends, strict=True))
+
+
+_CUT: Final = "\ue000"  # of the private use area: stands where a text is cut inside a special token that it spells
+
+
+def _cut_inside(value: Any, cut: re.Pattern[str]) -> Any:
+    """A message with ``_CUT`` inside every special token that a text in it spells."""
+    if isinstance(value, str):
+        return _CUT.join(cut.split(value.replace(_CUT, "?")))
+    if isinstance(value, Mapping):
+        return {name: _cut_inside(item, cut) for name, item in value.items()}
+    return [_cut_inside(item, cut) for item in value] if isinstance(value, list) else value
 
 
 class PlainChat:
@@ -303,6 +373,16 @@ class PlainChat:
     def decode_completion(self, ids: Sequence[int]) -> str:
         """Decode a completion, without its end token."""
         return _decode(self._tokenizer, ids, self.end_ids)
+
+    def pieces(self, messages: Sequence[Mapping[str, Any]]) -> list[tuple[Ids, Ids]]:  # noqa: ARG002 - the interface of a chat
+        """Refused: running text has no roles, calls or thoughts.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            "a conversation with a system's message, tools or thoughts needs a chat template: use prompting.chat: template"
+        )
 
     def _ids(self, texts: list[str]) -> Ids:
         return _between([*texts[:-1], texts[-1] + "\n>"], self._picture, self._encode)

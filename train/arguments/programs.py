@@ -18,7 +18,14 @@ from io import TextIOWrapper
 from types import ModuleType
 from typing import Final
 
-from creditflow.envs.errors import ConfigError, CreditflowError, DataError, MissingExtraError, UnknownTaskError, printable
+from creditflow.envs.errors import (
+    ConfigError,
+    CreditflowError,
+    DataError,
+    MissingExtraError,
+    UnknownTaskError,
+    printable,
+)
 from creditflow.envs.reading.failures import summary
 from creditflow.train.arguments.parser import CommandParser
 from creditflow.train.arguments.plugins import add_load, load_named

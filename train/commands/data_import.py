@@ -61,7 +61,11 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
         help="field that says how a rollout ended: true (by itself) or false (a limit cut it), or a word such as "
         "length or max_turns (default: done, if there is one; verifiers: its own)",
     )  # fmt: skip
-    logs.add_argument("--messages", metavar="FIELD", help="messages: field of the list of messages (default: messages, conversations and the like)")
+    logs.add_argument(
+        "--messages",
+        metavar="FIELD",
+        help="messages: field of the list of messages (default: messages, conversations and the like)",
+    )
     logs.add_argument(
         "--group", metavar="FIELD", help="field that names a rollout's group (default: the format's own rule)"
     )

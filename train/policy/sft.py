@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -15,7 +16,7 @@ from creditflow.agents.language_model.chat import Chat
 from creditflow.agents.language_model.demonstrator import DemonstratingExpert, RecordedDemonstrations
 from creditflow.agents.language_model.parsing import Dialect, make_dialect
 from creditflow.agents.language_model.tokens import join_tokens
-from creditflow.envs.errors import ConfigError
+from creditflow.envs.errors import ConfigError, DataError
 from creditflow.envs.tasks import Task
 from creditflow.train.policy.batching import Packing, batches_of
 from creditflow.train.policy.failures import DivergedError, memory_errors
@@ -108,17 +109,27 @@ def _nothing_left(log: str) -> ConfigError:
 
 
 def _as_written(trajectory: Trajectory, chat: Chat, dialect: Dialect) -> Trajectory:
-    """An episode with the tokens of its own conversation: the system's message, observations as a user's, responses as completions.
+    """An episode with the tokens of its own conversation.
 
-    The response of an imported turn has its thought and its calls in the tags that chat templates write (``adapters/logs/messages.py``).
+    Recorded messages are rendered by the model's own template. Otherwise observations are messages of a user, responses completions.
     """
-    turns: list[TurnTokens] = []
-    for turn in trajectory.turns:
-        prompt = (
-            chat.next_prompt_ids(turn.observation, ended=True) if turns else chat.first_prompt_ids(trajectory.system, turn.observation)
-        )
-        ids = chat.encode_completion(turn.response or dialect.write(turn.action, turn.thought))
-        turns.append(TurnTokens(prompt, ids, np.zeros(len(ids), np.float32), in_loss=turn.valid))
+    if trajectory.messages:
+        pieces = chat.pieces(list(map(json.loads, trajectory.messages)))
+        if len(pieces) != len(trajectory.turns):
+            raise DataError(
+                f"trajectory {trajectory.trajectory_id!r} has {len(trajectory.turns)} turns and messages of {len(pieces)}"
+            )
+    else:
+        prompts = [
+            chat.next_prompt_ids(turn.observation, ended=True) if t else chat.first_prompt_ids("", turn.observation)
+            for t, turn in enumerate(trajectory.turns)
+        ]
+        responses = [turn.response or dialect.write(turn.action, turn.thought) for turn in trajectory.turns]
+        pieces = list(zip(prompts, map(chat.encode_completion, responses), strict=True))
+    turns = [
+        TurnTokens(prompt, ids, np.zeros(len(ids), np.float32), in_loss=turn.valid)
+        for turn, (prompt, ids) in zip(trajectory.turns, pieces, strict=True)
+    ]
     return replace(trajectory, tokens=join_tokens(turns))
 
 

@@ -99,7 +99,8 @@ class Trajectory:
         trial: number of the attempt when attempts learn from earlier ones (reflection); attempts are not i.i.d.
         values: annotations of the trajectory.
         provenance: source of each annotation of turns, tokens and trajectory (see ``train/annotate``).
-        system: text of the system's message, before the first observation.
+        messages: the conversation as messages of a chat API, each as JSON, if observations and responses do not contain all of it
+            (a system's message, calls of tools, messages that are not trained on); otherwise empty.
 
     Raises:
         TrajectoryError: fields that contradict each other, or a number that is not finite or out of range.
@@ -123,7 +124,7 @@ class Trajectory:
     trial: int = 0
     values: Mapping[str, float] = field(default_factory=_no_values)
     provenance: Mapping[str, str] = field(default_factory=_no_provenance)
-    system: str = ""
+    messages: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         name = f"trajectory {self.trajectory_id!r}"

@@ -122,7 +122,7 @@ class Episode:
         tokens: its tokens, if the file has them.
         id: the file's own name of the rollout, kept as the trajectory's id; "" for its place in the file.
         task_id: the file's own name of the task, kept; "" for a digest of ``task``.
-        system: text of the system's messages.
+        messages: the conversation as JSON messages, if its turns do not contain all of it.
     """
 
     where: str
@@ -138,7 +138,7 @@ class Episode:
     tokens: Tokens | None = None
     id: str = ""
     task_id: str = ""
-    system: str = ""
+    messages: tuple[str, ...] = ()
 
 
 def require_length(count: int) -> None:
@@ -250,7 +250,7 @@ def _trajectory(
     return Trajectory(
         trajectory_id=trajectory_id, group_id=group_id, task_id=task_id, turns=tuple(turns), success=success,
         score=min(max(episode.reward, 0.0), 1.0), stop_reason=cast(StopReason, reason), final_state_key=states[-1], final_text_key=texts[-1],
-        tokens=episode.tokens, policy=episode.policy, replica=replica, values=dict(episode.values), system=episode.system,
+        tokens=episode.tokens, policy=episode.policy, replica=replica, values=dict(episode.values), messages=episode.messages,
     )  # fmt: skip
 
 

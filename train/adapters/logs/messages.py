@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from creditflow.envs.errors import DataError, short_repr
@@ -24,7 +25,17 @@ from creditflow.envs.reading.json_text import parse_json
 from creditflow.train.adapters.logs.episodes import Exchange, require_length
 from creditflow.train.adapters.logs.rows import RowError
 
-__all__ = ["ROLES", "Message", "Shown", "read_message", "shown", "split_thought", "turns_of"]
+__all__ = [
+    "ROLES",
+    "Message",
+    "Shown",
+    "as_messages",
+    "read_message",
+    "shown",
+    "split_thought",
+    "turns_of",
+    "untrained",
+]
 
 AGENT, CALLS, SYSTEM, CONTEXT = "agent", "calls", "system", "context"
 ROLES: Final[Mapping[str, str]] = {
@@ -154,15 +165,33 @@ def turns_of(messages: Sequence[Any], *, prompt: Sequence[Any] = ()) -> tuple[li
     return turns, after
 
 
-def system_text(messages: Iterable[Any]) -> str:
-    """The texts of the system's messages before the model's first."""
-    texts = []
-    for message in map(read_message, messages):
-        if message.kind == AGENT and _is_trained(message):
-            break
-        if message.kind == SYSTEM:
-            texts.append(message.text)
-    return "\n\n".join(filter(None, texts))
+def as_messages(messages: Iterable[Any]) -> tuple[str, ...]:
+    """A conversation in one spelling: chat messages as JSON, in order; those of the model that are no turn have ``weight`` 0.
+
+    Empty if the conversation is nothing but texts of a user and a model, which its turns contain.
+    """
+    read, spelled, plain = list(map(read_message, messages)), list[dict[str, Any]](), True
+    for message in read:
+        if message.kind == AGENT:
+            calls = [{"type": "function", "function": json.loads(call.json)} for call in message.calls]
+            fields: dict[str, Any] = {"role": "assistant", "content": message.text}
+            fields |= {"reasoning_content": message.thought} if message.thought else {}
+            fields |= {"tool_calls": calls} if calls else {}
+            fields |= {} if _is_trained(message) else {"weight": 0}
+            spelled.append(fields)
+            plain = plain and bool(message.verbatim) and _is_trained(message)
+            continue
+        if message.text or not message.results:
+            spelled.append({"role": "system" if message.kind == SYSTEM else "user", "content": message.text})
+        spelled += [{"role": "tool", "content": result.text} for result in message.results]
+        plain = plain and message.kind != SYSTEM and not message.results
+    alternate = all(a["role"] != b["role"] for a, b in pairwise(spelled))
+    return () if plain and alternate else tuple(map(json.dumps, spelled))
+
+
+def untrained(messages: Iterable[Any]) -> list[Any]:
+    """The messages with the mark that they are context, whoever wrote them."""
+    return [{**message, "weight": 0} if isinstance(message, Mapping) else message for message in messages]
 
 
 def _is_trained(message: Message) -> bool:
@@ -192,7 +221,7 @@ def _joined(messages: Sequence[Message]) -> Message:
 def shown(messages: Sequence[Message], calls: Sequence[Call] = ()) -> Shown:
     """The texts of messages that the model did not write, joined. Results stand in the order of the texts of their ``calls``.
 
-    The system's messages are no part of it: ``system_text`` has them.
+    The system's messages are no part of it.
     """
     results = [result for message in messages for result in message.results]
     ordered = iter(_in_order_of_calls(results, calls))

@@ -16,7 +16,7 @@ from creditflow.envs.errors import short_repr
 from creditflow.envs.sums import sum_in_order
 from creditflow.train.adapters.logs.ends import end_of
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings
-from creditflow.train.adapters.logs.messages import system_text, turns_of
+from creditflow.train.adapters.logs.messages import as_messages, turns_of
 from creditflow.train.adapters.logs.rows import (
     MISSING,
     Row,
@@ -49,10 +49,9 @@ def _episode(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Ep
         group = None
     if not task and group is not None:
         task = given_name(group)
-    system = system_text(messages)
     return Episode(
-        where, [system, turns[0].observation], group, tuple(turns), reward, row, None if after is None else after.text,
-        end_of(row, settings.done, tally), id=own_name(row.get("id")), task_id=task, system=system,
+        where, turns[0].observation, group, tuple(turns), reward, row, None if after is None else after.text,
+        end_of(row, settings.done, tally), id=own_name(row.get("id")), task_id=task, messages=as_messages(messages),
     )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ from creditflow.envs.sums import sum_in_order
 from creditflow.train.adapters.logs.decoded_text import text_turns
 from creditflow.train.adapters.logs.ends import end_of, require_known_ends
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, group_episodes
-from creditflow.train.adapters.logs.messages import read_message, shown, split_thought, system_text, turns_of
+from creditflow.train.adapters.logs.messages import as_messages, read_message, shown, split_thought, turns_of, untrained
 from creditflow.train.adapters.logs.plain_messages import message_episodes
 from creditflow.train.adapters.logs.rows import (
     MISSING,
@@ -156,13 +156,15 @@ def _trl_episode(where: str, row: Row, weights: dict[str, float], settings: Impo
         raise RowError("no reward function scored it")
     reward = sum_in_order(weights[name] * number(value, name) for name, value in scored.items())
     turns, last = _trl_turns(prompt, completion, settings, tally)
-    system = system_text(prompt) if isinstance(prompt, list) else ""
+    messages = ()
+    if isinstance(prompt, list) and isinstance(completion, list):
+        messages = as_messages([*untrained(prompt), *completion])
     values = {f"reward.{name}": number(value, name) for name, value in scored.items()}
     if (advantage := row.get("advantage")) is not None:
         values["advantage.recorded"] = number(advantage, "advantage")
     end = end_of(row, settings.done, tally)
     return Episode(
-        where, prompt, row.get("step", ""), tuple(turns), reward, row, last, end, values=values, system=system
+        where, prompt, row.get("step", ""), tuple(turns), reward, row, last, end, values=values, messages=messages
     )
 
 
@@ -316,7 +318,7 @@ def _openenv_episode(where: str, row: Row, settings: ImportSettings, tally: Tall
     return Episode(
         where, task, "", tuple(_with_results(turns, row.get("tool_trace"))), reward, row,
         None if after is None else after.text, end_of(row, settings.done, tally), id=own_name(row.get("episode_id")),
-        system=system_text(messages),
+        messages=as_messages(messages),
     )  # fmt: skip
 
 

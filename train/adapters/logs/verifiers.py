@@ -20,7 +20,16 @@ from creditflow.envs.errors import short_repr
 from creditflow.envs.sums import sum_in_order
 from creditflow.train.adapters.logs.ends import End, end_of
 from creditflow.train.adapters.logs.episodes import Episode, Exchange, ImportSettings, require_length
-from creditflow.train.adapters.logs.messages import Call, Message, Shown, read_message, shown, system_text, turns_of
+from creditflow.train.adapters.logs.messages import (
+    Call,
+    Message,
+    Shown,
+    as_messages,
+    read_message,
+    shown,
+    turns_of,
+    untrained,
+)
 from creditflow.train.adapters.logs.rows import MISSING, Row, RowError, Rows, Tally, at_path, each_row, number, own_name
 from creditflow.wrappers.records.tokens import Tokens
 
@@ -73,6 +82,15 @@ def turns_of_branch(branch: Sequence[Node]) -> tuple[list[Exchange], Shown | Non
     if not turns:
         raise RowError("no message was written by the model", f"{len(branch)} messages")
     return turns, shown(unanswered, calls) if unanswered else None
+
+
+def _spelled(branch: Sequence[Node]) -> list[Any]:
+    """The messages of a branch; those that were not sampled are not trained on."""
+    spelled = list[Any]()
+    for node in branch:
+        message = node.get("message")
+        spelled += [message] if node.get("sampled") is True else untrained([message])
+    return spelled
 
 
 def _mean_advantage(advantages: Any) -> dict[str, float]:
@@ -179,7 +197,7 @@ def _trace(where: str, episode: Row, trace: Any, settings: ImportSettings, tally
         where, task, names[0] if len(names) == 1 else names or "", tuple(turns), reward, trace, None if after is None else after.text,
         end_of(dict(trace), settings.done, tally) if settings.done else _limit(trace.get("stop_condition"), bool(trace.get("errors")), _length_finished(trace)),
         policy=model if isinstance(model, str) else "", values=_metrics(trace.get("metrics")), tokens=tokens,
-        id=own_name(trace.get("id")), system=system_text(node.get("message") for node in branch),
+        id=own_name(trace.get("id")), messages=as_messages(_spelled(branch)),
     )  # fmt: skip
 
 
@@ -249,7 +267,7 @@ def _result(where: str, row: Row, settings: ImportSettings, tally: Tally) -> Epi
     return Episode(
         where, [task] if task is not MISSING else context, "", tuple(_with_steps(turns, row.get("trajectory"))),
         number(value, name), row, None if after is None else after.text,
-        end_of(row, settings.done, tally) if settings.done else end, values=_metrics(row.get("metrics")), system=system_text(context),
+        end_of(row, settings.done, tally) if settings.done else end, values=_metrics(row.get("metrics")), messages=as_messages([*untrained(context), *completion]),
     )  # fmt: skip
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.tiny_tokenizer import byte_tokenizer
 from helpers.models.training_runs import Make, metrics
 
+from creditflow.agents.language_model.chat import TemplateChat
 from creditflow.envs.errors import ConfigError, DataError
 from creditflow.train.cli import main
 from creditflow.train.policy.sft import demonstrations, sft_rows
@@ -147,3 +149,29 @@ def test_chats_beyond_the_context_are_rejected_and_a_log_is_needed(
         demonstrated(trainer_of, config, chats, "sft.replay=false", "prompting.max_context=8")
     with pytest.raises(ConfigError, match=r"set sft\.log"):
         trainer_of(config, "sft.replay=false")
+
+
+def test_recorded_messages_are_rendered_by_the_models_own_template():
+    """System, calls, thoughts, results and messages that are not trained on keep their roles; only turns are completions."""
+    template = (
+        "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% for c in m.tool_calls or [] %}(call {{ c.function.name }}"
+        "{{ c.function.arguments.x }}){% endfor %}<e>{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+    )
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = template.replace("<e>", tokenizer.eos_token)
+    chat = TemplateChat(tokenizer)
+    messages = (
+        {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q"},
+        {"role": "assistant", "content": "Looking.", "reasoning_content": "where?", "tool_calls": [{"function": {"name": "look", "arguments": {"x": 1}}}]},
+        {"role": "tool", "content": "a room"}, {"role": "assistant", "content": "demo", "weight": 0}, {"role": "user", "content": "go on"},
+        {"role": "assistant", "content": "stop"},
+    )  # fmt: skip
+    pieces = [
+        (chat.decode_completion(prompt), chat.decode_completion(completion))
+        for prompt, completion in chat.pieces(messages)
+    ]
+    end = tokenizer.eos_token
+    assert [(prompt.replace(end, "<e>"), completion) for prompt, completion in pieces] == [
+        ("[system]Be brief.<e>[user]Q<e>[assistant]", "<think>where?</think>Looking.(call look1)"),
+        ("[tool]a room<e>[assistant]demo<e>[user]go on<e>[assistant]", "stop"),
+    ]

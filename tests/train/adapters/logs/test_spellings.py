@@ -169,7 +169,8 @@ def test_an_unknown_role_is_an_error_that_lists_the_known(tmp_path: Path) -> Non
 def test_a_system_message_is_kept_apart(tmp_path: Path) -> None:
     messages = [{"role": "system", "content": "Be brief."}, user(TASK), agent("go")]
     found = only(read(tmp_path, [{"messages": messages, "reward": 1, "task_id": "t", "done": True}]))
-    assert (found.system, found.turns[0].observation) == ("Be brief.", TASK)
+    assert found.turns[0].observation == TASK
+    assert [json.loads(message) for message in found.messages] == messages
 
 
 @pytest.mark.parametrize("empty", ["", None, []])
