@@ -11,7 +11,7 @@ from creditflow.envs.foreign.env import DEFAULT_LIMIT
 from creditflow.envs.registration import ENVIRONMENTS, limit_option
 from creditflow.train.arguments.plugins import add_code
 from creditflow.train.settings.bounds import MAX_SEED
-from creditflow.train.settings.overrides import apply_overrides
+from creditflow.train.settings.overrides import apply_overrides, with_variables
 
 if TYPE_CHECKING:
     from creditflow.envs.wikisearch.grading.rewards import Reward
@@ -53,7 +53,7 @@ def add_env_settings(parser: argparse.ArgumentParser) -> None:
 
 def env_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Keyword arguments of the environment."""
-    settings = apply_overrides({}, args.env_set)
+    settings: dict[str, Any] = with_variables(apply_overrides({}, args.env_set), "--env-set")
     if args.max_turns:
         name = limit_option(getattr(args, "env", None) or args.name)
         if name in settings:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,8 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--engine",
-        choices=("creditflow", "verl"),
-        help="which trainer: creditflow's own (default), or verl; a resumed run keeps its own",
+        choices=("auto", "creditflow", "verl"),
+        default="auto",
+        help="which trainer: creditflow's own, which uses one GPU, or verl; auto (default) is creditflow's, and says so where several "
+        "GPUs are visible; a resumed run keeps its own",
     )
     parser.add_argument("--force", action="store_true", help="delete the run that the folder contains, and start over")
 
@@ -100,17 +103,29 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from creditflow.train.trainer import Trainer
 
+    if args.engine == "auto" and settings.device != "cpu" and (gpus := _visible_gpus()) > 1:
+        print(
+            f"{gpus} GPUs are visible, and this trainer uses one of them; --engine verl trains on all (--engine creditflow: on one, "
+            "without this line)",
+            file=sys.stderr,
+        )
     with _claimed(settings, args):
         Trainer(settings, resume=args.resume is not None).run()
     return 0
 
 
+def _visible_gpus() -> int:
+    import torch
+
+    return int(torch.cuda.device_count())
+
+
 def _engine(args: argparse.Namespace) -> str:
     """The trainer of the run; a resumed run keeps its own."""
     if args.resume is None:
-        return args.engine or "creditflow"
+        return "creditflow" if args.engine == "auto" else str(args.engine)
     engine = "verl" if (Path(args.resume) / "verl").is_dir() else "creditflow"
-    if args.engine not in (None, engine):
+    if args.engine not in ("auto", engine):
         raise ConfigError(f"{args.resume} is a run of {engine}: resume it without --engine {args.engine}")
     return engine
 

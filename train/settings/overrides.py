@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn
@@ -18,7 +19,7 @@ from creditflow.envs.errors import ConfigError, DataError, short_repr
 from creditflow.envs.reading.limits import SETTINGS
 from creditflow.envs.reading.plain_data import check_plain
 
-__all__ = ["apply_overrides", "read_value"]
+__all__ = ["apply_overrides", "read_value", "with_variables"]
 
 _QUOTED: Final = json.decoder.JSONDecoder()
 _ITEM: Final = re.compile(r"[^,\[\]{}\"]*")
@@ -162,3 +163,34 @@ class _Reader:
             f"{self._key}: {why} at character {self._at + 1} of {short_repr(self._text, 200)}; a text that begins like a list, a "
             "section or a quotation is written as JSON writes it, in double quotes"
         )
+
+
+_VARIABLE: Final = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+
+
+def with_variables(value: Any, where: str) -> Any:
+    """Return plain data whose texts have the values of environment variables for $NAME and ${NAME}; for paths, which differ by machine.
+
+    Args:
+        value: a text, a list or a mapping.
+        where: its name in messages.
+
+    Raises:
+        ConfigError: a variable is not set.
+    """
+    if isinstance(value, dict):
+        return {name: with_variables(item, f"{where}.{name}") for name, item in value.items()}
+    if isinstance(value, list):
+        return [with_variables(item, where) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def of(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        if name not in os.environ:
+            raise ConfigError(
+                f"{where}: {short_repr(value)} names the environment variable {name}, which is not set: export {name}=…"
+            )
+        return os.environ[name]
+
+    return _VARIABLE.sub(of, value)

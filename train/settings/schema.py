@@ -12,7 +12,7 @@ from creditflow.envs.errors import ConfigError
 from creditflow.train.settings.bounds import require_at_least, require_seed
 from creditflow.train.settings.credit import CreditConfig, OverlongConfig
 from creditflow.train.settings.model import ModelConfig
-from creditflow.train.settings.overrides import apply_overrides
+from creditflow.train.settings.overrides import apply_overrides, with_variables
 from creditflow.train.settings.reading import load_mapping, read_dataclass
 from creditflow.train.settings.rollout import WAVE, GenerationConfig, RolloutConfig, check_staleness
 from creditflow.train.settings.update import CriticConfig, SftConfig, UpdateConfig
@@ -255,10 +255,18 @@ class TrainConfig:
 
 
 def load_settings(path: str | Path, overrides: tuple[str, ...] = ()) -> TrainConfig:
-    """A run's settings from a file and ``a.b=c`` overrides.
+    """A run's settings from a file and ``a.b=c`` overrides. $VARIABLES in ``out``, ``model.path`` and the environment's options are expanded.
 
     Raises:
         DataError: the file cannot be read.
         ConfigError: a wrong name or value; suggests the nearest one.
     """
-    return read_dataclass(TrainConfig, apply_overrides(load_mapping(path), overrides))
+    data = apply_overrides(load_mapping(path), overrides)
+    for place in (("out",), ("model", "path"), ("env", "options"), ("evaluation", "env_options")):
+        *outer, last = place
+        inside: Any = data
+        for name in outer:
+            inside = inside.get(name) if isinstance(inside, dict) else None
+        if isinstance(inside, dict) and last in inside:
+            inside[last] = with_variables(inside[last], ".".join(place))
+    return read_dataclass(TrainConfig, data)
