@@ -33,6 +33,7 @@ EXIT_CODES = {
 # name -> line in `creditflow --help`; creditflow.train.commands.<name> (serve-search: serve.search; see ABOUT) is imported when called
 COMMANDS = {
     "demo": "show which turn of a failed episode each scheme blames",
+    "score": "score your own log: choose a scheme, write an advantage per turn and a page",
     "envs": "list environments, their panels and sizes",
     "rollout": "play groups of episodes and write them as a trajectory log",
     "annotate": "add annotations (values from models, LLM judges, oracles, continuations) to a trajectory log",

@@ -31,7 +31,7 @@ from creditflow.train.text_table import counted
 from creditflow.wrappers import credit
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "credit_lines", "run"]
 
 FORMAT_VERSION = 1
 
@@ -96,7 +96,9 @@ def run(args: argparse.Namespace) -> int:
     seconds = time.perf_counter() - began
     target = open_output(args.out)
     with target as stream:
-        lines = (_lines(group, result, args.scheme, encode) for group, result in zip(groups, results, strict=True))
+        lines = (
+            credit_lines(group, result, args.scheme, encode) for group, result in zip(groups, results, strict=True)
+        )
         for line in log.in_order(lines):
             stream.write(json.dumps(line, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n")
     turns = sum(len(group.turns) for group in groups)
@@ -175,9 +177,10 @@ def _warnings(scheme: credit.Scheme, groups: Sequence[Group], results: Sequence[
     return texts
 
 
-def _lines(
-    group: Group, result: credit.Credit, scheme: str, encode: Callable[[str], list[int]] | None
+def credit_lines(
+    group: Group, result: credit.Credit, scheme: str, encode: Callable[[str], list[int]] | None = None
 ) -> Iterator[dict[str, Any]]:
+    """The line of each trajectory of a group: its advantages and what they consist of."""
     columns = zip(
         group.trajectories, result.outcome_advantages, result.step_rewards, result.step_advantages, result.advantages,
         result.loss_mask, strict=True,

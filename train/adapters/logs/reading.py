@@ -156,7 +156,7 @@ def _trl_episode(where: str, row: Row, weights: dict[str, float], settings: Impo
         raise RowError("no reward function scored it")
     reward = sum_in_order(weights[name] * number(value, name) for name, value in scored.items())
     turns, last = _trl_turns(prompt, completion, settings, tally)
-    messages = ()
+    messages: tuple[str, ...] = ()
     if isinstance(prompt, list) and isinstance(completion, list):
         messages = as_messages([*untrained(prompt), *completion])
     values = {f"reward.{name}": number(value, name) for name, value in scored.items()}

@@ -167,7 +167,7 @@ def test_recorded_messages_are_rendered_by_the_models_own_template():
         {"role": "assistant", "content": "stop"},
     )  # fmt: skip
     pieces = [
-        (chat.decode_completion(prompt), chat.decode_completion(completion))
+        (chat.decode_completion(prompt.tolist()), chat.decode_completion(completion.tolist()))
         for prompt, completion in chat.pieces(messages)
     ]
     end = tokenizer.eos_token
