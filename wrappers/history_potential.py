@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -168,16 +169,25 @@ class _MentionPotential:
         graph = scheme.read_graph(task, f"task {task_id!r}", scheme.lacks(task))
         self._reader = scheme.reader(scheme.entity_set(graph), aliases=scheme.aliases)
         self._progress, self._named, self.value = EntityProgress(), set[int](), 0.0
+        self._silent = True
 
     def step(self, move: Move) -> None:
         """Add one turn."""
         reader, scheme = _started(self._reader), self._scheme
-        mentioned = reader.found(_thought(move, scheme))
+        thought = _thought(move, scheme)
+        self._silent &= not thought.strip()
+        mentioned = reader.found(thought)
         if scheme.require_seen:
             mentioned, _ = self._progress.step(mentioned, _observed(move, reader))
         new = [number for number in dict.fromkeys(mentioned) if number not in self._named]
         self._named.update(new[: scheme.max_named] if scheme.max_named else new)
         self.value = len(self._named) / max(reader.countable, 1)
+        if move.last and self._silent:
+            warnings.warn(
+                "egrpo rewards entities that thoughts name, and no turn of the episode had a thought, so it paid nothing: call "
+                "record_response(thought=…, response=…) before each step, or step with the whole response",
+                stacklevel=2,
+            )
 
     def get_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable snapshot."""

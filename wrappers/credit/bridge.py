@@ -523,8 +523,8 @@ def require_plain(scheme: Scheme) -> None:
     """Raise ConfigError for a scheme that reads annotations, which no other trainer writes."""
     if needed := (*scheme.needs, *scheme.requires_tokens):
         raise ConfigError(
-            f"scheme {scheme.name!r} needs {', '.join(needed)}, which annotators write; other trainers have none: use "
-            "creditflow's own trainer or the TRL adapter for it"
+            f"scheme {scheme.name!r} needs {', '.join(needed)}, which annotators write and these turns lack: pass columns of "
+            "numbers as TurnColumns(values={name: column}), or use creditflow's own trainer or the TRL adapter"
         )
 
 

@@ -83,7 +83,7 @@ def one_member_zero(scheme: Scheme, rng: np.random.Generator) -> str:
 
 
 def ties_zero(scheme: Scheme, rng: np.random.Generator) -> str:
-    """Equal trajectories get exactly zero credit."""
+    """Equal trajectories get zero credit, but for rounding errors."""
     single = sample_group(scheme, rng, size=1, dense=True)
     first = single.trajectories[0]
     parsed = replace(first, turns=tuple(replace(turn, parsed=True) for turn in first.turns))
@@ -92,7 +92,7 @@ def ties_zero(scheme: Scheme, rng: np.random.Generator) -> str:
     members = tuple(replace(unrolled, trajectory_id=f"t{i}") for i in range(int(rng.integers(2, 6))))
     group = Group(members, single.task)
     got = scheme.assign(group).flat_advantages
-    return "" if (got == 0.0).all() else _describe(group, got, 0.0)
+    return _compare(group, got, 0.0)
 
 
 def all_fail_zero(scheme: Scheme, rng: np.random.Generator) -> str:

@@ -15,7 +15,7 @@ from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.credit.registry import register
 from creditflow.wrappers.credit.states.gigpo import GiGPO
 from creditflow.wrappers.credit.states.grouptd import GroupTD
-from creditflow.wrappers.credit.states.keys import StateScheme
+from creditflow.wrappers.credit.states.keys import StateScheme, without_contrast
 from creditflow.wrappers.records.arrays import distinct
 from creditflow.wrappers.records.group import Group
 
@@ -33,7 +33,7 @@ class Blend(StateScheme):
     x̃ is x minus its mean over the turns of the group, u(x) is x divided by its root mean square over the batch (0
     where x is). w = clip((q − .1) / .4, 0, 1), where q is the share of turns, first ones excluded, whose key another
     rollout of the group visits too. If keys do not recur, states carry no information, and the time baseline replaces
-    them:
+    them, except in groups without contrast (rollouts through the same states to the same end), whose credit is 0:
 
         f(t) = (n₀ + Σ_i R_i / ρ) / (n₀ + n_t) over all groups, n_t the rollouts of the batch that act at turn t,
         V(t) = min(1, ρ f(t)),   δ_t = V(t + 1) − V(t), after the last turn R_i − V(t),
@@ -89,10 +89,11 @@ class Blend(StateScheme):
             "merge_threshold": self.merge_threshold,
             "merge_text": self.merge_text,
         }
+        contrast = [not self._without_contrast(group) for group in groups]
         by_value = _centred([c.flat_advantages for c in GroupTD(**keys, outcome="score").assign_batch(groups)])
-        by_return = _centred([c.flat_advantages for c in GiGPO(**keys).assign_batch(groups)])
+        by_return = _masked(_centred([c.flat_advantages for c in GiGPO(**keys).assign_batch(groups)]), contrast)
         by_state = _scaled(_sum(_scaled(by_value), [self.gigpo_weight * x for x in _scaled(by_return)]))
-        by_time = _scaled(_centred(self._time_advantages(groups)))
+        by_time = _scaled(_masked(_centred(self._time_advantages(groups)), contrast))
         recurring = self._recurring(groups)
         weight = min(max((recurring - 0.1) / 0.4, 0.0), 1.0)
         return [
@@ -109,6 +110,9 @@ class Blend(StateScheme):
             )
             for group, states, time in zip(groups, by_state, by_time, strict=True)
         ]
+
+    def _without_contrast(self, group: Group) -> bool:
+        return without_contrast(group, self.states(group, self.leaders(group)), outcome_scores(group, self.outcome))
 
     def _time_advantages(self, groups: Sequence[Group]) -> list[Floats]:
         """Of each group float64 (N,): τ."""
@@ -145,6 +149,11 @@ class Blend(StateScheme):
 def _centred(credit: Sequence[Floats]) -> list[Floats]:
     """Each group's credit minus its mean."""
     return [x - x.mean() if len(x) else x for x in credit]
+
+
+def _masked(credit: Sequence[Floats], contrast: Sequence[bool]) -> list[Floats]:
+    """Zero in groups without contrast."""
+    return [x if differs else np.zeros_like(x) for x, differs in zip(credit, contrast, strict=True)]
 
 
 def _scaled(credit: Sequence[Floats]) -> list[Floats]:

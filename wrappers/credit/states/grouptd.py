@@ -31,7 +31,7 @@ from creditflow.wrappers.credit.base import Credit, CreditError, require_range
 from creditflow.wrappers.credit.normalize import TIE_TOLERANCE
 from creditflow.wrappers.credit.outcome import outcome_scores
 from creditflow.wrappers.credit.registry import register
-from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes
+from creditflow.wrappers.credit.states.keys import StateScheme, of_nodes, without_contrast
 from creditflow.wrappers.credit.states.mean_backup import Backup, values_of
 from creditflow.wrappers.credit.states.reward_process import RewardProcess, mean_by_state, together
 from creditflow.wrappers.records.arrays import distinct, run_lengths, run_starts
@@ -101,6 +101,9 @@ class GroupTD(StateScheme):
     With Markov keys, the weight of the prior, κ/(κ + n), and the weight of progress, w, vanish as G grows. Then E[c |
     s, a] → A^π_h(s, a) for every λ. With division by success the limit is A^π_h / J(π), which gives the gradient of log
     J.
+
+    Two or more rollouts through the same states to the same end have no contrast, and with β > 0 their credit is 0: without
+    this, the prior alone would praise their first turns more than their last ones.
 
     The cost is H sweeps, each over the states whose successors the previous sweep changed. With κ > 0 it is linear in
     the turns of a long episode.
@@ -209,7 +212,9 @@ class GroupTD(StateScheme):
         scale = process.by_turn(process.success_rate) if self.divide_by_success else 1.0
         progress = self._progress(process, hops)
         steps = backward_sums(delta, process.offsets, factor[process.following]) / scale
-        rewards = delta / scale + progress
+        contrast = np.repeat([self._has_contrast(group) for group in groups], np.diff(process.turns))
+        steps, progress = np.where(contrast, steps, 0.0), np.where(contrast, progress, 0.0)
+        rewards = np.where(contrast, delta / scale, 0.0) + progress
         bounds = pairwise(process.states.tolist()), pairwise(process.turns.tolist())
         for group, (first_state, last_state), (first, last) in zip(groups, *bounds, strict=True):
             yield Credit.of(
@@ -233,6 +238,11 @@ class GroupTD(StateScheme):
                     ),
                 },
             )
+
+    def _has_contrast(self, group: Group) -> bool:
+        """Whether the group's turns get credit; without progress they always do, because credit then telescopes."""
+        states, outcome = self.states(group, self.leaders(group)), outcome_scores(group, self.outcome)
+        return not self.progress_weight or not without_contrast(group, states, outcome)
 
     def _factor(self, groups: Sequence[Group], process: RewardProcess, delta: Floats) -> tuple[Floats, Statistics]:
         """float64 (K,): λ(k), and the statistics that it depends on, for the diagnostics."""

@@ -17,12 +17,29 @@ from creditflow.wrappers.credit.outcome import OutcomeScheme
 from creditflow.wrappers.records.arrays import StateIndex
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["StateScheme", "of_nodes"]
+__all__ = ["StateScheme", "of_nodes", "without_contrast"]
 
 
 def of_nodes(keys: Sequence[str], **numbers: NDArray[Any]) -> dict[str, Any]:
     """Diagnostics with an entry for each state: their arrays, the keys of the states, and which arrays these are."""
     return {"node_keys": keys, "node_numbers": tuple(numbers), **numbers}
+
+
+def without_contrast(group: Group, states: StateIndex, outcome: NDArray[np.float64]) -> bool:
+    """Whether two or more rollouts went through the same states to the same end: nothing in them says which turn was better.
+
+    Args:
+        group: the group.
+        states: its states.
+        outcome: float64 (G,), of each rollout.
+    """
+    episodes = group.episode_index
+    lengths = np.diff(episodes.offsets)
+    if group.arrays.size < 2 or (lengths != lengths[0]).any() or (outcome != outcome[0]).any():
+        return False
+    ends = {member.end for member in group.trajectories}
+    paths = [column[episodes.stored].reshape(len(lengths), -1) for column in (states.state, states.next_state)]
+    return len(ends) == 1 and all(bool((path == path[0]).all()) for path in paths)
 
 
 @dataclass(frozen=True, kw_only=True)
