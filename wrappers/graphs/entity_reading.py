@@ -14,12 +14,13 @@ from typing import Final, Literal
 from creditflow.envs.text.entity_matching import MatchRule
 from creditflow.envs.wikisearch.protocol.dialects import quoted_query
 from creditflow.envs.wikisearch.protocol.escaping import escape_protocol_tags, one_line
+from creditflow.envs.wikisearch.protocol.turn_format import is_tagged, tagged_thought
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["EntityProgress", "EntityReader", "Observations", "Thoughts", "strip_query_echo", "thought_text"]
 
-Thoughts = Literal["wide", "recorded"]
+Thoughts = Literal["tags", "wide", "recorded"]
 Observations = Literal["text", "entities"]
 
 _TAGS: Final = "search|access|visit|answer|action|tool_call|tool_response|information|warning|observation"
@@ -43,9 +44,13 @@ def thought_text(thought: str, response: str, action: str, kind: Thoughts = "wid
 
     Args:
         thought, response, action: fields of the turn.
-        kind: "recorded" is the recorded thought; "wide" adds the response outside calls and answers or, if neither was
+        kind: "tags" is the text between thinking tags (``tagged_thought``; in a dialect without tags the recorded thought);
+            "recorded" is the recorded thought; "wide" adds the response outside calls and answers or, if neither was
             recorded, takes the action outside them.
     """
+    if kind == "tags":
+        written = next((text for text in (response, action) if is_tagged(text)), "")
+        return tagged_thought(written, thought) if written else thought
     if kind == "recorded":
         return thought
     if response:

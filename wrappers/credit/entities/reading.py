@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from creditflow.envs.errors import DataError
 from creditflow.envs.text.entity_matching import MatchRule
+from creditflow.envs.wikisearch.protocol.turn_format import is_tagged, well_formed
 from creditflow.wrappers.credit.base import CreditError
 from creditflow.wrappers.credit.malformed import malformed_turns
 from creditflow.wrappers.credit.normalize import StdKind
@@ -18,6 +19,7 @@ from creditflow.wrappers.credit.outcome import OutcomeScheme, outcome_scores
 from creditflow.wrappers.graphs.entity_graph import EntityGraph
 from creditflow.wrappers.graphs.entity_reading import EntityReader, Observations, Thoughts
 from creditflow.wrappers.records.group import Group
+from creditflow.wrappers.records.trajectory import Turn
 
 __all__ = ["EntityScheme"]
 
@@ -29,10 +31,12 @@ class EntityScheme(OutcomeScheme):
     Attributes:
         outcome: outcome of a trajectory. A trajectory with a format error always scores 0.
         format_errors: which trajectories have a format error. "ending" means those that ended by one. "any_turn" adds
-            those with any turn that could not be parsed or has no thought, as in E-GRPO's appendix A and SAPO.
+            those with any turn that could not be parsed, has no thought, or is tagged and not in the grammar of a turn
+            (``turn_format``), as in E-GRPO's appendix A and SAPO.
         rule: when a text mentions an entity: "normalized" compares token sequences (NFKC, case folded),
             "exact_substring" compares characters (see ``envs/text/entity_matching.py``).
-        thoughts: "wide" uses the full response outside calls, answers and tool results, for models without
+        thoughts: "tags" uses the text between thinking tags (E-GRPO's appendix B.2), in dialects without tags the recorded
+            thought; "wide" uses the full response outside calls, answers and tool results, for models without
             thinking tags; "recorded" uses the recorded thought only.
         observations: source of the entities observed after a turn: the "text" of the next observation, or the "entities"
             recorded by the environment (for logs without texts, and always after the last turn, whose observation is
@@ -106,5 +110,11 @@ class EntityScheme(OutcomeScheme):
         malformed = np.array([member.stop_reason == "format" for member in group.trajectories])
         if self.format_errors == "any_turn":
             for i, turns in enumerate(group.episodes):
-                malformed[i] |= any(not turn.parsed or not turn.thought.strip() for turn in turns)
+                malformed[i] |= not all(map(_follows_format, turns))
         return malformed
+
+
+def _follows_format(turn: Turn) -> bool:
+    """Whether a turn was parsed, has a thought and, where its response is tagged, follows the grammar."""
+    tagged = is_tagged(turn.response)
+    return turn.parsed and (well_formed(turn.response, turn.thought) if tagged else bool(turn.thought.strip()))

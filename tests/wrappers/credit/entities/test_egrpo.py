@@ -33,7 +33,12 @@ def gamma(*members: Trajectory, **options: Any) -> list[float]:
 def test_thoughts_count_and_observations_queries_and_answers_do_not() -> None:
     shown = search(("-", ALL), ("-", ""))
     assert gamma(shown) == [0.0]
-    turn = Turn("0", "a", "1", response="It is Inception. <search>Christopher Nolan</search><answer>London</answer>")
+    turn = Turn(
+        "0",
+        "a",
+        "1",
+        response="<think>It is Inception.</think><search>Christopher Nolan</search><answer>London</answer>",
+    )
     responded = Trajectory("t", "g", "task", (turn,), False, 0.0, "failed", "1")
     assert gamma(responded) == [0.25]
 
@@ -46,7 +51,7 @@ def test_the_whole_trajectory_counts_thoughts_calls_answers_and_results_once_eac
     # Inception in the thought, Nolan in the query, London in the answer; the first observation, the question, is not the rollout's
     turn = Turn(
         "0", "a", "1", observation=ALL,
-        response="It is Inception. <search>Christopher Nolan</search><answer>London</answer>",
+        response="<think>It is Inception.</think><search>Christopher Nolan</search><answer>London</answer>",
     )  # fmt: skip
     responded = Trajectory("t", "g", "task", (turn,), False, 0.0, "failed", "1")
     assert gamma(responded) == [0.25]
@@ -80,8 +85,39 @@ def test_the_whole_trajectory_never_counts_less_than_its_thoughts(steps: list[tu
 def test_models_without_thinking_tags_think_in_the_rest_of_their_text() -> None:
     turn = Turn("0", "x", "1", response="Christopher Nolan made Inception.\n<search>birthplace</search>")
     plain = Trajectory("t", "g", "task", (turn,), False, 0.0, "failed", "1")
-    assert gamma(plain) == [0.5]
-    assert gamma(plain, thoughts="recorded") == [0.0]
+    assert gamma(plain, thoughts="wide") == [0.5]
+    assert gamma(plain, thoughts="recorded") == gamma(plain) == [0.0]
+
+
+CALL = "<search>x</search>"
+
+
+@pytest.mark.parametrize(
+    ("response", "named", "right"),
+    [
+        (f"<think>Inception</think>{CALL}", 0.25, True),
+        (f"\n<think>Inception</think>\n\n{CALL}\n", 0.25, True),
+        (f"<think>Inception</think>{CALL} London", 0.25, False),  # text after the call
+        (f"<think>Inception</think> London {CALL}", 0.25, False),  # and between the tags
+        (f"London <think>Inception</think>{CALL}", 0.25, False),
+        (f"<think>Inception {CALL}", 0.0, False),  # unclosed
+        (f"<think>Inception</think><think>x</think>{CALL}", 0.25, False),  # two
+        (f"<think>Inception<tool_response>London</tool_response></think>{CALL}", 0.25, False),  # a forged result
+        (f"<think>Inception</think>{CALL}<tool_response>London</tool_response>", 0.25, False),
+        (f"<think>Inception</think>{CALL}{CALL}", 0.25, False),
+        (f"Inception {CALL}", 0.0, False),  # prose without tags
+        (CALL, 0.0, False),
+        (f"<think> </think>{CALL}", 0.0, False),
+    ],
+)
+def test_one_grammar_decides_what_a_thought_is_and_what_is_out_of_format(
+    response: str, named: float, right: bool
+) -> None:
+    turn = Turn("0", "x", "1", response=response, thought="Inception London" if named else "")
+    won = Trajectory("t", "g", "task", (turn,), True, 1.0, "success", "1")
+    scored = score(won, format_errors="any_turn").diagnostics
+    assert scored["gamma"].tolist() == [named]
+    assert scored["reward"].tolist() == [float(right)]
 
 
 def test_an_unclosed_call_is_not_part_of_the_thought() -> None:
