@@ -42,18 +42,21 @@ def filter_groups(
         The groups kept, in order. The caller should count the others: sampling them took environment turns as well.
 
     Raises:
-        ConfigError: the tolerance is negative, ``top_p`` is not in (0, 1], or the outcome is unknown.
+        ConfigError: the tolerance is negative or no number, ``top_p`` is not in (0, 1], or the outcome is unknown.
     """
-    if tolerance < 0:
+    if not tolerance >= 0:  # NaN included
         raise ConfigError(f"tolerance must be ≥ 0, got {short_repr(tolerance)}")
     if not 0.0 < top_p <= 1.0:
         raise ConfigError(f"top_p must lie in (0, 1], got {short_repr(top_p)}")
     if keep_all:
         return list(groups)
-    alive = [group for group in groups if np.ptp(outcome_scores(group, outcome)) > tolerance]
+    with np.errstate(over="ignore"):  # a range beyond float64 is infinite, and wider than any tolerance
+        alive = [group for group in groups if np.ptp(outcome_scores(group, outcome)) > tolerance]
     if top_p == 1.0:
         return alive
-    deviation = np.array([outcome_scores(group, outcome).std(ddof=1) for group in alive])
+    scores = [outcome_scores(group, outcome) for group in alive]
+    unit = max((np.abs(x).max() for x in scores), default=1.0)  # so that no square overflows or vanishes
+    deviation = np.array([(x / unit).std(ddof=1) for x in scores])
     order = np.argsort(-deviation, kind="stable")
     before = np.cumsum(deviation[order]) - deviation[order]
     enough = top_p * deviation.sum() * (1.0 - 1e-9)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -111,6 +112,20 @@ class EntityGraph:
             edges=np.zeros((0, 2), np.int32),
             question=self.question,
         )
+
+    def to_networkx(self) -> nx.MultiDiGraph[str]:
+        """Convert to networkx: a node for each name, with its aliases, distance to the answer and whether it is the answer.
+
+        >>> task = {"entities": ["Inception", "London"], "edges": [["Inception", "set in", "London"]], "answer_node": "London"}
+        >>> graph = EntityGraph.from_task(task).to_networkx()
+        >>> graph.nodes["Inception"]["distance"], list(graph.edges())
+        (1.0, [('Inception', 'London')])
+        """
+        graph: nx.MultiDiGraph[str] = nx.MultiDiGraph()
+        for i, (name, aliases, distance) in enumerate(zip(self.names, self.aliases, self.distances(), strict=True)):
+            graph.add_node(name, aliases=aliases, distance=float(distance), answer=i == self.answer)
+        graph.add_edges_from((self.names[subject], self.names[obj]) for subject, obj in self.edges.tolist())
+        return graph
 
     def __len__(self) -> int:
         return len(self.names)

@@ -50,3 +50,18 @@ def test_keep_all_keeps_dead_groups_whatever_the_share() -> None:
 def test_a_share_outside_its_range_is_refused(top_p: float) -> None:
     with pytest.raises(ConfigError, match=r"top_p must lie in \(0, 1\]"):
         credit.filter_groups(GROUPS, top_p=top_p)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-160, 1.0, 1e160, 1e300])
+def test_the_unit_of_rewards_decides_nothing(unit: float) -> None:
+    groups = [
+        group(walk("s a", reward=unit, name="x"), walk("s b", "failed", reward=-unit)),
+        group(walk("s a", reward=unit / 8, name="x"), walk("s b", "failed")),
+    ]
+    assert len(credit.filter_groups(groups)) == 2
+    assert credit.filter_groups(groups, top_p=0.5) == groups[:1]
+
+
+def test_a_tolerance_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ConfigError, match="tolerance must be ≥ 0, got nan"):
+        credit.filter_groups([], tolerance=float("nan"))

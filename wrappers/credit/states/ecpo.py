@@ -86,14 +86,18 @@ class ECPO(StateScheme):
         magnitude = backward_sums(np.abs(rewards), episodes.offsets, self.discount) + penalties
         pair, first = self._actions(group, state)
         scores = returns - penalties
+        # squares are taken in units of a power of two, which rounds nothing, so that those of tiny scores do not vanish
+        unit = np.ldexp(1.0, int(np.frexp(np.abs(scores).max(initial=0.0))[1]) - 1) if scores.any() else 1.0
         n_s = np.bincount(state, minlength=n_states)
         mean = np.bincount(state, scores, minlength=n_states) / np.maximum(n_s, 1)
         n_u = np.bincount(pair)
         of_action = np.bincount(pair, scores) / np.maximum(n_u, 1)
         shrunk = ((n_u * of_action + self.shrinkage * mean[state[first]]) / (n_u + self.shrinkage))[pair]
-        between = np.bincount(state, (of_action[pair] - mean[state]) ** 2, minlength=n_states) / np.maximum(n_s, 1)
-        within = np.bincount(state, (scores - of_action[pair]) ** 2, minlength=n_states) / np.maximum(n_s, 1)
-        variance = between + within + self.gate_eps
+        between = np.bincount(state, ((of_action[pair] - mean[state]) / unit) ** 2, minlength=n_states) / np.maximum(
+            n_s, 1
+        )
+        within = np.bincount(state, ((scores - of_action[pair]) / unit) ** 2, minlength=n_states) / np.maximum(n_s, 1)
+        variance = between + within + min(self.gate_eps / unit / unit, np.finfo(np.float64).max)
         gate = np.tanh(n_s / self.gate_turns) * np.divide(
             between, variance, out=np.zeros(n_states), where=variance > 0.0
         )
@@ -112,7 +116,7 @@ class ECPO(StateScheme):
             rows=episodes.stored,
         )
         if self.action_scale == "return":
-            deviation = np.sqrt(between + within)[state] + self.std_eps
+            deviation = unit * np.sqrt(between + within)[state] + self.std_eps
             compared = np.divide(compared, deviation, out=np.zeros_like(compared), where=deviation > 0.0)
         step = (self.step_weight * gate[state] * compared)[episodes.own]
         return Credit.of(

@@ -188,3 +188,16 @@ def test_text_keys_that_distinguish_the_same_states_give_the_same_credit(g):
 def test_options_out_of_range_are_rejected_by_name(options):
     with pytest.raises(ConfigError, match=rf"ecpo\.{next(iter(options))} must lie in"):
         ecpo(**options)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-160, 1e-154, 1e150])
+def test_the_unit_of_rewards_does_not_matter_where_their_squares_vanish(unit: float) -> None:
+    def scored(scale: float) -> Any:
+        members = [
+            walk("s a g", reward=scale, name="x"),
+            walk("s a g", reward=scale / 2, name="y"),
+            walk("s b", "failed"),
+        ]
+        return credit.make("ecpo").assign(group(*members)).flat_advantages
+
+    np.testing.assert_allclose(scored(unit), scored(1.0), rtol=1e-9, atol=1e-12)
