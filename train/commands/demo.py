@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
 
     target = Path(args.out) if args.out else Path(tempfile.mkdtemp(prefix="creditflow-")) / "demo.html"
     with atomic_writer(target) as stream:
-        stream.write(render_page(view_data([group], schemes, "creditflow demo: one WebShop task, eight rollouts")))
+        title = "creditflow demo: one WebShop task, eight rollouts"
+        stream.write(render_page(view_data([group], schemes, title, recommended="grouptd")))
 
     mean = np.mean([member.score for member in group.trajectories])
     print("Task: buy a lip balm, scent almond, size 30 ml.")

@@ -75,9 +75,8 @@ def run(args: argparse.Namespace) -> int:
                 stream.write(json.dumps(line, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n")
         schemes = {shown: credit.make(shown) for shown in dict.fromkeys((name, "grpo"))}
         with atomic_writer(folder / "page.html") as stream:
-            stream.write(
-                render_page(view_data(groups, {**schemes, name: scheme}, f"creditflow score: {Path(args.input).name}"))
-            )
+            title, chosen = f"creditflow score: {Path(args.input).name}", "" if args.scheme else name
+            stream.write(render_page(view_data(groups, {**schemes, name: scheme}, title, recommended=chosen)))
     rollouts = [member for group in groups for member in group.trajectories]
     print(
         f"{counted(len(rollouts), 'rollout')} of {counted(len(groups), 'group')}, {counted(measured.turns, 'turn')}; "

@@ -1,1 +1,1 @@
-"""``creditflow view``: trajectories beside their state graph, on one offline page."""
+"""``creditflow view``: rollouts as conversations with the credit of every turn, on one offline page."""

@@ -22,7 +22,7 @@ from creditflow.wrappers.credit.registry import make
 from creditflow.wrappers.credit.states.keys import StateScheme
 from creditflow.wrappers.records.group import Group
 
-__all__ = ["Comparison", "Explanation", "SameState", "Term", "explain", "explained"]
+__all__ = ["Comparison", "Explanation", "SameState", "Scored", "Term", "explain", "scored"]
 
 TOLERANCE: Final = 1e-12  # of the sum of the terms, relative to the largest
 LISTED: Final = 12  # turns that the text lists
@@ -157,20 +157,21 @@ def explain(
             f"trajectory {group.trajectories[index].trajectory_id!r} has turns 0 to "
             f"{len(group.trajectories[index].turns) - 1}, got {turn}"
         )
-    [view] = _scored([group], scheme, batch)
+    [view] = scored([group], scheme, batch)
     return view.explanation(index, turn)
 
 
-def explained(groups: Sequence[Group], scheme: Scheme | str) -> list[list[Explanation]]:
-    """Explain every turn of groups, in order.
+def scored(groups: Sequence[Group], scheme: Scheme | str, batch: Sequence[Group] = ()) -> list[Scored]:
+    """Assign credit to groups and keep what was compared on the way.
+
+    Args:
+        groups: the groups.
+        scheme: a scheme, or the name of one with its default parameters.
+        batch: the groups that are scored together, ``groups`` among them; none are ``groups`` alone.
 
     Raises:
         CreditError: the scheme cannot score a group.
     """
-    return [[view.explanation(*place) for place in view.turns] for view in _scored(groups, scheme, ())]
-
-
-def _scored(groups: Sequence[Group], scheme: Scheme | str, batch: Sequence[Group]) -> list[_Scored]:
     scheme = make(scheme) if isinstance(scheme, str) else scheme
     together = list(batch) or list(groups)
     recorder = Recording()
@@ -180,11 +181,17 @@ def _scored(groups: Sequence[Group], scheme: Scheme | str, batch: Sequence[Group
     finally:
         RECORDER.reset(token)
     credit_of = {id(group): credit for group, credit in zip(together, credits_, strict=True)}
-    return [_Scored(group, scheme, credit_of[id(group)], recorder.of(group)) for group in groups]
+    return [Scored(group, scheme, credit_of[id(group)], recorder.of(group)) for group in groups]
 
 
-class _Scored:
-    """A group, its credit, and what was recorded while it was computed."""
+class Scored:
+    """A group, its credit, and what was recorded while it was computed.
+
+    Attributes:
+        group, credit: the group and its credit.
+        statistics: what ``normalize`` compared, call by call.
+        turns: trajectory and turn of every turn of the group, in order.
+    """
 
     def __init__(self, group: Group, scheme: Scheme, credit: Credit, statistics: Sequence[Statistics]) -> None:
         arrays = group.arrays

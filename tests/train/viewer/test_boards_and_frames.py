@@ -15,9 +15,9 @@ from creditflow.envs.errors import DataError
 from creditflow.envs.sokoban.render import Painter
 from creditflow.envs.sokoban.rules import grid, state_key
 from creditflow.train.cli import main
+from creditflow.train.viewer import pictures
+from creditflow.train.viewer.boards import board_of_codes, group_boards
 from creditflow.train.viewer.data import render_page, view_data
-from creditflow.train.viewer.scenes import pictures
-from creditflow.train.viewer.scenes.sokoban import board_of_codes, group_boards
 from creditflow.wrappers import Group, GroupEnv, Trajectory, Turn, credit, write_jsonl
 
 LEVEL = "#######\n#  .  #\n# $ @ #\n#  $ .#\n#######"
@@ -96,7 +96,7 @@ def test_the_page_draws_the_tiles_of_the_environment():
     turn = data["groups"][0]["rollouts"][0]["turns"][0]
     first = group_boards(group)[group.turns[0].state_key]
     assert (
-        data["boards"][turn[9]] == board_of_codes(first) == "/".join("".join(map(str, row)) for row in grid(first, 7))
+        data["boards"][turn[7]] == board_of_codes(first) == "/".join("".join(map(str, row)) for row in grid(first, 7))
     )
 
 
@@ -116,14 +116,14 @@ def test_frames_are_in_the_page_once_within_a_limit_and_what_is_missing_is_count
     group = with_pictures(["0", "1", "0", "gone", "2"])
     data = view_data([group], {}, "title", read)
     assert (len(data["frames"]), data["frames_left_out"]) == (3, 1)
-    assert [turn[11] for turn in data["groups"][0]["rollouts"][0]["turns"]] == [[0], [1], [0], [], [2]]
+    assert [turn[9] for turn in data["groups"][0]["rollouts"][0]["turns"]] == [[0], [1], [0], [], [2]]
     monkeypatch.setattr(pictures, "MAX_FRAME_BYTES", len(data["frames"][0]) + 10)
     assert view_data([group], {}, "title", read)["frames_left_out"] == 3
     assert view_data([group], {}, "title")["frames"] == []
 
 
 @pytest.mark.browser
-def test_in_a_browser_boards_frames_and_marks_are_shown_and_hostile_names_are_text(tmp_path):
+def test_in_a_browser_boards_and_frames_are_shown_and_hostile_names_are_text(tmp_path):
     env = GroupEnv(
         lambda: creditflow.make("sokoban", level=LEVEL, obs_mode="dict", obs_keys=["text", "rgb"], theme="classic"),
         size=1, pictures=str(tmp_path / "log.pictures"),
@@ -136,7 +136,7 @@ def test_in_a_browser_boards_frames_and_marks_are_shown_and_hostile_names_are_te
     write_jsonl(log, [env.group()])
     assert main(["view", str(log), "--out", str(out), "--schemes", "grpo"]) == 0
     dom = rendered_dom(out, tmp_path / "profile")
-    assert dom.count("<canvas") == 2
+    assert dom.count("<canvas") == 6
     assert 'alt="picture shown to the agent"' in dom
     assert "<title>creditflow view: log.jsonl</title>" in dom
 
@@ -151,6 +151,6 @@ def test_in_a_browser_boards_frames_and_marks_are_shown_and_hostile_names_are_te
     group = Group((Trajectory("t", "g", "wikisearch1:x", (turn,), False, 0.0, "failed", "b"),), {"answers": [HOSTILE]})
     out.write_text(render_page(view_data([group], {"grpo": credit.make("grpo")}, "fine")), encoding="ascii")
     dom = rendered_dom(out, tmp_path / "profile")
-    assert "mark-query" in dom
+    assert "onerror" in dom  # as text
     assert "<img" not in dom
     assert "<title>fine</title>" in dom

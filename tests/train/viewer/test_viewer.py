@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.resources import files
 from itertools import pairwise
 
 import numpy as np
@@ -16,9 +17,11 @@ from helpers.servers.browser import driven, rendered_dom
 
 from creditflow.envs.errors import DataError
 from creditflow.train.cli import main
+from creditflow.train.commands.demo import example_group
 from creditflow.train.viewer import data as data_module
-from creditflow.train.viewer.data import MAX_TEXT, disagreement, layered_layout, render_page, view_data
+from creditflow.train.viewer.data import MAX_TEXT, layered_layout, render_page, view_data
 from creditflow.wrappers import StateGraph, credit
+from creditflow.wrappers.credit.properties import sample_group
 from creditflow.wrappers.trajectory import Group, Trajectory, Turn, write_jsonl
 
 HOSTILE = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\"><!--\u2028'"
@@ -49,9 +52,26 @@ def test_the_page_contains_every_turn_and_the_credit_of_every_scheme(group):
     data = page_data(render_page(view_data([group], schemes, "title")))
     (shown,) = data["groups"]
     assert [len(r["turns"]) for r in shown["rollouts"]] == [3, 3, 2]
-    expected = [round(float(x), 5) for x in schemes["graphgpo"].assign(group).flat_advantages]
-    assert [turn[7][1] for r in shown["rollouts"] for turn in r["turns"]] == expected
-    assert sorted(node[1] for node in shown["nodes"] if node[1] != "open") == ["failed", "goal"]
+    for name, of_scheme in zip(data["schemes"], shown["credit"], strict=True):
+        advantages = schemes[name].assign(group).flat_advantages
+        assert of_scheme["advantages"] == [float(f"{x:.5g}") for x in advantages]
+    assert sorted(node[0] for node in shown["nodes"] if node[0] != "open") == ["failed", "goal"]
+
+
+@pytest.mark.parametrize("name", credit.names())
+def test_the_stored_terms_add_up_to_the_stored_advantage(name):
+    scheme = credit.make(name)
+    group = sample_group(scheme, np.random.default_rng(3))
+    of_scheme = page_data(render_page(view_data([group], {name: scheme}, "t")))["groups"][0]["credit"][0]
+    outcome = np.array(of_scheme["outcome"])[group.arrays.trajectory]
+    total = outcome + sum(np.array(values) for _, values in of_scheme["terms"])
+    assert total == pytest.approx(np.array(of_scheme["advantages"]), rel=1e-3, abs=1e-4)
+
+
+def test_the_recommended_scheme_comes_first_and_the_others_keep_their_order(group):
+    schemes = {name: credit.make(name) for name in ("grpo", "gigpo", "grouptd")}
+    assert view_data([group], schemes, "t", recommended="grouptd")["schemes"] == ["grouptd", "grpo", "gigpo"]
+    assert view_data([group], schemes, "t", recommended="graphgpo")["schemes"] == list(schemes)
 
 
 def test_equal_texts_are_stored_once(group):
@@ -59,7 +79,48 @@ def test_equal_texts_are_stored_once(group):
         tuple(replace(t, turns=tuple(replace(u, observation="the same") for u in t.turns)) for t in group.trajectories)
     )
     data = view_data([many], {"grpo": credit.make("grpo")}, "title")
-    assert [text for text in data["texts"] if "is the sum of" not in text] == ["", "go", "the same"]
+    assert data["texts"] == ["", "go", "the same"]
+
+
+def test_reasoning_that_the_response_lacks_stands_before_it():
+    turns = (
+        Turn("a", "up", "b", thought="left is blocked", response="<think>left is blocked</think> up"),
+        Turn("b", "up", "c", thought="again", response="up"),
+    )
+    group = Group((Trajectory("t", "g", "task", turns, False, 0.0, "failed", "c"),))
+    texts = view_data([group], {}, "t")["texts"]
+    assert "<think>left is blocked</think> up" in texts
+    assert "<think>again</think>\nup" in texts
+
+
+def test_twenty_groups_fit_into_four_megabytes():
+    groups = []
+    for number in range(20):
+        members = example_group().trajectories
+        numbered = [  # as 20 tasks of their own: no text of one group is one of another
+            replace(one, group_id=f"g{number}", turns=tuple(replace(u, observation=f"{number} {u.observation}") for u in one.turns))
+            for one in members
+        ]  # fmt: skip
+        groups.append(Group(tuple(numbered)))
+    schemes = {name: credit.make(name) for name in ("grpo", "gigpo", "graphgpo", "rewardflow", "grouptd")}
+    assert len(render_page(view_data(groups, schemes, "title"))) < 4 * 2**20
+
+
+def luminance(colour):
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_every_text_stands_out_from_every_ground(theme):
+    """A contrast of at least 4.5 (WCAG 2.2, 1.4.3)."""
+    style = (files("creditflow.assets") / "viewer" / "viewer.css").read_text(encoding="ascii")
+    colours = dict(re.findall(r"--(\w+): (#\w{6})", re.findall(r":root \{(.*?)\}", style, re.DOTALL)[theme]))
+    pairs = [(text, ground) for text in ("ink", "soft", "good", "bad") for ground in ("paper", "band", "chosen")]
+    for text, ground in [*pairs, ("ink", "found")]:
+        lighter, darker = sorted((luminance(colours[text]), luminance(colours[ground])), reverse=True)
+        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, (text, ground)
 
 
 def test_no_character_of_markup_is_in_the_data():
@@ -122,8 +183,10 @@ def test_layers_follow_the_distance_from_the_start(group):
 
 def test_a_branch_does_not_begin_in_the_first_layer(group):
     branch = replace(rollout("branch", "cg", "failed"), parent="t0", fork_turn=2)
-    (shown,) = view_data([Group((*group.trajectories, branch))], {}, "title")["groups"]
-    across = {node[0]: node[2] for node in shown["nodes"]}
+    whole = Group((*group.trajectories, branch))
+    (shown,) = view_data([whole], {}, "title")["groups"]
+    keys = StateGraph.from_group(whole).keys
+    across = {key: node[1] for key, node in zip(keys, shown["nodes"], strict=True)}
     assert across["a"] == 0.0
     assert across["c"] == pytest.approx(2 / 3, abs=1e-5)
 
@@ -140,73 +203,157 @@ def test_the_command_writes_a_page_and_rejects_an_empty_log(group, tmp_path, cap
     assert main(["view", str(log), "--out", str(out), "--schemes", "grp"]) == 2
 
 
-SHOWN = (
-    "return [...document.querySelectorAll('#turns tr')].findIndex((r) => r.getAttribute('aria-selected') === 'true')"
+CHOSEN = (  # the rollout's number in its group and the turn's, from the parts of the page that show them
+    "return [document.querySelector('#rollouts [aria-selected=true] span + span')?.textContent, "
+    "document.querySelector('.turn[aria-current] header span').textContent, location.hash]"
 )
-ROLLOUT = "return [...document.querySelectorAll('#rollouts button')].findIndex((b) => b.getAttribute('aria-selected') === 'true')"
+SET = (
+    "const box = document.getElementById('{}'); box.value = '{}'; box.dispatchEvent(new Event('{}')); "
+    "return [...document.querySelectorAll('#rollouts span + span')].map((one) => one.textContent)"
+)
+
+
+def written(folder, groups, names=("grouptd", "grpo"), **options):
+    page = folder / "view.html"
+    schemes = {name: credit.make(name) for name in names}
+    page.write_text(render_page(view_data(groups, schemes, "fine", **options)), encoding="ascii")
+    return page
 
 
 @pytest.mark.browser
-def test_keys_select_turns_and_rollouts_and_a_click_on_a_state_its_turn(group, tmp_path):
-    page = tmp_path / "view.html"
-    page.write_text(render_page(view_data([group], {"grpo": credit.make("grpo")}, "fine")), encoding="ascii")
+def test_keys_select_turns_and_rollouts_and_the_address_names_the_place(group, tmp_path):
+    page = written(tmp_path, [group])
+    with driven(tmp_path) as browser:
+        browser.do("POST", "/url", {"url": page.as_uri() + "#1.1.1"})
+        browser.press("j", "Down", "j", "j")
+        assert browser.run(CHOSEN) == ["1.1", "turn 3", "#1.1.3"]
+        browser.press("Right")
+        assert browser.run(CHOSEN) == ["1.2", "turn 1", "#1.2.1"]
+        browser.press("k", "Left", "Left")
+        assert browser.run(CHOSEN) == ["1.1", "turn 1", "#1.1.1"]
+        browser.run("location.hash = '#1.3.2'")
+        assert browser.run(CHOSEN) == ["1.3", "turn 2", "#1.3.2"]
+
+
+@pytest.mark.browser
+def test_a_click_on_a_state_selects_a_turn_that_begins_there_and_zooming_keeps_it(group, tmp_path):
+    page = written(tmp_path, [group])
+    keys = list(StateGraph.from_group(group).keys)
+    click = "document.querySelector('[data-node=\"{}\"]').dispatchEvent(new MouseEvent('click', {{bubbles: true}}))"
+    with driven(tmp_path) as browser:
+        browser.do("POST", "/url", {"url": page.as_uri() + "#1.1.1"})
+        browser.press("g")
+        browser.run(click.format(keys.index("c")))
+        assert browser.run(CHOSEN)[2] == "#1.1.3"
+        whole = browser.run("return document.getElementById('graph').getAttribute('viewBox')")
+        browser.run("document.querySelector('[data-zoom=\"0.7\"]').click()")
+        assert browser.run("return document.getElementById('graph').getAttribute('viewBox')") != whole
+        browser.run(click.format(keys.index("e")))
+        assert browser.run(CHOSEN)[2] == "#1.3.2"  # the others do not leave it
+        browser.run("document.querySelector('[data-zoom=\"0\"]').click()")
+        assert browser.run("return document.getElementById('graph').getAttribute('viewBox')") == whole
+
+
+@pytest.mark.browser
+def test_rollouts_are_sorted_filtered_and_searched(tmp_path):
+    long = rollout("long", "abababa", "failed", observation="a needle, here")
+    group = Group((rollout("won", "abcd", "success"), long, rollout("short", "ae", "failed")))
+    other = Group((rollout("x", "pq", "success"), rollout("y", "pr", "failed", action="Needle")))
+    page = written(tmp_path, [group, other])
     with driven(tmp_path) as browser:
         browser.open(page)
-        browser.press("Down", "Down", "Down", "Down")
-        assert (browser.run(ROLLOUT), browser.run(SHOWN)) == (0, 2)
+        assert browser.run(SET.format("sort", "length", "change"))[:2] == ["1.2", "1.1"]
+        assert browser.run(SET.format("sort", "return", "change"))[-2:] == ["1.1", "2.1"]
+        assert browser.run(SET.format("sort", "log", "change")) == ["1.1", "1.2", "1.3", "2.1", "2.2"]
+        assert browser.run(SET.format("outcome", "won", "change")) == ["1.1", "2.1"]
+        browser.run(SET.format("outcome", "", "change"))
+        assert browser.run(SET.format("search", "nEEdle", "input")) == ["1.2", "2.2"]
+        assert browser.run(SET.format("group", "1", "change")) == ["2.2"]
         browser.press("Right")
-        assert (browser.run(ROLLOUT), browser.run(SHOWN)) == (1, 0)
-        browser.press("Up", "Left", "Left")
-        assert (browser.run(ROLLOUT), browser.run(SHOWN)) == (0, 0)
-        keys = [node[0] for node in page_data(page.read_text())["groups"][0]["nodes"]]
-        click = "document.querySelector('[data-node=\"{}\"]').dispatchEvent(new MouseEvent('click', {{bubbles: true}}))"
-        browser.run(click.format(keys.index("c")))
-        assert (browser.run(ROLLOUT), browser.run(SHOWN)) == (0, 2)
-        browser.run(click.format(keys.index("e")))
-        assert (browser.run(ROLLOUT), browser.run(SHOWN)) == (2, 1)  # the others do not leave it
+        assert browser.run(CHOSEN)[2] == "#2.2.1"  # among those that are listed
+        assert browser.run("return document.querySelector('#talk mark').textContent") == "Needle"
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 0])
-def test_columns_are_explained_and_the_page_is_as_wide_as_the_screen(group, tmp_path, width):
-    page = tmp_path / "view.html"
-    schemes = {name: credit.make(name) for name in ("grpo", "gigpo", "graphgpo", "rewardflow", "grouptd")}
-    page.write_text(render_page(view_data([group], schemes, "fine")), encoding="ascii")
+def test_the_page_is_as_wide_as_the_screen_and_the_recommended_scheme_is_on_it(group, tmp_path, width):
+    page = written(tmp_path, [group], ("grpo", "gigpo", "graphgpo", "rewardflow", "grouptd"), recommended="grouptd")
     with driven(tmp_path, width=width) as browser:
         browser.open(page)
         inside, screen = browser.run("return [document.documentElement.scrollWidth, window.innerWidth]")
         assert inside <= screen
-        heads = browser.run("return [...document.querySelectorAll('th .term')].map((b) => [b.textContent, b.title])")
-        assert [name for name, _ in heads] == ["turn", "action", "reward", *schemes]
-        assert all(title for _, title in heads)
-        browser.run("document.querySelectorAll('th .term')[3].focus()")
-        browser.press("Enter")
-        assert "grpo" in browser.run("return document.querySelector('#explained:popover-open').innerText")
-        browser.press("Escape")
-        assert browser.run("return document.querySelector('#explained:popover-open')") is None
+        assert browser.run("return document.querySelector('#scheme').selectedOptions[0].textContent") == (
+            "grouptd (recommended)"
+        )
+        for part in ("scheme", "number", "why"):
+            place = browser.run(
+                f"const r = document.getElementById('{part}').getBoundingClientRect(); return [r.top, r.bottom]"
+            )
+            assert 0 <= place[0] <= place[1] <= browser.run("return window.innerHeight"), part
 
 
 @pytest.mark.browser
-def test_a_click_on_a_number_shows_why_it_is_so(group, tmp_path):
-    page = tmp_path / "view.html"
-    schemes = {name: credit.make(name) for name in ("gigpo", "grouptd")}
-    page.write_text(render_page(view_data([group], schemes, "fine")), encoding="ascii")
+def test_two_sentences_explain_a_number_by_what_the_scheme_computed(tmp_path):
+    group, names = example_group(), ("gigpo", "grpo", "grouptd")
+    page = written(tmp_path, [group], names)
+    with driven(tmp_path) as browser:
+        browser.do("POST", "/url", {"url": page.as_uri() + "#1.2.1"})
+        for number, name in enumerate(names):
+            browser.run(f"document.querySelectorAll('#compare button')[{number}].click()")
+            for turn in range(len(group.trajectories[1].turns)):
+                browser.run(f"document.querySelectorAll('.turn')[{turn}].click()")
+                assert browser.run(CHOSEN)[2] == f"#1.2.{turn + 1}"
+                sentences = browser.run("return document.getElementById('why').textContent")
+                why = credit.explain(group, name, 1, turn)
+                for term in why.terms:
+                    named = "the outcome of the rollout" if term.name == "outcome advantage" else term.name
+                    shown = f"{term.value:+.2f} from {named}".replace("-", "\u2212")
+                    assert (shown in sentences) == (term.value != 0), (shown, sentences)
+                for compared in why.comparisons[-1:]:
+                    size = len(compared.samples)
+                    mean = f"{compared.mean:.3g}, the mean of {size} {'rollouts' if name == 'grpo' else 'turns'}."
+                    assert f"Its {compared.quantity}, {compared.value:.3g}, is " in sentences
+                    assert (mean if size > 1 else "is the only one") in sentences
+
+
+CALLS: tuple[tuple[str, str, list[str]], ...] = (  # what the model wrote, the action, and name and arguments as shown; none where the text stays as it is
+    ('<think>why</think><tool_call>{"name": "buy", "arguments": {"id": "B<7>"}}</tool_call>', "x", ["buy", "id", "B<7>"]),
+    ('Let me look.\nopen({"id": 3, "all": true})', 'open({"id": 3, "all": true})', ["open", "id", "3", "all", "true"]),
+    ("", '{"function": {"name": "go", "arguments": "{\\"to\\": \\"x\\"}"}}', ["go", "to", "x"]),
+    ("", "click[Buy Now]", ["click: Buy Now"]),
+    ("", '{"name": 3}', []),
+    ("", "go({not json})", []),
+)  # fmt: skip
+
+
+@pytest.mark.browser
+def test_calls_of_tools_are_shown_as_name_and_arguments(tmp_path):
+    turns = tuple(Turn("a", action, "a", response=response) for response, action, _ in CALLS)
+    page = written(tmp_path, [Group((Trajectory("t", "g", "x", turns, False, 0.0, "failed", "a"),))])
     with driven(tmp_path) as browser:
         browser.open(page)
-        for column, scheme in enumerate(schemes):
-            browser.run(f"document.querySelectorAll('#turns tr')[1].querySelectorAll('.why')[{column}].click()")
-            popover = browser.run("return document.querySelector('#explained:popover-open').innerText")
-            assert credit.explain(group, scheme, 0, 1).text() in popover
-            assert browser.run(SHOWN) == 1
-            browser.press("Escape")
+        shown = browser.run(
+            "return [...document.querySelectorAll('.agent')].map((one) => "
+            "[one.textContent, [...one.querySelectorAll('.call > *')].map((part) => part.textContent)])"
+        )
+        for (text, parts), (_, action, call) in zip(shown, CALLS, strict=True):
+            assert parts == call
+            assert call or action in text
 
 
-def test_a_page_of_too_many_numbers_has_the_command_that_explains_one(group, monkeypatch):
-    texts = view_data([group], {"grpo": credit.make("grpo")}, "title")["texts"]
-    assert any("is the sum of" in text for text in texts)
-    monkeypatch.setattr("creditflow.train.viewer.data.MAX_REASONS", len(group.turns) - 1)
-    texts = view_data([group], {"grpo": credit.make("grpo")}, "title")["texts"]
-    assert not any("is the sum of" in text for text in texts)
+def test_the_command_begins_with_the_scheme_that_the_audit_recommends_or_with_the_first_that_is_named(tmp_path):
+    log, out = tmp_path / "log.jsonl", tmp_path / "view.html"
+    write_jsonl(log, [example_group()])
+    alone = tmp_path / "alone.jsonl"  # a rollout by itself can be compared with nothing
+    write_jsonl(alone, [Group(example_group().trajectories[:1])])
+    for command, first, recommended in (
+        (["view", str(log)], "grouptd", "grouptd"),
+        (["view", str(log), "--schemes", "gigpo,grouptd"], "gigpo", ""),
+        (["view", str(alone)], "grpo", ""),
+    ):
+        assert main([*command, "--out", str(out), "--force"]) == 0
+        data = page_data(out.read_text(encoding="ascii"))
+        assert (data["schemes"][0], data["recommended"]) == (first, recommended)
 
 
 def test_texts_and_pages_have_limits(monkeypatch):
@@ -235,22 +382,10 @@ def test_the_limit_of_a_page_is_that_of_what_is_written(monkeypatch):
         render_page({"title": title})
 
 
-def test_disagreement_is_in_units_of_each_schemes_root_mean_square():
-    # root mean squares 2 and 10: scaled [1, −1] and [1, 1], so the schemes agree about the first turn only
-    scales, spread = disagreement([np.array([2.0, -2.0]), np.array([10.0, 10.0])])
-    assert scales == [2.0, 10.0]
-    assert spread.tolist() == [0.0, 2.0]
-    scales, spread = disagreement([np.zeros(2)])  # a scheme without credit, and nothing to disagree with
-    assert (scales, spread.tolist()) == ([1.0], [0.0, 0.0])
-
-
-def test_the_page_opens_where_schemes_disagree_most_and_marks_the_rows():
-    # in the first group all succeed at once and nobody gets credit
+@pytest.mark.browser
+def test_the_page_opens_at_the_worst_turn_of_a_failed_rollout_beside_a_success(tmp_path):
     alike = Group((rollout("a", "ab", "success"), rollout("b", "ab", "success")))
     told_apart = Group((rollout("c", "abcd", "success"), rollout("d", "abe", "failed")))
-    two = {name: credit.make(name) for name in ("grpo", "graphgpo")}
-    data = view_data([alike, told_apart], two, "title")
-    opened, number, turn = data["opens"]
-    assert opened == 1
-    assert data["groups"][1]["rollouts"][number]["turns"][turn][-1] == 1
-    assert view_data([told_apart], {"grpo": credit.make("grpo")}, "title")["opens"] is None
+    with driven(tmp_path) as browser:
+        browser.open(written(tmp_path, [alike, told_apart]))
+        assert browser.run(CHOSEN) == ["2.2", "turn 2", "#2.2.2"]

@@ -17,7 +17,7 @@ from creditflow import credit
 from creditflow.envs.errors import ConfigError
 from creditflow.train.cli import main
 from creditflow.wrappers.credit.base import Credit, Scheme, SchemeContractError
-from creditflow.wrappers.credit.explanation import explained
+from creditflow.wrappers.credit.explanation import scored
 from creditflow.wrappers.credit.properties import sample_group
 from creditflow.wrappers.credit.random_group import random_fork, random_group
 from creditflow.wrappers.credit.states.keys import StateScheme
@@ -26,10 +26,14 @@ from creditflow.wrappers.records.jsonl import write_jsonl
 SEEDS = st.integers(0, 2**32 - 1)
 
 
+def explained(groups, scheme):
+    return [[view.explanation(*place) for place in view.turns] for view in scored(groups, scheme)]
+
+
 def check_sums(scheme, groups):
     credits_ = scheme.assign_batch(groups)
-    for scored, explanations in zip(credits_, explained(groups, scheme), strict=True):
-        advantages = scored.flat_advantages.tolist()
+    for assigned, explanations in zip(credits_, explained(groups, scheme), strict=True):
+        advantages = assigned.flat_advantages.tolist()
         assert [why.advantage for why in explanations] == advantages
         for why, advantage in zip(explanations, advantages, strict=True):
             assert math.isclose(math.fsum(term.value for term in why.terms), advantage, rel_tol=1e-12, abs_tol=1e-12), (
@@ -104,9 +108,9 @@ def test_numbers_of_a_state_are_those_of_the_turns_own_state_also_with_as_many_s
     """Found by a reader: arrays were told apart by their length."""
     equal = 0
     for seed in range(300):
-        scored = random_group(np.random.default_rng(seed))
-        [why] = explained([scored], name)
-        diagnostics = credit.make(name).assign_batch([scored])[0].diagnostics
+        one = random_group(np.random.default_rng(seed))
+        [why] = explained([one], name)
+        diagnostics = credit.make(name).assign_batch([one])[0].diagnostics
         keys = list(diagnostics.get("node_keys", ()))
         equal += len(keys) == len(why)
         for number in diagnostics.get("node_numbers", ()):
@@ -118,12 +122,12 @@ def test_numbers_of_a_state_are_those_of_the_turns_own_state_also_with_as_many_s
 
 def test_turns_in_the_state_are_those_compared_by_graphgpo_also_where_states_are_merged():
     for seed in range(40):
-        scored = random_group(np.random.default_rng(seed))
+        one = random_group(np.random.default_rng(seed))
         merging = credit.make("graphgpo", key="text", merge="hash", merge_threshold=0.5)
         for options in ({}, {"terminals": "merged"}, {"graph_success": "positive_return"}):
             scheme = replace(merging, **options)
-            for why in explained([scored], scheme)[0]:
-                [compared] = [one.samples for one in why.comparisons if one.quantity == "reward of the transition"]
+            for why in explained([one], scheme)[0]:
+                [compared] = [found.samples for found in why.comparisons if found.quantity == "reward of the transition"]
                 assert set(compared) == {turn.turn for turn in why.same_state}
 
 

@@ -1,1 +1,0 @@
-"""What the viewer shows of a turn instead of raw text: pictures of boards, structured pages, marked entities."""
