@@ -284,7 +284,10 @@
   let box = { x: 0, y: 0, w: 1, h: 1 }, whole = box;
   const setBox = (next) => {
     box = next;
-    $("graph").setAttribute("viewBox", `${box.x} ${box.y} ${box.w} ${box.h}`);
+    const svg = $("graph"), unit = Math.max(box.w / svg.clientWidth, box.h / svg.clientHeight);  // of the drawing, per pixel
+    svg.setAttribute("viewBox", `${box.x} ${box.y} ${box.w} ${box.h}`);
+    svg.style.setProperty("--unit", Math.max(1, unit));
+    svg.classList.toggle("far", unit > 1.6);
   };
   // Turns to a success over the observed transitions; Infinity without a path.
   const distances = (group) => {
@@ -319,7 +322,7 @@
       lines.push([selected, draw("path", { class: `${change} ${selected}`, d: loop ? `M${x1} ${y1 - 12}c-24-30 24-30 0 0` : `M${x1} ${y1}Q${mx} ${my} ${x2} ${y2}` }, tip)]);
       if (selected) {
         const action = text(rollout.turns[selected === "now" ? view.turn : own.get(key)][ACTION]);
-        labels.push(draw("text", { class: "edge", x: loop ? x1 : (x1 + 2 * mx + x2) / 4, y: loop ? y1 - 36 : (y1 + 2 * my + y2) / 4 - 5 }, action.length > 22 ? action.slice(0, 21) + "\u2026" : action));
+        labels.push(draw("text", { class: `edge ${selected}`, x: loop ? x1 : (x1 + 2 * mx + x2) / 4, y: loop ? y1 - 36 : (y1 + 2 * my + y2) / 4 - 5 }, action.length > 22 ? action.slice(0, 21) + "\u2026" : action));
       }
     }
     const begins = rollout.turns[0]?.[FROM];
