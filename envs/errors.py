@@ -177,7 +177,7 @@ def short_repr(value: object, limit: int = 60) -> str:
 
 
 def printable(text: str) -> str:
-    """Text of a log, a file name or an id for a terminal: control characters, which a terminal obeys, are written as escapes.
+    r"""Text of a log, a file name or an id for a terminal: control characters, which a terminal obeys, are written as escapes.
 
     >>> printable("go\x1b[2J north")
     'go\\x1b[2J north'

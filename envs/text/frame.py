@@ -31,7 +31,9 @@ def check_render_mode(mode: str | None) -> None:
 
 def rendered(text: str, mode: str | None) -> Any:
     """What ``render`` returns of a state's text: the text, a frame (see ``text_frame``), or None without a mode."""
-    return text_frame(text) if mode == "rgb_array" else text if mode == "ansi" else None
+    if mode == "rgb_array":
+        return text_frame(text)
+    return text if mode == "ansi" else None
 
 
 def text_frame(text: str) -> npt.NDArray[np.uint8]:

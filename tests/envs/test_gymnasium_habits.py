@@ -20,7 +20,7 @@ from creditflow.envs.text.frame import HEIGHT, WIDTH, text_frame
 from creditflow.wrappers import DenseReward
 
 NAMES = ("sokoban", "alfworld", "webshop", "wikisearch")
-IDS = {name: creditflow.make(name).spec.id for name in NAMES}  # type: ignore[union-attr]
+IDS = {name: creditflow.make(name).spec.id for name in NAMES}  # type: ignore[union-attr]  # known at run time
 COPIES: dict[str, Callable[[Any], Any]] = {
     "copy.deepcopy": copy.deepcopy,
     "pickle": lambda env: pickle.loads(pickle.dumps(env)),  # noqa: S301 - as above
@@ -134,13 +134,13 @@ def test_a_copy_goes_on_as_the_original_does_and_alone(name: str, way: str) -> N
     assert fresh.action_space.sample() == env.action_space.sample()
     assert fresh.reset(seed=6) == env.reset(seed=6)
     for _ in range(2):
-        env.step(env.unwrapped.oracle.optimal_actions(env.unwrapped.get_state())[0])  # type: ignore[attr-defined]
+        env.step(env.unwrapped.oracle.optimal_actions(env.unwrapped.get_state())[0])  # type: ignore[attr-defined]  # known at run time
     other = COPIES[way](env)
-    state = env.unwrapped.get_state()  # type: ignore[attr-defined]
+    state = env.unwrapped.get_state()  # type: ignore[attr-defined]  # known at run time
     assert other.unwrapped.get_state() == state
     assert other.spec == env.spec
-    assert other.unwrapped.num_starts == env.unwrapped.num_starts  # type: ignore[attr-defined]
-    action = env.unwrapped.oracle.optimal_actions(state)[0]  # type: ignore[attr-defined]
+    assert other.unwrapped.num_starts == env.unwrapped.num_starts  # type: ignore[attr-defined]  # known at run time
+    action = env.unwrapped.oracle.optimal_actions(state)[0]  # type: ignore[attr-defined]  # known at run time
     result = told(env, action)
     assert other.unwrapped.get_state() == state  # the copy has stayed where it was
     assert told(other, action) == result

@@ -26,7 +26,7 @@ def quoted(page: Path) -> set[tuple[float, ...]]:
 def computed(*studies: str) -> set[tuple[float, ...]]:
     """The figures of some studies, with one decimal place."""
     texts = [figure.text(1) for study in studies for panel in figures(study).values() for figure in panel.values()]
-    return {tuple(map(float, QUOTE.fullmatch(text).groups())) for text in texts}  # type: ignore[union-attr]
+    return {tuple(map(float, QUOTE.fullmatch(text).groups())) for text in texts}  # type: ignore[union-attr]  # known at run time
 
 
 @pytest.mark.parametrize("study", STUDIES)

@@ -127,7 +127,9 @@ def test_turns_in_the_state_are_those_compared_by_graphgpo_also_where_states_are
         for options in ({}, {"terminals": "merged"}, {"graph_success": "positive_return"}):
             scheme = replace(merging, **options)
             for why in explained([one], scheme)[0]:
-                [compared] = [found.samples for found in why.comparisons if found.quantity == "reward of the transition"]
+                [compared] = [
+                    found.samples for found in why.comparisons if found.quantity == "reward of the transition"
+                ]
                 assert set(compared) == {turn.turn for turn in why.same_state}
 
 

@@ -38,7 +38,10 @@ def imported(folder: Path, data: bytes, **options: Any) -> tuple[Any, Any]:
 
 def slow_numbers(kind: str, data: bytes) -> list[float]:
     """The numbers of packed bytes, one by one, as ggml's reference functions compute them."""
-    half = lambda raw: float(np.frombuffer(raw, "<f2")[0])  # noqa: E731
+
+    def half(raw: bytes) -> float:
+        return float(np.frombuffer(raw, "<f2")[0])
+
     if kind == "F32":
         return [number for (number,) in struct.iter_unpack("<f", data)]
     if kind == "F16":
