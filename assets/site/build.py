@@ -27,7 +27,7 @@ from creditflow.assets.site.make import (
     schemes,
 )
 from creditflow.assets.site.markdown import staged_text
-from creditflow.assets.site.repository import PAGES, ROOT, read
+from creditflow.assets.site.repository import PAGES, ROOT, WRITTEN, read
 from creditflow.envs.errors import ConfigError, CreditflowError
 
 __all__ = ["build", "main", "pages", "stage"]
@@ -84,7 +84,7 @@ def pages() -> dict[str, tuple[str, str]]:
     sources = [{page: (path, read(path)) for page, path in PAGES.items()}]
     written = sorted((HERE / "pages").rglob("*.md"))
     names = [path.relative_to(HERE / "pages").with_suffix("").as_posix() for path in written]
-    sources.append({name: ("", path.read_text(encoding="utf-8")) for name, path in zip(names, written, strict=True)})
+    sources.append({name: (f"{WRITTEN}{name}.md", read(f"{WRITTEN}{name}.md")) for name in names})
     sources += [module.pages() for module in GENERATORS]
     for source in sources:
         twice = collected.keys() & source.keys()

@@ -14,11 +14,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from creditflow.assets.site.repository import NOT_RUN, ROOT, TARGETS
+from creditflow.assets.site.repository import MADE, NOT_RUN, ROOT, TARGETS, WRITTEN
 
 __all__ = ["RUNNABLE", "blocks_of", "mark_text", "prose", "staged_text", "table"]
 
-WRITTEN: Final = "assets/site/pages/"  # pages written for the site
 RUNNABLE: Final = ("sh", "console", "python", "pycon")
 _FENCE: Final = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w*) ?(?P<mark>[^\n`]*)\n(?P<code>.*?)^(?P=indent)(?P=ticks) *$", re.M | re.S)  # fmt: skip
 _LINK: Final = re.compile(r"(!?)\[([^\]\n]*)\]\(([^)\s]+)\)")
@@ -56,7 +55,7 @@ def staged_text(text: str, path: str = "") -> tuple[str, set[str]]:
 
     Args:
         text: Markdown.
-        path: the page of the repository that its relative links start from; "" for a page of the site.
+        path: the page of the repository that its relative links start from; "" for a page that is made.
     """
     pictures: set[str] = set()
     blocks, at = [], 0
@@ -91,9 +90,11 @@ def _prose(text: str, path: str, pictures: set[str]) -> str:
             return f"![{label}](/{inside})"
         if inside.startswith(WRITTEN) and (ROOT / inside).is_file():
             return f"[{label}](/{inside.removeprefix(WRITTEN)}{'#' + anchor if anchor else ''})"
-        if inside not in TARGETS:
-            raise ValueError(f"{path} links to {target}, which is no page of the site: name it in repository.PAGES")
-        return f"[{label}](/{TARGETS[inside]}.md{'#' + anchor if anchor else ''})"
+        if inside not in MADE:
+            raise ValueError(
+                f"{path} links to {target}, which is no page of the site: name it in repository.PAGES or MADE"
+            )
+        return f"[{label}](/{MADE[inside]}.md{'#' + anchor if anchor else ''})"
 
     def span(found: re.Match[str]) -> str:
         name = found[1].rstrip("/")

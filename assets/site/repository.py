@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["NOT_RUN", "PAGES", "ROOT", "RUN", "TARGETS", "read"]
+__all__ = ["MADE", "NOT_RUN", "PAGES", "ROOT", "RUN", "TARGETS", "WRITTEN", "read"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+WRITTEN: Final = "assets/site/pages/"  # pages written for the site
 
 
 def _evidence() -> dict[str, str]:
@@ -47,6 +48,23 @@ TARGETS: Final[Mapping[str, str]] = {
     "wrappers/credit/SCHEMES.md": "schemes/index",
 }
 
+# what a page may link to -> the page of the site that is made from it
+MADE: Final[Mapping[str, str]] = {
+    **TARGETS,
+    **{f"wrappers/credit/states/{name}.py": f"schemes/{name}" for name in ("blend", "gigpo", "graphgpo", "grouptd", "rewardflow")},
+    "assets/site/papers.toml": "paper_index",
+    "envs/info.py": "reference/info_schema",
+    "tests/evidence": "evidence/index",
+    "train/cli.py": "reference/commands",
+    "train/configs": "how_to/reproduce",
+    "train/settings": "reference/settings_schema",
+    "wrappers/__init__.py": "reference/api/index",
+    "wrappers/credit/annotations/actor_critic.py": "schemes/mt_ppo",
+    "wrappers/credit/annotations/prm.py": "schemes/prm",
+    "wrappers/credit/entities/egrpo.py": "schemes/egrpo",
+    "wrappers/potentials.py": "how_to/potentials",
+    "wrappers/records/trajectory.py": "reference/log_schema",
+}  # fmt: skip
 
 # pages of the repository whose blocks without a mark run in the tier docs, beside those written for the site
 RUN: Final = (

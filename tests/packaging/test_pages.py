@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 from helpers.shared_data import ROOT
+
+from creditflow.assets.site.markdown import staged_text
+from creditflow.assets.site.repository import WRITTEN
 
 FOLDERS = "agents|assets|constraints|envs|tests|train|wrappers|src|\\.ci"
 PAGES = [
@@ -14,8 +18,8 @@ PAGES = [
     *sorted(ROOT.glob("envs/**/*.md")),
     *sorted(ROOT.glob("train/**/*.md")),
     *sorted(ROOT.glob("tests/**/*.md")),
-    *sorted(ROOT.glob("wrappers/*.md")),
-    *sorted(ROOT.glob("assets/site/pages/**/*.md")),
+    *sorted(ROOT.glob("wrappers/**/*.md")),
+    *sorted(ROOT.glob("assets/**/*.md")),
 ]
 
 
@@ -54,3 +58,31 @@ def test_code_of_a_page_is_no_wider_than_the_column_of_the_site(page: Path) -> N
     """At 1,280 px a line has room for 120 characters; shell commands and plain text wrap."""
     blocks = re.findall(r"^```(?:python|pycon|yaml)[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
     assert not [line for block in blocks for line in block.splitlines() if len(line) > 120]
+
+
+def links_of(page: Path) -> list[str]:
+    """Targets of the relative links and pictures of a page, without anchors; code has none."""
+    text = re.sub(r"^( *)```.*?^\1```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    targets = re.findall(r"\]\(([^)\s]+)(?: \"[^\"]*\")?\)|(?:src|srcset|href)=\"([^\"]+)\"", text)
+    paths = ("".join(pair).partition("#")[0] for pair in targets)
+    return [path for path in paths if path and not re.match(r"\w+:", path)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_what_a_page_links_to_is_in_the_checkout(page: Path) -> None:
+    assert not [link for link in links_of(page) if not (page.parent / link).exists()]
+
+
+def test_pages_are_all_the_markdown_that_is_tracked() -> None:
+    tracked = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if tracked.returncode:
+        pytest.skip("no checkout of git")
+    assert {ROOT / path for path in tracked.stdout.split()} == set(PAGES)
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / WRITTEN).rglob("*.md")), ids=lambda page: page.stem)
+def test_the_site_has_a_page_for_what_a_page_links_to(page: Path) -> None:
+    """Otherwise staging raises."""
+    staged, pictures = staged_text(page.read_text(encoding="utf-8"), page.relative_to(ROOT).as_posix())
+    assert "](../" not in staged
+    assert all((ROOT / picture).is_file() for picture in pictures)
