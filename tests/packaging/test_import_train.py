@@ -39,5 +39,5 @@ def test_a_missing_extra_names_the_command_that_brings_it(monkeypatch: pytest.Mo
     from creditflow.envs.errors import MissingExtraError
 
     monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"torch is not installed; .*creditflow\[train\]"):
+    with pytest.raises(MissingExtraError, match=r"torch is not installed; .*\[train\]"):
         pretrained.make_hf_agent("somewhere")

@@ -110,7 +110,7 @@ def state_text(state: Any) -> str:
     state = _plain(state)
     if _missing(state):
         raise TrajectoryError(
-            f"the state is missing: expected a text, an array or plain lists and numbers, got {state!r}"
+            f"the state is missing: expected a text, an array or plain lists and numbers, got {short_repr(state)}"
         )
     if isinstance(state, str):
         return str(state) if not state.startswith(_NO_TEXT) else _ESCAPED + state
@@ -792,7 +792,7 @@ def _name(cell: Any) -> str:
     """A name or an action as text: numbers as they are written, whole ones without a point, other values by their content."""
     cell = _plain(cell)
     if _missing(cell):
-        raise TrajectoryError(f"a name is missing: expected a text or a number, got {cell!r}")
+        raise TrajectoryError(f"a name is missing: expected a text or a number, got {short_repr(cell)}")
     if isinstance(cell, str):
         return str(cell)
     if isinstance(cell, float) and cell.is_integer():

@@ -18,7 +18,7 @@ def test_it_listens_on_loopback_by_default() -> None:
 
 @pytest.mark.skipif(find_spec("openenv") is not None, reason="OpenEnv is installed")
 def test_without_openenv_the_error_names_the_extra() -> None:
-    with pytest.raises(MissingExtraError, match=r"creditflow\[openenv\]"):
+    with pytest.raises(MissingExtraError, match=r"\[openenv\]"):
         serve_env.run(parsed("sokoban"))
 
 
