@@ -54,6 +54,6 @@ def test_an_evaluation_summarises_its_tasks() -> None:
         "greedy_success": 0.0, "greedy_score": 0.25, "greedy_turns": 7.0, "greedy_invalid": 2.0,
     }  # fmt: skip
     assert found.line() == (
-        "exact: greedy 0.5000 [0.000, 1.000] in 5.0 turns, invalid 0.2000; sampled at temperature 0.5 0.5000 "
-        "[0.010, 0.990] in 4.0 turns, invalid 0.2500; 2 tasks, 30 states"
+        "exact: greedy 0.5000 [0.013, 0.987] in 5.0 turns, invalid 0.2000; sampled at temperature 0.5 0.5000 "
+        "[0.013, 0.987] in 4.0 turns, invalid 0.2500; 2 tasks, 30 states"
     )

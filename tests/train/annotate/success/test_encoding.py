@@ -21,9 +21,9 @@ class Bytes:
     def get_vocab(self):
         return {f"<|{name}|>": 256 + i for i, name in enumerate(self.roles)}
 
-    def encode(self, text, add_special_tokens):
+    def __call__(self, texts, *, add_special_tokens, **_options):
         assert not add_special_tokens
-        return list(text.encode())
+        return {"input_ids": [list(text.encode()) for text in texts]}
 
 
 ROLES = ("user", "assistant", "end")

@@ -53,9 +53,9 @@ def test_ages_do_not_carry_over_between_episodes():
         def get_vocab(self):
             return {}
 
-        def encode(self, text, add_special_tokens):
+        def __call__(self, texts, *, add_special_tokens, **_options):
             assert not add_special_tokens
-            return list(text.encode())
+            return {"input_ids": [list(text.encode()) for text in texts]}
 
     encoder = Encoder(Bytes(), TextConfig(names="origins", common_words=1), words=("seen", "by"))
     for name in ("Elm", "Oak"):
